@@ -1,0 +1,85 @@
+"""Who asks: the team of an API key, or the only team of a service that nobody else can reach."""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from fastapi import Depends, Request
+from fastapi.security import APIKeyHeader, HTTPBearer
+
+from quire.api.services import services
+from quire.errors import UnauthorizedError
+from quire.settings import ApiKey
+
+DEFAULT_TEAM = "default"
+
+_BEARER = HTTPBearer(auto_error=False, scheme_name="bearer", description="`Authorization: Bearer KEY`")
+_HEADER = APIKeyHeader(name="X-API-Key", auto_error=False, scheme_name="key", description="`X-API-Key: KEY`")
+
+
+async def team_of(request: Request) -> str:
+    """Raises UnauthorizedError. Without keys the service is on loopback only, where every user is `default`."""
+    keys = services(request).runtime.settings.auth.api_keys
+    if not keys:
+        _refuse_strangers(request)
+        return DEFAULT_TEAM
+    given = _given_key(request)
+    if given is None:
+        raise UnauthorizedError("An API key is needed: send `Authorization: Bearer KEY` or `X-API-Key: KEY`.")
+    team = _team_for(given, keys)
+    if team is None:
+        raise UnauthorizedError("The API key is not known.")
+    return team
+
+
+Team = Annotated[str, Depends(team_of)]
+DOCUMENTED = [Depends(_BEARER), Depends(_HEADER)]
+"""Only tells OpenAPI how to send a key; `team_of` decides."""
+
+
+def _given_key(request: Request) -> bytes | None:
+    scheme, _, credentials = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer" and credentials.strip():
+        return credentials.strip().encode("latin-1", "replace")
+    plain = request.headers.get("x-api-key", "").strip()
+    return plain.encode("latin-1", "replace") if plain else None
+
+
+def _team_for(given: bytes, keys: tuple[ApiKey, ...]) -> str | None:
+    """Looks at every key, so that the time taken tells nothing about which was nearly right."""
+    found = None
+    for one in keys:
+        if hmac.compare_digest(given, one.key.encode()):
+            found = one.team
+    return found
+
+
+def _refuse_strangers(request: Request) -> None:
+    """Keeps out web pages that reach a keyless service through their visitor's browser.
+
+    A page that renames its own host to 127.0.0.1 still shows that name in Host; one that posts a form to us
+    shows its own address in Origin.
+    """
+    host = _host_of(f"//{request.headers.get('host', '')}")
+    if not _is_local(host):
+        raise UnauthorizedError("Without API_KEYS the service answers only to localhost. Set API_KEYS.")
+    origin = request.headers.get("origin")
+    if origin is not None and urlsplit(origin).netloc.lower() != request.headers.get("host", "").lower():
+        raise UnauthorizedError("Without API_KEYS other web sites may not use the service. Set API_KEYS.")
+
+
+def _host_of(address: str) -> str:
+    try:
+        return urlsplit(address).hostname or ""
+    except ValueError:
+        return ""
+
+
+def _is_local(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")

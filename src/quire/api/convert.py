@@ -1,0 +1,171 @@
+"""POST /convert: a document comes in, as an upload or as a link."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header, Query, Request, Response
+from pydantic import BaseModel, Field
+
+from quire.api.answers import json_answer
+from quire.api.auth import Team
+from quire.api.bodies import media_type, read_json
+from quire.api.errors import MediaTypeError, documented, stored_error_response
+from quire.api.results import RESULT_RESPONSES, FormatParam, result_answer
+from quire.api.services import ServicesDep
+from quire.api.submissions import read_fields, read_key, submission
+from quire.api.uploads import receive_upload
+from quire.api.views import AcceptedView, links
+from quire.api.waiting import unless_over
+from quire.domain.jobs import JobStatus, MainJob, Mode, job_id_for_key
+from quire.errors import CancelledError, NotFoundError, RequestError
+from quire.pipeline.engine import Accepted, Engine, Submission
+
+router = APIRouter(tags=["jobs"])
+
+LONGEST_WAIT_S = 600.0
+_QUERY = frozenset({"wait", "format"})
+
+
+class Options(BaseModel):
+    """The fields of a conversion; only for the description, `submissions` reads them."""
+
+    mode: Mode = Field(Mode.AUTO, description="Who reads: whoever is best, only this machine, or AI.")
+    engine: str | None = Field(None, description="The AI provider to try first.")
+    model_tier: str | None = Field(None, description="`primary`, `secondary` or `fast`.")
+    prompt: str | None = Field(None, description="Instructions for the AI.")
+    pages: str | None = Field(None, description="Which pages.", examples=["1-5,8,12-"])
+    password: str | None = Field(None, description="Opens an encrypted PDF. Kept sealed, never logged.")
+    timeout_seconds: float | None = Field(None, description="When pages still missing get their plain text.")
+    callback_url: str | None = Field(None, description="Told, signed, when the job is over.")
+    force: bool = Field(False, description="Make a new job even if an earlier one did the same.")
+
+
+class SourceRequest(Options):
+    source: str = Field(description="`https://…`, or `file://…` under FILES_BASE.")
+
+
+class UploadRequest(Options):
+    file: bytes = Field(description="The document.", json_schema_extra={"format": "binary"})
+
+
+_BODY: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "multipart/form-data": {"schema": UploadRequest.model_json_schema()},
+            "application/json": {
+                "schema": SourceRequest.model_json_schema(),
+                "example": {"source": "https://example.org/report.pdf", "pages": "1-5"},
+            },
+        },
+    }
+}
+
+
+@router.post(
+    "/convert",
+    summary="Turn a document into Markdown",
+    status_code=202,
+    response_model=AcceptedView,
+    responses={
+        **RESULT_RESPONSES,
+        202: {"model": AcceptedView, "description": "Taken in; `Location` says where to look."},
+        **documented(400, 401, 408, 409, 413, 415, 422, 502, 503),
+    },
+    openapi_extra=_BODY,
+)
+async def convert(
+    request: Request,
+    team: Team,
+    services: ServicesDep,
+    *,
+    wait: Annotated[
+        float,
+        Query(ge=0, le=LONGEST_WAIT_S, allow_inf_nan=False, description="Seconds to wait for the result."),
+    ] = 0.0,
+    format: FormatParam = None,
+    idempotency_key: Annotated[
+        str | None, Header(description="The same key gives the same job, however often the request is sent.")
+    ] = None,
+) -> Response:
+    """As an upload (`multipart/form-data`, field `file`) or a link (JSON, field `source`), with options.
+
+    With `wait`, the result itself if the job is over by then, or the error it failed with; otherwise 202.
+    """
+    for name in request.query_params:
+        if name not in _QUERY:
+            raise RequestError(f"{name[:60]!r} is not a parameter of the address; options go into the body.")
+    engine = services.runtime.engine
+    key = read_key(idempotency_key)
+    kind = media_type(request)
+    if kind not in ("application/json", "multipart/form-data"):
+        raise MediaTypeError("Send multipart/form-data with a `file`, or application/json with a `source`.")
+    await _check_room(engine, team, key)
+    if kind == "application/json":
+        accepted = await _take_source(request, engine, team, key)
+    else:
+        accepted = await _take_upload(
+            request, engine, team, key, services.runtime.settings.limits.max_upload_bytes
+        )
+    if wait > 0:
+        job = await unless_over(request, engine.wait(team, accepted.job_id, wait))
+        if job is not None and job.status.terminal:
+            return await _over(request, engine, team, job, format)
+        if job is not None:
+            accepted = Accepted(accepted.job_id, job.status, accepted.deduplicated)
+    return _accepted(accepted)
+
+
+async def _check_room(engine: Engine, team: str, key: str | None) -> None:
+    """Raises BusyError. A request that is repeated asks for nothing new, so it is always let through."""
+    if key is not None:
+        try:
+            await engine.job(team, job_id_for_key(team, key))
+        except NotFoundError:
+            pass
+        else:
+            return
+    await engine.check_room()
+
+
+async def _take_source(request: Request, engine: Engine, team: str, key: str | None) -> Accepted:
+    fields = read_fields(await read_json(request))
+    if not fields.secrets.source_url:
+        raise RequestError("source: missing. Give the document's address, or send it as multipart/form-data.")
+    asked = submission(team, fields, "", key)
+    engine.check(asked)
+    return await engine.accept_source(asked)
+
+
+async def _take_upload(
+    request: Request, engine: Engine, team: str, key: str | None, max_bytes: int
+) -> Accepted:
+    def finished(given: dict[str, str], filename: str) -> Submission:
+        if "source" in given:
+            raise RequestError("source: a form takes a `file`; a link is sent as application/json.")
+        return submission(team, read_fields(given), filename, key)
+
+    draft = Submission(team=team, idempotency_key=key)
+    received = await receive_upload(request, engine, draft, finished, max_bytes)
+    return await engine.accept_upload(received.submission, received.upload)
+
+
+async def _over(request: Request, engine: Engine, team: str, job: MainJob, format: FormatParam) -> Response:
+    if job.status is JobStatus.COMPLETED:
+        response = await result_answer(request, engine, team, job.id, format)
+    else:
+        error = job.error or CancelledError("The job was cancelled.").as_dict()
+        response = stored_error_response(request, error, job_id=job.id)
+    response.headers["Location"] = f"/jobs/{job.id}"
+    return response
+
+
+def _accepted(accepted: Accepted) -> Response:
+    view = AcceptedView(
+        job_id=accepted.job_id,
+        status=accepted.status.value,
+        deduplicated=accepted.deduplicated,
+        links=links(accepted.job_id),
+    )
+    return json_answer(view, 202, {"Location": f"/jobs/{accepted.job_id}"})

@@ -1,0 +1,182 @@
+"""Jobs: how they stand, what their pages are, stopping and redoing them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Query, Response
+from pydantic import BaseModel, Field
+
+from quire.api import views
+from quire.api.answers import json_answer
+from quire.api.auth import Team
+from quire.api.errors import documented
+from quire.api.services import EngineDep
+from quire.api.submissions import read_key
+from quire.domain.jobs import JobId, JobStatus, JobType, MainJob
+from quire.errors import ConflictError, NotFoundError, RequestError
+from quire.pipeline.engine import Engine
+
+router = APIRouter(prefix="/jobs", tags=["jobs"])
+
+_LARGEST_TIME_S = 1e11
+_MOST_LOOKED_AT = 2_000
+_HALF_MS = 0.0005  # a time is kept in whole milliseconds; as a float it may be a hair below
+
+
+class CancelView(BaseModel):
+    job_id: str
+    status: str = Field(description="The status that stands now.")
+
+
+class RetryView(BaseModel):
+    job_id: str
+    retried: bool = Field(description="False when there is nothing better to get.")
+    repeated: bool = Field(description="True when this Idempotency-Key has already started it.")
+    status: str
+    links: views.Links
+
+
+@router.get(
+    "",
+    summary="Your documents, the newest first",
+    responses={200: {"model": views.JobsView}, **documented(400, 401, 503)},
+)
+async def jobs(
+    team: Team,
+    engine: EngineDep,
+    limit: Annotated[int, Query(ge=1, le=500)] = 50,
+    before: Annotated[
+        float | None,
+        Query(ge=0, le=_LARGEST_TIME_S, allow_inf_nan=False, description="`next_before` of the page before."),
+    ] = None,
+    status: Annotated[JobStatus | None, Query(description="Only jobs of this status.")] = None,
+) -> Response:
+    """With a status, a page may have fewer jobs than the limit and still not be the last."""
+    found: list[MainJob] = []
+    looked_at = 0
+    while True:
+        batch = await engine.newest(team, limit + 1, None if before is None else before + _HALF_MS)
+        whole = len(batch) > limit
+        shown = _up_to_a_gap(batch, limit) if whole else batch
+        before = shown[-1].created_at if whole else None
+        found += [job for job in shown if status is None or job.status is status]
+        looked_at += len(shown)
+        if before is None or status is None or len(found) >= limit or looked_at >= _MOST_LOOKED_AT:
+            break
+    if len(found) > limit:
+        found = found[:limit]
+        before = found[-1].created_at
+    return json_answer(views.JobsView(jobs=[views.job_summary(job) for job in found], next_before=before))
+
+
+def _up_to_a_gap(batch: list[MainJob], limit: int) -> list[MainJob]:
+    """At most `limit` jobs, ending where the time of creation changes: pages are cut by that time."""
+    end = limit
+    while end > 1 and batch[end - 1].created_at == batch[end].created_at:
+        end -= 1
+    return batch[:end] if batch[end - 1].created_at != batch[end].created_at else batch[:limit]
+
+
+@router.get(
+    "/{job_id}",
+    summary="One job of any type",
+    response_model=views.MainJobView | views.PageJobView | views.ChildJobView,
+    responses=documented(401, 404, 503),
+)
+async def job(job_id: str, team: Team, engine: EngineDep) -> Response:
+    """A main job's id, or that of a child: `<id>-download`, `<id>-split`, `<id>-p7`, `<id>-merge`."""
+    main = await engine.job(team, job_id)
+    asked = JobId.parse(job_id) or JobId(main.id, JobType.MAIN)
+    if asked.type is JobType.MAIN:
+        return json_answer(views.main_job(main))
+    if asked.type is JobType.PAGE:
+        return json_answer(views.page_job(main, await engine.page(main, asked.page or 0)))
+    return json_answer(views.child_job(main, asked.type))
+
+
+@router.get(
+    "/{job_id}/pages",
+    summary="How each page was read",
+    response_model=views.PagesView,
+    responses=documented(400, 401, 404, 503),
+)
+async def pages(
+    job_id: str,
+    team: Team,
+    engine: EngineDep,
+    offset: Annotated[int, Query(ge=0, le=10_000_000)] = 0,
+    limit: Annotated[int, Query(ge=1, le=1_000)] = 100,
+) -> Response:
+    main = await engine.job(team, job_id)
+    records = await engine.pages(main, offset, limit)
+    return json_answer(
+        views.PagesView(
+            job_id=main.id,
+            total_pages=main.total_pages or None,
+            offset=offset,
+            pages=[views.page(main, record) for record in records],
+        )
+    )
+
+
+@router.post(
+    "/{job_id}/cancel",
+    summary="Stop a document",
+    response_model=CancelView,
+    responses={
+        202: {"model": CancelView, "description": "Stopped by this request."},
+        **documented(400, 401, 404, 503),
+    },
+)
+async def cancel(job_id: str, team: Team, engine: EngineDep) -> Response:
+    """One that is over already stays as it is."""
+    main = await engine.job(team, job_id)
+    if job_id != main.id:
+        raise RequestError(f"Only a whole document can be cancelled: POST /jobs/{main.id}/cancel.")
+    stands = await engine.cancel(main)
+    stopped = not main.status.terminal and stands is JobStatus.CANCELLED
+    return json_answer(CancelView(job_id=main.id, status=stands.value), 202 if stopped else 200)
+
+
+@router.post(
+    "/{job_id}/retry",
+    summary="Redo what did not come out well",
+    status_code=202,
+    response_model=RetryView,
+    responses={
+        200: {"model": RetryView, "description": "Nothing better to get."},
+        **documented(400, 401, 404, 409, 503),
+    },
+)
+async def retry(
+    job_id: str,
+    team: Team,
+    engine: EngineDep,
+    idempotency_key: Annotated[
+        str | None, Header(description="Starts it once, however often it is sent.")
+    ] = None,
+) -> Response:
+    """Of a page: that page and the merge. Of a merge: the merge. Of a main job: the pages that did not come from
+    their best route, or all if it failed before there were any."""
+    main = await engine.job(team, job_id)
+    return await retry_answer(engine, main, job_id, read_key(idempotency_key) or "")
+
+
+async def retry_answer(engine: Engine, main: MainJob, job_id: str, key: str = "") -> Response:
+    """Raises ConflictError while the job runs, NotFoundError if it has gone meanwhile."""
+    outcome = await engine.retry(main, job_id, key)
+    if outcome == "running":
+        raise ConflictError("The job is still running. Wait until it is over, or cancel it first.")
+    if outcome == "missing":
+        raise NotFoundError(f"There is no job {main.id} any more.")
+    started = outcome in ("started", "repeated")
+    status = JobStatus.QUEUED if outcome == "started" else main.status
+    view = RetryView(
+        job_id=job_id,
+        retried=started,
+        repeated=outcome == "repeated",
+        status=status.value,
+        links=views.links(main.id),
+    )
+    return json_answer(view, 202 if started else 200, {"Location": f"/jobs/{main.id}"})

@@ -1,0 +1,230 @@
+"""Results: Markdown as JSON or bare, page pictures and originals, none of them ever whole in memory."""
+
+from __future__ import annotations
+
+import codecs
+import json
+from collections.abc import AsyncIterator
+from enum import StrEnum
+from io import FileIO
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request, Response
+from pydantic import BaseModel
+
+from quire.api.answers import Stream, closing, disposition, started
+from quire.api.auth import Team
+from quire.api.errors import documented
+from quire.api.services import EngineDep, ServicesDep
+from quire.api.views import page_metadata
+from quire.domain.jobs import JobId, JobType, MainJob
+from quire.errors import NotFoundError
+from quire.links import safe_filename
+from quire.objects.store import PIECE_BYTES, in_thread
+from quire.pipeline.documents import FILE_SCHEME, local_document
+from quire.pipeline.engine import Engine, Text
+
+router = APIRouter(prefix="/jobs", tags=["results"])
+
+_NO_SNIFF = {"X-Content-Type-Options": "nosniff"}
+
+
+class Format(StrEnum):
+    JSON = "json"
+    MARKDOWN = "md"
+    TEXT = "text"
+
+
+_MEDIA_TYPES = {
+    "application/json": Format.JSON,
+    "application/*": Format.JSON,
+    "*/*": Format.JSON,
+    "text/markdown": Format.MARKDOWN,
+    "text/*": Format.MARKDOWN,
+    "text/plain": Format.TEXT,
+}
+
+
+class ResultBody(BaseModel):
+    markdown: str
+    metadata: dict[str, Any]
+
+
+class ResultView(BaseModel):
+    job_id: str
+    type: str
+    result: ResultBody
+
+
+RESULT_RESPONSES: dict[int | str, dict[str, Any]] = {
+    200: {
+        "model": ResultView,
+        "description": "The Markdown and what is known about it; or, if asked for, the bare text.",
+        "content": {
+            "text/markdown": {"schema": {"type": "string"}},
+            "text/plain": {"schema": {"type": "string"}},
+        },
+    }
+}
+
+FormatParam = Annotated[
+    Format | None,
+    Query(
+        description="Overrules `Accept`. `md` and `text` give the bare Markdown, labelled as such or as plain."
+    ),
+]
+
+
+@router.get(
+    "/{job_id}/result",
+    summary="The Markdown of a document or of one page",
+    responses={**RESULT_RESPONSES, **documented(400, 401, 404, 409, 503)},
+)
+async def result(
+    request: Request, job_id: str, team: Team, engine: EngineDep, format: FormatParam = None
+) -> Response:
+    """Of a main or merge job once it is completed, of a page job as soon as that page is done."""
+    return await result_answer(request, engine, team, job_id, format)
+
+
+async def result_answer(
+    request: Request, engine: Engine, team: str, job_id: str, chosen: Format | None
+) -> Response:
+    """Raises NotReadyError, ConflictError (it failed or was cancelled) or NotFoundError."""
+    try:
+        return await _answer(request, engine, team, job_id, chosen)
+    except NotFoundError:
+        # A retry that has just ended replaces the result; the job as it stands now has the new one.
+        return await _answer(request, engine, team, job_id, chosen)
+
+
+async def _answer(
+    request: Request, engine: Engine, team: str, job_id: str, chosen: Format | None
+) -> Response:
+    job = await engine.job(team, job_id)
+    asked = JobId.parse(job_id) or JobId(job.id, JobType.MAIN)
+    stem = Path(safe_filename(job.filename or job.id)).stem
+    text: Text | bytes
+    if asked.type is JobType.PAGE and asked.page is not None:
+        record, text = await engine.page_result(job, asked.page)
+        metadata = page_metadata(job, record)
+        stem = f"{stem}-p{asked.page}"
+    elif asked.type in (JobType.MAIN, JobType.MERGE):
+        text = await engine.result(job)
+        metadata = {**(job.result or {}).get("metadata", {}), "usage": _usage(job)}
+    else:
+        raise NotFoundError(f"A {asked.type.value} job has no result of its own; job {job.id} has.")
+    body = await started(_once(text) if isinstance(text, bytes) else engine.text(text))
+    form = chosen or preferred(request.headers.get("accept", ""))
+    if form is Format.JSON:
+        head = {"job_id": str(asked), "type": asked.type.value}
+        return Stream(as_json(head, body, metadata), media_type="application/json", headers=_NO_SNIFF)
+    kind, ending = ("text/markdown", "md") if form is Format.MARKDOWN else ("text/plain", "txt")
+    headers = {"Content-Disposition": disposition("inline", safe_filename(f"{stem}.{ending}")), **_NO_SNIFF}
+    return Stream(body, media_type=f"{kind}; charset=utf-8", headers=headers)
+
+
+def preferred(accept: str) -> Format:
+    """The best of what the header asks for; JSON if it asks for nothing that there is."""
+    best, best_weight = Format.JSON, 0.0
+    for part in accept.split(","):
+        kind, *options = (piece.strip() for piece in part.split(";"))
+        form = _MEDIA_TYPES.get(kind.lower())
+        weight = _weight(options)
+        if form is not None and weight > best_weight:
+            best, best_weight = form, weight
+    return best
+
+
+def _weight(options: list[str]) -> float:
+    for option in options:
+        name, _, value = option.partition("=")
+        if name.strip().lower() == "q":
+            try:
+                return float(value)
+            except ValueError:
+                return 0.0
+    return 1.0
+
+
+async def as_json(
+    head: dict[str, str], body: AsyncIterator[bytes], metadata: dict[str, Any]
+) -> AsyncIterator[bytes]:
+    """`{…head, "result": {"markdown": body, "metadata": …}}`, escaped piece by piece."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    async with closing(body):
+        yield f'{_json(head)[:-1]},"result":{{"markdown":"'.encode()
+        async for piece in body:
+            text = decoder.decode(piece)
+            if text:
+                yield _json(text)[1:-1].encode()
+        rest = decoder.decode(b"", final=True)
+        yield f'{_json(rest)[1:-1]}","metadata":{_json(metadata)}}}}}'.encode()
+
+
+@router.get(
+    "/{job_id}/pages/{number}/image",
+    summary="A page as a picture",
+    responses={
+        200: {"content": {"image/jpeg": {}, "image/png": {}}},
+        **documented(400, 401, 404, 409, 422, 503),
+    },
+    response_class=Response,
+)
+async def image(job_id: str, number: int, team: Team, engine: EngineDep) -> Response:
+    """Drawn when asked for, also while the document is being read."""
+    main = await engine.job(team, job_id)
+    job = await engine.job(team, f"{main.id}-p{number}")
+    picture, media_type = await engine.image(job, number)
+    headers = {"Cache-Control": "private, max-age=3600", **_NO_SNIFF}
+    return Response(picture, media_type=media_type, headers=headers)
+
+
+@router.get(
+    "/{job_id}/original",
+    summary="The document as it came in",
+    responses={200: {"content": {"application/octet-stream": {}}}, **documented(401, 404, 409, 503)},
+    response_class=Response,
+)
+async def original(job_id: str, team: Team, services: ServicesDep) -> Response:
+    """Always a download, never shown: nobody knows what is in it."""
+    engine, objects = services.runtime.engine, services.runtime.parts.objects
+    job = await engine.job(team, job_id)
+    ref = await engine.original(job)
+    headers = {
+        "Content-Disposition": disposition("attachment", safe_filename(job.filename or "document")),
+        **_NO_SNIFF,
+    }
+    if ref.startswith(FILE_SCHEME):
+        async with local_document(objects, ref) as path:
+            body = await started(_file(path))
+    else:
+        size = await objects.size(ref)
+        if size is None:
+            raise NotFoundError("The document is no longer there.")
+        headers["Content-Length"] = str(size)
+        body = await started(objects.stream(ref))
+    return Stream(body, media_type="application/octet-stream", headers=headers)
+
+
+async def _file(path: Path) -> AsyncIterator[bytes]:
+    try:
+        file = await in_thread(FileIO, path)
+    except OSError as error:
+        raise NotFoundError("The document is no longer there.") from error
+    with file:
+        while piece := await in_thread(file.read, PIECE_BYTES):
+            yield piece
+
+
+async def _once(data: bytes) -> AsyncIterator[bytes]:
+    yield data
+
+
+def _usage(job: MainJob) -> dict[str, Any]:
+    return {"tokens_in": job.tokens_in, "tokens_out": job.tokens_out, "cost_usd": job.cost_usd}
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -1,0 +1,203 @@
+"""`quire serve`: the service and its workers in one event loop, from the first connection to a clean end."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+import uvicorn
+from fastapi import FastAPI
+
+from quire.api.app import create_app
+from quire.bootstrap import Runtime, runtime
+from quire.domain.jobs import UnitKind
+from quire.errors import QuireError, SettingsError
+from quire.settings import Settings
+
+_LOG = logging.getLogger(__name__)
+_BACKLOG = 2048
+_KEEP_ALIVE_S = 75
+_LEAST_GRACE_S = 1
+
+
+class _Server(uvicorn.Server):
+    """uvicorn without its signal handling, and with a way to wait until it listens."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.listening = asyncio.Event()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leaves the signals to us: uvicorn would raise them again at its end, before the workers are done."""
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.listening.set()
+
+
+class Stop:
+    """The wish to stop: asked once it is polite, asked again it doesn't wait for work in hand."""
+
+    def __init__(self) -> None:
+        self.asked = asyncio.Event()
+        self.insisted = asyncio.Event()
+
+    def ask(self) -> None:
+        if self.asked.is_set():
+            self.insisted.set()
+        self.asked.set()
+
+
+async def serve(
+    settings: Settings, *, on_ready: Callable[[str], None] | None = None, stop: Stop | None = None
+) -> None:
+    """Serves until SIGTERM, SIGINT or `stop`, then ends cleanly within SHUTDOWN_TIMEOUT.
+
+    `on_ready` is told the address once requests are answered. Raises SettingsError when the address can't be
+    listened on or is open to others without keys, and whatever stopped a part that must not stop.
+    """
+    settings.check_exposure()
+    stop = stop or Stop()
+    kinds = list(UnitKind) if settings.http.run_dispatcher else None
+    with _bind(settings.http.host, settings.http.port) as listener, _signals(stop):
+        try:
+            async with runtime(settings, owner="quire serve", kinds=kinds) as running:
+                service = _Service(running, listener)
+                await service.run(stop, on_ready)
+        except ExceptionGroup as group:
+            raise _first_cause(group) from group
+
+
+class _Service:
+    """The HTTP server on one runtime."""
+
+    def __init__(self, running: Runtime, listener: socket.socket) -> None:
+        self._running = running
+        self._listener = listener
+        self._timeout_s = running.settings.http.shutdown_timeout_s
+        self._app = create_app(running)
+        self._server = _Server(_config(self._app, self._timeout_s))
+
+    async def run(self, stop: Stop, on_ready: Callable[[str], None] | None) -> None:
+        serving = asyncio.create_task(self._server.serve([self._listener]), name="http-server")
+        try:
+            await _either(serving, self._server.listening)
+            if not serving.done():
+                self._announce(on_ready)
+                await _either(serving, stop.asked)
+            if serving.done():
+                serving.result()
+                raise QuireError("The HTTP server has stopped by itself.")
+            _LOG.info("stopping")
+            await self._end(serving, stop)
+        finally:
+            self._app.state.services.stopping.set()
+            self._server.should_exit = self._server.force_exit = True
+            await asyncio.wait({serving}, timeout=5)
+            serving.cancel()
+            with suppress(asyncio.CancelledError, Exception):
+                await serving
+
+    async def _end(self, serving: asyncio.Task[None], stop: Stop) -> None:
+        """No new connections and no new work; requests and units in hand end side by side, within the time."""
+        self._app.state.services.stopping.set()
+        self._server.should_exit = True
+        ending = asyncio.create_task(self._both(serving), name="ending")
+        await _either(ending, stop.insisted)
+        if not ending.done():
+            self._server.force_exit = True
+            if self._running.worker:
+                await self._running.worker.drain(0)
+        await ending
+
+    async def _both(self, serving: asyncio.Task[None]) -> None:
+        if self._running.worker:
+            await asyncio.gather(serving, self._running.worker.drain(self._timeout_s))
+        else:
+            await serving
+
+    def _announce(self, on_ready: Callable[[str], None] | None) -> None:
+        host, port = self._running.settings.http.host, self._listener.getsockname()[1]
+        address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        _LOG.info("Quire listens on %s", address, extra={"address": address})
+        if on_ready is not None:
+            on_ready(address)
+
+
+async def _either(task: asyncio.Task[None], event: asyncio.Event) -> None:
+    """Returns when the task is done or the event is set."""
+    waiting = asyncio.create_task(event.wait(), name="waiting-for-event")
+    try:
+        await asyncio.wait({task, waiting}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        waiting.cancel()
+
+
+def _config(app: FastAPI, shutdown_timeout_s: float) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        lifespan="off",
+        ws="none",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        backlog=_BACKLOG,
+        timeout_keep_alive=_KEEP_ALIVE_S,
+        timeout_graceful_shutdown=max(_LEAST_GRACE_S, int(shutdown_timeout_s)),
+    )
+
+
+@contextmanager
+def _signals(stop: Stop) -> Iterator[None]:
+    """SIGTERM and SIGINT ask to stop while the block runs, where this thread may have signals at all."""
+    loop = asyncio.get_running_loop()
+    taken = []
+    for one in (signal.SIGTERM, signal.SIGINT):
+        with suppress(ValueError, RuntimeError, NotImplementedError):
+            loop.add_signal_handler(one, stop.ask)
+            taken.append(one)
+    try:
+        yield
+    finally:
+        for one in taken:
+            loop.remove_signal_handler(one)
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    """The socket, reserved but not yet listened on. Raises SettingsError with what to do about it."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise SettingsError(f"HOST {host} can't be listened on: {error.strerror}.") from error
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+    except OSError as error:
+        listener.close()
+        if error.errno == errno.EADDRINUSE:
+            raise SettingsError(
+                f"Port {port} on {host} is in use by another program. Stop that one, or choose another PORT."
+            ) from error
+        if error.errno == errno.EACCES:
+            raise SettingsError(
+                f"Port {port} on {host} needs rights that this user doesn't have. Choose a PORT from 1024 up."
+            ) from error
+        raise SettingsError(f"{host}:{port} can't be listened on: {error.strerror}.") from error
+    return listener
+
+
+def _first_cause(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

@@ -1,0 +1,36 @@
+"""What endpoints work with: the running Quire, the team that asks, and the word that the service is stopping."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from fastapi import Depends, Request
+
+from quire.api.health import Readiness
+from quire.bootstrap import Runtime
+from quire.pipeline.engine import Engine
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """Kept on the application; made anew for each one."""
+
+    runtime: Runtime
+    readiness: Readiness
+    started_monotonic: float
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+def services(request: Request) -> Services:
+    found: Services = request.app.state.services
+    return found
+
+
+def engine(request: Request) -> Engine:
+    return services(request).runtime.engine
+
+
+ServicesDep = Annotated[Services, Depends(services)]
+EngineDep = Annotated[Engine, Depends(engine)]

@@ -1,0 +1,220 @@
+"""The commands and their arguments. Light, because every run of `quire` pays for it."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from importlib import import_module
+
+Command = Callable[[argparse.Namespace], int]
+
+
+def parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    """The arguments, with `load_command` to fetch what runs them. Exits as argparse does where they are wrong."""
+    parser = _parser()
+    args = parser.parse_args(argv)
+    args.debug = getattr(args, "debug", False)
+    return args
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="quire",
+        description="Turns documents into Markdown and never loses a page.",
+        epilog="Settings come from the environment and from the file QUIRE_CONFIG; `quire config` shows them all.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action=_Version, help="show the version and exit")
+    _debug(parser)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    _convert(commands)
+    _serve(commands)
+    _worker(commands)
+    _jobs(commands)
+    _dlq(commands)
+    _doctor(commands)
+    _config(commands)
+    return parser
+
+
+class _Version(argparse.Action):
+    def __init__(self, option_strings: Sequence[str], dest: str, help: str | None = None) -> None:
+        super().__init__(option_strings, dest, nargs=0, default=argparse.SUPPRESS, help=help)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from quire import __version__
+
+        print(f"quire {__version__}")
+        parser.exit()
+
+
+def _command(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser],
+    name: str,
+    module: str,
+    function: str,
+    help_text: str,
+    *,
+    details: str = "",
+) -> argparse.ArgumentParser:
+    parser = commands.add_parser(
+        name,
+        help=help_text,
+        description=help_text[0].upper() + help_text[1:] + ".",
+        epilog=details or None,
+        allow_abbrev=False,
+    )
+
+    def load() -> Command:
+        found: Command = getattr(import_module(f"quire.cli.{module}"), function)
+        return found
+
+    parser.set_defaults(load_command=load)
+    _debug(parser)
+    return parser
+
+
+def _debug(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--debug",
+        action="store_true",
+        default=argparse.SUPPRESS,  # or the command's own default would undo `quire --debug COMMAND`
+        help="log everything and show tracebacks",
+    )
+
+
+def _data_dir(parser: argparse.ArgumentParser, help_text: str) -> None:
+    parser.add_argument("--data-dir", metavar="DIR", help=help_text)
+
+
+def _convert(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = _command(
+        commands,
+        "convert",
+        "convert",
+        "run",
+        "convert documents on this machine",
+        details="Exit codes: 0 all converted wholly; 1 a document failed; 2 wrong usage or settings; "
+        "3 converted, but some pages could not be read; 130 interrupted. "
+        "Documents have no deadline here unless DOCUMENT_PROCESSING_TIMEOUT is set.",
+    )
+    parser.add_argument(
+        "sources", nargs="+", metavar="PATH_OR_URL", help="files, http(s) links, or - for stdin"
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="OUT",
+        help="a file, or a folder (needed for several documents); - is stdout",
+    )
+    parser.add_argument(
+        "--mode", choices=("auto", "local", "ai"), default="auto", help="how pages are read (default: auto)"
+    )
+    parser.add_argument("--pages", metavar="RANGES", help="which pages, as in 1-5,8,12-")
+    parser.add_argument(
+        "--format", choices=("md", "text", "json"), default="md", help="what to write (default: md)"
+    )
+    parser.add_argument(
+        "--password-file",
+        metavar="FILE",
+        help="the document's password is this file's first line; - is stdin",
+    )
+    _data_dir(parser, "work in this folder and leave it there (default: a private one, deleted at the end)")
+    parser.add_argument("-q", "--quiet", action="store_true", help="say nothing but errors")
+
+
+def _serve(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = _command(commands, "serve", "serve", "run", "run the service and the dashboard")
+    parser.add_argument("--host", help="the address to listen on (HOST)")
+    parser.add_argument("--port", help="the port; 0 takes any free one (PORT)")
+    _data_dir(parser, "the folder that holds everything (DATA_DIR)")
+
+
+def _worker(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = _command(
+        commands,
+        "worker",
+        "worker",
+        "run",
+        "run workers beside a running service",
+        details="Queues: download, split, read (pages read locally in bulk), page (pages read one by one: OCR, AI; "
+        "and read, as both read pages), merge, callback; slow is page without read.",
+    )
+    parser.add_argument("--queues", metavar="NAMES", help="comma-separated (default: all)")
+    parser.add_argument(
+        "--concurrency",
+        metavar="N",
+        help="slow pages in hand at a time (WORKER_CONCURRENCY); cores used are READER_PROCESSES",
+    )
+    _data_dir(parser, "the data directory of the service to join (DATA_DIR)")
+
+
+def _service(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--url", help="the address of the service (QUIRE_URL)")
+    parser.add_argument("--json", action="store_true", help="the answer as it came, for programs")
+
+
+def _jobs(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "jobs",
+        help="see and steer the jobs of a running service",
+        description="See and steer the jobs of a running service, at QUIRE_URL with QUIRE_API_KEY.",
+    )
+    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
+    listing = _command(actions, "list", "jobs", "run_list", "list the newest jobs")
+    listing.add_argument("--limit", type=_count, default=20, metavar="N", help="how many (default: 20)")
+    listing.add_argument(
+        "--status",
+        choices=("queued", "processing", "completed", "failed", "cancelled"),
+        help="only jobs that stand so",
+    )
+    _service(listing)
+    for name, text in (
+        ("show", "show one job and its pages"),
+        ("retry", "redo what did not come from its best route"),
+        ("cancel", "stop a job"),
+    ):
+        one = _command(actions, name, "jobs", f"run_{name}", text)
+        one.add_argument("job_id", metavar="ID", help="a job's id, of any type")
+        _service(one)
+    result = _command(actions, "result", "jobs", "run_result", "print a job's Markdown")
+    result.add_argument("job_id", metavar="ID", help="a job's id; a page's gives that page")
+    result.add_argument("-o", "--output", metavar="FILE", help="write it here (default: stdout)")
+    _service(result)
+    watch = _command(actions, "watch", "jobs", "run_watch", "follow a job to its end")
+    watch.add_argument("job_id", metavar="ID", help="a job's id")
+    _service(watch)
+
+
+def _dlq(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "dlq",
+        help="see and replay the dead letters of a running service",
+        description="Work that was given up after all attempts, at QUIRE_URL with QUIRE_API_KEY.",
+    )
+    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
+    listing = _command(actions, "list", "dlq", "run_list", "list dead letters")
+    listing.add_argument("--limit", type=_count, default=50, metavar="N", help="how many (default: 50)")
+    _service(listing)
+    replay = _command(actions, "replay", "dlq", "run_replay", "try dead letters again")
+    replay.add_argument("ids", nargs="*", metavar="ID", help="the letters to replay")
+    replay.add_argument("--all", action="store_true", help="all of them")
+    _service(replay)
+
+
+def _doctor(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = _command(commands, "doctor", "doctor", "run", "check this installation and say what to do")
+    parser.add_argument("--json", action="store_true", help="the findings for programs")
+    _data_dir(parser, "the data directory to check (DATA_DIR)")
+
+
+def _config(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = _command(commands, "config", "config", "run", "show every setting and where it came from")
+    parser.add_argument("--json", action="store_true", help="the settings for programs")
+
+
+def _count(text: str) -> int:
+    value = int(text)
+    if not 1 <= value <= 1000:
+        raise argparse.ArgumentTypeError("expected a number from 1 to 1000")
+    return value

@@ -1,0 +1,295 @@
+"""The checks of `quire doctor`, each a question with an answer and, where needed, what to do about it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from quire import __version__
+from quire.errors import QuireError
+from quire.objects.store import ObjectStore
+from quire.queue.connection import Connection
+from quire.queue.embedded import EmbeddedServer
+from quire.reading import ocr
+from quire.reading.chunks import read_chunk
+from quire.reading.pages import ReadOptions
+from quire.reading.pool import ChildPool, PoolOptions
+from quire.settings import Settings
+
+_LITTLE_SPACE = 1 << 30
+_NO_SPACE = 100 << 20
+_OLDEST_SERVER = (6, 2)
+_READ_TIMEOUT_S = 60.0
+_ANSWER_TIMEOUT_S = 20.0
+
+
+class Level(StrEnum):
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    check: str
+    level: Level
+    text: str
+    advice: str = ""
+
+
+Check = Callable[[Settings], Awaitable[list[Finding]]]
+
+
+async def examine(settings: Settings) -> AsyncIterator[Finding]:
+    """Every finding as soon as it is known. A check that breaks is a finding too."""
+    checks: dict[str, Check] = {
+        "python": _python,
+        "data directory": _data_dir,
+        "coordination": _coordination,
+        "objects": _objects,
+        "readers": _readers,
+        "ocr": _ocr,
+        "secrets": _secrets,
+        "exposure": _exposure,
+    }
+    for name, check in checks.items():
+        try:
+            found = await check(settings)
+        except QuireError as error:
+            found = [Finding(name, Level.FAIL, error.public)]
+        except Exception as error:
+            found = [Finding(name, Level.FAIL, f"The check broke ({type(error).__name__}).")]
+        for one in found:
+            yield one
+
+
+async def _python(_: Settings) -> list[Finding]:
+    where = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
+    return [Finding("python", Level.OK, f"Quire {__version__}, Python {platform.python_version()}, {where}")]
+
+
+async def _data_dir(settings: Settings) -> list[Finding]:
+    name, path = "data directory", settings.general.data_dir.absolute()
+    existing = next(place for place in (path, *path.parents) if place.exists())
+    if not existing.is_dir():
+        return [Finding(name, Level.FAIL, f"{existing} is not a folder.", "Set DATA_DIR to another place.")]
+    try:
+        with tempfile.TemporaryFile(dir=existing):
+            pass
+    except OSError as error:
+        return [
+            Finding(
+                name,
+                Level.FAIL,
+                f"{existing} can't be written to: {error.strerror}.",
+                "Give Quire the right to write there, or set DATA_DIR to another folder.",
+            )
+        ]
+    free = shutil.disk_usage(existing).free
+    level = Level.FAIL if free < _NO_SPACE else Level.WARN if free < _LITTLE_SPACE else Level.OK
+    made = "" if existing == path else " (it will be made at the first start)"
+    return [
+        Finding(
+            name,
+            level,
+            f"{path}{made}, {_size(free)} free",
+            "" if level is Level.OK else "Make room, or set DATA_DIR to a larger disk.",
+        )
+    ]
+
+
+async def _coordination(settings: Settings) -> list[Finding]:
+    async with _server(settings) as (url, what):
+        connection = Connection.open(url)
+        try:
+            async with asyncio.timeout(_ANSWER_TIMEOUT_S):
+                await connection.ping()
+                if url.startswith("redis+cluster:"):
+                    return [Finding("coordination", Level.OK, f"{what}: the cluster answers")]
+                info = await connection.command("INFO")
+        except TimeoutError:
+            return [Finding("coordination", Level.FAIL, f"{what} doesn't answer.", "Check REDIS_URL.")]
+        finally:
+            await connection.close()
+    return _server_findings(what, info)
+
+
+@asynccontextmanager
+async def _server(settings: Settings) -> AsyncIterator[tuple[str, str]]:
+    """The server to ask: the one that is set, the one that is running, or one started for the purpose."""
+    redis_url = settings.coordination.redis_url
+    if redis_url:
+        yield redis_url, "REDIS_URL"
+        return
+    running = await asyncio.to_thread(EmbeddedServer.attach_url, settings.general.data_dir)
+    if running:
+        yield running, "embedded, a service is running on this data directory"
+        return
+    with tempfile.TemporaryDirectory(prefix="quire-doctor-") as folder:
+        server = EmbeddedServer(Path(folder), owner="quire doctor")
+        url = await server.start()
+        try:
+            yield url, "embedded, starts; no service is running on this data directory"
+        finally:
+            await server.stop()
+
+
+def _server_findings(what: str, info: Any) -> list[Finding]:
+    fields = info if isinstance(info, dict) else _parsed(str(info))
+    name = str(fields.get("server_name") or "redis").capitalize()
+    version = str(fields.get("valkey_version") or fields.get("redis_version") or "0")
+    compatible = str(fields.get("redis_version") or version)
+    findings = [Finding("coordination", Level.OK, f"{name} {version} ({what})")]
+    if tuple(int(part) for part in compatible.split(".")[:2]) < _OLDEST_SERVER:
+        findings[0] = Finding(
+            "coordination", Level.FAIL, f"{name} {version} is too old.", "Use Redis 6.2 or newer, or Valkey."
+        )
+    policy = str(fields.get("maxmemory_policy") or "noeviction")
+    if policy != "noeviction":
+        findings.append(
+            Finding(
+                "coordination",
+                Level.FAIL,
+                f"The server may throw jobs away when its memory is full (maxmemory-policy {policy}).",
+                "Set maxmemory-policy to noeviction on that server.",
+            )
+        )
+    if not int(fields.get("aof_enabled") or 0):
+        findings.append(
+            Finding(
+                "coordination",
+                Level.WARN,
+                "The server has no append-only file: accepted jobs may be lost when it goes down.",
+                "Set appendonly to yes on that server.",
+            )
+        )
+    return findings
+
+
+def _parsed(text: str) -> dict[str, str]:
+    pairs = (line.split(":", 1) for line in text.splitlines() if ":" in line)
+    return {name: value.strip() for name, value in pairs}
+
+
+async def _objects(settings: Settings) -> list[Finding]:
+    if not settings.objects.store and not settings.general.data_dir.exists():
+        return [Finding("objects", Level.OK, "in the data directory, made at the first start")]
+    with tempfile.TemporaryDirectory(prefix="quire-doctor-") as scratch:
+        store = ObjectStore.open(settings.objects_location, Path(scratch))
+        try:
+            await store.check()
+        finally:
+            await store.close()
+    where = "OBJECT_STORE" if settings.objects.store else "in the data directory"
+    return [Finding("objects", Level.OK, f"{where}: an object could be written and removed")]
+
+
+async def _readers(settings: Settings) -> list[Finding]:
+    pool = ChildPool(PoolOptions(processes=1, memory_bytes=settings.reading.memory_bytes))
+    try:
+        with tempfile.TemporaryDirectory(prefix="quire-doctor-") as folder:
+            path = Path(folder) / "probe.pdf"
+            path.write_bytes(tiny_pdf("Quire reads"))
+            chunk = await pool.run(
+                read_chunk, *(str(path), None, (1,), ReadOptions(), False), timeout_s=_READ_TIMEOUT_S
+            )
+    finally:
+        await pool.close()
+    if b"Quire reads" not in chunk.block:
+        return [
+            Finding("readers", Level.FAIL, "A probe document came back without its text.", "Reinstall Quire.")
+        ]
+    count = settings.reading.processes or os.cpu_count() or 1
+    each = _size(settings.reading.memory_bytes)
+    return [
+        Finding("readers", Level.OK, f"a probe document was read; {count} processes of up to {each} each")
+    ]
+
+
+async def _ocr(settings: Settings) -> list[Finding]:
+    if not settings.ocr.enabled:
+        return [Finding("ocr", Level.WARN, "Switched off: scans stay unread.", "Set OCR_ENABLED to true.")]
+    if not ocr.available():
+        return [Finding("ocr", Level.WARN, "Not installed: scans stay unread.", "Install quire[ocr].")]
+    installed = ocr.languages()
+    missing = [name for name in settings.ocr.languages.split("+") if name not in installed]
+    if missing:
+        return [
+            Finding(
+                "ocr",
+                Level.FAIL,
+                f"There is no model for {', '.join(missing)} (OCR_LANGUAGES).",
+                f"Installed are: {', '.join(installed)}.",
+            )
+        ]
+    return [
+        Finding(
+            "ocr", Level.OK, f"Tesseract reads {settings.ocr.languages}; installed: {', '.join(installed)}"
+        )
+    ]
+
+
+async def _secrets(settings: Settings) -> list[Finding]:
+    if settings.auth.secret_key or not settings.coordination.redis_url:
+        where = (
+            "SECRET_KEY is set" if settings.auth.secret_key else "sealed with the key in the data directory"
+        )
+        return [Finding("secrets", Level.OK, f"document passwords: {where}")]
+    return [
+        Finding(
+            "secrets",
+            Level.WARN,
+            "REDIS_URL is set without SECRET_KEY: each data directory seals document passwords with its own key.",
+            "Set the same SECRET_KEY on every machine.",
+        )
+    ]
+
+
+async def _exposure(settings: Settings) -> list[Finding]:
+    try:
+        settings.check_exposure()
+    except QuireError as error:
+        return [Finding("exposure", Level.FAIL, error.public)]
+    keys = len(settings.auth.api_keys)
+    guard = f"{keys} API keys" if keys else "no API keys, so only programs on this machine"
+    return [Finding("exposure", Level.OK, f"`quire serve` listens on {settings.http.host}: {guard}")]
+
+
+def tiny_pdf(words: str) -> bytes:
+    """A PDF of one page with these words (plain ASCII, no brackets), made by hand: MuPDF stays in the children."""
+    content = f"BT /F1 18 Tf 72 720 Td ({words}) Tj ET".encode()
+    bodies = (
+        b"<< /Type /Catalog /Pages 2 0 R >>",
+        b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents 4 0 R "
+        b"/Resources << /Font << /F1 5 0 R >> >> >>",
+        b"<< /Length %d >>\nstream\n%s\nendstream" % (len(content), content),
+        b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+    )
+    out = bytearray(b"%PDF-1.4\n")
+    offsets: list[int] = []
+    for number, body in enumerate(bodies, start=1):
+        offsets.append(len(out))
+        out += b"%d 0 obj\n%s\nendobj\n" % (number, body)
+    start = len(out)
+    out += b"xref\n0 %d\n0000000000 65535 f \n" % (len(bodies) + 1)
+    out += b"".join(b"%010d 00000 n \n" % offset for offset in offsets)
+    out += b"trailer\n<< /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n" % (len(bodies) + 1, start)
+    return bytes(out)
+
+
+def _size(count: float) -> str:
+    for unit in ("bytes", "KB", "MB", "GB"):
+        if count < 1024:
+            return f"{count:.0f} {unit}"
+        count /= 1024
+    return f"{count:.1f} TB"

@@ -1,0 +1,49 @@
+"""What is known of one page: its class, how it was read, by whom, and what came of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class PageClass(StrEnum):
+    TEXT_ONLY = "TEXT_ONLY"
+    HAS_GRAPHICS = "HAS_GRAPHICS"
+    SCANNED = "SCANNED"
+    GARBLED = "GARBLED"
+
+
+class PageSource(StrEnum):
+    LOCAL = "local"
+    AI = "ai"
+    OCR = "ocr"
+    BATCH = "batch"
+    CACHE = "cache"
+    MUPDF_FALLBACK = "mupdf_fallback"
+    MUPDF_TIMEOUT_FALLBACK = "mupdf_timeout_fallback"
+
+
+@dataclass(frozen=True, slots=True)
+class PageSignals:
+    """What analysis saw. Ratios are of the page's area (coverage) or of its characters (garbled)."""
+
+    chars: int = 0
+    image_coverage: float = 0.0
+    largest_image: float = 0.0
+    drawings: int = 0
+    garbled_ratio: float = 0.0
+    width_pt: float = 0.0
+    height_pt: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class PageReading:
+    """What the child pool answers for one page. Small, picklable, no handles."""
+
+    number: int
+    page_class: PageClass
+    text: str
+    markdown: str
+    reader: str
+    reasons: tuple[str, ...] = ()
+    signals: PageSignals = field(default_factory=PageSignals)

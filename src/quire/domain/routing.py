@@ -1,0 +1,43 @@
+"""Which reader a page gets, and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from quire.domain.jobs import Mode
+from quire.domain.pages import PageClass
+
+
+class Route(StrEnum):
+    LOCAL = "local"
+    OCR = "ocr"
+    AI = "ai"
+
+
+@dataclass(frozen=True, slots=True)
+class Readers:
+    """What this installation can read with besides the local text readers."""
+
+    ocr: bool = False
+    ai: bool = False
+
+
+def best_route(page_class: PageClass, mode: Mode, readers: Readers) -> Route:
+    """Text is read locally; what text extraction can't see goes to AI, or to OCR where there is no AI."""
+    if mode is Mode.AI and readers.ai:
+        return Route.AI
+    if page_class is PageClass.TEXT_ONLY:
+        return Route.LOCAL
+    if readers.ai and mode is Mode.AUTO:
+        return Route.AI
+    if readers.ocr and page_class in (PageClass.SCANNED, PageClass.GARBLED):
+        return Route.OCR
+    return Route.LOCAL
+
+
+def retry_delay_s(
+    failures: int, *, base_s: float, factor: float, jitter_s: float, chance: float, at_least_s: float = 0.0
+) -> float:
+    """The wait before the next attempt. `chance` is in 0 … 1."""
+    return max(base_s * factor ** max(failures - 1, 0) + jitter_s * chance, at_least_s)

@@ -1,0 +1,176 @@
+"""Every failure Quire reports, with its code, its retry policy and a text a user can act on.
+
+QuireError
+├── SettingsError            a setting is unknown or malformed; the start stops
+├── RequestError             the caller can mend it
+│   ├── UnsupportedTypeError
+│   ├── TooLargeError
+│   ├── TooManyPagesError
+│   ├── LinkRefusedError
+│   ├── UnauthorizedError
+│   ├── NotFoundError
+│   ├── ConflictError
+│   │   └── NotReadyError
+│   └── DocumentError        the document itself can't be read
+│       ├── DamagedError
+│       ├── EmptyError
+│       ├── PasswordRequiredError
+│       └── PasswordWrongError
+├── PageError                one page could not be read; the others are not affected
+│   ├── PageCrashedError
+│   ├── PageTimeoutError
+│   └── PageMemoryError
+├── DownloadError            a link could not be fetched; worth another try unless said otherwise
+├── BusyError                the service is over its bound; come back later
+├── CancelledError           the job was cancelled while this was running
+└── PlaneError               a plane is out of reach; worth another try
+    ├── CoordinationError
+    ├── ObjectsError
+    └── DataDirInUseError    another process owns the data directory; not worth another try
+
+Callers branch on the class, never on the text. `public` is safe to show to whoever asked.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class QuireError(Exception):
+    """The root. `code` is a stable slug, `retryable` says whether the same call may succeed later."""
+
+    code = "internal"
+    retryable = False
+
+    def __init__(
+        self, public: str, *, retry_after_s: float | None = None, retryable: bool | None = None
+    ) -> None:
+        super().__init__(public)
+        self.public = public
+        self.retry_after_s = retry_after_s
+        if retryable is not None:
+            self.retryable = retryable
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Errors cross the border of the child pool; keyword arguments would be lost by the default.
+        return (_rebuild, (type(self), self.public, self.retry_after_s, self.retryable))
+
+    def as_dict(self) -> dict[str, Any]:
+        """The one shape in which errors are stored and shown (without the request id)."""
+        shown: dict[str, Any] = {"error": self.public, "code": self.code, "retryable": self.retryable}
+        if self.retry_after_s is not None:
+            shown["retry_after_seconds"] = self.retry_after_s
+        return shown
+
+
+def _rebuild(kind: type[QuireError], public: str, retry_after_s: float | None, retryable: bool) -> QuireError:
+    return kind(public, retry_after_s=retry_after_s, retryable=retryable)
+
+
+class SettingsError(QuireError):
+    code = "bad_setting"
+
+
+class RequestError(QuireError):
+    code = "bad_request"
+
+
+class UnsupportedTypeError(RequestError):
+    code = "unsupported_type"
+
+
+class TooLargeError(RequestError):
+    code = "too_large"
+
+
+class TooManyPagesError(RequestError):
+    code = "too_many_pages"
+
+
+class LinkRefusedError(RequestError):
+    code = "link_refused"
+
+
+class UnauthorizedError(RequestError):
+    code = "unauthorized"
+
+
+class NotFoundError(RequestError):
+    code = "not_found"
+
+
+class ConflictError(RequestError):
+    code = "conflict"
+
+
+class NotReadyError(ConflictError):
+    code = "not_ready"
+    retryable = True
+
+
+class DocumentError(RequestError):
+    code = "unreadable_document"
+
+
+class DamagedError(DocumentError):
+    code = "damaged_document"
+
+
+class EmptyError(DocumentError):
+    code = "empty_document"
+
+
+class PasswordRequiredError(DocumentError):
+    code = "password_required"
+
+
+class PasswordWrongError(DocumentError):
+    code = "password_wrong"
+
+
+class PageError(QuireError):
+    code = "page_failed"
+
+
+class PageCrashedError(PageError):
+    code = "page_crashed"
+
+
+class PageTimeoutError(PageError):
+    code = "page_timeout"
+
+
+class PageMemoryError(PageError):
+    code = "page_memory"
+
+
+class DownloadError(QuireError):
+    code = "download_failed"
+    retryable = True
+
+
+class BusyError(QuireError):
+    code = "busy"
+    retryable = True
+
+
+class CancelledError(QuireError):
+    code = "cancelled"
+
+
+class PlaneError(QuireError):
+    code = "plane_unavailable"
+    retryable = True
+
+
+class CoordinationError(PlaneError):
+    code = "coordination_unavailable"
+
+
+class ObjectsError(PlaneError):
+    code = "objects_unavailable"
+
+
+class DataDirInUseError(PlaneError):
+    code = "data_dir_in_use"
+    retryable = False

@@ -1,0 +1,448 @@
+"""What entry points ask of the pipeline: take a document, tell how it stands, give its result, stop it, redo it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from quire.domain.jobs import (
+    JobId,
+    JobOptions,
+    JobSecrets,
+    JobStatus,
+    JobType,
+    MainJob,
+    Mode,
+    PageRecord,
+    job_id_for_key,
+    new_job_id,
+)
+from quire.domain.ranges import PageRanges
+from quire.errors import (
+    BusyError,
+    ConflictError,
+    DownloadError,
+    LinkRefusedError,
+    NotFoundError,
+    NotReadyError,
+    RequestError,
+)
+from quire.links import check_url, safe_filename
+from quire.objects.store import ObjectWriter
+from quire.pipeline.documents import file_ref, local_document, original_key
+from quire.pipeline.fetching import link_policy
+from quire.pipeline.merging import failure_note, unpack_pages
+from quire.pipeline.parts import Parts
+from quire.queue.events import Event, Events
+from quire.queue.jobs import NewJob
+from quire.reading.render import RenderOptions, render_page
+
+_UPLOAD_KEPT_S = 6 * 3600.0
+_TWIN_WAIT_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A request to convert, checked but not yet accepted."""
+
+    team: str
+    options: JobOptions = field(default_factory=JobOptions)
+    secrets: JobSecrets = field(default_factory=JobSecrets)
+    filename: str = ""
+    force: bool = False
+    idempotency_key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    job_id: str
+    status: JobStatus
+    deduplicated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """A place for the bytes of a document whose job does not exist yet."""
+
+    job_id: str
+    key: str
+    writer: ObjectWriter
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A stretch of an object that holds Markdown."""
+
+    key: str
+    offset: int
+    length: int | None
+
+
+class Engine:
+    def __init__(self, parts: Parts, events: Events) -> None:
+        self._parts = parts
+        self._events = events
+
+    # ---- taking documents ----------------------------------------------------------------------------------
+
+    async def check_room(self) -> None:
+        """Raises BusyError when more documents wait than the bound allows."""
+        bound = self._parts.settings.limits.queue_max_documents
+        waiting = await self._parts.jobs.count_active()
+        if waiting >= bound:
+            raise BusyError(
+                f"{waiting} documents are waiting, the most allowed is {bound}. Try again shortly.",
+                retry_after_s=5.0,
+            )
+
+    def check(self, submission: Submission) -> None:
+        """Raises RequestError for what can be known to be wrong before any byte is taken."""
+        PageRanges.parse(submission.options.pages)
+        if submission.options.mode is Mode.AI and not self._parts.readers.ai:
+            raise RequestError(
+                "mode=ai needs an AI provider, and none is configured. Use mode=auto or local."
+            )
+        if submission.secrets.callback_url:
+            check_url(submission.secrets.callback_url, link_policy(self._parts))
+        if submission.secrets.source_url:
+            self._check_source(submission.secrets.source_url)
+
+    async def begin_upload(self, submission: Submission) -> Upload:
+        """If the process dies before the job is made, the bytes go after some hours."""
+        job_id = self._job_id(submission)
+        await self._parts.jobs.expect_objects(job_id, _UPLOAD_KEPT_S)
+        key = original_key(job_id)
+        return Upload(job_id, key, self._parts.objects.writer(key))
+
+    async def accept_upload(self, submission: Submission, upload: Upload) -> Accepted:
+        """Makes the job of an upload, or answers with the one that already does this work."""
+        writer = upload.writer
+        if writer.size == 0:
+            await self._parts.objects.delete(upload.key)
+            raise RequestError("The file is empty.")
+        fingerprint = self._fingerprint(submission, writer.sha256)
+        twin = None if submission.force else await self._twin(submission, fingerprint)
+        if twin is None:
+            new = self._new_job(
+                submission,
+                upload.job_id,
+                source={"kind": "upload"},
+                size=writer.size,
+                sha256=writer.sha256,
+                fingerprint=fingerprint,
+                content_ref=upload.key,
+            )
+            accepted = await self._create(new)
+            if not accepted.deduplicated:
+                if not submission.force:
+                    await self._remember(submission.team, fingerprint, accepted.job_id)
+                return accepted
+            twin = accepted
+        await self._parts.objects.delete(upload.key)
+        return twin
+
+    async def accept_source(self, submission: Submission) -> Accepted:
+        """Makes the job of a link (fetched later) or of a local file (read where it lies)."""
+        url = submission.secrets.source_url or ""
+        path = self._check_source(url)
+        job_id = self._job_id(submission)
+        parts = urlsplit(url)
+        if path is None:
+            shown = {"kind": "link", "url": f"{parts.scheme}://{parts.hostname or ''}{parts.path}"}
+            new = self._new_job(submission, job_id, source=shown)
+        else:
+            new = self._new_job(
+                submission,
+                job_id,
+                source={"kind": "file", "url": url},
+                size=_size(path),
+                content_ref=file_ref(path),
+            )
+        return await self._create(new)
+
+    async def accept_path(self, submission: Submission, path: Path) -> Accepted:
+        """A file named by whoever runs this process (`quire convert`): read where it lies, without a copy."""
+        new = self._new_job(
+            submission,
+            self._job_id(submission),
+            source={"kind": "file"},
+            size=_size(path),
+            content_ref=file_ref(path),
+        )
+        return await self._create(new)
+
+    # ---- telling how it stands -----------------------------------------------------------------------------
+
+    async def job(self, team: str, job_id: str) -> MainJob:
+        """The main job of any id of the family. Raises NotFoundError, also for another team's job."""
+        parsed = JobId.parse(job_id)
+        job = await self._parts.jobs.get(parsed.main) if parsed else None
+        if job is None or job.team != team:
+            raise NotFoundError(f"There is no job {job_id[:60]!r}.")
+        if (
+            parsed
+            and parsed.type is JobType.PAGE
+            and job.total_pages
+            and not _selected(job, parsed.page or 0)
+        ):
+            raise NotFoundError(f"Job {parsed.main} has no page {parsed.page}.")
+        alone = (JobType.SPLIT, JobType.MERGE, JobType.DOWNLOAD)
+        if parsed and parsed.type in alone and parsed.type not in job.children:
+            raise NotFoundError(f"Job {parsed.main} has no {parsed.type.value} job (yet).")
+        return job
+
+    async def newest(self, team: str, limit: int, before_s: float | None) -> list[MainJob]:
+        return await self._parts.jobs.newest(team, limit, before_s)
+
+    async def pages(self, job: MainJob, first: int = 0, limit: int | None = None) -> list[PageRecord]:
+        """Every page of the selection, also those nobody has begun with."""
+        if not job.total_pages or not job.ranges:
+            return []
+        stop = job.total_pages if limit is None else min(first + limit, job.total_pages)
+        numbers = PageRanges.parse(job.ranges).numbers(first, stop)
+        records = await self._records(job, numbers)
+        return [records.get(number) or _unread(job, number) for number in numbers]
+
+    async def page(self, job: MainJob, number: int) -> PageRecord:
+        records = await self._records(job, [number])
+        return records.get(number) or _unread(job, number)
+
+    async def wait(self, team: str, job_id: str, timeout_s: float) -> MainJob:
+        """The job when it is over, or as it stands when the time is up."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + timeout_s
+        parsed = JobId.parse(job_id)
+        async with self._events.waiter(parsed.main if parsed else job_id) as waiter:
+            while True:
+                job = await self.job(team, job_id)
+                left = until - loop.time()
+                if job.status.terminal or left <= 0:
+                    return job
+                await waiter.wait(left)
+
+    async def events(self, job: MainJob, last_id: str) -> AsyncIterator[Event | None]:
+        """Events after last_id as they come, up to the end of the job; None every few seconds of silence.
+
+        Starts with a snapshot where there is nothing to resume from, or where what came since is gone.
+        """
+        async with self._events.waiter(job.id) as waiter:
+            found, missed = await self._events.after(job.id, last_id)
+            if not last_id or missed:
+                current = await self._parts.jobs.get(job.id) or job
+                yield Event(found[-1].id if found else "", "snapshot", _snapshot(current))
+                last_id, found = (found[-1].id if found else last_id), []
+                if current.status.terminal:
+                    return
+            while True:
+                for event in found:
+                    last_id = event.id
+                    yield event
+                    if event.type == "status" and JobStatus(event.data["status"]).terminal:
+                        return
+                if not found:
+                    current = await self._parts.jobs.get(job.id) or job
+                    if current.status.terminal:
+                        yield Event(last_id, "snapshot", _snapshot(current))
+                        return
+                    yield None
+                await waiter.wait(15.0)
+                found, _ = await self._events.after(job.id, last_id)
+
+    # ---- giving results ------------------------------------------------------------------------------------
+
+    async def result(self, job: MainJob) -> Text:
+        """Where the merged Markdown lies. Raises NotReadyError while it is not there, ConflictError if never."""
+        if job.status is JobStatus.COMPLETED and job.result:
+            return Text(job.result["key"], 0, None)
+        raise _no_result(job.id, job.status, job.error)
+
+    async def page_result(self, job: MainJob, number: int) -> tuple[PageRecord, Text | bytes]:
+        """A page's Markdown, as soon as that page is done."""
+        record = await self.page(job, number)
+        if not record.status.terminal:
+            raise _no_result(f"{job.id}-p{number}", record.status, None)
+        if record.ref is None:
+            return record, failure_note(record)
+        return record, Text(record.ref, record.offset, record.length)
+
+    def text(self, found: Text) -> AsyncIterator[bytes]:
+        end = None if found.length is None else found.offset + found.length
+        return self._parts.objects.stream(found.key, start=found.offset, end=end)
+
+    async def original(self, job: MainJob) -> str:
+        if not job.content_ref:
+            raise NotReadyError("The document has not been fetched yet.")
+        return job.content_ref
+
+    async def image(self, job: MainJob, number: int) -> tuple[bytes, str]:
+        """The page as a picture, and its media type."""
+        if not job.content_ref or not job.total_pages:
+            raise NotReadyError("The document has not been opened yet.", retry_after_s=1.0)
+        images, limits = self._parts.settings.images, self._parts.settings.limits
+        options = RenderOptions(
+            dpi=images.dpi,
+            color=images.color,
+            format=images.format,
+            quality=images.jpeg_quality,
+            max_px=images.max_px,
+            max_pixels=limits.max_pixels,
+        )
+        password = self._parts.sealer.unseal(job.id, job.sealed).password
+        async with local_document(self._parts.objects, job.content_ref) as path:
+            picture = await self._parts.pool.run(
+                render_page,
+                *(str(path), password, number, options),
+                timeout_s=self._parts.settings.reading.page_timeout_s,
+            )
+        return picture, f"image/{images.format}"
+
+    # ---- stopping and redoing ------------------------------------------------------------------------------
+
+    async def cancel(self, job: MainJob) -> JobStatus:
+        status = await self._parts.jobs.cancel(job.id)
+        return status or job.status
+
+    async def retry(self, job: MainJob, job_id: str, key: str = "") -> str:
+        """Redoes what the id names; `started`, `running`, `repeated` or `nothing` (there is nothing better to get)."""
+        parsed = JobId.parse(job_id)
+        kind = parsed.type if parsed else JobType.MAIN
+        if not job.status.terminal:
+            return "running"
+        records = await self._all_records(job)
+        first = "split" if job.content_ref else "download"
+        whole = kind in (JobType.SPLIT, JobType.DOWNLOAD) or not job.total_pages or not records
+        if whole:
+            return await self._parts.jobs.retry(job, "all", first=first, key=key)
+        missing = [n for n in _numbers(job) if n not in records or not records[n].status.terminal]
+        if kind is JobType.PAGE and parsed and parsed.page is not None:
+            wanted = sorted({parsed.page, *missing})
+        elif kind is JobType.MERGE:
+            wanted = missing
+        else:
+            wanted = [n for n in _numbers(job) if n not in records or not records[n].best_route]
+            if not wanted and job.status is JobStatus.COMPLETED:
+                return "nothing"
+        await self._parts.jobs.restore_pages(job.id, records.values())
+        return await self._parts.jobs.retry(job, "pages" if wanted else "merge", wanted, key=key)
+
+    # ---- inside --------------------------------------------------------------------------------------------
+
+    def _job_id(self, submission: Submission) -> str:
+        if submission.idempotency_key:
+            return job_id_for_key(submission.team, submission.idempotency_key)
+        return new_job_id()
+
+    def _new_job(self, submission: Submission, job_id: str, **found: Any) -> NewJob:
+        jobs = self._parts.settings.jobs
+        found.setdefault("fingerprint", self._fingerprint(submission, submission.secrets.source_url or ""))
+        return NewJob(
+            id=job_id,
+            team=submission.team,
+            options=submission.options,
+            filename=safe_filename(submission.filename) if submission.filename else "",
+            sealed=self._parts.sealer.seal(job_id, submission.secrets),
+            has_callback=bool(submission.secrets.callback_url),
+            document_timeout_s=jobs.processing_timeout_s,
+            page_timeout_s=jobs.timeout_per_page_s,
+            **found,
+        )
+
+    async def _create(self, new: NewJob) -> Accepted:
+        taken = await self._parts.jobs.create(new)
+        if taken is None:
+            return Accepted(new.id, JobStatus.QUEUED, deduplicated=False)
+        if taken.fingerprint != new.fingerprint:
+            raise ConflictError(
+                "This Idempotency-Key was used before with another document or other options."
+            )
+        return Accepted(new.id, taken.status, deduplicated=True)
+
+    def _fingerprint(self, submission: Submission, content: str) -> str:
+        hidden = submission.secrets
+        return self._parts.sealer.fingerprint(
+            content, submission.options.as_dict(), hidden.password, hidden.prompt, hidden.callback_url
+        )
+
+    async def _twin(self, submission: Submission, fingerprint: str) -> Accepted | None:
+        """A running or completed job of the same team with the same content and options."""
+        if submission.idempotency_key:
+            return None
+        found = await self._parts.jobs.answer_for(submission.team, fingerprint)
+        if found is None:
+            return None
+        job = await self._parts.jobs.get(found)
+        if job is None or job.status in (JobStatus.FAILED, JobStatus.CANCELLED):
+            return None
+        return Accepted(found, job.status, deduplicated=True)
+
+    async def _remember(self, team: str, fingerprint: str, job_id: str) -> None:
+        seen = await self._parts.jobs.answer_for(team, fingerprint)
+        await self._parts.jobs.answer_with(team, fingerprint, job_id, seen)
+
+    def _check_source(self, url: str) -> Path | None:
+        """The path of a permitted `file://` source, None for a permitted link."""
+        if not url.startswith("file:"):
+            check_url(url, link_policy(self._parts))
+            return None
+        base = self._parts.settings.downloads.files_base
+        if base is None:
+            raise LinkRefusedError(
+                "file:// sources are switched off. The operator can allow a folder by FILES_BASE."
+            )
+        path = Path(unquote(urlsplit(url).path)).resolve()
+        if not path.is_relative_to(base.resolve()):
+            raise LinkRefusedError("The file is not under FILES_BASE.")
+        if not path.is_file():
+            raise DownloadError("There is no such file.", retryable=False)
+        return path
+
+    async def _records(self, job: MainJob, numbers: list[int]) -> dict[int, PageRecord]:
+        if job.status is JobStatus.COMPLETED and job.result:
+            return await self._all_records(job)
+        return await self._parts.jobs.pages(job.id, numbers)
+
+    async def _all_records(self, job: MainJob) -> dict[int, PageRecord]:
+        if job.status is JobStatus.COMPLETED and job.result:
+            return unpack_pages(await self._parts.objects.get(job.result["pages_key"]))
+        return await self._parts.jobs.pages(job.id)
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size
+
+
+def _numbers(job: MainJob) -> list[int]:
+    return PageRanges.parse(job.ranges).numbers(0, job.total_pages)
+
+
+def _selected(job: MainJob, number: int) -> bool:
+    return number in PageRanges.parse(job.ranges)
+
+
+def _unread(job: MainJob, number: int) -> PageRecord:
+    """A page nobody has reported yet shares its document's fate."""
+    status = job.status if job.status in (JobStatus.FAILED, JobStatus.CANCELLED) else JobStatus.QUEUED
+    return PageRecord(number=number, status=status)
+
+
+def _snapshot(job: MainJob) -> dict[str, Any]:
+    return {
+        "status": job.status.value,
+        "progress": job.progress,
+        "pages_completed": job.pages_completed,
+        "pages_failed": job.pages_failed,
+        "total_pages": job.total_pages,
+        "error": job.error,
+    }
+
+
+def _no_result(what: str, status: JobStatus, error: dict[str, Any] | None) -> ConflictError:
+    if status is JobStatus.FAILED:
+        return ConflictError(f"Job {what} failed: {(error or {}).get('error', 'unknown reason')}")
+    if status is JobStatus.CANCELLED:
+        return ConflictError(f"Job {what} was cancelled.")
+    return NotReadyError(f"Job {what} is {status.value}; its result is not there yet.", retry_after_s=1.0)

@@ -1,0 +1,91 @@
+"""Housekeeping, by one process at a time: delayed entries, dead workers' entries, deadlines, lost units, expiry."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from quire.domain.jobs import UnitKind
+from quire.errors import CoordinationError, ObjectsError
+from quire.pipeline.documents import job_prefix
+from quire.pipeline.parts import Parts
+from quire.queue.house import House
+
+_LOG = logging.getLogger(__name__)
+_LEASE_S = 3.0
+_TICK_S = 0.1
+_SLOW_TICKS = 10
+_GRACE_S = 10.0
+_LOOK_AGAIN_S = 10.0
+
+
+class Housekeeper:
+    """Runs in every process; only the one that holds the lock does anything."""
+
+    def __init__(self, parts: Parts, house: House, worker_id: str) -> None:
+        self._parts = parts
+        self._house = house
+        self._id = worker_id
+
+    async def run(self) -> None:
+        tick = 0
+        while True:
+            try:
+                if await self._parts.workers.keep_house(self._id, _LEASE_S):
+                    await self._parts.queues.move_all_due()
+                    if tick % _SLOW_TICKS == 0:
+                        await self._round()
+                    tick += 1
+            except (CoordinationError, ObjectsError) as error:
+                _LOG.warning("housekeeping put off", extra={"code": error.code})
+                await asyncio.sleep(1)
+            await asyncio.sleep(_TICK_S)
+
+    async def _round(self) -> None:
+        await self._bury_the_dead()
+        for job_id in await self._house.due_for_a_look():
+            await self._look_after(job_id)
+        for job_id in await self._house.expired():
+            await self._parts.objects.delete_prefix(job_prefix(job_id))
+            await self._house.forget_objects(job_id)
+        await self._parts.workers.forget_silent()
+
+    async def _bury_the_dead(self) -> None:
+        """Entries in the hands of dead workers go back to the queue."""
+        for kind in UnitKind:
+            for consumer, pending in (await self._parts.queues.consumers(kind)).items():
+                if await self._parts.workers.alive(consumer):
+                    continue
+                if pending:
+                    moved = await self._parts.queues.take_over(kind, consumer)
+                    _LOG.info(
+                        "work of a dead worker queued again", extra={"queue": kind.value, "entries": moved}
+                    )
+                else:
+                    await self._parts.queues.forget_consumer(kind, consumer)
+
+    async def _look_after(self, job_id: str) -> None:
+        jobs = self._parts.jobs
+        swept = await jobs.sweep(job_id, _GRACE_S)
+        over = swept.status is None or swept.status.terminal
+        if over and not swept.suspects:
+            work = await jobs.working(job_id)
+            if not work:
+                await self._house.stop_looking(job_id)
+                return
+        now = self._parts.clock.now()
+        if swept.deadline_at is not None and swept.deadline_at <= now:
+            fell_back = await jobs.deadline(job_id, swept.epoch)
+            _LOG.info("deadline reached", extra={"job_id": job_id, "fell_back": fell_back})
+        lost = [
+            suspect.unit
+            for suspect in swept.suspects
+            if not suspect.owner or not await self._parts.workers.alive(suspect.owner)
+        ]
+        if lost:
+            _LOG.info("lost units queued again", extra={"job_id": job_id, "units": len(lost)})
+            await jobs.requeue(job_id, swept.epoch, lost)
+        again = now + _LOOK_AGAIN_S
+        if swept.deadline_at is not None and swept.deadline_at > now:
+            again = min(again, swept.deadline_at)
+        await self._house.look_again(job_id, again)

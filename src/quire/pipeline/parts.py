@@ -1,0 +1,29 @@
+"""What the stages work with, put together in bootstrap.py."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from quire.clock import Clock
+from quire.domain.routing import Readers
+from quire.objects.store import ObjectStore
+from quire.pipeline.sealing import Sealer
+from quire.queue.jobs import JobStore
+from quire.queue.streams import Queues
+from quire.queue.workers import Workers
+from quire.reading.pool import ChildPool
+from quire.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    settings: Settings
+    clock: Clock
+    jobs: JobStore
+    queues: Queues
+    workers: Workers
+    objects: ObjectStore
+    pool: ChildPool
+    sealer: Sealer
+    readers: Readers
+    reader_processes: int

@@ -1,0 +1,194 @@
+"""Read: a chunk of pages in one go, or one page alone. A page that breaks its reader costs only itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from quire.domain.jobs import JobStatus, PageRecord, UnitKind, chunk_places, unit_page
+from quire.domain.pages import PageClass, PageSource
+from quire.domain.ranges import PageRanges
+from quire.domain.routing import Route, best_route
+from quire.errors import PageError, QuireError
+from quire.pipeline.documents import chunk_key, local_document
+from quire.pipeline.parts import Parts
+from quire.queue.jobs import Claim, PageOutcome
+from quire.reading.chunks import Chunk, PageSlice, read_chunk
+from quire.reading.ocr import OCR_READER, OcrOptions, recognise_page
+from quire.reading.pages import ReadOptions
+
+_EXTRA_S_PER_PAGE = 1.0
+
+
+class PageReader:
+    """Reads pages of one claimed unit. What is read is stored before it is recorded."""
+
+    def __init__(self, claim: Claim, parts: Parts) -> None:
+        self._claim = claim
+        self._parts = parts
+        self._job = claim.job
+        self._password = parts.sealer.unseal(claim.job.id, claim.job.sealed).password
+        self._started_at = parts.clock.now()
+        reading = parts.settings.reading
+        self._options = ReadOptions(
+            strip_running=reading.strip_running_headers, join_hyphens=reading.join_hyphens
+        )
+
+    async def chunk(self) -> None:
+        first, last = chunk_places(self._claim.hint.unit)
+        numbers = PageRanges.parse(self._job.ranges).numbers(first, last + 1)
+        async with local_document(self._parts.objects, self._job.content_ref or "") as path:
+            found = await self._read(str(path), numbers)
+        await self._record(found)
+
+    async def page(self) -> None:
+        """One page by its own route: again, or by a reader that takes its time."""
+        number = unit_page(self._claim.hint.unit)
+        async with local_document(self._parts.objects, self._job.content_ref or "") as path:
+            found = await self._read(str(path), [number])
+            local = found[0]
+            if isinstance(local, Chunk) and self._route(local.pages[0]) is Route.OCR:
+                found = [await self._recognise(str(path), local)]
+        await self._record(found)
+
+    async def _recognise(self, path: str, local: Chunk) -> Chunk:
+        """OCR; where that fails, the page's local text stands in and says so."""
+        number = local.pages[0].number
+        ocr = self._parts.settings.ocr
+        try:
+            return await self._parts.pool.run(
+                recognise_page,
+                *(path, self._password, number, OcrOptions(ocr.languages, ocr.dpi)),
+                timeout_s=ocr.page_timeout_s,
+            )
+        except PageError as error:
+            return _with_reason(local, error.code)
+
+    async def _read(self, path: str, numbers: Sequence[int]) -> list[Chunk | PageRecord]:
+        page_timeout_s = self._parts.settings.reading.page_timeout_s
+        quick = self._job.timed_out
+        try:
+            return [
+                await self._parts.pool.run(
+                    read_chunk,
+                    *(path, self._password, tuple(numbers), self._options, quick),
+                    timeout_s=page_timeout_s + _EXTRA_S_PER_PAGE * (len(numbers) - 1),
+                )
+            ]
+        except PageError as error:
+            if len(numbers) == 1:
+                return [await self._read_plain(path, numbers[0], error)]
+        # One of them is bad; alone, each shows for itself which.
+        found: list[Chunk | PageRecord] = []
+        for number in numbers:
+            found += await self._read(path, [number])
+        return found
+
+    async def _read_plain(self, path: str, number: int, why: PageError) -> Chunk | PageRecord:
+        """The page broke its reader: its bare text may still be had."""
+        try:
+            chunk = await self._parts.pool.run(
+                read_chunk,
+                *(path, self._password, (number,), self._options, True),
+                timeout_s=self._parts.settings.reading.page_timeout_s,
+            )
+        except PageError:
+            return self._failed(number, why)
+        if not chunk.pages[0].has_text:
+            return self._failed(number, why)
+        return _with_reason(chunk, why.code)
+
+    def _failed(self, number: int, error: QuireError) -> PageRecord:
+        return failed_page(number, error, self._claim.starts, self._started_at, self._parts.clock.now())
+
+    async def _record(self, found: list[Chunk | PageRecord]) -> None:
+        records: list[PageRecord] = []
+        blocks: list[bytes] = []
+        at = 0
+        key = chunk_key(self._job.id, self._claim.hint.epoch, self._claim.hint.unit, self._claim.token)
+        for one in found:
+            if isinstance(one, PageRecord):
+                records.append(one)
+                continue
+            records += (self._page_record(page, key, at) for page in one.pages)
+            blocks.append(one.block)
+            at += len(one.block)
+        if blocks:
+            await self._parts.objects.put(key, b"".join(blocks) if len(blocks) > 1 else blocks[0])
+        await self._parts.jobs.pages_done(self._claim, [PageOutcome(record) for record in records])
+
+    def _page_record(self, page: PageSlice, key: str, at: int) -> PageRecord:
+        status, error = JobStatus.COMPLETED, None
+        source: PageSource | None = _source(page, self._job.timed_out)
+        if self._waits(page):
+            status, source = JobStatus.QUEUED, None
+        elif not page.has_text and page.page_class is PageClass.SCANNED and source is not PageSource.OCR:
+            status, error = JobStatus.FAILED, _unread(page).as_dict()
+        return PageRecord(
+            number=page.number,
+            status=status,
+            source=source,
+            page_class=page.page_class,
+            reasons=page.reasons,
+            reader=page.reader,
+            attempts=self._claim.starts,
+            confidence=page.confidence,
+            words=page.words,
+            started_at=self._started_at,
+            completed_at=None if status is JobStatus.QUEUED else self._parts.clock.now(),
+            error=error,
+            ref=key,
+            offset=at + page.offset,
+            length=page.length,
+        )
+
+    def _waits(self, page: PageSlice) -> bool:
+        """Whether a page of a chunk is to be read again, alone, by a reader that takes its time."""
+        return (
+            self._claim.hint.kind is UnitKind.READ
+            and not self._job.timed_out
+            and self._route(page) is not Route.LOCAL
+        )
+
+    def _route(self, page: PageSlice) -> Route:
+        if self._job.timed_out:
+            return Route.LOCAL
+        return best_route(page.page_class, self._job.options.mode, self._parts.readers)
+
+
+def _source(page: PageSlice, timed_out: bool) -> PageSource:
+    if page.reader == OCR_READER:
+        return PageSource.OCR
+    if timed_out:
+        return PageSource.MUPDF_TIMEOUT_FALLBACK
+    if any(reason.startswith("page_") for reason in page.reasons):
+        return PageSource.MUPDF_FALLBACK
+    return PageSource.LOCAL
+
+
+def _with_reason(chunk: Chunk, reason: str) -> Chunk:
+    only = chunk.pages[0]
+    return Chunk(chunk.block, (replace(only, reasons=(*only.reasons, reason)),))
+
+
+def _unread(page: PageSlice) -> PageError:
+    if any(reason.startswith("page_") for reason in page.reasons):
+        return PageError("The page is a picture without a text layer, and OCR could not read it.")
+    return PageError(
+        "The page is a picture without a text layer, and neither OCR nor AI is set up to read it. "
+        "Install quire[ocr], then retry."
+    )
+
+
+def failed_page(
+    number: int, error: QuireError, attempts: int, started_at: float, completed_at: float
+) -> PageRecord:
+    return PageRecord(
+        number=number,
+        status=JobStatus.FAILED,
+        reasons=(error.code,),
+        attempts=attempts,
+        started_at=started_at,
+        completed_at=completed_at,
+        error=error.as_dict(),
+    )

@@ -1,0 +1,323 @@
+"""The worker: takes units from the queues, runs their stages, and hands back what it can't finish.
+
+Side tasks are named and watched: if one dies, the worker stops with its error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import secrets
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+
+from quire.domain.jobs import UnitKind, chunk_places, unit_page
+from quire.domain.ranges import PageRanges
+from quire.domain.routing import retry_delay_s
+from quire.errors import CoordinationError, QuireError
+from quire.pipeline.callbacks import run_callback
+from quire.pipeline.fetching import run_download
+from quire.pipeline.merging import run_merge
+from quire.pipeline.parts import Parts
+from quire.pipeline.reading import PageReader, failed_page
+from quire.pipeline.splitting import run_split
+from quire.queue.jobs import Claim, PageOutcome, Refused
+from quire.queue.streams import Hint
+
+_LOG = logging.getLogger(__name__)
+_BLOCK_S = 2.0
+_WATCH_EVERY_S = 0.4
+_MAX_STARTS = 50
+"""How often a unit may be started at all. Failed attempts are bounded by JOB_MAX_ATTEMPTS; this bounds units whose
+workers keep dying, and is high because workers also die for reasons of their own."""
+
+Stage = Callable[[Claim, Parts], Awaitable[None]]
+
+
+async def _run_chunk(claim: Claim, parts: Parts) -> None:
+    await PageReader(claim, parts).chunk()
+
+
+async def _run_page(claim: Claim, parts: Parts) -> None:
+    await PageReader(claim, parts).page()
+
+
+STAGES: Mapping[UnitKind, Stage] = {
+    UnitKind.DOWNLOAD: run_download,
+    UnitKind.SPLIT: run_split,
+    UnitKind.READ: _run_chunk,
+    UnitKind.PAGE: _run_page,
+    UnitKind.MERGE: run_merge,
+    UnitKind.CALLBACK: run_callback,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    claim: Claim
+    task: asyncio.Task[None]
+
+    def stop(self, why: str) -> None:
+        """Interrupts the stage, unless its outcome is already being written."""
+        if not self.claim.settlement.begun:
+            self.task.cancel(why)
+
+
+class Worker:
+    """Runs until cancelled; `drain` lets it finish first."""
+
+    def __init__(
+        self,
+        parts: Parts,
+        worker_id: str,
+        slots: Mapping[UnitKind, int],
+        stages: Mapping[UnitKind, Stage] = STAGES,
+    ) -> None:
+        self._parts = parts
+        self.id = worker_id
+        self._slots = slots
+        self._stages = stages
+        self._held: dict[str, _Held] = {}
+        self._stopping = asyncio.Event()
+        self._beaten = asyncio.Event()
+
+    async def run(self) -> None:
+        """Takes and runs units until drained or cancelled."""
+        await self._parts.queues.ensure_groups(self._slots)
+        try:
+            async with asyncio.TaskGroup() as group:
+                beat = group.create_task(self._beat(), name="worker-heartbeat")
+                watch = group.create_task(self._watch(), name="worker-watch")
+                await self._beaten.wait()
+                readers = [
+                    group.create_task(self._consume(kind, slots), name=f"worker-{kind.value}")
+                    for kind, slots in self._slots.items()
+                ]
+                await asyncio.gather(*readers)
+                beat.cancel()
+                watch.cancel()
+        finally:
+            with suppress(QuireError):
+                await self._parts.workers.leave(self.id)
+
+    async def drain(self, timeout_s: float) -> None:
+        """Stops taking units; what is not finished in time is handed back at once."""
+        self._stopping.set()
+        tasks = {held.task for held in self._held.values()}
+        if tasks:
+            await asyncio.wait(tasks, timeout=timeout_s)
+        for held in list(self._held.values()):
+            held.stop("drain")
+
+    @property
+    def in_hand(self) -> int:
+        return len(self._held)
+
+    async def _consume(self, kind: UnitKind, slots: int) -> None:
+        free = asyncio.Semaphore(slots)
+        async with asyncio.TaskGroup() as group:
+            while not self._stopping.is_set():
+                await free.acquire()
+                room = 1
+                while room < slots and not free.locked():
+                    await free.acquire()
+                    room += 1
+                hints = await self._read(kind, room)
+                for _ in range(room - len(hints)):
+                    free.release()
+                for hint in hints:
+                    task = group.create_task(self._handle(hint), name=f"unit-{hint.unit}")
+                    task.add_done_callback(lambda _: free.release())
+
+    async def _read(self, kind: UnitKind, room: int) -> list[Hint]:
+        """New entries, or none when it is time to stop or the server is away for a moment."""
+        read = asyncio.create_task(
+            self._parts.queues.read(kind, self.id, room, _BLOCK_S), name=f"read-{kind.value}"
+        )
+        stop = asyncio.create_task(self._stopping.wait(), name="stop")
+        try:
+            await asyncio.wait({read, stop}, return_when=asyncio.FIRST_COMPLETED)
+            if not read.done():
+                read.cancel()
+            return await read
+        except asyncio.CancelledError:
+            if self._stopping.is_set():
+                return []
+            raise
+        except CoordinationError as error:
+            _LOG.warning("queue not readable", extra={"queue": kind.value, "code": error.code})
+            await asyncio.sleep(0.2)
+            return []
+        finally:
+            stop.cancel()
+            read.cancel()
+
+    async def _handle(self, hint: Hint) -> None:
+        token = secrets.token_hex(6)
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - we are inside one
+        try:
+            claim = await self._claim(hint, token)
+            if claim is not None:
+                self._held[token] = _Held(claim, task)
+                await self._attempt(claim)
+                self._held.pop(token)
+            await self._parts.queues.done(hint)
+        except asyncio.CancelledError:
+            if not self._stopping.is_set():
+                raise
+            await self._hand_back(hint, token)
+        except CoordinationError as error:
+            # The entry stays with this consumer; the housekeeper finds the unit when the server is back.
+            _LOG.warning(
+                "unit left behind", extra={"job_id": hint.job_id, "unit": hint.unit, "code": error.code}
+            )
+        finally:
+            self._held.pop(token, None)
+
+    async def _claim(self, hint: Hint, token: str) -> Claim | None:
+        answer = await self._parts.jobs.claim(hint, self.id, token)
+        if isinstance(answer, Refused) and answer.why == "held":
+            if await self._parts.workers.alive(answer.owner):
+                return None
+            answer = await self._parts.jobs.claim(hint, self.id, token, dead=answer.owner)
+        if isinstance(answer, Refused):
+            return None
+        return answer
+
+    async def _attempt(self, claim: Claim) -> None:
+        """Runs the stage in a task of its own, so that a unit that is no longer wanted can be stopped."""
+        if claim.starts > _MAX_STARTS:
+            await self._give_up(claim, QuireError("The work was started too often without ever finishing."))
+            return
+        stage = self._stages[claim.hint.kind]
+        try:
+            await stage(claim, self._parts)
+        except asyncio.CancelledError as cancelled:
+            if cancelled.args != ("unwanted",):
+                raise
+            task = asyncio.current_task()
+            assert task is not None  # noqa: S101 - we are inside one
+            task.uncancel()
+        except CoordinationError:
+            raise
+        except QuireError as error:
+            await self._failed(claim, error)
+        except Exception as error:
+            _LOG.exception(
+                "unit failed unexpectedly", extra={"job_id": claim.job.id, "unit": claim.hint.unit}
+            )
+            await self._failed(
+                claim,
+                QuireError(f"Something unexpected went wrong ({type(error).__name__}).", retryable=True),
+            )
+
+    async def _failed(self, claim: Claim, error: QuireError) -> None:
+        failures = claim.failures + 1
+        settings = self._parts.settings
+        allowed = (
+            settings.callbacks.max_attempts
+            if claim.hint.kind is UnitKind.CALLBACK
+            else settings.jobs.max_attempts
+        )
+        _LOG.info(
+            "unit failed",
+            extra={"job_id": claim.job.id, "unit": claim.hint.unit, "code": error.code, "attempt": failures},
+        )
+        if not error.retryable or failures >= allowed:
+            await self._give_up(claim, error)
+            return
+        jobs = settings.jobs
+        delay_s = retry_delay_s(
+            failures,
+            base_s=jobs.retry_base_delay_s,
+            factor=jobs.retry_backoff_factor,
+            jitter_s=jobs.retry_jitter_s,
+            chance=random.random(),  # noqa: S311 - spreads retries, guards nothing
+            at_least_s=error.retry_after_s or 0.0,
+        )
+        await self._parts.jobs.park(claim, self._parts.clock.now() + delay_s, failed=True)
+
+    async def _give_up(self, claim: Claim, error: QuireError) -> None:
+        """The unit will never be done: its pages are reported, or its document ends, and a copy is kept."""
+        kind = claim.hint.kind
+        if error.retryable or kind is UnitKind.CALLBACK:
+            await self._parts.queues.bury(claim.hint, error.public)
+        if kind is UnitKind.CALLBACK:
+            await self._parts.jobs.drop_unit(claim)
+        elif kind in (UnitKind.READ, UnitKind.PAGE):
+            now = self._parts.clock.now()
+            await self._parts.jobs.pages_done(
+                claim,
+                [
+                    PageOutcome(failed_page(number, error, claim.starts, now, now))
+                    for number in _page_numbers(claim)
+                ],
+            )
+        else:
+            await self._parts.jobs.fail(claim, error)
+
+    async def _hand_back(self, hint: Hint, token: str) -> None:
+        """On shutdown: the unit is free again at once, without waiting for this worker to be missed."""
+        task = asyncio.current_task()
+        if task is not None:
+            task.uncancel()
+        with suppress(QuireError):
+            answer = await self._parts.jobs.claim(hint, self.id, token)
+            if isinstance(answer, Claim):
+                await self._parts.jobs.park(answer, self._parts.clock.now(), failed=False)
+            await self._parts.queues.done(hint)
+
+    async def _beat(self) -> None:
+        while True:
+            try:
+                await self._parts.workers.beat(self.id)
+                self._beaten.set()
+            except CoordinationError as error:
+                _LOG.warning("heartbeat failed", extra={"code": error.code})
+            await asyncio.sleep(self._parts.workers.ttl_s / 4)
+
+    async def _watch(self) -> None:
+        """Stops units that are no longer wanted: cancelled, out of time, or taken over by another worker."""
+        while True:
+            await asyncio.sleep(_WATCH_EVERY_S)
+            by_job: dict[str, list[_Held]] = {}
+            for held in self._held.values():
+                if not held.claim.settlement.begun:
+                    by_job.setdefault(held.claim.job.id, []).append(held)
+            try:
+                answers = await asyncio.gather(
+                    *(
+                        self._parts.jobs.still_held(
+                            job_id, [(one.claim.hint.unit, one.claim.token) for one in held]
+                        )
+                        for job_id, held in by_job.items()
+                    )
+                )
+            except CoordinationError:
+                continue
+            for in_hand, flags in zip(by_job.values(), answers, strict=True):
+                for one, wanted in zip(in_hand, flags, strict=True):
+                    if not wanted:
+                        one.stop("unwanted")
+
+
+def _page_numbers(claim: Claim) -> list[int]:
+    if claim.hint.kind is UnitKind.PAGE:
+        return [unit_page(claim.hint.unit)]
+    first, last = chunk_places(claim.hint.unit)
+    return PageRanges.parse(claim.job.ranges).numbers(first, last + 1)
+
+
+def default_slots(concurrency: int, reader_processes: int) -> dict[UnitKind, int]:
+    """Chunks in hand are enough to keep every reader process busy, with one more waiting for each."""
+    return {
+        UnitKind.DOWNLOAD: 4,
+        UnitKind.SPLIT: max(2, reader_processes),
+        UnitKind.READ: reader_processes * 2,
+        UnitKind.PAGE: concurrency,
+        UnitKind.MERGE: 2,
+        UnitKind.CALLBACK: 4,
+    }

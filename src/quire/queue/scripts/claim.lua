@@ -1,0 +1,27 @@
+-- A worker takes a unit. Answers why not, or the record it needs to do the work.
+-- ARGV  unit, epoch, owner, token (one for each call, so that a repeated call gets the same answer),
+--       owner known to be dead ('' if none), now ms
+-- Answers {'gone'} | {'held', owner} | {'early', not before ms} | {'run', starts, failures, field, value, …}
+local unit, epoch, owner, token, dead, now = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6])
+local entry = wanted(unit, epoch)
+if not entry then return {'gone'} end
+if entry.o ~= '' and entry.o ~= dead and entry.tk ~= token then return {'held', entry.o} end
+if entry.nb > now then return {'early', entry.nb} end
+if entry.tk ~= token then
+  entry.o, entry.tk, entry.s, entry.i = owner, token, entry.s + 1, now
+  redis.call('HSET', WORK, unit, cjson.encode(entry))
+end
+local f = redis.call('HMGET', JOB, 'status', 'started_at')
+if f[1] == 'queued' then
+  redis.call('HSET', JOB, 'status', 'processing')
+  if not f[2] then redis.call('HSET', JOB, 'started_at', now) end
+  set_deadline()
+  emit_status(now)
+end
+if unit == 'split' or unit == 'merge' or unit == 'download' then
+  redis.call('HSET', JOB, unit .. '.status', 'processing', unit .. '.attempts', entry.s)
+  redis.call('HSETNX', JOB, unit .. '.started_at', now)
+end
+local answer = {'run', entry.s, entry.f}
+for _, v in ipairs(redis.call('HGETALL', JOB)) do answer[#answer + 1] = v end
+return answer

@@ -1,0 +1,31 @@
+-- Time is up: pages that still wait for a better reader get the local text they already have, and what was
+-- never read is from now on read the quick way. Does nothing before the deadline or a second time.
+-- ARGV  now ms
+-- Answers {pages that fell back, unit …}
+local now = tonumber(ARGV[1])
+local f = redis.call('HMGET', JOB, 'status', 'deadline_at', 'timed_out', 'epoch')
+if f[1] ~= 'processing' or not f[2] or tonumber(f[2]) > now or f[3] == '1' then return {0} end
+redis.call('HSET', JOB, 'timed_out', '1')
+local epoch, fell, seen, units = tonumber(f[4]), 0, {}, {}
+local all = redis.call('HGETALL', PAGES)
+for i = 1, #all, 2 do
+  local packed = cjson.decode(all[i + 1])
+  if not terminal(packed.st) then
+    if packed.ref then
+      packed.st, packed.src, packed.t1 = 'completed', 'mupdf_timeout_fallback', now / 1000
+      redis.call('HSET', PAGES, all[i], cjson.encode(packed))
+      redis.call('ZREM', SLOW, all[i])
+      if redis.call('HDEL', WORK, 'p' .. all[i]) == 1 then redis.call('HINCRBY', JOB, 'slow_out', -1) end
+      fell = fell + 1
+      seen[#seen + 1] = {number = tonumber(all[i]), status = packed.st, source = packed.src}
+    end
+  end
+end
+redis.call('HINCRBY', JOB, 'done', fell)
+refill(units, epoch, now)
+if fell > 0 then
+  local g = redis.call('HMGET', JOB, 'done', 'failed', 'total')
+  emit('pages', {pages = seen, progress = progress(), pages_completed = tonumber(g[1]),
+    pages_failed = tonumber(g[2]), total_pages = tonumber(g[3]), at = now / 1000})
+end
+return {fell, unpack(units)}

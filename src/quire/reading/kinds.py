@@ -1,0 +1,278 @@
+"""What a file is, decided by its first bytes and never by its name. Standard library only."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+SNIFF_BYTES = 65_536
+"""How much of a file's beginning `sniff` wants: enough for zip member names and a fair sample of text."""
+
+_PDF_MARKER_WITHIN = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A type of file. `label` is for people, `supported` says whether Quire reads it."""
+
+    mime: str
+    label: str
+    supported: bool = False
+
+    @property
+    def is_pdf(self) -> bool:
+        return self.mime == "application/pdf"
+
+    @property
+    def is_image(self) -> bool:
+        return self.mime.startswith("image/")
+
+    @property
+    def is_text(self) -> bool:
+        return self.mime in ("text/plain", "text/markdown")
+
+
+EMPTY = Kind("application/x-empty", "empty file")
+PDF = Kind("application/pdf", "PDF document", True)
+JPEG = Kind("image/jpeg", "JPEG image", True)
+PNG = Kind("image/png", "PNG image", True)
+WEBP = Kind("image/webp", "WebP image", True)
+GIF = Kind("image/gif", "GIF image", True)
+TIFF = Kind("image/tiff", "TIFF image", True)
+BMP = Kind("image/bmp", "BMP image", True)
+TEXT = Kind("text/plain", "plain text", True)
+MARKDOWN = Kind("text/markdown", "Markdown text", True)
+HTML = Kind("text/html", "HTML page")
+XML = Kind("application/xml", "XML document")
+SVG = Kind("image/svg+xml", "SVG image")
+RTF = Kind("application/rtf", "RTF document")
+ZIP = Kind("application/zip", "ZIP archive")
+OLE = Kind("application/x-ole-storage", "older Microsoft Office document")
+UNKNOWN = Kind("application/octet-stream", "unknown binary file")
+
+_DOCX = Kind("application/vnd.openxmlformats-officedocument.wordprocessingml.document", "Word document")
+_XLSX = Kind("application/vnd.openxmlformats-officedocument.spreadsheetml.sheet", "Excel workbook")
+_PPTX = Kind(
+    "application/vnd.openxmlformats-officedocument.presentationml.presentation", "PowerPoint presentation"
+)
+_EPUB = Kind("application/epub+zip", "EPUB book")
+_ODT = Kind("application/vnd.oasis.opendocument.text", "OpenDocument text")
+_ODS = Kind("application/vnd.oasis.opendocument.spreadsheet", "OpenDocument spreadsheet")
+_ODP = Kind("application/vnd.oasis.opendocument.presentation", "OpenDocument presentation")
+_JAR = Kind("application/java-archive", "Java archive")
+
+_SIGNATURES: tuple[tuple[int, bytes, Kind], ...] = (
+    (0, b"\xff\xd8\xff", JPEG),
+    (0, b"\x89PNG\r\n\x1a\n", PNG),
+    (0, b"GIF87a", GIF),
+    (0, b"GIF89a", GIF),
+    (0, b"II*\x00", TIFF),
+    (0, b"MM\x00*", TIFF),
+    (0, b"II+\x00", TIFF),
+    (0, b"MM\x00+", TIFF),
+    (0, b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", OLE),
+    (0, b"{\\rtf", RTF),
+    (0, b"\x1f\x8b", Kind("application/gzip", "gzip archive")),
+    (0, b"BZh", Kind("application/x-bzip2", "bzip2 archive")),
+    (0, b"\xfd7zXZ\x00", Kind("application/x-xz", "xz archive")),
+    (0, b"\x28\xb5\x2f\xfd", Kind("application/zstd", "Zstandard archive")),
+    (0, b"7z\xbc\xaf\x27\x1c", Kind("application/x-7z-compressed", "7-Zip archive")),
+    (0, b"Rar!\x1a\x07", Kind("application/vnd.rar", "RAR archive")),
+    (257, b"ustar", Kind("application/x-tar", "tar archive")),
+    (0, b"\x7fELF", Kind("application/x-elf", "Linux program")),
+    (0, b"\xcf\xfa\xed\xfe", Kind("application/x-mach-binary", "macOS program")),
+    (0, b"\xca\xfe\xba\xbe", Kind("application/x-java-class", "Java class or macOS program")),
+    (0, b"\x00asm", Kind("application/wasm", "WebAssembly module")),
+    (0, b"SQLite format 3\x00", Kind("application/vnd.sqlite3", "SQLite database")),
+    (0, b"%!PS", Kind("application/postscript", "PostScript document")),
+    (0, b"\xc5\xd0\xd3\xc6", Kind("application/postscript", "encapsulated PostScript")),
+    (0, b"AT&TFORM", Kind("image/vnd.djvu", "DjVu document")),
+    (0, b"\x00\x00\x00\x0cjP  \r\n\x87\n", Kind("image/jp2", "JPEG 2000 image")),
+    (0, b"\xff\x4f\xff\x51", Kind("image/jp2", "JPEG 2000 codestream")),
+    (0, b"\xff\x0a", Kind("image/jxl", "JPEG XL image")),
+    (0, b"8BPS", Kind("image/vnd.adobe.photoshop", "Photoshop image")),
+    (0, b"\x00\x00\x01\x00", Kind("image/vnd.microsoft.icon", "icon")),
+    (0, b"OggS", Kind("application/ogg", "Ogg audio or video")),
+    (0, b"fLaC", Kind("audio/flac", "FLAC audio")),
+    (0, b"ID3", Kind("audio/mpeg", "MP3 audio")),
+    (0, b"\xff\xfb", Kind("audio/mpeg", "MP3 audio")),
+    (0, b"\x1aE\xdf\xa3", Kind("video/webm", "Matroska or WebM video")),
+    (0, b"FLV\x01", Kind("video/x-flv", "Flash video")),
+    (0, b"wOFF", Kind("font/woff", "web font")),
+    (0, b"wOF2", Kind("font/woff2", "web font")),
+    (0, b"OTTO", Kind("font/otf", "OpenType font")),
+    (0, b"PAR1", Kind("application/vnd.apache.parquet", "Parquet table")),
+)
+
+_RIFF: dict[bytes, Kind] = {
+    b"WEBP": WEBP,
+    b"WAVE": Kind("audio/wav", "WAV audio"),
+    b"AVI ": Kind("video/x-msvideo", "AVI video"),
+}
+
+_HEIF = Kind("image/heic", "HEIC image")
+_ISO_BRANDS: dict[bytes, Kind] = {
+    b"heic": _HEIF,
+    b"heix": _HEIF,
+    b"heim": _HEIF,
+    b"heis": _HEIF,
+    b"hevc": _HEIF,
+    b"mif1": _HEIF,
+    b"msf1": _HEIF,
+    b"avif": Kind("image/avif", "AVIF image"),
+    b"avis": Kind("image/avif", "AVIF image"),
+    b"qt  ": Kind("video/quicktime", "QuickTime video"),
+    b"M4A ": Kind("audio/mp4", "MPEG-4 audio"),
+}
+_MP4 = Kind("video/mp4", "MP4 video")
+
+_ZIP_MEMBERS: tuple[tuple[bytes, Kind], ...] = (
+    (b"word/", _DOCX),
+    (b"xl/", _XLSX),
+    (b"ppt/", _PPTX),
+    (b"META-INF/MANIFEST.MF", _JAR),
+)
+_ZIP_MIMETYPES: tuple[tuple[bytes, Kind], ...] = (
+    (b"mimetypeapplication/epub+zip", _EPUB),
+    (b"mimetypeapplication/vnd.oasis.opendocument.text", _ODT),
+    (b"mimetypeapplication/vnd.oasis.opendocument.spreadsheet", _ODS),
+    (b"mimetypeapplication/vnd.oasis.opendocument.presentation", _ODP),
+)
+
+_MARKDOWN_MARKS = re.compile(
+    r"^(?:#{1,6} \S|```|[-*+] \S|>\s?\S|\|.+\||\d+\. \S|!?\[[^\]\n]+\]\([^)\n]+\))", re.MULTILINE
+)
+_HTML_START = re.compile(
+    r"^\s*(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html|head|body|div|table|p|h1|script)\b", re.I | re.S
+)
+_MAIL_HEADER = re.compile(
+    r"^(?:From|To|Received|Return-Path|Delivered-To|Date|Message-ID|MIME-Version): ", re.I
+)
+_CONTROL = re.compile(r"[\x00-\x06\x0e-\x1a\x1c-\x1f\x7f]")
+
+
+def sniff(head: bytes) -> Kind:
+    """The kind of the file that begins with `head` (pass `SNIFF_BYTES` of it, or all if it is shorter)."""
+    if not head:
+        return EMPTY
+    kind = _signature_kind(head) or _container_kind(head)
+    if kind is not None:
+        return kind
+    text = decode_text(head, partial=len(head) >= SNIFF_BYTES)
+    return UNKNOWN if text is None else _text_kind(text)
+
+
+def _signature_kind(head: bytes) -> Kind | None:
+    return next((kind for offset, mark, kind in _SIGNATURES if head.startswith(mark, offset)), None)
+
+
+def _container_kind(head: bytes) -> Kind | None:
+    """Kinds that take more than a few fixed bytes to tell."""
+    kind: Kind | None = None
+    if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
+        kind = _zip_kind(head)
+    elif head.startswith(b"RIFF"):
+        kind = _RIFF.get(head[8:12], UNKNOWN)
+    elif head[4:8] == b"ftyp":
+        kind = _iso_kind(head)
+    elif b"%PDF-" in head[: _PDF_MARKER_WITHIN + 5]:
+        kind = PDF
+    elif head.startswith(b"BM") and _is_bmp(head):
+        kind = BMP
+    elif head.startswith(b"MZ") and b"\x00" in head[:64]:
+        kind = Kind("application/vnd.microsoft.portable-executable", "Windows program")
+    return kind
+
+
+def decode_text(data: bytes, *, partial: bool = False) -> str | None:
+    """The text in `data` if it is UTF-8 or UTF-16 text, else None.
+
+    With `partial` the bytes may end in the middle of a character.
+    """
+    for mark, name in ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be")):
+        if data.startswith(mark):
+            return _decode(data[len(mark) :], name, partial)
+    if b"\x00" in data:
+        # UTF-16 without a mark: Latin text has its zeros on one side of each pair.
+        sample = data[:2000]
+        even, odd = sample[0::2].count(0), sample[1::2].count(0)
+        half = len(sample) / 2
+        if odd > 0.4 * half and even < 0.05 * half:
+            return _decode(data, "utf-16-le", partial)
+        if even > 0.4 * half and odd < 0.05 * half:
+            return _decode(data, "utf-16-be", partial)
+        return None
+    return _decode(data, "utf-8", partial)
+
+
+def _decode(data: bytes, encoding: str, partial: bool) -> str | None:
+    step = 2 if encoding.startswith("utf-16") else 1
+    for cut in range(0, 4 if partial else 1, step):
+        try:
+            text = data[: len(data) - cut].decode(encoding)
+        except UnicodeDecodeError:
+            continue
+        sample = text[:20_000]
+        if len(_CONTROL.findall(sample)) > 0.005 * len(sample):
+            return None
+        return text
+    return None
+
+
+def _zip_kind(head: bytes) -> Kind:
+    for mark, kind in _ZIP_MIMETYPES:
+        if mark in head[:200]:
+            return kind
+    names = _zip_names(head)
+    for prefix, kind in _ZIP_MEMBERS:
+        if any(name.startswith(prefix) for name in names):
+            return kind
+    return ZIP
+
+
+def _zip_names(head: bytes) -> list[bytes]:
+    names: list[bytes] = []
+    at = head.find(b"PK\x03\x04")
+    while at != -1 and at + 30 <= len(head):
+        length = int.from_bytes(head[at + 26 : at + 28], "little")
+        names.append(head[at + 30 : at + 30 + length])
+        at = head.find(b"PK\x03\x04", at + 30)
+    return names
+
+
+def _iso_kind(head: bytes) -> Kind:
+    size = min(int.from_bytes(head[0:4], "big"), len(head), 256)
+    brands = [head[8:12], *(head[i : i + 4] for i in range(16, size, 4))]
+    for brand in brands:
+        if brand in _ISO_BRANDS:
+            return _ISO_BRANDS[brand]
+    return _MP4
+
+
+def _is_bmp(head: bytes) -> bool:
+    return len(head) >= 26 and int.from_bytes(head[14:18], "little") in (12, 16, 40, 52, 56, 64, 108, 124)
+
+
+def _text_kind(text: str) -> Kind:
+    start = text.lstrip()
+    if _HTML_START.match(text[:4096]):
+        return HTML
+    if start.startswith("<?xml"):
+        return SVG if "<svg" in start[:2000] else XML
+    if start.startswith("<svg"):
+        return SVG
+    if (
+        len(re.findall(_MAIL_HEADER, text[:200]))
+        and text.count(": ", 0, 1000) >= 3
+        and _has_mail_headers(text)
+    ):
+        return Kind("message/rfc822", "e-mail message")
+    marks = len(_MARKDOWN_MARKS.findall(text[:20_000]))
+    return MARKDOWN if marks >= 2 or re.match(r"#{1,6} \S", start) else TEXT
+
+
+def _has_mail_headers(text: str) -> bool:
+    header = re.split(r"\r?\n\r?\n", text[:20_000], maxsplit=1)[0].splitlines()
+    named = [line for line in header if not line[:1].isspace()]
+    known = sum(bool(_MAIL_HEADER.match(line)) for line in named)
+    return known >= 2 and all(re.match(r"[!-9;-~]+:", line) for line in named)

@@ -1,0 +1,91 @@
+"""Markdown written from text that nobody vouches for: nothing in it becomes markup that we did not mean."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+_TAG_START = re.compile(r"<(?=[A-Za-z/!?])")
+_BLOCK_START = re.compile(r"^(\s*)(#{1,6}(?=\s)|[-+*](?=\s)|>|={3,}\s*$|-{3,}\s*$|~{3,}|`{3,}|\|)")
+_HYPHEN_END = re.compile(r"[^\W\d_]{2,}[-\u00ad\u2010]$")
+_SOFT_HYPHEN = "\u00ad"
+_LEADER = re.compile(r"(?:\s[.·]){5,}")
+_CELL_LEADER = re.compile(r"\s*(?:\.{4,}|…{2,}|_{4,})\s*$")
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+
+
+def clean(text: str) -> str:
+    """Text without control characters and rows of spaced leader dots, with one kind of white space."""
+    return " ".join(_LEADER.sub(" ", _CONTROL.sub("", text)).split())
+
+
+def escape(text: str) -> str:
+    """Text in which nothing begins an HTML tag."""
+    return _TAG_START.sub("&lt;", text)
+
+
+def paragraph(text: str) -> str:
+    """A paragraph whose lines don't begin a heading, a list, a quotation or a fence."""
+    lines = [_BLOCK_START.sub(r"\1\\\2", line) for line in escape(text).split("\n")]
+    return "\n".join(lines).strip()
+
+
+def heading(text: str, level: int) -> str:
+    return f"{'#' * max(1, min(6, level))} {escape(text)}"
+
+
+def list_item(text: str, marker: str, depth: int) -> str:
+    """An item of a list; a marker that Markdown does not know stays as text after a bullet."""
+    mark, body = "-", escape(text)
+    if re.fullmatch(r"\d{1,9}[.)]", marker):
+        mark = marker
+    elif marker and not re.fullmatch(r"\W{1,2}|o", marker):
+        body = f"{escape(marker)} {body}"
+    body = _BLOCK_START.sub(r"\1\\\2", body)
+    return "  " * min(depth, 4) + f"{mark} {body}"
+
+
+def code(lines: Sequence[str]) -> str:
+    """A fenced block; the fence is longer than any run of backticks inside."""
+    longest = max((len(run) for line in lines for run in re.findall(r"`+", line)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return "\n".join([fence, *lines, fence])
+
+
+def table(rows: Sequence[Sequence[str]]) -> str:
+    """A pipe table; the first row is its head, short rows are filled up."""
+    width = max(map(len, rows), default=0)
+    if not width:
+        return ""
+    shown = [[_cell(c) for c in row] + [""] * (width - len(row)) for row in rows]
+    lines = ["| " + " | ".join(row) + " |" for row in shown]
+    lines.insert(1, "|" + "---|" * width)
+    return "\n".join(lines)
+
+
+def _cell(text: str) -> str:
+    return escape(_CELL_LEADER.sub("", clean(text))).replace("|", "\\|")
+
+
+def join_lines(lines: Sequence[str], breaks: Sequence[bool], *, join_hyphens: bool) -> str:
+    """Lines as one paragraph. `breaks[i]` says that line i was ended on purpose, so the break stays."""
+    text = ""
+    for i, line in enumerate(lines):
+        if not text:
+            text = line
+        elif (join_hyphens and line[:1].islower() and _HYPHEN_END.search(text)) or text.endswith(
+            _SOFT_HYPHEN
+        ):
+            text = text[:-1] + line
+        elif breaks[i - 1]:
+            text += "\n" + line
+        elif _is_wide(text[-1]) and _is_wide(line[0]):
+            text += line
+        else:
+            text += " " + line
+    return text
+
+
+def _is_wide(char: str) -> bool:
+    """Chinese and Japanese are written without spaces, so a line's end is no space either."""
+    return "\u3000" <= char <= "\u9fff" or "\uff00" <= char <= "\uff60"

@@ -1,0 +1,112 @@
+"""Which lines of MuPDF's make up which block of the layout reader's: the one has the type, the other the order."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from quire.reading.layout import Block
+from quire.reading.lines import Line
+
+_ENOUGH = 0.85
+_SHORT = 4
+_FAR = 200.0
+
+
+@dataclass(slots=True)
+class FilledBlock:
+    """A block and its lines in reading order. No lines: the block's own text has to do."""
+
+    block: Block
+    lines: list[Line] = field(default_factory=list)
+
+
+def compact(text: str) -> str:
+    """Letters and digits only, in one case: what two readers of the same page agree on."""
+    if text.isascii():
+        return "".join(filter(str.isalnum, text)).lower()
+    return "".join(filter(str.isalnum, unicodedata.normalize("NFKC", text))).lower()
+
+
+def match(
+    blocks: Sequence[Block], lines: Sequence[Line], cut: frozenset[int] = frozenset()
+) -> tuple[list[FilledBlock], list[Line]]:
+    """Every block with its lines, and the lines that no block has: text that the layout reader left out.
+
+    Of the blocks `cut` a part has gone elsewhere, so their own text must not be used.
+    """
+    texts = [compact(_text(b)) for b in blocks]
+    taken: list[list[tuple[str, Line]]] = [[] for _ in blocks]
+    orphans: list[Line] = []
+    candidates = [(i, b) for i, b in enumerate(blocks) if b.kind != "rule"]
+    for line in lines:
+        key = compact(line.text)
+        best = _best_block(candidates, texts, line, key)
+        if best is None:
+            orphans.append(line)
+        else:
+            taken[best].append((key, line))
+    filled = []
+    for i, (block, text, found) in enumerate(zip(blocks, texts, taken, strict=True)):
+        if i in cut and not found:
+            continue
+        covered = sum(len(key) for key, _ in found)
+        enough = i in cut or covered >= _ENOUGH * len(text)
+        usable = found and block.kind not in ("table", "code", "rule") and enough
+        filled.append(FilledBlock(block, _ordered(found, text) if usable else []))
+    return filled, orphans
+
+
+def _best_block(
+    candidates: Sequence[tuple[int, Block]], texts: Sequence[str], line: Line, key: str
+) -> int | None:
+    """The nearest block that has the line's text; else the block the line stands in, whatever its text says.
+
+    Two readers decode odd fonts differently: a line inside a block is that block's line all the same.
+    """
+    x, y = line.middle
+    near, near_distance, inside = None, _FAR, None
+    for i, block in candidates:
+        x0, y0, x1, y1 = block.box
+        if y < y0 - _FAR or y > y1 + _FAR:
+            continue
+        distance = max(x0 - 3 - x, 0.0, x - x1 - 3) * 0.5 + max(y0 - 3 - y, 0.0, y - y1 - 3)
+        if distance == 0:
+            if key in texts[i]:
+                return i
+            inside = i if inside is None else inside
+            continue
+        if distance < near_distance and len(key) > _SHORT and key in texts[i]:
+            near, near_distance = i, distance
+    return inside if near is None else near
+
+
+def _text(block: Block) -> str:
+    if block.rows:
+        return " ".join(cell for row in block.rows for cell in row)
+    if block.lines:
+        return " ".join(block.lines)
+    return f"{block.marker} {block.text}"
+
+
+def _ordered(found: list[tuple[str, Line]], text: str) -> list[Line]:
+    """The lines in the order in which the block's text has them, as far as it has them."""
+    rest = [(key, line) for key, line in found if key and key in text]
+    ordered: list[Line] = []
+    at = 0
+    while rest:
+        choice = next((i for i, (key, _) in enumerate(rest) if text.startswith(key, at)), None)
+        if choice is None:
+            places = [(text.find(key, at), i) for i, (key, _) in enumerate(rest)]
+            choice = min((p for p in places if p[0] >= 0), default=(0, 0))[1]
+        key, line = rest.pop(choice)
+        place = text.find(key, at)
+        at = place + len(key) if place >= 0 else at
+        ordered.append(line)
+    before: Line | None = None
+    for key, line in found:
+        if not key or key not in text:
+            ordered.insert(0 if before is None else ordered.index(before) + 1, line)
+        before = line
+    return ordered

@@ -1,0 +1,17 @@
+"""The one door to MuPDF: loaded when first wanted, silent, and untyped as it is."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+
+@functools.cache
+def mupdf() -> Any:
+    """The `pymupdf` module. Its complaints about damaged files are kept off the standard streams."""
+    import pymupdf
+
+    module: Any = pymupdf
+    module.TOOLS.mupdf_display_errors(False)
+    module.TOOLS.mupdf_display_warnings(False)
+    return module

@@ -1,0 +1,225 @@
+"""Reading pages: text, Markdown, and what kind of page each one is."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from quire.domain.pages import PageClass, PageReading, PageSignals
+from quire.reading.compose import Style, compose, compose_lines
+from quire.reading.document import PdfSource, open_documents, page_errors
+from quire.reading.grids import Table, could_be_grid, find_grids
+from quire.reading.gutters import could_be_aligned, find_aligned
+from quire.reading.images import ImageSource
+from quire.reading.layout import Block, lay_out, make_parser
+from quire.reading.lines import Line, body_size, lines_of
+from quire.reading.markdown import clean, paragraph
+from quire.reading.matching import compact
+from quire.reading.mupdf import mupdf
+from quire.reading.pieces import Word
+from quire.reading.rules import Box, rules_of
+from quire.reading.running import EdgeLine, Edges, edge_lines, running
+from quire.reading.signals import Thresholds, classify, garbled_ratio, measure_marks
+from quire.reading.texts import TextSource
+
+READER_LAYOUT = "liteparse"
+READER_MUPDF = "mupdf"
+READER_TEXT = "text"
+READER_IMAGE = "image"
+
+_KEPT_AT_LEAST = 0.85
+"""Markdown with fewer of the page's letters and digits than this has lost something; MuPDF's lines have not."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """How pages become Markdown."""
+
+    strip_running: bool = True
+    join_hyphens: bool = True
+    thresholds: Thresholds = field(default_factory=Thresholds)
+
+
+def read_pages(
+    path: str, password: str | None, numbers: Sequence[int], options: ReadOptions | None = None
+) -> list[PageReading]:
+    """One reading for every number asked (from 1), in the order asked.
+
+    A page without text has empty Markdown and a reason (`blank_page`, `no_text_layer`, `scan`). Raises what
+    `inspect` raises for a document that can't be opened, and PageError for the whole call when a page fails.
+    """
+    options = options or ReadOptions()
+    source = open_documents().get(path, password)
+    if isinstance(source, PdfSource):
+        return _read_pdf(source, numbers, options)
+    if isinstance(source, ImageSource):
+        return [_read_image(source, number) for number in numbers]
+    return [_read_text_page(source, number) for number in numbers] if isinstance(source, TextSource) else []
+
+
+def read_text(path: str, password: str | None, numbers: Sequence[int]) -> list[PageReading]:
+    """The quick fallback: MuPDF's plain text of each page and nothing else. Raises as `read_pages` does."""
+    source = open_documents().get(path, password)
+    if isinstance(source, PdfSource):
+        return [page_errors(number)(_plain)(source, number) for number in numbers]
+    return read_pages(path, password, numbers)
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """A page as analysis leaves it: the reading without Markdown, and the lines to make it from."""
+
+    reading: PageReading
+    lines: list[Line]
+    tables: list[Table]
+
+
+def _read_pdf(source: PdfSource, numbers: Sequence[int], options: ReadOptions) -> list[PageReading]:
+    seen = {n: page_errors(n)(_analyse)(source, n, options) for n in dict.fromkeys(numbers)}
+    if options.strip_running:
+        for n, page in seen.items():
+            _edges(source).put(n, tuple(edge_lines(page.lines, page.reading.signals.height_pt).values()))
+    with_text = sorted(n for n, page in seen.items() if page.lines)
+    blocks = lay_out(source.handle, with_text, _parser()) if with_text else {}
+    done = {n: page_errors(n)(_compose)(source, page, blocks.get(n), options) for n, page in seen.items()}
+    return [done[n] for n in numbers]
+
+
+@functools.cache
+def _parser() -> Any:
+    """One parser per process: it holds no document, only its settings."""
+    return make_parser()
+
+
+def _compose(source: PdfSource, seen: _Seen, blocks: list[Block] | None, options: ReadOptions) -> PageReading:
+    reading = seen.reading
+    if not seen.lines:
+        return replace(reading, markdown=paragraph(clean(reading.text)))
+    dropped = _running_lines(source, seen) if options.strip_running else []
+    style = Style(body_size(seen.lines), reading.signals.height_pt, options.join_hyphens)
+    if blocks:
+        text, reader = compose(blocks, seen.lines, seen.tables, dropped, style), READER_LAYOUT
+    else:
+        text, reader = compose_lines(seen.lines, seen.tables, dropped, style), READER_MUPDF
+    wanted = len(compact(reading.text)) - sum(len(compact(line.text)) for line in dropped)
+    if len(compact(text)) < _KEPT_AT_LEAST * wanted:
+        text, reader = compose_lines(seen.lines, [], dropped, style), READER_MUPDF
+    if not text and dropped:
+        # Nothing but a page number: better that than a page that is silently empty.
+        text, reader = compose_lines(seen.lines, [], [], style), READER_MUPDF
+    reasons = reading.reasons if text else (*reading.reasons, "no_readable_text")
+    return replace(reading, markdown=text, reader=reader, reasons=reasons)
+
+
+def _running_lines(source: PdfSource, seen: _Seen) -> list[Line]:
+    edges = edge_lines(seen.lines, seen.reading.signals.height_pt)
+    if not edges:
+        return []
+    found = running(edges, _edges(source).around(seen.reading.number))
+    return [seen.lines[i] for i in sorted(found)]
+
+
+def _edges(source: PdfSource) -> Edges:
+    if "edges" not in source.kept:
+        source.kept["edges"] = Edges(source.page_count, functools.partial(_read_edges, source))
+    edges: Edges = source.kept["edges"]
+    return edges
+
+
+def _read_edges(source: PdfSource, number: int) -> tuple[EdgeLine, ...]:
+    """The edge lines of a neighbour. One that can't be read has none: that is its own failure, not this page's."""
+
+    try:
+        page = source.page(number)
+        content = page.get_textpage(flags=mupdf().TEXTFLAGS_TEXT).extractDICT()
+        return tuple(edge_lines(lines_of(content, _turner(page)), float(page.rect.height)).values())
+    except MemoryError:
+        raise
+    except Exception:
+        return ()
+
+
+def _analyse(source: PdfSource, number: int, options: ReadOptions) -> _Seen:
+
+    page = source.page(number)
+    turn = _turner(page)
+    textpage = page.get_textpage(flags=mupdf().TEXTFLAGS_TEXT)
+    text: str = textpage.extractText()
+    lines = lines_of(textpage.extractDICT(), turn)
+    width, height = float(page.rect.width), float(page.rect.height)
+    drawings: list[dict[str, Any]] = page.get_cdrawings()
+    marks = measure_marks(
+        [turn(image["bbox"]) for image in page.get_image_info()] if page.get_images() else [],
+        [turn(drawing["rect"]) for drawing in drawings],
+        [line.box for line in lines],
+        (width, height),
+    )
+    signals = PageSignals(
+        chars=len("".join(text.split())),
+        image_coverage=round(marks.image_coverage, 4),
+        largest_image=round(marks.largest_image, 4),
+        drawings=len(drawings),
+        garbled_ratio=round(garbled_ratio(text), 4),
+        width_pt=width,
+        height_pt=height,
+    )
+    page_class, reasons = classify(signals, marks, options.thresholds)
+    reading = PageReading(number, page_class, text, "", READER_MUPDF, reasons, signals)
+    if not lines:
+        return _Seen(reading, [], [])
+    rules = rules_of(drawings, turn)
+    may_be_drawn, may_be_aligned = could_be_grid(rules), could_be_aligned(lines)
+    if not (may_be_drawn or may_be_aligned):
+        return _Seen(reading, lines, [])
+    words = [Word(w[4], turn(w[:4])) for w in textpage.extractWORDS()]
+    tables = find_grids(rules, words) if may_be_drawn else []
+    if may_be_aligned:
+        tables += find_aligned(words, rules, [table.box for table in tables])
+    return _Seen(reading, lines, tables)
+
+
+def _turner(page: Any) -> Callable[[Box], Box]:
+    """What brings a box of the unrotated page, in which MuPDF gives drawings, to the page as seen."""
+    if not page.rotation:
+        return lambda box: box
+    a, b, c, d, e, f = page.rotation_matrix
+
+    def turn(box: Box) -> Box:
+        xs = (a * box[0] + c * box[1] + e, a * box[2] + c * box[3] + e)
+        ys = (b * box[0] + d * box[1] + f, b * box[2] + d * box[3] + f)
+        return min(xs), min(ys), max(xs), max(ys)
+
+    return turn
+
+
+def _plain(source: PdfSource, number: int) -> PageReading:
+
+    page = source.page(number)
+    text: str = page.get_text("text", flags=mupdf().TEXTFLAGS_TEXT)
+    signals = PageSignals(
+        chars=len("".join(text.split())),
+        garbled_ratio=round(garbled_ratio(text), 4),
+        width_pt=float(page.rect.width),
+        height_pt=float(page.rect.height),
+    )
+    reasons = () if signals.chars else ("no_text_layer",)
+    return PageReading(number, PageClass.TEXT_ONLY, text, text.strip(), READER_MUPDF, reasons, signals)
+
+
+def _read_image(source: ImageSource, number: int) -> PageReading:
+    width, height = source.size_px(number)
+    signals = PageSignals(
+        image_coverage=1.0, largest_image=1.0, width_pt=float(width), height_pt=float(height)
+    )
+    return PageReading(
+        number, PageClass.SCANNED, "", "", READER_IMAGE, ("image_file", "no_text_layer"), signals
+    )
+
+
+def _read_text_page(source: TextSource, number: int) -> PageReading:
+    text = source.page_text(number)
+    signals = PageSignals(chars=len("".join(text.split())), garbled_ratio=round(garbled_ratio(text), 4))
+    reasons = () if signals.chars else ("blank_page",)
+    return PageReading(number, PageClass.TEXT_ONLY, text, text.strip(), READER_TEXT, reasons, signals)

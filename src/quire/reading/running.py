@@ -1,0 +1,128 @@
+"""Running headers and footers: lines at a page's edge that its neighbours have in the same place.
+
+A page is compared with the three before and the three after it, wherever the document was cut in chunks, so
+that the answer for a page never depends on what was read with it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from quire.reading.lines import Line
+
+REACH = 3
+_EDGE = 0.13
+_OUTERMOST = 5
+_SAME_PLACE_PT = 5.0
+_MIN_LETTERS = 3
+_MAX_CHARS = 200
+_KEPT_PAGES = 64
+
+_NUMBER = re.compile(r"\d+")
+_LETTER = re.compile(r"[^\W\d_]")
+_PAGE_NUMBER = re.compile(
+    r"[\W_]*(?:page|pg\.?|p\.|seite|pagina|página|strana)?\W*\d{1,5}\W*(?:(?:of|/|von|de|di|sur|из)\W*\d{1,5})?[\W_]*",
+    re.I,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeLine:
+    """A line near the top or the bottom: its words with the numbers taken out, the numbers, and its height."""
+
+    words: str
+    numbers: tuple[int, ...]
+    y: float
+    at_top: bool
+    is_page_number: bool
+
+
+class Edges:
+    """Edge lines of a document's pages, read when first wanted and kept for the pages nearby."""
+
+    def __init__(self, page_count: int, read: Callable[[int], tuple[EdgeLine, ...]]) -> None:
+        self._page_count = page_count
+        self._read = read
+        self._known: dict[int, tuple[EdgeLine, ...]] = {}
+
+    def put(self, number: int, lines: tuple[EdgeLine, ...]) -> None:
+        """Keep what was found anyway while the page was read."""
+        self._known[number] = lines
+        while len(self._known) > _KEPT_PAGES:
+            del self._known[next(iter(self._known))]
+
+    def around(self, number: int) -> dict[int, tuple[EdgeLine, ...]]:
+        """The edge lines of the neighbours of page `number`, by their distance from it."""
+        found: dict[int, tuple[EdgeLine, ...]] = {}
+        for distance in range(-REACH, REACH + 1):
+            other = number + distance
+            if distance and 1 <= other <= self._page_count:
+                if other not in self._known:
+                    self.put(other, self._read(other))
+                found[distance] = self._known[other]
+        return found
+
+
+def edge_lines(lines: Sequence[Line], height: float) -> dict[int, EdgeLine]:
+    """The lines at the top and the bottom edge, by their place in `lines`."""
+    if height <= 0:
+        return {}
+    found: dict[int, EdgeLine] = {}
+    for at_top in (True, False):
+        inside = [
+            (line.middle[1], i)
+            for i, line in enumerate(lines)
+            if line.upright
+            and len(line.text) <= _MAX_CHARS
+            and (line.middle[1] <= _EDGE * height if at_top else line.middle[1] >= (1 - _EDGE) * height)
+        ]
+        levels: list[float] = []
+        for y, i in sorted(inside, reverse=not at_top):
+            if not levels or abs(y - levels[-1]) > 3:
+                levels.append(y)
+            if len(levels) > _OUTERMOST:
+                break
+            found[i] = _edge_line(lines[i].text, y, at_top)
+    return found
+
+
+def running(edges: dict[int, EdgeLine], around: dict[int, tuple[EdgeLine, ...]]) -> frozenset[int]:
+    """Which of a page's edge lines run on from page to page."""
+    needed = 1 if len(around) <= REACH else 2
+    found: set[int] = set()
+    alike: dict[int, dict[str, list[EdgeLine]]] = {}
+    for distance, others in around.items():
+        by_words = alike.setdefault(distance, {})
+        for other in others:
+            by_words.setdefault(other.words, []).append(other)
+    for i, line in edges.items():
+        matches = sum(any(_same(line, o, d) for o in by_words.get(line.words, ())) for d, by_words in alike.items())
+        if matches >= (1 if line.is_page_number else needed):
+            found.add(i)
+    return frozenset(found)
+
+
+def _edge_line(text: str, y: float, at_top: bool) -> EdgeLine:
+    words = " ".join(_NUMBER.sub("#", text).casefold().split())
+    numbers = tuple(int(n) for n in _NUMBER.findall(text[:_MAX_CHARS]) if len(n) <= 9)
+    is_page_number = _PAGE_NUMBER.fullmatch(text) is not None
+    return EdgeLine(words, numbers, y, at_top, is_page_number)
+
+
+def _same(line: EdgeLine, other: EdgeLine, distance: int) -> bool:
+    """Of two lines with the same words: in the same place, and each number the same or as far apart as the pages are.
+
+    Rows of a long table that begin alike on every page differ in their figures, and must stay.
+    """
+    if line.at_top != other.at_top or abs(line.y - other.y) > _SAME_PLACE_PT:
+        return False
+    if len(line.numbers) != len(other.numbers):
+        return False
+    steps = [b - a for a, b in zip(line.numbers, other.numbers, strict=True)]
+    if any(step not in (0, distance) for step in steps):
+        return False
+    if line.is_page_number:
+        return distance in steps
+    return len(_LETTER.findall(line.words)) >= _MIN_LETTERS

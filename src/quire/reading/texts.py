@@ -1,0 +1,74 @@
+"""Plain text and Markdown files as documents: a form feed ends a page, and so does a bound on its size."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from quire.errors import DamagedError, EmptyError, PageError, TooLargeError
+from quire.reading.document import DocumentInfo
+from quire.reading.kinds import MARKDOWN, Kind, decode_text
+
+MAX_TEXT_BYTES = 64 * 1024 * 1024
+MAX_PAGE_CHARS = 60_000
+"""A page of text longer than this is cut at a paragraph, else at a line, else anywhere."""
+
+
+class TextSource:
+    """A text file, decoded and cut in pages."""
+
+    def __init__(self, path: str, kind: Kind) -> None:
+        """Read the file, or raise DamagedError, EmptyError or TooLargeError."""
+        self.kind = kind
+        try:
+            size = Path(path).stat().st_size
+            if size > MAX_TEXT_BYTES:
+                raise TooLargeError(
+                    f"The text file is larger than {MAX_TEXT_BYTES // 1024 // 1024} MB. Send it in parts."
+                )
+            data = Path(path).read_bytes()
+        except OSError as error:
+            raise DamagedError("The document's file can't be read.") from error
+        text = decode_text(data)
+        if text is None:
+            raise DamagedError(
+                "The text file is not valid UTF-8 or UTF-16. Save it as UTF-8 and send it again."
+            )
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+        self._pages = [page for part in text.split("\f") for page in _cut(part.strip("\n"))]
+        while self._pages and not self._pages[-1].strip():
+            self._pages.pop()
+        if not self._pages:
+            raise EmptyError("The file has no text in it. Send it again.")
+
+    @property
+    def page_count(self) -> int:
+        return len(self._pages)
+
+    @property
+    def is_markdown(self) -> bool:
+        return self.kind == MARKDOWN
+
+    def info(self) -> DocumentInfo:
+        return DocumentInfo(mime=self.kind.mime, page_count=self.page_count)
+
+    def page_text(self, number: int) -> str:
+        """The text of page `number` (from 1). Raises PageError where there is no such page."""
+        if not 1 <= number <= len(self._pages):
+            raise PageError(f"There is no page {number}: the document has {len(self._pages)}.")
+        return self._pages[number - 1]
+
+    def close(self) -> None:
+        self._pages = []
+
+
+def _cut(text: str) -> list[str]:
+    pages: list[str] = []
+    while len(text) > MAX_PAGE_CHARS:
+        window = text[:MAX_PAGE_CHARS]
+        ends = [m.end() for m in re.finditer(r"\n\s*\n", window)] or [window.rfind("\n") + 1]
+        at = ends[-1] if ends[-1] > MAX_PAGE_CHARS // 4 else MAX_PAGE_CHARS
+        pages.append(text[:at].strip("\n"))
+        text = text[at:]
+    pages.append(text)
+    return pages

@@ -1,0 +1,49 @@
+"""The settings: the only part of Quire that reads the environment."""
+
+from __future__ import annotations
+
+from quire.settings.kinds import ApiKey
+from quire.settings.page import render_markdown
+from quire.settings.sections import (
+    AuthSettings,
+    CallbacksSettings,
+    ClientSettings,
+    CoordinationSettings,
+    DownloadsSettings,
+    GeneralSettings,
+    HttpSettings,
+    ImagesSettings,
+    JobsSettings,
+    LimitsSettings,
+    LoggingSettings,
+    ObjectsSettings,
+    OcrSettings,
+    ReadingSettings,
+    Settings,
+    SettingView,
+    WorkerSettings,
+)
+from quire.settings.sources import load
+
+__all__ = [
+    "ApiKey",
+    "AuthSettings",
+    "CallbacksSettings",
+    "ClientSettings",
+    "CoordinationSettings",
+    "DownloadsSettings",
+    "GeneralSettings",
+    "HttpSettings",
+    "ImagesSettings",
+    "JobsSettings",
+    "LimitsSettings",
+    "LoggingSettings",
+    "ObjectsSettings",
+    "OcrSettings",
+    "ReadingSettings",
+    "SettingView",
+    "Settings",
+    "WorkerSettings",
+    "load",
+    "render_markdown",
+]

@@ -1,0 +1,417 @@
+"""Every setting, declared once: its name, its default, its kind and one sentence about it.
+
+Reading, `quire config` and docs/settings.md all come from these declarations.
+"""
+# ruff: noqa: RUF009 - `setting` is `dataclasses.field` with a description; its values are immutable
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+from quire.errors import SettingsError
+from quire.settings import kinds
+from quire.settings.kinds import ApiKey, Kind
+
+T = TypeVar("T")
+
+DEFAULT_ORIGIN = "default"
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """One setting: where it lives (`section`, `attribute`), how it is read, what it means."""
+
+    name: str
+    default: str
+    kind: Kind[Any]
+    description: str
+    section: str = ""
+    attribute: str = ""
+
+
+@dataclass(frozen=True)
+class SettingView:
+    """One setting as it may be shown to anybody."""
+
+    name: str
+    value_shown: str
+    origin: str
+    description: str
+    section: str
+
+
+def setting(name: str, default: str, kind: Kind[T], description: str) -> T:
+    declaration = Declaration(name, default, kind, description)
+    # A URL may carry a password, so it stays out of `repr` like any other secret.
+    shown = not kind.secret and kind.write is not kinds.without_password
+    return field(default=kind.read(default), repr=shown, metadata={"declaration": declaration})
+
+
+@dataclass(frozen=True)
+class GeneralSettings:
+    """Where Quire keeps its things."""
+
+    config_file: Path | None = setting(
+        "QUIRE_CONFIG", "", kinds.optional_path(), "The YAML or TOML file with further settings."
+    )
+    data_dir: Path = setting(
+        "DATA_DIR",
+        "./quire-data",
+        kinds.path(),
+        "The folder that holds everything Quire keeps on this machine.",
+    )
+
+
+@dataclass(frozen=True)
+class HttpSettings:
+    """The HTTP service (`quire serve`)."""
+
+    host: str = setting("HOST", "127.0.0.1", kinds.host(), "The address that the service listens on.")
+    port: int = setting("PORT", "8080", kinds.integer(0, 65_535), "The port; 0 takes any free one.")
+    run_dispatcher: bool = setting(
+        "RUN_DISPATCHER", "true", kinds.boolean(), "Whether `quire serve` also runs workers."
+    )
+    shutdown_timeout_s: float = setting(
+        "SHUTDOWN_TIMEOUT",
+        "30s",
+        kinds.duration("0", "1h"),
+        "How long work in hand may go on after SIGTERM before it is handed back.",
+    )
+
+
+@dataclass(frozen=True)
+class CoordinationSettings:
+    """Queues and job state."""
+
+    redis_url: str = setting(
+        "REDIS_URL",
+        "",
+        kinds.url("redis", "rediss", "unix", "redis+sentinel", "redis+cluster"),
+        "The Redis or Valkey server; when empty, one is run inside the data directory.",
+    )
+
+
+@dataclass(frozen=True)
+class ObjectsSettings:
+    """Originals and results."""
+
+    store: str = setting(
+        "OBJECT_STORE",
+        "",
+        kinds.url("s3", "gs", "az", "file", or_path=True),
+        "The bucket and prefix, or a folder; when empty, `objects` inside the data directory.",
+    )
+
+
+@dataclass(frozen=True)
+class LimitsSettings:
+    """How much is accepted."""
+
+    max_upload_bytes: int = setting(
+        "MAX_UPLOAD_MB",
+        "512MB",
+        kinds.size("1KB", "64GB", bare_unit="MB"),
+        "The largest document accepted, uploaded or downloaded.",
+    )
+    max_pages: int = setting(
+        "MAX_PAGES", "20000", kinds.integer(1, 1_000_000), "The most pages a document may have."
+    )
+    max_pixels: int = setting(
+        "MAX_PIXELS",
+        "100000000",
+        kinds.integer(10_000, 2_000_000_000),
+        "The most pixels a picture may unpack to.",
+    )
+    queue_max_documents: int = setting(
+        "QUEUE_MAX_DOCUMENTS",
+        "2500",
+        kinds.integer(1, 10_000_000),
+        "Unfinished documents beyond this number are refused with 503 until others are done.",
+    )
+
+
+@dataclass(frozen=True)
+class ReadingSettings:
+    """The child processes that read documents."""
+
+    processes: int = setting(
+        "READER_PROCESSES", "0", kinds.integer(0, 256), "Reader processes; 0 means one for each core."
+    )
+    memory_bytes: int = setting(
+        "READER_MEMORY_MB",
+        "1024MB",
+        kinds.size("128MB", "1TB", bare_unit="MB"),
+        "The memory one reader process may use.",
+    )
+    chunk_pages: int = setting(
+        "READER_CHUNK_PAGES", "16", kinds.integer(1, 1_000), "Pages handed to a reader process at a time."
+    )
+    page_timeout_s: float = setting(
+        "READER_PAGE_TIMEOUT",
+        "20s",
+        kinds.duration("10ms", "1h"),
+        "The time a reader process has for one page.",
+    )
+    strip_running_headers: bool = setting(
+        "STRIP_RUNNING_HEADERS",
+        "true",
+        kinds.boolean(),
+        "Whether headers, footers and page numbers that repeat over pages are left out.",
+    )
+    join_hyphens: bool = setting(
+        "JOIN_HYPHENS", "true", kinds.boolean(), "Whether words hyphenated at a line's end are joined."
+    )
+
+
+@dataclass(frozen=True)
+class OcrSettings:
+    """Local OCR, for scans that no AI reads."""
+
+    enabled: bool = setting("OCR_ENABLED", "true", kinds.boolean(), "Whether scans are read by local OCR.")
+    languages: str = setting(
+        "OCR_LANGUAGES", "eng", kinds.text(), "The languages of the scans, joined with `+`: `eng+deu`."
+    )
+    dpi: int = setting("OCR_DPI", "200", kinds.integer(70, 600), "Dots per inch at which OCR sees a page.")
+    page_timeout_s: float = setting(
+        "OCR_PAGE_TIMEOUT", "60s", kinds.duration("1s", "1h"), "The time OCR has for one page."
+    )
+
+
+@dataclass(frozen=True)
+class ImagesSettings:
+    """Pictures of pages."""
+
+    dpi: int = setting("IMAGE_DPI", "100", kinds.integer(20, 600), "Dots per inch at which a page is drawn.")
+    color: str = setting("IMAGE_COLOR", "rgb", kinds.choice("rgb", "gray"), "Colour or shades of grey.")
+    format: str = setting("IMAGE_FORMAT", "jpeg", kinds.choice("jpeg", "png"), "The file format.")
+    jpeg_quality: int = setting(
+        "IMAGE_JPEG_QUALITY", "70", kinds.integer(1, 100), "The quality of JPEG files."
+    )
+    max_px: int = setting(
+        "IMAGE_MAX_PX",
+        "2048",
+        kinds.integer(64, 16_384),
+        "The longest side; larger pictures are scaled down.",
+    )
+
+
+@dataclass(frozen=True)
+class JobsSettings:
+    """Jobs: how long they may take, how often they are tried, how long they are kept."""
+
+    ttl_s: float = setting(
+        "JOB_TTL", "7d", kinds.duration("1m", "3650d"), "How long a finished job and its result are kept."
+    )
+    max_attempts: int = setting(
+        "JOB_MAX_ATTEMPTS", "3", kinds.integer(1, 100), "Attempts at one unit of work; 1 means no retries."
+    )
+    retry_base_delay_s: float = setting(
+        "RETRY_BASE_DELAY", "2s", kinds.duration("0", "1h"), "The wait before the second attempt."
+    )
+    retry_jitter_s: float = setting(
+        "RETRY_JITTER", "200ms", kinds.duration("0", "1h"), "The most that chance adds to a wait."
+    )
+    retry_backoff_factor: float = setting(
+        "RETRY_BACKOFF_FACTOR", "2.0", kinds.number(1, 100), "What each further wait is multiplied by."
+    )
+    processing_timeout_s: float = setting(
+        "DOCUMENT_PROCESSING_TIMEOUT",
+        "3m",
+        kinds.duration("1s", "30d"),
+        "The time a document has, counted from when its processing starts.",
+    )
+    timeout_per_page_s: float = setting(
+        "DOCUMENT_TIMEOUT_PER_PAGE",
+        "2s",
+        kinds.duration("0", "1h"),
+        "The time a document has for each of its pages, where that is longer.",
+    )
+    pages_in_queue_per_document: int = setting(
+        "PAGES_IN_QUEUE_PER_DOCUMENT",
+        "128",
+        kinds.integer(1, 100_000),
+        "Pages of one document in the queue at a time, so that a long one doesn't starve the others.",
+    )
+
+
+@dataclass(frozen=True)
+class WorkerSettings:
+    """Workers, inside `quire serve` or as `quire worker`."""
+
+    concurrency: int = setting(
+        "WORKER_CONCURRENCY", "8", kinds.integer(1, 1_024), "Units of work that one worker has in hand."
+    )
+    ttl_s: float = setting(
+        "WORKER_TTL",
+        "10s",
+        kinds.duration("500ms", "1h"),
+        "A worker silent for so long counts as dead and its work goes to others.",
+    )
+
+
+@dataclass(frozen=True)
+class AuthSettings:
+    """Who may use the service."""
+
+    api_keys: tuple[ApiKey, ...] = setting(
+        "API_KEYS", "", kinds.api_keys(), "The keys of the API as `team:key`, comma-separated."
+    )
+    web_username: str = setting("WEB_USERNAME", "admin", kinds.text(), "The user name of the dashboard.")
+    web_password: str = setting("WEB_PASSWORD", "", kinds.secret(), "The password of the dashboard.")
+    secret_key: str = setting(
+        "SECRET_KEY",
+        "",
+        kinds.secret(),
+        "The key that seals document passwords; when empty, one is made and kept in the data directory.",
+    )
+
+
+@dataclass(frozen=True)
+class CallbacksSettings:
+    """Calls to `callback_url` when a job ends."""
+
+    secret: str = setting("CALLBACK_SECRET", "", kinds.secret(), "The key that callbacks are signed with.")
+    max_attempts: int = setting(
+        "CALLBACK_MAX_ATTEMPTS", "5", kinds.integer(1, 100), "Attempts at one callback."
+    )
+
+
+@dataclass(frozen=True)
+class DownloadsSettings:
+    """Sources and callbacks given as links."""
+
+    allow_private_urls: bool = setting(
+        "ALLOW_PRIVATE_URLS", "false", kinds.boolean(), "Whether links may lead into private networks."
+    )
+    timeout_s: float = setting(
+        "DOWNLOAD_TIMEOUT", "60s", kinds.duration("100ms", "1d"), "The time a download has."
+    )
+    max_redirects: int = setting(
+        "DOWNLOAD_MAX_REDIRECTS", "5", kinds.integer(0, 50), "Redirects followed before a link is given up."
+    )
+    files_base: Path | None = setting(
+        "FILES_BASE",
+        "",
+        kinds.local_folder(),
+        "The folder that `file://` sources must be under; when empty, such sources are refused.",
+    )
+
+
+@dataclass(frozen=True)
+class LoggingSettings:
+    """Logs."""
+
+    level: str = setting(
+        "LOG_LEVEL",
+        "info",
+        kinds.choice("debug", "info", "warn", "error"),
+        "The least important level logged.",
+    )
+    pretty: str = setting(
+        "LOG_PRETTY",
+        "auto",
+        kinds.choice("auto", "true", "false"),
+        "Readable lines instead of JSON; `auto` means on a terminal.",
+    )
+    file: Path | None = setting(
+        "LOG_FILE", "", kinds.optional_path(), "A file that gets the log as well, as JSON lines."
+    )
+    max_size_bytes: int = setting(
+        "LOG_MAX_SIZE_MB",
+        "100MB",
+        kinds.size("1KB", "1TB", bare_unit="MB"),
+        "The size at which the log file is put aside, compressed.",
+    )
+    max_backups: int = setting(
+        "LOG_MAX_BACKUPS", "10", kinds.integer(1, 1_000), "Log files put aside that are kept."
+    )
+
+
+@dataclass(frozen=True)
+class ClientSettings:
+    """Commands that talk to a running service (`quire jobs`, `quire dlq`)."""
+
+    url: str = setting(
+        "QUIRE_URL", "http://127.0.0.1:8080", kinds.url("http", "https"), "The address of the service."
+    )
+    api_key: str = setting("QUIRE_API_KEY", "", kinds.secret(), "The key to use with it.")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """All settings. `Settings()` has the defaults; `load` reads the real ones."""
+
+    general: GeneralSettings = field(default_factory=GeneralSettings)
+    http: HttpSettings = field(default_factory=HttpSettings)
+    coordination: CoordinationSettings = field(default_factory=CoordinationSettings)
+    objects: ObjectsSettings = field(default_factory=ObjectsSettings)
+    limits: LimitsSettings = field(default_factory=LimitsSettings)
+    reading: ReadingSettings = field(default_factory=ReadingSettings)
+    ocr: OcrSettings = field(default_factory=OcrSettings)
+    images: ImagesSettings = field(default_factory=ImagesSettings)
+    jobs: JobsSettings = field(default_factory=JobsSettings)
+    worker: WorkerSettings = field(default_factory=WorkerSettings)
+    auth: AuthSettings = field(default_factory=AuthSettings)
+    callbacks: CallbacksSettings = field(default_factory=CallbacksSettings)
+    downloads: DownloadsSettings = field(default_factory=DownloadsSettings)
+    logging: LoggingSettings = field(default_factory=LoggingSettings)
+    client: ClientSettings = field(default_factory=ClientSettings)
+    origins: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def objects_location(self) -> str:
+        """`OBJECT_STORE`, or the folder inside the data directory that stands in for it."""
+        return self.objects.store or str(self.general.data_dir / "objects")
+
+    def describe(self) -> list[SettingView]:
+        """Every setting with its value and where that came from; secrets only as "set" or "not set"."""
+        views = []
+        for one in declarations().values():
+            value = getattr(getattr(self, one.section), one.attribute)
+            shown = ("set" if value else "not set") if one.kind.secret else one.kind.write(value)
+            origin = self.origins.get(one.name, DEFAULT_ORIGIN)
+            views.append(SettingView(one.name, shown, origin, one.description, one.section))
+        return views
+
+    def check_exposure(self) -> None:
+        """Raises SettingsError where the service could be reached from outside without keys or a password."""
+        if _is_loopback(self.http.host):
+            return
+        values = {"API_KEYS": self.auth.api_keys, "WEB_PASSWORD": self.auth.web_password}
+        missing = [name for name, value in values.items() if not value]
+        if missing:
+            raise SettingsError(
+                f"HOST is {self.http.host}, which others can reach: set {' and '.join(missing)} first, "
+                "or listen on 127.0.0.1."
+            )
+
+
+def sections() -> Iterator[tuple[str, type[Any]]]:
+    """The name and the class of each section, in order."""
+    for one in fields(Settings):
+        if isinstance(one.default_factory, type) and one.name != "origins":
+            yield one.name, one.default_factory
+
+
+def declarations() -> Mapping[str, Declaration]:
+    """Every setting by its name, in order."""
+    found: dict[str, Declaration] = {}
+    for section, holder in sections():
+        for one in fields(holder):
+            plain: Declaration = one.metadata["declaration"]
+            found[plain.name] = Declaration(
+                plain.name, plain.default, plain.kind, plain.description, section, one.name
+            )
+    return MappingProxyType(found)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"

@@ -1,0 +1,75 @@
+"""Two servers for the whole run: one that works, and one without workers, where jobs stay as they are."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.api.serving import Client, Server, client_of
+
+CALLBACK_SECRET = "callback-secret-of-the-tests"
+
+
+@pytest.fixture(scope="session")
+def files_base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("files")
+
+
+@pytest.fixture(scope="session")
+def start_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Server]]:
+    running: list[Server] = []
+
+    def start(**settings: str) -> Server:
+        server = Server(tmp_path_factory.mktemp("server"), **settings)
+        running.append(server)
+        return server
+
+    yield start
+    for server in running:
+        server.stop()
+
+
+@pytest.fixture(scope="session")
+def server(start_server: Callable[..., Server], files_base: Path) -> Server:
+    """With workers, keys of two teams, and links into loopback allowed."""
+    return start_server(
+        API_KEYS="alpha:key-of-alpha,beta:key-of-beta",
+        ALLOW_PRIVATE_URLS="true",
+        FILES_BASE=str(files_base),
+        CALLBACK_SECRET=CALLBACK_SECRET,
+        MAX_UPLOAD_MB="4MB",
+        RETRY_BASE_DELAY="20ms",
+        RETRY_JITTER="0",
+        READER_PROCESSES="1",
+    ).wait_ready()
+
+
+@pytest.fixture(scope="session")
+def idle_server(start_server: Callable[..., Server]) -> Server:
+    """Without workers and without keys; takes three documents at a time."""
+    return start_server(RUN_DISPATCHER="0", QUEUE_MAX_DOCUMENTS="3", READER_PROCESSES="1").wait_ready()
+
+
+@pytest.fixture
+async def client(server: Server) -> AsyncIterator[Client]:
+    async with client_of(server, "key-of-alpha") as one:
+        yield one
+
+
+@pytest.fixture
+async def beta(server: Server) -> AsyncIterator[Client]:
+    """The other team."""
+    async with client_of(server, "key-of-beta") as one:
+        yield one
+
+
+@pytest.fixture
+async def idle(idle_server: Server) -> AsyncIterator[Client]:
+    """A client of the idle server, which has room again afterwards."""
+    async with client_of(idle_server) as one:
+        yield one
+        queued = (await one.get("/jobs?status=queued&limit=500")).json["jobs"]
+        await asyncio.gather(*(one.post(f"/jobs/{job['job_id']}/cancel") for job in queued))

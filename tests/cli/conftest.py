@@ -1,0 +1,87 @@
+"""Runs the real command line as a child process, in a folder and with a temporary folder of its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pymupdf
+import pytest
+
+DEADLINE_S = 60.0
+
+
+@dataclass
+class Cli:
+    """`quire` as a user would run it. Whatever is still running at the end of the test is killed."""
+
+    folder: Path
+    env: dict[str, str]
+    running: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    def start(self, *args: str, **env: str) -> subprocess.Popen[bytes]:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "quire", *args],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=self.folder,
+            env=self.env | env,
+        )
+        self.running.append(process)
+        return process
+
+    def run(self, *args: str, stdin: bytes = b"", **env: str) -> Done:
+        process = self.start(*args, **env)
+        out, err = process.communicate(stdin, timeout=DEADLINE_S)
+        return Done(process.returncode, out.decode(), err.decode())
+
+    def left_behind(self) -> list[str]:
+        """What is still in the temporary folder."""
+        return sorted(path.name for path in Path(self.env["TMPDIR"]).iterdir())
+
+
+@dataclass(frozen=True)
+class Done:
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Iterator[Cli]:
+    folder, temporary = tmp_path / "work", tmp_path / "t"
+    folder.mkdir()
+    temporary.mkdir()
+    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "TMPDIR": str(temporary), "LANG": "C.UTF-8"}
+    found = Cli(folder, env)
+    yield found
+    for process in found.running:
+        if process.poll() is None:
+            process.send_signal(signal.SIGKILL)
+        process.communicate(timeout=DEADLINE_S)
+
+
+def make_pdf(path: Path, *pages: str, password: str | None = None) -> Path:
+    document = pymupdf.open()
+    for text in pages:
+        document.new_page().insert_text((72, 72), text)
+    locked = {"encryption": pymupdf.PDF_ENCRYPT_AES_256, "user_pw": password, "owner_pw": password}
+    document.save(path, **(locked if password else {}))
+    document.close()
+    return path
+
+
+def wait_until(condition: Callable[[], bool], what: str) -> None:
+    """Polls to a deadline; what never happens fails the test with these words."""
+    deadline = time.monotonic() + DEADLINE_S
+    while not condition():
+        if time.monotonic() > deadline:
+            pytest.fail(f"never happened: {what}")
+        time.sleep(0.02)

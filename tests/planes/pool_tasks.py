@@ -1,0 +1,146 @@
+"""What the tests ask children to do. A module of its own, so that children can import it."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any, NoReturn
+
+from quire.errors import PasswordWrongError
+
+
+def echo(value: Any) -> Any:
+    return value
+
+
+def pid() -> int:
+    return os.getpid()
+
+
+def parent_pid() -> int:
+    return os.getppid()
+
+
+def segfault() -> None:
+    ctypes.string_at(0)
+
+
+def leave(code: int) -> NoReturn:
+    os._exit(code)
+
+
+def spin(mark: str = "") -> NoReturn:
+    """Never return to Python's signal handling: sleep inside one native call."""
+    if mark:
+        Path(mark).write_text(str(os.getpid()))
+    while True:
+        ctypes.CDLL(None).pause()
+
+
+def wait_for(path: str) -> int:
+    while not Path(path).exists():
+        time.sleep(0.005)
+    return os.getpid()
+
+
+def kill_parent() -> NoReturn:
+    os.kill(os.getppid(), signal.SIGKILL)
+    while True:
+        time.sleep(1)
+
+
+def fail_with_secret() -> NoReturn:
+    raise ValueError("the text of a confidential document")
+
+
+def wrong_password() -> NoReturn:
+    raise PasswordWrongError("The password does not open this document.", retry_after_s=3)
+
+
+def unpicklable() -> Any:
+    return lambda: None
+
+
+def exit_quietly() -> NoReturn:
+    sys.exit(0)
+
+
+def allocate(size: int) -> int:
+    return len(bytearray(size))
+
+
+def allocate_natively_until_abort() -> NoReturn:
+    libc = ctypes.CDLL(None)
+    libc.malloc.restype = ctypes.c_void_p
+    libc.memset.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t]
+    while block := libc.malloc(8_000_000):
+        libc.memset(block, 1, 8_000_000)
+    libc.abort()
+    raise AssertionError
+
+
+def allocate_with_new(size: int) -> None:
+    """What C++ code does: `new` throws, nobody catches, the process aborts with a last word."""
+    new = ctypes.CDLL("libstdc++.so.6")._Znwm
+    new.argtypes = [ctypes.c_size_t]
+    new(size)
+
+
+def die_while_answering(delay_s: float) -> bytes:
+    """A large answer from a child that ends before, while or after it sends it."""
+
+    def end() -> NoReturn:
+        time.sleep(delay_s)
+        os._exit(9)
+
+    threading.Thread(target=end, daemon=True).start()
+    return bytes(60_000_000)
+
+
+def abort() -> None:
+    ctypes.CDLL(None).abort()
+
+
+def allocate_in_mupdf() -> None:
+    import pymupdf
+
+    pymupdf.Pixmap(pymupdf.csRGB, (0, 0, 10_000, 10_000))  # type: ignore[no-untyped-call]
+
+
+def shout(text: str) -> None:
+    os.write(1, text.encode())
+    os.write(2, text.encode())
+
+
+def environment() -> dict[str, str]:
+    return dict(os.environ)
+
+
+def loaded_modules() -> set[str]:
+    return set(sys.modules)
+
+
+def open_files() -> list[str]:
+    names = []
+    for fd in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # the one that listed them
+            names.append(str(fd.readlink()))
+    return names
+
+
+def private_kib() -> tuple[int, int]:
+    """The memory of this child that it shares with nobody, and all it has resident."""
+    fields = dict(line.split(":") for line in Path("/proc/self/smaps_rollup").read_text().splitlines()[1:])
+    private = sum(int(fields[name].split()[0]) for name in ("Private_Clean", "Private_Dirty"))
+    return private, int(fields["Rss"].split()[0])
+
+
+def sigint_is_ignored() -> bool:
+    os.kill(os.getpid(), signal.SIGINT)
+    return True

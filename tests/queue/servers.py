@@ -1,0 +1,94 @@
+"""Real servers for the tests: the embedded Valkey, and a cluster of three nodes made of the same program."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from quire.queue.embedded import _binary
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def ask(port: int, *args: str) -> bytes:
+    """One command over a bare socket."""
+    with socket.create_connection(("127.0.0.1", port), timeout=5) as stream:
+        parts = [f"*{len(args)}\r\n"] + [f"${len(arg)}\r\n{arg}\r\n" for arg in args]
+        stream.sendall("".join(parts).encode())
+        return stream.recv(65536)
+
+
+def wait_until(condition: object, timeout_s: float = 20.0) -> None:
+    until = time.monotonic() + timeout_s
+    while time.monotonic() < until:
+        try:
+            if condition():  # type: ignore[operator]
+                return
+        except OSError:
+            pass
+        time.sleep(0.02)
+    raise AssertionError("the condition did not come true in time")
+
+
+@contextmanager
+def plain_server() -> Iterator[tuple[str, int]]:
+    """A server on a loopback port, as an operator's own would be; yields its URL and port."""
+    port = free_port()
+    with tempfile.TemporaryDirectory() as folder:
+        process = _spawn(port, Path(folder))
+        try:
+            wait_until(lambda: b"PONG" in ask(port, "PING"))
+            yield f"redis://127.0.0.1:{port}/0", port
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(10)
+
+
+@contextmanager
+def cluster() -> Iterator[str]:
+    """Three masters that share the slots."""
+    ports = [free_port() for _ in range(3)]
+    with tempfile.TemporaryDirectory() as folder:
+        processes = []
+        for port in ports:
+            home = Path(folder) / str(port)
+            home.mkdir()
+            options = ("--cluster-enabled", "yes", "--cluster-node-timeout", "5000", "--cluster-port", str(free_port()))
+            processes.append(_spawn(port, home, *options))
+        try:
+            for port in ports:
+                wait_until(lambda port=port: b"PONG" in ask(port, "PING"))
+            for index, port in enumerate(ports):
+                first, last = 16384 * index // 3, 16384 * (index + 1) // 3 - 1
+                ask(port, "CLUSTER", "ADDSLOTSRANGE", str(first), str(last))
+            for port, process_options in zip(ports[1:], processes[1:], strict=True):
+                bus = process_options.args[process_options.args.index("--cluster-port") + 1]
+                ask(ports[0], "CLUSTER", "MEET", "127.0.0.1", str(port), bus)
+            for port in ports:
+                wait_until(lambda port=port: b"cluster_state:ok" in ask(port, "CLUSTER", "INFO"))
+            yield f"redis+cluster://127.0.0.1:{ports[0]}"
+        finally:
+            for process in processes:
+                process.kill()
+                process.wait(10)
+
+
+def _spawn(port: int, home: Path, *more: str) -> subprocess.Popen[bytes]:
+    command = [str(_binary()), "--port", str(port), "--bind", "127.0.0.1", "--dir", str(home)]
+    command += ["--save", "", "--appendonly", "no", "--daemonize", "no", *more]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def run(awaitable: object) -> object:
+    return asyncio.get_event_loop().run_until_complete(awaitable)  # type: ignore[arg-type]

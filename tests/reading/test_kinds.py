@@ -1,0 +1,88 @@
+"""What a file is, by its first bytes."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quire.reading import kinds
+from quire.reading.kinds import SNIFF_BYTES, decode_text, sniff
+
+
+def zipped(*names: str) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        for name in names:
+            archive.writestr(name, "x")
+    return out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("head", "mime", "supported"),
+    [
+        (b"%PDF-1.7\n", "application/pdf", True),
+        (b"\x00junk" * 200 + b"%PDF-1.4\n", "application/pdf", True),
+        (b"\xff\xd8\xff\xe0\x00\x10JFIF", "image/jpeg", True),
+        (b"\x89PNG\r\n\x1a\n\x00\x00", "image/png", True),
+        (b"RIFF\x24\x00\x00\x00WEBPVP8 ", "image/webp", True),
+        (b"GIF89a\x01\x00", "image/gif", True),
+        (b"II*\x00\x08\x00\x00\x00", "image/tiff", True),
+        (b"MM\x00*\x00\x00\x00\x08", "image/tiff", True),
+        (b"BM" + bytes(12) + (40).to_bytes(4, "little") + bytes(20), "image/bmp", True),
+        (b"Plain words, nothing more.\n", "text/plain", True),
+        (b"# Title\n\n- one\n- two\n", "text/markdown", True),
+        ("Grüße".encode("utf-16"), "text/plain", True),
+        (b"<!DOCTYPE html><html><body>", "text/html", False),
+        (b'<?xml version="1.0"?><svg xmlns="x"/>', "image/svg+xml", False),
+        (b"\x1f\x8b\x08\x00", "application/gzip", False),
+        (b"\x7fELF\x02\x01", "application/x-elf", False),
+        (b"\x00\x00\x00\x18ftypmp42\x00\x00\x00\x00mp42isom", "video/mp4", False),
+        (b"\x00\x00\x00\x18ftypheic\x00\x00\x00\x00mif1heic", "image/heic", False),
+        (b"From: a@example.org\nTo: b@example.org\nSubject: hi\n\nHello", "message/rfc822", False),
+        (bytes(range(256)), "application/octet-stream", False),
+        (b"", "application/x-empty", False),
+    ],
+)
+def test_kind_is_told_by_content_when_bytes_are_known(head: bytes, mime: str, supported: bool) -> None:
+    kind = sniff(head)
+    assert (kind.mime, kind.supported) == (mime, supported)
+    assert kind.label
+
+
+@pytest.mark.parametrize(
+    ("names", "part"),
+    [
+        (("[Content_Types].xml", "word/document.xml"), "wordprocessingml"),
+        (("[Content_Types].xml", "xl/workbook.xml"), "spreadsheetml"),
+        (("[Content_Types].xml", "ppt/presentation.xml"), "presentationml"),
+        (("readme.txt",), "application/zip"),
+    ],
+)
+def test_office_files_are_named_when_member_names_are_visible(names: tuple[str, ...], part: str) -> None:
+    kind = sniff(zipped(*names))
+    assert part in kind.mime
+    assert not kind.supported
+
+
+def test_pdf_marker_past_the_first_kilobyte_is_not_believed() -> None:
+    assert sniff(b"a" * 2000 + b"%PDF-1.4") != kinds.PDF
+
+
+def test_text_is_recognised_when_the_sample_ends_inside_a_character() -> None:
+    sample = ("ä" * SNIFF_BYTES).encode()[: SNIFF_BYTES - 1] + b"\xc3"
+    assert sniff(sample) == kinds.TEXT
+
+
+@given(st.binary(max_size=400))
+def test_sniffing_never_fails_when_bytes_are_arbitrary(head: bytes) -> None:
+    assert sniff(head).mime
+
+
+@given(st.text(min_size=1, max_size=200))
+def test_text_survives_decoding_when_it_was_utf8(text: str) -> None:
+    decoded = decode_text(text.encode())
+    assert decoded is None or decoded == text.removeprefix("\ufeff")
