@@ -126,6 +126,7 @@ async def _parts(settings: Settings, connection: Connection, clock: Clock, stack
         sealer=Sealer.from_secret(secret) if secret else Sealer.from_data_dir(data_dir),
         readers=Readers(ocr=settings.ocr.enabled and ocr.available(), ai=False),
         reader_processes=processes,
+        ocr_turns=asyncio.Semaphore(processes),
     )
 
 

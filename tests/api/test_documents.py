@@ -7,8 +7,10 @@ import hashlib
 import json
 import uuid
 from collections.abc import Callable
+from pathlib import Path
 
 import aiohttp
+import pytest
 
 from tests.api.serving import Client, Server, until
 
@@ -312,3 +314,33 @@ async def test_waiting_client_that_leaves_is_forgotten(
     assert "left-alone" not in idle_server.log_path.read_text()
     waiting.cancel()
     await until(lambda: "left-alone" in idle_server.log_path.read_text())
+
+
+async def test_follower_that_leaves_is_forgotten(idle: Client, idle_server: Server, make_pdf: Pdf) -> None:
+    job_id = (await idle.upload(make_pdf(fresh("followed")))).json["job_id"]
+    headers = {"X-Request-ID": "follower"}
+    async with idle.session.get(f"{idle.url}/jobs/{job_id}/events", headers=headers) as response:
+        await response.content.readuntil(b"data:")
+        assert "follower" not in idle_server.log_path.read_text()
+    await until(lambda: "follower" in idle_server.log_path.read_text())
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="only Linux tells the peak of memory")
+async def test_large_result_is_never_whole_in_memory(client: Client, server: Server) -> None:
+    line = 'Ein Satz mit „Zeichen“, die gequotet "werden" müssen \\ und \U0001f600.\n'
+    text = f"{fresh('long')}\n{line * (3_500_000 // len(line.encode()))}".encode()
+    job_id = (await client.upload(text, wait=60, name="a.txt")).json["job_id"]
+    bare = (await client.get(f"/jobs/{job_id}/result?format=md")).body
+    assert len(bare) > 3_000_000
+    place = Path(f"/proc/{server.process.pid}")
+    (place / "clear_refs").write_text("5")  # forgets the peak so far
+    before = peak_kib(place)
+    answer = await client.get(f"/jobs/{job_id}/result")
+    assert answer.json["result"]["markdown"].encode() == bare
+    # Decoded as a whole, with its one wide character, the text alone would take 13 MB.
+    assert peak_kib(place) - before < 8_000
+
+
+def peak_kib(process: Path) -> int:
+    lines = (process / "status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith("VmHWM")).split()[1])

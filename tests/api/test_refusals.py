@@ -87,7 +87,7 @@ async def test_bad_field_is_named_and_the_file_forgotten(
     code = "bad_request" if named else "link_refused"
     assert named in check_error(answer, 400, code)["error"]
     assert server.originals() == before
-    assert server.incoming() == []
+    await until(lambda: server.incoming() == [])
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ async def test_bad_form_is_refused_and_leaves_nothing(client: Client, server: Se
     before = server.originals()
     check_error(await client.post("/convert", data=body, headers=FORM), 400)
     assert server.originals() == before
-    assert server.incoming() == []
+    await until(lambda: server.incoming() == [])
 
 
 async def test_upload_cut_off_by_its_sender_leaves_nothing(client: Client, server: Server) -> None:
@@ -173,7 +173,7 @@ async def test_upload_cut_off_by_its_sender_leaves_nothing(client: Client, serve
     await until(lambda: len(server.incoming()) == 1)
     writer.close()
     await until(lambda: "cut-off" in server.log_path.read_text())
-    assert server.incoming() == []
+    await until(lambda: server.incoming() == [])
     assert server.originals() == before
 
 
@@ -195,7 +195,7 @@ async def test_large_upload_is_refused_at_the_bound(client: Client, server: Serv
         pytest.fail("the connection was cut before the answer could be read")
     check_error(answer, 413, "too_large")
     assert server.originals() == before
-    assert server.incoming() == []
+    await until(lambda: server.incoming() == [])
     assert (await client.upload(b"%PDF-1.4" + b"x" * (most - 8))).status == 202
 
 
@@ -228,7 +228,7 @@ async def test_type_that_can_not_be_read_is_told_at_once(
     answer = await client.upload(data, name="looks-like.pdf")
     assert detected in check_error(answer, 415, "unsupported_type")["error"]
     assert server.originals() == before
-    assert server.incoming() == []
+    await until(lambda: server.incoming() == [])
 
 
 async def test_body_of_another_type_is_415(client: Client, pdf: bytes) -> None:

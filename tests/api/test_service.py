@@ -71,6 +71,13 @@ async def test_description_covers_every_endpoint(client: Client) -> None:
         "application/json",
         "multipart/form-data",
     }
+    for ref in re.findall(r'"\$ref": "#/([^"]+)"', json.dumps(described)):
+        found = described
+        for step in ref.split("/"):
+            found = found[step]
+        assert found
+    assert described["paths"]["/jobs"]["get"]["security"] == [{"bearer": []}, {"key": []}]
+    assert "security" not in described["paths"]["/health"]["get"]
     page = await client.get("/docs")
     assert page.headers["Content-Type"].startswith("text/html")
     assert "script" not in page.headers["Content-Security-Policy"]

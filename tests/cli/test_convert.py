@@ -117,7 +117,7 @@ def test_failure_when_none_of_the_asked_pages_exists(cli: Cli) -> None:
     make_pdf(cli.folder / "a.pdf", "a")
     done = cli.run("convert", "a.pdf", "--pages", "7")
     assert done.code == 1
-    assert "quire: a.pdf: pages: the document has only 1 pages" in done.err
+    assert "quire: a.pdf: pages: none of those asked for is there; the document has 1." in done.err
 
 
 def test_json_has_markdown_metadata_and_pages_when_asked_for(cli: Cli) -> None:

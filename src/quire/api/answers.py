@@ -10,6 +10,7 @@ from urllib.parse import quote
 from fastapi import Response
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel
+from starlette.types import Send
 
 T = TypeVar("T")
 
@@ -50,11 +51,11 @@ async def _joined(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[byt
 
 
 class Stream(StreamingResponse):
-    """A streaming answer that closes its generator also when it is cut off before it was begun."""
+    """A streaming answer that ends its generator when the caller goes, not when the collector comes by."""
 
-    async def stream_response(self, send: object) -> None:
+    async def stream_response(self, send: Send) -> None:
         async with closing(aiter(self.body_iterator)):
-            await super().stream_response(send)  # type: ignore[arg-type]
+            await super().stream_response(send)
 
 
 def disposition(kind: str, filename: str) -> str:

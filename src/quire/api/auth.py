@@ -8,7 +8,6 @@ from typing import Annotated
 from urllib.parse import urlsplit
 
 from fastapi import Depends, Request
-from fastapi.security import APIKeyHeader, HTTPBearer
 
 from quire.api.services import services
 from quire.errors import UnauthorizedError
@@ -16,8 +15,11 @@ from quire.settings import ApiKey
 
 DEFAULT_TEAM = "default"
 
-_BEARER = HTTPBearer(auto_error=False, scheme_name="bearer", description="`Authorization: Bearer KEY`")
-_HEADER = APIKeyHeader(name="X-API-Key", auto_error=False, scheme_name="key", description="`X-API-Key: KEY`")
+SCHEMES = {
+    "bearer": {"type": "http", "scheme": "bearer"},
+    "key": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
+}
+"""How a key may be sent, for OpenAPI; `team_of` reads it."""
 
 
 async def team_of(request: Request) -> str:
@@ -36,8 +38,6 @@ async def team_of(request: Request) -> str:
 
 
 Team = Annotated[str, Depends(team_of)]
-DOCUMENTED = [Depends(_BEARER), Depends(_HEADER)]
-"""Only tells OpenAPI how to send a key; `team_of` decides."""
 
 
 def _given_key(request: Request) -> bytes | None:

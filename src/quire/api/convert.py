@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Header, Query, Request, Response
 from pydantic import BaseModel, Field
@@ -17,7 +17,7 @@ from quire.api.submissions import read_fields, read_key, submission
 from quire.api.uploads import receive_upload
 from quire.api.views import AcceptedView, links
 from quire.api.waiting import unless_over
-from quire.domain.jobs import JobStatus, MainJob, Mode, job_id_for_key
+from quire.domain.jobs import JobStatus, MainJob, job_id_for_key
 from quire.errors import CancelledError, NotFoundError, RequestError
 from quire.pipeline.engine import Accepted, Engine, Submission
 
@@ -30,7 +30,9 @@ _QUERY = frozenset({"wait", "format"})
 class Options(BaseModel):
     """The fields of a conversion; only for the description, `submissions` reads them."""
 
-    mode: Mode = Field(Mode.AUTO, description="Who reads: whoever is best, only this machine, or AI.")
+    mode: Literal["auto", "local", "ai"] = Field(
+        "auto", description="Who reads: whoever is best, only this machine, or AI."
+    )
     engine: str | None = Field(None, description="The AI provider to try first.")
     model_tier: str | None = Field(None, description="`primary`, `secondary` or `fast`.")
     prompt: str | None = Field(None, description="Instructions for the AI.")

@@ -23,7 +23,8 @@ from quire.queue.streams import DeadLetter
 router = APIRouter(tags=["operations"])
 
 _ENTRY_ID = re.compile(r"[0-9]{1,19}-[0-9]{1,19}")
-_MOST_LOOKED_AT = 10_000
+_LOOKED_AT = (500, 10_000)
+"""How many of a queue's newest letters, at first, and where too few of those are the caller's."""
 
 
 class QueueView(BaseModel):
@@ -94,19 +95,15 @@ async def dead_letters(
     limit: Annotated[int, Query(ge=1, le=500)] = 100,
 ) -> Response:
     """Your team's, the newest first."""
-    store = services.runtime.parts.queues
-    found = await asyncio.gather(
-        *(store.dead_letters(kind, _MOST_LOOKED_AT) for kind in ([queue] if queue else UnitKind))
-    )
-    letters = sorted((one for some in found for one in some), key=lambda one: one.at, reverse=True)
-    known: dict[str, bool] = {}
+    kinds = [queue] if queue else list(UnitKind)
     shown: list[LetterView] = []
-    for letter in letters:
-        if letter.job_id not in known:
-            known[letter.job_id] = await _belongs(services.runtime.engine, team, letter.job_id)
-        if known[letter.job_id]:
-            shown.append(_letter(letter))
-        if len(shown) == limit:
+    for most in _LOOKED_AT:
+        found = await asyncio.gather(
+            *(services.runtime.parts.queues.dead_letters(kind, most) for kind in kinds)
+        )
+        newest = sorted((one for some in found for one in some), key=lambda one: one.at, reverse=True)
+        shown = await _of_team(services.runtime.engine, team, newest, limit)
+        if len(shown) == limit or all(len(some) < most for some in found):
             break
     return json_answer(LettersView(letters=shown))
 
@@ -136,6 +133,19 @@ async def replay(queue: UnitKind, entry_id: str, team: Team, services: ServicesD
     response = await retry_answer(runtime.engine, job, _named(letter, job))
     await runtime.parts.queues.unbury(letter)
     return response
+
+
+async def _of_team(engine: Engine, team: str, letters: list[DeadLetter], limit: int) -> list[LetterView]:
+    known: dict[str, bool] = {}
+    shown: list[LetterView] = []
+    for letter in letters:
+        if letter.job_id not in known:
+            known[letter.job_id] = await _belongs(engine, team, letter.job_id)
+        if known[letter.job_id]:
+            shown.append(_letter(letter))
+        if len(shown) == limit:
+            break
+    return shown
 
 
 async def _belongs(engine: Engine, team: str, job_id: str) -> bool:

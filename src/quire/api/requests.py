@@ -76,12 +76,15 @@ class RequestLog:
                 await unexpected_response(Request(scope))(scope, receive, sending)
             # Else the answer is half sent: the server cuts the connection, which is the only way left to say so.
         finally:
-            route = scope.get("route")
-            _ACCESS.info(
+            path = str(getattr(scope.get("route"), "path", "(none)"))
+            # Probes come every few seconds, for ever; they would bury everything else.
+            level = logging.DEBUG if path.startswith("/health") and status == 200 else logging.INFO
+            _ACCESS.log(
+                level,
                 "request",
                 extra={
                     "method": scope["method"],
-                    "path": getattr(route, "path", "(none)"),
+                    "path": path,
                     "status": status or _CLIENT_GONE,
                     "duration_ms": round((self._clock.monotonic() - began) * 1000, 1),
                 },

@@ -28,9 +28,14 @@ def services(request: Request) -> Services:
     return found
 
 
-def engine(request: Request) -> Engine:
+# Asynchronous although they wait for nothing: FastAPI would send plain functions to a thread for every request.
+async def _services(request: Request) -> Services:
+    return services(request)
+
+
+async def _engine(request: Request) -> Engine:
     return services(request).runtime.engine
 
 
-ServicesDep = Annotated[Services, Depends(services)]
-EngineDep = Annotated[Engine, Depends(engine)]
+ServicesDep = Annotated[Services, Depends(_services)]
+EngineDep = Annotated[Engine, Depends(_engine)]

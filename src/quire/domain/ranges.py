@@ -52,7 +52,7 @@ class PageRanges:
             (first, min(last or page_count, page_count)) for first, last in self.parts if first <= page_count
         )
         if not kept:
-            raise RequestError(f"pages: the document has only {page_count} pages, none of those asked for.")
+            raise RequestError(f"pages: none of those asked for is there; the document has {page_count}.")
         return PageRanges(kept)
 
     def __len__(self) -> int:

@@ -101,7 +101,8 @@ def unpack_pages(raw: bytes) -> dict[int, PageRecord]:
 
 def summary(job: MainJob, records: list[PageRecord]) -> dict[str, Any]:
     """The result's metadata, with the names of the source documents."""
-    sources = Counter(record.source.value for record in records if record.source)
+    read = [record for record in records if record.status is JobStatus.COMPLETED]
+    sources = Counter(record.source.value for record in read if record.source)
     failed = [record.number for record in records if record.status is JobStatus.FAILED]
     fallbacks = [record.number for record in records if record.source in _FALLBACKS]
     return {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 
 from quire.clock import Clock
@@ -27,3 +28,6 @@ class Parts:
     sealer: Sealer
     readers: Readers
     reader_processes: int
+    ocr_turns: asyncio.Semaphore
+    """OCR takes seconds a page: no more of it waits for a reader process than there are, so that quick
+    pages never stand behind a row of slow ones."""

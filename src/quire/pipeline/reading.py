@@ -56,11 +56,12 @@ class PageReader:
         number = local.pages[0].number
         ocr = self._parts.settings.ocr
         try:
-            return await self._parts.pool.run(
-                recognise_page,
-                *(path, self._password, number, OcrOptions(ocr.languages, ocr.dpi)),
-                timeout_s=ocr.page_timeout_s,
-            )
+            async with self._parts.ocr_turns:
+                return await self._parts.pool.run(
+                    recognise_page,
+                    *(path, self._password, number, OcrOptions(ocr.languages, ocr.dpi)),
+                    timeout_s=ocr.page_timeout_s,
+                )
         except PageError as error:
             return _with_reason(local, error.code)
 
@@ -176,7 +177,7 @@ def _unread(page: PageSlice) -> PageError:
         return PageError("The page is a picture without a text layer, and OCR could not read it.")
     return PageError(
         "The page is a picture without a text layer, and neither OCR nor AI is set up to read it. "
-        "Install quire[ocr], then retry."
+        "Install quire[ocr] or switch OCR_ENABLED on, then retry."
     )
 
 

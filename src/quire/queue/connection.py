@@ -129,7 +129,7 @@ class Connection:
             )
         if len(commands) == 1:
             try:
-                return [await self._client.execute_command(*commands[0])]
+                return [await self._client.execute_command(*commands[0])]  # type: ignore[no-untyped-call]
             except RedisError as error:
                 return [error]
         pipeline = self._client.pipeline(transaction=False)

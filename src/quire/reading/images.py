@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 MAX_SOURCE_PIXELS = 200_000_000
 """A picture with more pixels than this is not decoded: 600 MB of RGB is past any child's memory limit."""
 
-_FORMATS = ("JPEG", "MPO", "PNG", "WEBP", "GIF", "TIFF", "BMP", "DIB")
+_FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "TIFF", "BMP", "DIB")
 _MAX_FRAMES = 10_000
 _UPRIGHT_SWAPS = (5, 6, 7, 8)
 _ORIENTATION_TAG = 0x0112

@@ -117,7 +117,7 @@ def _running_lines(source: PdfSource, seen: _Seen) -> list[Line]:
     edges = edge_lines(seen.lines, seen.reading.signals.height_pt)
     if not edges:
         return []
-    found = running(edges, _edges(source).around(seen.reading.number))
+    found = running(seen.lines, edges, _edges(source).around(seen.reading.number))
     return [seen.lines[i] for i in sorted(found)]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from quire.errors import PageError
 from quire.reading.document import PdfSource, open_documents, page_errors
@@ -23,8 +23,8 @@ class RenderOptions:
     """How a page becomes a picture. `max_px` bounds the longer side, `max_pixels` the area."""
 
     dpi: int = 100
-    color: Literal["rgb", "gray"] = "rgb"
-    format: Literal["jpeg", "png"] = "jpeg"
+    color: str = "rgb"  # or "gray"
+    format: str = "jpeg"  # or "png"
     quality: int = 70
     max_px: int = 2048
     max_pixels: int = 16_000_000

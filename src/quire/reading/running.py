@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from quire.reading.lines import Line
+from quire.reading.lines import Line, body_size
 
 REACH = 3
 _EDGE = 0.13
@@ -19,6 +19,9 @@ _SAME_PLACE_PT = 5.0
 _MIN_LETTERS = 3
 _MAX_CHARS = 200
 _KEPT_PAGES = 64
+_LEADING = 0.45
+_LARGE_RATIO = 1.15
+_TITLE_RATIO = 1.8
 
 _NUMBER = re.compile(r"\d+")
 _LETTER = re.compile(r"[^\W\d_]")
@@ -37,6 +40,7 @@ class EdgeLine:
     y: float
     at_top: bool
     is_page_number: bool
+    is_large: bool
 
 
 class Edges:
@@ -70,11 +74,13 @@ def edge_lines(lines: Sequence[Line], height: float) -> dict[int, EdgeLine]:
     if height <= 0:
         return {}
     found: dict[int, EdgeLine] = {}
+    body = body_size(lines)
     for at_top in (True, False):
         inside = [
             (line.middle[1], i)
             for i, line in enumerate(lines)
             if line.upright
+            and line.size <= _TITLE_RATIO * body
             and len(line.text) <= _MAX_CHARS
             and (line.middle[1] <= _EDGE * height if at_top else line.middle[1] >= (1 - _EDGE) * height)
         ]
@@ -84,12 +90,14 @@ def edge_lines(lines: Sequence[Line], height: float) -> dict[int, EdgeLine]:
                 levels.append(y)
             if len(levels) > _OUTERMOST:
                 break
-            found[i] = _edge_line(lines[i].text, y, at_top)
+            found[i] = _edge_line(lines[i], y, at_top, body)
     return found
 
 
-def running(edges: dict[int, EdgeLine], around: dict[int, tuple[EdgeLine, ...]]) -> frozenset[int]:
-    """Which of a page's edge lines run on from page to page."""
+def running(
+    lines: Sequence[Line], edges: dict[int, EdgeLine], around: dict[int, tuple[EdgeLine, ...]]
+) -> frozenset[int]:
+    """Which of a page's edge lines run on from page to page, by their place in `lines`."""
     needed = 1 if len(around) <= REACH else 2
     found: set[int] = set()
     alike: dict[int, dict[str, list[EdgeLine]]] = {}
@@ -98,30 +106,51 @@ def running(edges: dict[int, EdgeLine], around: dict[int, tuple[EdgeLine, ...]])
         for other in others:
             by_words.setdefault(other.words, []).append(other)
     for i, line in edges.items():
-        matches = sum(any(_same(line, o, d) for o in by_words.get(line.words, ())) for d, by_words in alike.items())
+        matches = sum(
+            any(_same(line, o, d) for o in by_words.get(line.words, ())) for d, by_words in alike.items()
+        )
         if matches >= (1 if line.is_page_number else needed):
             found.add(i)
-    return frozenset(found)
+    return _detached(lines, found)
 
 
-def _edge_line(text: str, y: float, at_top: bool) -> EdgeLine:
+def _detached(lines: Sequence[Line], found: set[int]) -> frozenset[int]:
+    """Those lines that a gap sets off from the text; the first line of a form letter is not a header."""
+    while True:
+        rest = [line for i, line in enumerate(lines) if i not in found]
+        attached = {i for i in found if any(_touches(lines[i], other) for other in rest)}
+        if not attached:
+            return frozenset(found)
+        found -= attached
+
+
+def _touches(line: Line, other: Line) -> bool:
+    if line.box[2] <= other.box[0] or other.box[2] <= line.box[0] or abs(line.size - other.size) > 1:
+        return False
+    gap = max(other.box[1] - line.box[3], line.box[1] - other.box[3])
+    return -0.5 * line.size < gap < _LEADING * line.size
+
+
+def _edge_line(line: Line, y: float, at_top: bool, body: float) -> EdgeLine:
+    text = line.text
     words = " ".join(_NUMBER.sub("#", text).casefold().split())
     numbers = tuple(int(n) for n in _NUMBER.findall(text[:_MAX_CHARS]) if len(n) <= 9)
     is_page_number = _PAGE_NUMBER.fullmatch(text) is not None
-    return EdgeLine(words, numbers, y, at_top, is_page_number)
+    return EdgeLine(words, numbers, y, at_top, is_page_number, line.size > _LARGE_RATIO * body)
 
 
 def _same(line: EdgeLine, other: EdgeLine, distance: int) -> bool:
     """Of two lines with the same words: in the same place, and each number the same or as far apart as the pages are.
 
-    Rows of a long table that begin alike on every page differ in their figures, and must stay.
+    Rows of a long table that begin alike on every page differ in their figures, and must stay; so must
+    "Chapter 2" in large type after "Chapter 1".
     """
     if line.at_top != other.at_top or abs(line.y - other.y) > _SAME_PLACE_PT:
         return False
     if len(line.numbers) != len(other.numbers):
         return False
     steps = [b - a for a, b in zip(line.numbers, other.numbers, strict=True)]
-    if any(step not in (0, distance) for step in steps):
+    if any(step not in (0, distance) or (step and line.is_large) for step in steps):
         return False
     if line.is_page_number:
         return distance in steps

@@ -1,0 +1,52 @@
+# Two commands do everything on a fresh machine: `make demo` and `make test`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: demo test serve check format bench chaos samples settings-page clean
+
+demo: $(STAMP)
+	$(BIN)/python bench/demo.py
+
+test: $(STAMP)
+	$(BIN)/python -m pytest tests
+
+coverage: $(STAMP)
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest tests
+	$(BIN)/coverage combine -q
+	$(BIN)/coverage report
+
+serve: $(STAMP)
+	$(BIN)/quire serve
+
+check: $(STAMP)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(STAMP)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(STAMP)
+	$(BIN)/python bench/run.py
+
+chaos: $(STAMP)
+	$(BIN)/python bench/chaos.py --kills 20
+
+samples: $(STAMP)
+	$(BIN)/python samples/make.py
+
+settings-page: $(STAMP)
+	$(BIN)/python -c "import quire.settings as s; print(s.render_markdown(), end='')" > docs/settings.md
+
+clean:
+	rm -rf $(VENV) quire-data
+
+$(STAMP): pyproject.toml constraints.txt
+	test -d $(VENV) || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[ocr,dev]'
+	touch $(STAMP)
