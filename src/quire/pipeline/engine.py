@@ -43,6 +43,7 @@ from quire.reading.render import RenderOptions, render_page
 
 _UPLOAD_KEPT_S = 6 * 3600.0
 _TWIN_WAIT_S = 1.0
+_TWIN_POLL_S = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +126,9 @@ class Engine:
             await self._parts.objects.delete(upload.key)
             raise RequestError("The file is empty.")
         fingerprint = self._fingerprint(submission, writer.sha256)
-        twin = None if submission.force else await self._twin(submission, fingerprint)
+        twin = None
+        if not submission.force and not submission.idempotency_key:
+            twin = await self._twin(submission.team, fingerprint, upload.job_id)
         if twin is None:
             new = self._new_job(
                 submission,
@@ -138,7 +141,7 @@ class Engine:
             )
             accepted = await self._create(new)
             if not accepted.deduplicated:
-                if not submission.force:
+                if submission.idempotency_key and not submission.force:
                     await self._remember(submission.team, fingerprint, accepted.job_id)
                 return accepted
             twin = accepted
@@ -367,17 +370,22 @@ class Engine:
             content, submission.options.as_dict(), hidden.password, hidden.prompt, hidden.callback_url
         )
 
-    async def _twin(self, submission: Submission, fingerprint: str) -> Accepted | None:
-        """A running or completed job of the same team with the same content and options."""
-        if submission.idempotency_key:
-            return None
-        found = await self._parts.jobs.answer_for(submission.team, fingerprint)
-        if found is None:
-            return None
-        job = await self._parts.jobs.get(found)
-        if job is None or job.status in (JobStatus.FAILED, JobStatus.CANCELLED):
-            return None
-        return Accepted(found, job.status, deduplicated=True)
+    async def _twin(self, team: str, fingerprint: str, job_id: str) -> Accepted | None:
+        """A running or completed job of the same team with the same content and options.
+
+        None if there is none; from then on job_id answers for them, and is to be made at once.
+        """
+        jobs, loop = self._parts.jobs, asyncio.get_running_loop()
+        until = loop.time() + _TWIN_WAIT_S
+        while True:
+            seen = await jobs.answer_for(team, fingerprint)
+            job = await jobs.get(seen) if seen else None
+            if seen and job and job.status not in (JobStatus.FAILED, JobStatus.CANCELLED):
+                return Accepted(seen, job.status, deduplicated=True)
+            if seen and job is None and loop.time() < until:  # it is being made, unless its maker has died
+                await asyncio.sleep(_TWIN_POLL_S)
+            elif await jobs.answer_with(team, fingerprint, job_id, seen) == job_id:
+                return None
 
     async def _remember(self, team: str, fingerprint: str, job_id: str) -> None:
         seen = await self._parts.jobs.answer_for(team, fingerprint)

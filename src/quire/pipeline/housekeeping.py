@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 
 from quire.domain.jobs import UnitKind
 from quire.errors import CoordinationError, ObjectsError
@@ -28,6 +29,13 @@ class Housekeeper:
         self._id = worker_id
 
     async def run(self) -> None:
+        try:
+            await self._keep_house()
+        finally:
+            with suppress(CoordinationError):
+                await self._parts.workers.leave_house(self._id)
+
+    async def _keep_house(self) -> None:
         tick = 0
         while True:
             try:
@@ -46,9 +54,17 @@ class Housekeeper:
         for job_id in await self._house.due_for_a_look():
             await self._look_after(job_id)
         for job_id in await self._house.expired():
-            await self._parts.objects.delete_prefix(job_prefix(job_id))
-            await self._house.forget_objects(job_id)
+            await self._expire(job_id)
         await self._parts.workers.forget_silent()
+
+    async def _expire(self, job_id: str) -> None:
+        """Deletes a job's objects, unless it ended later than was thought when it was made, or has not ended."""
+        until = await self._parts.jobs.objects_wanted_until(job_id)
+        if until > self._parts.clock.now():
+            await self._house.keep_objects(job_id, until)
+            return
+        await self._parts.objects.delete_prefix(job_prefix(job_id))
+        await self._house.forget_objects(job_id)
 
     async def _bury_the_dead(self) -> None:
         """Entries in the hands of dead workers go back to the queue."""

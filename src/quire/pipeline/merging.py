@@ -124,7 +124,8 @@ def summary(job: MainJob, records: list[PageRecord]) -> dict[str, Any]:
 
 async def _tidy(objects: ObjectStore, job: MainJob) -> None:
     """What is left if the process dies here goes with the job's other objects when its time is up."""
-    await objects.delete_prefix(chunks_prefix(job.id, job.epoch))
+    for epoch in range(1, job.epoch + 1):  # of earlier ones only what a cancelled run had read
+        await objects.delete_prefix(chunks_prefix(job.id, epoch))
     if job.result:
         await objects.delete(job.result["key"])
         await objects.delete(job.result["pages_key"])

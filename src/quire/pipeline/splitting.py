@@ -52,6 +52,8 @@ async def _inspect(parts: Parts, path: str, password: str | None) -> DocumentInf
             inspect, path, password, _ANY, timeout_s=parts.settings.reading.page_timeout_s * 3
         )
     except (PageCrashedError, PageMemoryError, PageTimeoutError) as error:
+        if error.retryable:  # the readers could not be kept running: nothing is known of the document
+            raise
         raise DamagedError(f"The document could not be opened: {error.public}") from error
 
 

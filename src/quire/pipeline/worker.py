@@ -11,7 +11,7 @@ import random
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from quire.domain.jobs import UnitKind, chunk_places, unit_page
 from quire.domain.ranges import PageRanges
@@ -21,7 +21,7 @@ from quire.pipeline.callbacks import run_callback
 from quire.pipeline.fetching import run_download
 from quire.pipeline.merging import run_merge
 from quire.pipeline.parts import Parts
-from quire.pipeline.reading import PageReader, failed_page
+from quire.pipeline.reading import PageReader, failed_page, fallen_back
 from quire.pipeline.splitting import run_split
 from quire.queue.jobs import Claim, PageOutcome, Refused
 from quire.queue.streams import Hint
@@ -29,6 +29,7 @@ from quire.queue.streams import Hint
 _LOG = logging.getLogger(__name__)
 _BLOCK_S = 2.0
 _WATCH_EVERY_S = 0.4
+_SERVER_AWAY_S = 0.5
 _MAX_STARTS = 50
 """How often a unit may be started at all. Failed attempts are bounded by JOB_MAX_ATTEMPTS; this bounds units whose
 workers keep dying, and is high because workers also die for reasons of their own."""
@@ -54,15 +55,17 @@ STAGES: Mapping[UnitKind, Stage] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Held:
     claim: Claim
     task: asyncio.Task[None]
+    unwanted: bool = False
 
-    def stop(self, why: str) -> None:
+    def stop(self, *, unwanted: bool = False) -> None:
         """Interrupts the stage, unless its outcome is already being written."""
         if not self.claim.settlement.begun:
-            self.task.cancel(why)
+            self.unwanted = unwanted
+            self.task.cancel()
 
 
 class Worker:
@@ -80,6 +83,7 @@ class Worker:
         self._slots = slots
         self._stages = stages
         self._held: dict[str, _Held] = {}
+        self._entries: set[str] = set()
         self._stopping = asyncio.Event()
         self._beaten = asyncio.Event()
 
@@ -109,7 +113,7 @@ class Worker:
         if tasks:
             await asyncio.wait(tasks, timeout=timeout_s)
         for held in list(self._held.values()):
-            held.stop("drain")
+            held.stop()
 
     @property
     def in_hand(self) -> int:
@@ -128,6 +132,7 @@ class Worker:
                 for _ in range(room - len(hints)):
                     free.release()
                 for hint in hints:
+                    self._entries.add(_entry(hint))
                     task = group.create_task(self._handle(hint), name=f"unit-{hint.unit}")
                     task.add_done_callback(lambda _: free.release())
 
@@ -141,7 +146,7 @@ class Worker:
             await asyncio.wait({read, stop}, return_when=asyncio.FIRST_COMPLETED)
             if not read.done():
                 read.cancel()
-            return await read
+            return await read or await self._unheard(kind, room)
         except asyncio.CancelledError:
             if self._stopping.is_set():
                 return []
@@ -153,6 +158,11 @@ class Worker:
         finally:
             stop.cancel()
             read.cancel()
+
+    async def _unheard(self, kind: UnitKind, room: int) -> list[Hint]:
+        """Entries that the server gave to this worker while the connection was lost."""
+        given = await self._parts.queues.in_hand(kind, self.id)
+        return [hint for hint in given if _entry(hint) not in self._entries][:room]
 
     async def _handle(self, hint: Hint) -> None:
         token = secrets.token_hex(6)
@@ -166,16 +176,29 @@ class Worker:
                 self._held.pop(token)
             await self._parts.queues.done(hint)
         except asyncio.CancelledError:
-            if not self._stopping.is_set():
+            held = self._held.pop(token, None)
+            unwanted = held is not None and held.unwanted
+            if not unwanted and not self._stopping.is_set():
                 raise
-            await self._hand_back(hint, token)
+            task.uncancel()
+            if unwanted:
+                with suppress(CoordinationError):  # it is found again among the entries not heard of
+                    await self._parts.queues.done(hint)
+            else:
+                await self._hand_back(hint, token)
         except CoordinationError as error:
-            # The entry stays with this consumer; the housekeeper finds the unit when the server is back.
             _LOG.warning(
-                "unit left behind", extra={"job_id": hint.job_id, "unit": hint.unit, "code": error.code}
+                "unit put back", extra={"job_id": hint.job_id, "unit": hint.unit, "code": error.code}
             )
+            self._held.pop(token, None)
+            # This worker lives, so nobody else will free the unit.
+            while not self._stopping.is_set():
+                await asyncio.sleep(_SERVER_AWAY_S)
+                if await self._hand_back(hint, token):
+                    break
         finally:
             self._held.pop(token, None)
+            self._entries.discard(_entry(hint))
 
     async def _claim(self, hint: Hint, token: str) -> Claim | None:
         answer = await self._parts.jobs.claim(hint, self.id, token)
@@ -184,23 +207,18 @@ class Worker:
                 return None
             answer = await self._parts.jobs.claim(hint, self.id, token, dead=answer.owner)
         if isinstance(answer, Refused):
+            if answer.why == "early":  # by this machine's clock, or a doubled entry
+                await self._parts.queues.put_later(replace(hint, entry_id=None), answer.not_before_s)
             return None
         return answer
 
     async def _attempt(self, claim: Claim) -> None:
-        """Runs the stage in a task of its own, so that a unit that is no longer wanted can be stopped."""
         if claim.starts > _MAX_STARTS:
             await self._give_up(claim, QuireError("The work was started too often without ever finishing."))
             return
         stage = self._stages[claim.hint.kind]
         try:
             await stage(claim, self._parts)
-        except asyncio.CancelledError as cancelled:
-            if cancelled.args != ("unwanted",):
-                raise
-            task = asyncio.current_task()
-            assert task is not None  # noqa: S101 - we are inside one
-            task.uncancel()
         except CoordinationError:
             raise
         except QuireError as error:
@@ -249,26 +267,31 @@ class Worker:
             await self._parts.jobs.drop_unit(claim)
         elif kind in (UnitKind.READ, UnitKind.PAGE):
             now = self._parts.clock.now()
+            numbers = _page_numbers(claim)
+            known = await self._parts.jobs.pages(claim.job.id, numbers)
             await self._parts.jobs.pages_done(
                 claim,
                 [
-                    PageOutcome(failed_page(number, error, claim.starts, now, now))
-                    for number in _page_numbers(claim)
+                    PageOutcome(
+                        fallen_back(known.get(number), error, claim.starts, now)
+                        or failed_page(number, error, claim.starts, now, now)
+                    )
+                    for number in numbers
                 ],
             )
         else:
             await self._parts.jobs.fail(claim, error)
 
-    async def _hand_back(self, hint: Hint, token: str) -> None:
-        """On shutdown: the unit is free again at once, without waiting for this worker to be missed."""
-        task = asyncio.current_task()
-        if task is not None:
-            task.uncancel()
-        with suppress(QuireError):
+    async def _hand_back(self, hint: Hint, token: str) -> bool:
+        """Frees the unit at once, without waiting for this worker to be missed; False if that must be repeated."""
+        try:
             answer = await self._parts.jobs.claim(hint, self.id, token)
             if isinstance(answer, Claim):
                 await self._parts.jobs.park(answer, self._parts.clock.now(), failed=False)
             await self._parts.queues.done(hint)
+        except CoordinationError:
+            return False
+        return True
 
     async def _beat(self) -> None:
         while True:
@@ -301,7 +324,11 @@ class Worker:
             for in_hand, flags in zip(by_job.values(), answers, strict=True):
                 for one, wanted in zip(in_hand, flags, strict=True):
                     if not wanted:
-                        one.stop("unwanted")
+                        one.stop(unwanted=True)
+
+
+def _entry(hint: Hint) -> str:
+    return f"{hint.kind.value} {hint.entry_id}"
 
 
 def _page_numbers(claim: Claim) -> list[int]:

@@ -29,6 +29,7 @@ Arg = str | int | float | bytes
 
 _JOB_PRELUDE = "_job.lua"
 _PLAIN_SCRIPTS = frozenset({"swap"})
+_PLAIN_PREFIX = "parse_"
 _RETRIES = 8
 _FLUSHES_AT_ONCE = 4
 _COMMANDS_IN_A_FLUSH = 256
@@ -37,17 +38,18 @@ _COMMANDS_IN_A_FLUSH = 256
 class Connection:
     """One process's way to the coordination plane. Raises CoordinationError when it is out of reach."""
 
-    def __init__(self, client: Redis | RedisCluster, scripts: dict[str, Script], where: str) -> None:
+    def __init__(self, client: Redis | RedisCluster, scripts: dict[str, Script], url: str) -> None:
         self._client = client
         self._scripts = scripts
-        self.where = where
+        self.url = url
+        self.where = _shown(url)
         self._pending: list[tuple[tuple[Arg, ...], asyncio.Future[Any]]] = []
         self._flushes: set[asyncio.Task[None]] = set()
 
     @classmethod
     def open(cls, url: str) -> Connection:
         """Connects lazily. `redis://`, `rediss://`, `unix://`, `redis+sentinel://h:p,h:p/name/db`, `redis+cluster://`."""
-        return cls(_client(url), load_scripts(), _shown(url))
+        return cls(_client(url), load_scripts(), url)
 
     async def close(self) -> None:
         await self._client.aclose()
@@ -98,6 +100,11 @@ class Connection:
     async def _flush(self) -> None:
         # One turn of the loop lets everything that is ready now join the same round trip.
         await asyncio.sleep(0)
+        await self._send_pending()
+        # Not left to the callback: a command issued before that runs would count on a flush that is over.
+        self._flushes.discard(asyncio.current_task())
+
+    async def _send_pending(self) -> None:
         while self._pending:
             batch, self._pending = self._pending[:_COMMANDS_IN_A_FLUSH], self._pending[_COMMANDS_IN_A_FLUSH:]
             try:
@@ -161,7 +168,8 @@ def load_scripts() -> dict[str, Script]:
         if entry.name.endswith(".lua") and entry.name != _JOB_PRELUDE:
             name = entry.name.removesuffix(".lua")
             text = entry.read_text()
-            scripts[name] = Script(text if name in _PLAIN_SCRIPTS else f"{prelude}\n{text}")
+            plain = name in _PLAIN_SCRIPTS or name.startswith(_PLAIN_PREFIX)
+            scripts[name] = Script(text if plain else f"{prelude}\n{text}")
     return scripts
 
 

@@ -96,11 +96,11 @@ class Events:
         try:
             await asyncio.wait({message, changed}, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for task in (message, changed):
-                task.cancel()
-                with suppress(asyncio.CancelledError):
-                    await task
-        if message.done() and not message.cancelled():
+            message.cancel()
+            changed.cancel()
+            # Their cancellation ends here; one of this task itself must go through, or it never stops.
+            await asyncio.wait({message, changed})
+        if not message.cancelled():
             found = message.result()
             if found and found["type"] == "message":
                 self._wake({found["channel"]})

@@ -25,6 +25,9 @@ class House:
         """Jobs whose objects are to be deleted."""
         return await self._due(keys.EXPIRY, limit)
 
+    async def keep_objects(self, job_id: str, until_s: float) -> None:
+        await self._connection.command("ZADD", keys.EXPIRY, "XX", int(until_s * 1000), job_id)
+
     async def forget_objects(self, job_id: str) -> None:
         await self._connection.command("ZREM", keys.EXPIRY, job_id)
 

@@ -28,6 +28,10 @@ from quire.queue.streams import Hint, Queues
 _CHILD_TYPES = (JobType.DOWNLOAD, JobType.SPLIT, JobType.MERGE)
 _FIRST_LOOK_S = 15.0
 _INDEX_BOUND = 100_000
+_LEAST_RUNNING_TTL_S = 30 * 86_400.0
+"""A job that is not over is kept at least so long, whatever JOB_TTL says of finished ones: it was accepted."""
+_RESTORED_KEPT_MS = 3_600_000
+_RESTORED_AT_ONCE = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +143,10 @@ class JobStore:
             ]
         )
         first = "split" if new.content_ref else "download"
-        answer = await self._run("create", new.id, now, self._ttl_ms(), first, *_flat(_new_fields(new)))
+        answer = await self._run("create", new.id, now, self._running_ms(), first, *_flat(_new_fields(new)))
         if answer[0] == 0:
+            # The job that has the id may be over, or have a deadline before the look that was just put down.
+            await self._look_by(new.id, self._clock.now())
             return Taken(JobStatus(answer[1]), answer[2], answer[3])
         await self._queue(new.id, 1, [first], new.content_ref or "")
         return None
@@ -246,7 +252,9 @@ class JobStore:
                 ("ZADD", keys.EXPIRY, now + self._objects_ms(), job.id),
             ]
         )
-        answer = await self._run("retry", job.id, what, now, self._ttl_ms(), key, first, *pages)
+        answer = await self._run(
+            "retry", job.id, what, now, self._running_ms(), key, first, job.epoch, *pages
+        )
         if answer[0] == 1:
             await self._queue(job.id, answer[1], answer[2:], job.content_ref or "")
         return {1: "started", 0: "running", 2: "repeated"}.get(answer[0], "missing")
@@ -295,17 +303,16 @@ class JobStore:
         return {number: PageRecord.unpack(number, json.loads(raw)) for number, raw in rows if raw}
 
     async def restore_pages(self, job_id: str, records: Iterable[PageRecord]) -> None:
-        """Puts the records of a finished job back before a retry. They go again with its merge."""
-        key = keys.JobKeys.of(job_id).pages
-        batch: list[Arg] = []
-        for record in records:
-            batch += (record.number, _json(record.packed()))
-            if len(batch) >= 1000:
-                await self._connection.command("HSET", key, *batch)
-                batch = []
-        if batch:
-            await self._connection.command("HSET", key, *batch)
-        await self._connection.command("PEXPIRE", key, 3_600_000)
+        """Puts the records of a finished job back before a retry, unless another retry was first.
+
+        They go again with its merge.
+        """
+        known = list(records)
+        for first in range(0, len(known), _RESTORED_AT_ONCE):
+            batch: list[Arg] = []
+            for record in known[first : first + _RESTORED_AT_ONCE]:
+                batch += (record.number, _json(record.packed()))
+            await self._run("restore", job_id, _RESTORED_KEPT_MS, *batch)
 
     async def working(self, job_id: str) -> dict[str, str]:
         """Units in work and their owners ('' = nobody yet)."""
@@ -328,6 +335,14 @@ class JobStore:
         """Objects of a job that does not exist yet go after so long, unless it comes to be."""
         until = self._now_ms() + int(for_s * 1000)
         await self._connection.command("ZADD", keys.EXPIRY, "NX", until, job_id)
+
+    async def objects_wanted_until(self, job_id: str) -> float:
+        """When a job's objects may go: after its record, which is kept for ttl_s from the job's end."""
+        job = await self.get(job_id)
+        if job is None:
+            return 0.0
+        since = job.completed_at if job.status.terminal else None
+        return (since or self._clock.now()) + self._objects_ms() / 1000
 
     async def answer_for(self, team: str, fingerprint: str) -> str | None:
         """The job that already answers for this content and these options, if any is remembered."""
@@ -378,6 +393,9 @@ class JobStore:
 
     def _ttl_ms(self) -> int:
         return int(self.ttl_s * 1000)
+
+    def _running_ms(self) -> int:
+        return max(self._ttl_ms(), int(_LEAST_RUNNING_TTL_S * 1000))
 
     def _objects_ms(self) -> int:
         """Objects outlive their record a little, so that no record points to nothing."""

@@ -77,3 +77,58 @@ QUEUES: dict[UnitKind, QueueKeys] = {
     UnitKind.MERGE: QueueKeys("jobs:merge", "workers:merge"),
     UnitKind.CALLBACK: QueueKeys("jobs:callback", "workers:callback"),
 }
+
+
+# --- Batching. One hash tag for all of it, so that each change is one script on a cluster too. ---
+
+_PARSE = "parse:{parse}:"
+
+PARSE_QUEUE = f"{_PARSE}queue"
+"""zset: waiting requests; the score orders by priority, then by arrival."""
+
+PARSE_SEQUENCE = f"{_PARSE}seq"
+"""string: the arrival number given last."""
+
+PARSE_BATCHES = f"{_PARSE}batches"
+"""hash: batches in somebody's hands, by the replica that has them."""
+
+PARSE_SLOTS = f"{_PARSE}slots"
+"""hash: batches that are at the backend, by the replica that sent them."""
+
+PARSE_SEGMENTS = f"{_PARSE}segments"
+"""hash: objects with bodies, by how many of their requests are still unanswered."""
+
+PARSE_EXPIRY = f"{_PARSE}expiry"
+"""zset: objects of the batcher by the time (ms) they are to be deleted."""
+
+PARSE_BREAKER = f"{_PARSE}breaker"
+"""hash: failures in a row, when to try again, the batch that tries."""
+
+PARSE_MODEL = f"{_PARSE}model"
+"""hash: weighted sums over batch sizes and service times, from which the line is fitted."""
+
+PARSE_STATS = f"{_PARSE}stats"
+"""hash: counters, and when the last batch was sent."""
+
+PARSE_WAKE = f"{_PARSE}wake"
+"""channel: ids of requests that have ended, for replicas other than the one that ended them; or `work`."""
+
+
+def parse_request(request_id: str) -> str:
+    """hash with TTL: one request, from its acceptance until its result expires."""
+    return f"{_PARSE}r:{request_id}"
+
+
+def parse_batch(batch_id: str) -> str:
+    """set with TTL: the requests of a batch that have not ended."""
+    return f"{_PARSE}b:{batch_id}"
+
+
+def parse_key(fingerprint: str) -> str:
+    """string with TTL: the request that was made with this Idempotency-Key."""
+    return f"{_PARSE}k:{fingerprint}"
+
+
+def parse_rate(client: str) -> str:
+    """hash with TTL: what is left in a client's token bucket, and when that was."""
+    return f"{_PARSE}rate:{client}"

@@ -114,6 +114,18 @@ class Queues:
             return []
         return [_hint(entry_id, fields) for entry_id, fields in answer[0][1] if fields]
 
+    async def in_hand(self, kind: UnitKind, consumer: str, limit: int = 1000) -> list[Hint]:
+        """What was given to a consumer and is not done, also what was lost on its way there."""
+        queue = QUEUES[kind]
+        answer = await self._connection.command(
+            *("XREADGROUP", "GROUP", queue.group, consumer, "COUNT", limit, "STREAMS", queue.stream, "0")
+        )
+        rows = answer[0][1] if answer else []
+        deleted = [entry_id for entry_id, fields in rows if not fields]
+        if deleted:
+            await self._connection.command("XACK", queue.stream, queue.group, *deleted)
+        return [_hint(entry_id, fields) for entry_id, fields in rows if fields]
+
     async def done(self, hint: Hint) -> None:
         """The entry is of no more use, whatever came of its unit."""
         queue = QUEUES[hint.kind]

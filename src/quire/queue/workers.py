@@ -80,7 +80,10 @@ class Workers:
         await self._connection.command("ZREMRANGEBYSCORE", keys.WORKERS, "-inf", oldest)
 
     async def keep_house(self, worker_id: str, ttl_s: float) -> bool:
-        """Whether this process is the one that keeps house for the next ttl_s seconds."""
+        """Whether this process is the one that keeps house for the next ttl_s seconds.
+
+        The lock has a TTL of its own, because a process without workers keeps house too and has no heartbeat.
+        """
         key, ttl_ms = keys.HOUSEKEEPER, int(ttl_s * 1000)
         if await self._connection.command("SET", key, worker_id, "NX", "PX", ttl_ms):
             return True
@@ -88,10 +91,15 @@ class Workers:
         if holder == worker_id:
             await self._connection.command("PEXPIRE", key, ttl_ms)
             return True
-        if holder and not await self.alive(holder):
+        parsed = WorkerId.parse(holder or "")
+        if parsed is not None and parsed.surely_dead():
             stands = await self._connection.script("swap", [key], holder, worker_id, ttl_ms)
             return bool(stands == worker_id)
         return False
+
+    async def leave_house(self, worker_id: str) -> None:
+        """Lets another process keep house at once, if it was this one."""
+        await self._connection.script("swap", [keys.HOUSEKEEPER], worker_id, "", 0)
 
 
 def _machine() -> str:

@@ -99,7 +99,14 @@ def _with_tables(blocks: Sequence[Block], tables: Sequence[Table]) -> tuple[list
 
 def _is_table(block: Block) -> bool:
     """Not one column, one row or a list: the layout reader calls framed prose and bullets a table."""
-    return len(block.rows) >= 2 and max(map(len, block.rows)) >= 2 and not _is_bulleted(block)
+    if len(block.rows) < 2 or _is_bulleted(block):
+        return False
+    return max(map(len, block.rows)) >= 2 or _is_framed_list(block)
+
+
+def _is_framed_list(block: Block) -> bool:
+    """One column of short texts in boxes; longer ones are prose, shorter ones the scale of a chart."""
+    return len(block.rows) >= 5 and all(10 <= len("".join(row)) <= 90 for row in block.rows)
 
 
 def _is_bulleted(block: Block) -> bool:

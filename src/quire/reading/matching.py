@@ -12,6 +12,8 @@ from quire.reading.lines import Line
 _ENOUGH = 0.85
 _SHORT = 4
 _FAR = 200.0
+_WHOLE = ("table", "code")
+"""Kinds that are shown as the layout reader gives them; a line that it left out of one is an orphan."""
 
 
 @dataclass(slots=True)
@@ -75,11 +77,21 @@ def _best_block(
         if distance == 0:
             if key in texts[i]:
                 return i
-            inside = i if inside is None else inside
+            if block.kind in _WHOLE:
+                if _mostly_in(line.text, texts[i]):
+                    return i
+            elif inside is None:
+                inside = i
             continue
         if distance < near_distance and len(key) > _SHORT and key in texts[i]:
             near, near_distance = i, distance
     return inside if near is None else near
+
+
+def _mostly_in(text: str, whole: str) -> bool:
+    """Whether a table has the line's words, if not in one cell."""
+    words = [compact(word) for word in text.split()]
+    return sum(word in whole for word in words) >= 0.7 * len(words)
 
 
 def _text(block: Block) -> str:

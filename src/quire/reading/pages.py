@@ -19,7 +19,7 @@ from quire.reading.markdown import clean, paragraph
 from quire.reading.matching import compact
 from quire.reading.mupdf import mupdf
 from quire.reading.pieces import Word
-from quire.reading.rules import Box, rules_of
+from quire.reading.rules import Box, Rules, rules_of
 from quire.reading.running import EdgeLine, Edges, edge_lines, running
 from quire.reading.signals import Thresholds, classify, garbled_ratio, measure_marks
 from quire.reading.texts import TextSource
@@ -105,7 +105,9 @@ def _compose(source: PdfSource, seen: _Seen, blocks: list[Block] | None, options
         text, reader = compose_lines(seen.lines, seen.tables, dropped, style), READER_MUPDF
     wanted = len(compact(reading.text)) - sum(len(compact(line.text)) for line in dropped)
     if len(compact(text)) < _KEPT_AT_LEAST * wanted:
-        text, reader = compose_lines(seen.lines, [], dropped, style), READER_MUPDF
+        text, reader = compose_lines(seen.lines, seen.tables, dropped, style), READER_MUPDF
+    if len(compact(text)) < _KEPT_AT_LEAST * wanted:
+        text = compose_lines(seen.lines, [], dropped, style)
     if not text and dropped:
         # Nothing but a page number: better that than a page that is silently empty.
         text, reader = compose_lines(seen.lines, [], [], style), READER_MUPDF
@@ -150,9 +152,11 @@ def _analyse(source: PdfSource, number: int, options: ReadOptions) -> _Seen:
     lines = lines_of(textpage.extractDICT(), turn)
     width, height = float(page.rect.width), float(page.rect.height)
     drawings: list[dict[str, Any]] = page.get_cdrawings()
+    tables = _tables(textpage, lines, rules_of(drawings, turn), turn) if lines else []
+    paths = [turn(drawing["rect"]) for drawing in drawings]
     marks = measure_marks(
         [turn(image["bbox"]) for image in page.get_image_info()] if page.get_images() else [],
-        [turn(drawing["rect"]) for drawing in drawings],
+        [path for path in paths if not any(_is_within(path, table.box) for table in tables)],
         [line.box for line in lines],
         (width, height),
     )
@@ -166,18 +170,24 @@ def _analyse(source: PdfSource, number: int, options: ReadOptions) -> _Seen:
         height_pt=height,
     )
     page_class, reasons = classify(signals, marks, options.thresholds)
-    reading = PageReading(number, page_class, text, "", READER_MUPDF, reasons, signals)
-    if not lines:
-        return _Seen(reading, [], [])
-    rules = rules_of(drawings, turn)
+    return _Seen(PageReading(number, page_class, text, "", READER_MUPDF, reasons, signals), lines, tables)
+
+
+def _tables(textpage: Any, lines: Sequence[Line], rules: Rules, turn: Callable[[Box], Box]) -> list[Table]:
+    """The tables of a page. Pages without rules and without figures that stand apart are not searched."""
     may_be_drawn, may_be_aligned = could_be_grid(rules), could_be_aligned(lines)
     if not (may_be_drawn or may_be_aligned):
-        return _Seen(reading, lines, [])
+        return []
     words = [Word(w[4], turn(w[:4])) for w in textpage.extractWORDS()]
     tables = find_grids(rules, words) if may_be_drawn else []
     if may_be_aligned:
         tables += find_aligned(words, rules, [table.box for table in tables])
-    return _Seen(reading, lines, tables)
+    return tables
+
+
+def _is_within(box: Box, other: Box) -> bool:
+    """Whether the box lies in the other, give or take a rule's thickness: a table's shading is no chart."""
+    return box[0] > other[0] - 3 and box[1] > other[1] - 3 and box[2] < other[2] + 3 and box[3] < other[3] + 3
 
 
 def _turner(page: Any) -> Callable[[Box], Box]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from quire.settings.ai import AiSettings
 from quire.settings.kinds import ApiKey
 from quire.settings.page import render_markdown
 from quire.settings.sections import (
@@ -24,8 +25,13 @@ from quire.settings.sections import (
     WorkerSettings,
 )
 from quire.settings.sources import load
+from quire.settings.tables import AiLimit, AiPrice, AiServer
 
 __all__ = [
+    "AiLimit",
+    "AiPrice",
+    "AiServer",
+    "AiSettings",
     "ApiKey",
     "AuthSettings",
     "CallbacksSettings",

@@ -32,7 +32,8 @@ class Kind(Generic[T]):
     """How to read a value, how to show it, and the words for what was expected.
 
     `secret` values are never shown. `many` kinds also take a list or a mapping from a configuration file,
-    handed to `read` as `item,item` or `key:value,key:value`.
+    handed to `read` as `item,item` or `key:value,key:value`; `table` kinds take a mapping of mappings, handed
+    to `read` as JSON.
     """
 
     expected: str
@@ -40,6 +41,7 @@ class Kind(Generic[T]):
     write: Callable[[T], str]
     secret: bool = False
     many: bool = False
+    table: bool = False
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ environment says so itself: `port: ${PORT:-8080}`.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -13,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from quire.errors import SettingsError
-from quire.settings.sections import Declaration, Settings, declarations, sections
+from quire.settings.declaration import Declaration
+from quire.settings.sections import Settings, declarations, sections
 
 _REFERENCE = re.compile(
     r"\$(?:(?P<escaped>\$)(?=\{)|\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<fallback>[^}]*))?\}|(?P<broken>\{))"
@@ -184,6 +186,8 @@ def _plain(node: Any) -> Any:
 
 def _as_text(raw: Any, declared: Declaration, environ: Mapping[str, str]) -> str:
     """A file's value as the environment would have it. Raises ValueError, worded without the value."""
+    if declared.kind.table and isinstance(raw, Mapping):
+        return json.dumps(_resolved(raw, environ)) if raw else ""
     if isinstance(raw, Mapping | list):
         if not declared.kind.many:
             raise ValueError("should be a single value")
@@ -198,6 +202,13 @@ def _as_text(raw: Any, declared: Declaration, environ: Mapping[str, str]) -> str
     if isinstance(raw, bool):
         return "true" if raw else "false"
     return _substituted(str(raw), environ).strip()
+
+
+def _resolved(raw: Any, environ: Mapping[str, str]) -> Any:
+    """A table with the references in its texts replaced."""
+    if isinstance(raw, Mapping):
+        return {name: _resolved(one, environ) for name, one in raw.items()}
+    return _substituted(raw, environ).strip() if isinstance(raw, str) else raw
 
 
 def _substituted(value: str, environ: Mapping[str, str]) -> str:

@@ -1,5 +1,6 @@
 -- Time is up: pages that still wait for a better reader get the local text they already have, and what was
--- never read is from now on read the quick way. Does nothing before the deadline or a second time.
+-- never read is from now on read the quick way: whoever is at it is stopped, and it is handed out again.
+-- Does nothing before the deadline or a second time.
 -- ARGV  now ms
 -- Answers {pages that fell back, unit …}
 local now = tonumber(ARGV[1])
@@ -22,7 +23,17 @@ for i = 1, #all, 2 do
   end
 end
 redis.call('HINCRBY', JOB, 'done', fell)
+local work = redis.call('HGETALL', WORK)
+for i = 1, #work, 2 do
+  local entry = cjson.decode(work[i + 1])
+  if work[i] ~= 'merge' and work[i] ~= 'split' and work[i] ~= 'download' and entry.o ~= '' then
+    entry.o, entry.tk, entry.i = '', nil, now
+    redis.call('HSET', WORK, work[i], cjson.encode(entry))
+    units[#units + 1] = work[i]
+  end
+end
 refill(units, epoch, now)
+redis.call('PEXPIRE', WORK, redis.call('PTTL', JOB))
 if fell > 0 then
   local g = redis.call('HMGET', JOB, 'done', 'failed', 'total')
   emit('pages', {pages = seen, progress = progress(), pages_completed = tonumber(g[1]),

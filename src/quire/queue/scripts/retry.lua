@@ -1,14 +1,15 @@
 -- Starts a new epoch of a job that is over. Results of the old epoch no longer count.
 -- ARGV  what ('all' from the start | 'pages' | 'merge'), now ms, ttl ms, idempotency key ('' if none),
---       first unit for 'all' (download or split), then for 'pages': number …
+--       first unit for 'all' (download or split), epoch the caller has seen, then for 'pages': number …
 --       The page records must be back in Redis before this is called for 'pages' and 'merge', and for 'pages'
 --       every page without a result must be named: nothing is handed out by place again.
--- Answers {1, epoch, unit …} | {0, status}: still running | {2, epoch}: this key has already been used | {-1}
+-- Answers {1, epoch, unit …} | {0, status}: still running, or run again since it was seen
+--       | {2, epoch}: this key has already been used | {-1}
 local what, now, ttl, key, first = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4], ARGV[5]
 local f = redis.call('HMGET', JOB, 'status', 'epoch', 'retry_key', 'total', 'started_at')
 if not f[1] then return {-1} end
 if key ~= '' and f[3] == key then return {2, tonumber(f[2])} end
-if not terminal(f[1]) then return {0, f[1]} end
+if not terminal(f[1]) or f[2] ~= ARGV[6] then return {0, f[1]} end
 local epoch = tonumber(f[2]) + 1
 redis.call('DEL', WORK, SLOW)
 redis.call('HSET', JOB, 'epoch', epoch, 'status', 'queued', 'error', '', 'retry_key', key, 'timed_out', '0')
@@ -24,7 +25,7 @@ if what == 'all' then
   add_unit(units, first, epoch, now)
 else
   local done, failed, redo = 0, 0, {}
-  for i = 6, #ARGV do
+  for i = 7, #ARGV do
     redo[ARGV[i]] = true
     local old = redis.call('HGET', PAGES, ARGV[i])
     local packed = old and cjson.decode(old) or {}
@@ -42,6 +43,6 @@ else
     redis.call('ZCARD', SLOW), 'split.status', 'completed')
   refill(units, epoch, now)
 end
-for _, k in ipairs(KEYS) do redis.call('PEXPIRE', k, ttl) end
 emit_status(now)
+for _, k in ipairs(KEYS) do redis.call('PEXPIRE', k, ttl) end
 return {1, epoch, unpack(units)}

@@ -1,0 +1,146 @@
+"""What every AI provider does for us: read one picture of a page. One file for each provider, one protocol.
+
+Errors are told apart by class, never by text. What to do about each is the dispatcher's business:
+
+ProviderError
+├── RateLimitedError     429: too many requests or tokens; `retry_after_s` where the provider said so
+├── QuotaError           the account's quota or credit is used up, or the model is overloaded
+├── ProviderTimeoutError no answer within the time of one call
+├── ProviderNetworkError no connection, or it was cut
+├── ProviderServerError  5xx, 529, an answer that can't be understood
+├── ProviderAuthError    the key is wrong or may not use this model
+├── ContentBlockedError  the provider's filter refused picture or answer
+└── RejectedError        the request itself is wrong; no provider would take it
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from quire.errors import QuireError
+
+
+class Stop(StrEnum):
+    """Why the model stopped writing."""
+
+    DONE = "done"
+    LENGTH = "length"
+    REFUSAL = "refusal"
+    FILTER = "filter"
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    tokens_in: int = 0
+    tokens_out: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SeenLimits:
+    """What the answer's headers said about the account's limits. None where they said nothing."""
+
+    requests_per_minute: int | None = None
+    requests_left: int | None = None
+    requests_reset_s: float | None = None
+    tokens_per_minute: int | None = None
+    tokens_left: int | None = None
+    tokens_reset_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class VisionRequest:
+    """One page for one model. `instructions` is the system prompt, `text` what goes beside the picture."""
+
+    model: str
+    instructions: str
+    text: str
+    image: bytes
+    image_mime: str
+    max_tokens_out: int
+    timeout_s: float
+
+    def __repr__(self) -> str:
+        return f"VisionRequest({self.model}, {len(self.image)} bytes)"
+
+
+@dataclass(frozen=True, slots=True)
+class VisionAnswer:
+    text: str
+    stop: Stop
+    usage: Usage
+    limits: SeenLimits = SeenLimits()
+
+    def __repr__(self) -> str:
+        return f"VisionAnswer({self.stop}, {len(self.text)} characters)"
+
+
+class Provider(Protocol):
+    """Safe for many calls at once. Never retries by itself."""
+
+    @property
+    def name(self) -> str: ...
+
+    async def read(self, request: VisionRequest) -> VisionAnswer:
+        """Raises ProviderError; the call is over, one way or the other, within request.timeout_s."""
+        ...
+
+    async def check(self, model: str) -> None:
+        """One cheap call that shows whether key, address and model work. Raises ProviderError."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class ProviderError(QuireError):
+    code = "provider_failed"
+    retryable = True
+
+    def __init__(
+        self,
+        public: str,
+        *,
+        retry_after_s: float | None = None,
+        retryable: bool | None = None,
+        usage: Usage = Usage(),  # noqa: B008 - frozen
+        limits: SeenLimits = SeenLimits(),  # noqa: B008 - frozen
+    ) -> None:
+        super().__init__(public, retry_after_s=retry_after_s, retryable=retryable)
+        self.usage = usage
+        self.limits = limits
+
+
+class RateLimitedError(ProviderError):
+    code = "rate_limit"
+
+
+class QuotaError(ProviderError):
+    code = "ai_quota"
+
+
+class ProviderTimeoutError(ProviderError):
+    code = "timeout"
+
+
+class ProviderNetworkError(ProviderError):
+    code = "network"
+
+
+class ProviderServerError(ProviderError):
+    code = "server"
+
+
+class ProviderAuthError(ProviderError):
+    code = "auth"
+    retryable = False
+
+
+class ContentBlockedError(ProviderError):
+    code = "ai_content_blocked"
+    retryable = False
+
+
+class RejectedError(ProviderError):
+    code = "validation"
+    retryable = False

@@ -1,0 +1,131 @@
+// Documents: the list, live, and the place to add to it.
+
+import { action, ago, complain, fill, h, plural, readBy, say, showStanding, size, skeleton, standing, write } from "./element.js";
+import { get, over, post, repeat } from "./service.js";
+import { uploads } from "./uploads.js";
+
+const AT_ONCE = 50;
+const details = new Map(); // metadata of finished documents; the list itself does not have it
+
+export function documents(main, signal) {
+  const rows = new Map();
+  const list = h("ul.documents", { "aria-label": "Documents" });
+  const below = h("div.below");
+  const filter = h("select", { "aria-label": "Show", onchange: () => restart() },
+    ...[["", "All"], ["processing", "Processing"], ["queued", "Queued"], ["completed", "Completed"],
+      ["failed", "Failed"], ["cancelled", "Cancelled"]].map(([value, words]) => h("option", { value }, words)));
+  let jobs = null, older = null, latest = 0;
+
+  const seen = new IntersectionObserver((entries) => {
+    for (const entry of entries) if (entry.isIntersecting) enrich(entry.target.dataset.id);
+  });
+  signal.addEventListener("abort", () => seen.disconnect());
+
+  async function refresh() {
+    const turn = (latest += 1);
+    const status = filter.value ? `&status=${filter.value}` : "";
+    const found = await get(`/jobs?limit=${AT_ONCE}${status}`, signal);
+    if (turn !== latest) return 2;
+    const oldest = found.jobs.at(-1)?.created_at ?? "";
+    const rest = found.next_before ? (jobs || []).filter((job) => job.created_at < oldest) : [];
+    if (!rest.length) older = found.next_before;
+    jobs = [...found.jobs, ...rest];
+    draw();
+    return jobs.some((job) => !over(job.status)) ? 1 : 5;
+  }
+
+  async function more() {
+    const status = filter.value ? `&status=${filter.value}` : "";
+    const found = await get(`/jobs?limit=${AT_ONCE}&before=${older}${status}`, signal);
+    const known = new Set(jobs.map((job) => job.job_id));
+    jobs = [...jobs, ...found.jobs.filter((job) => !known.has(job.job_id))];
+    older = found.next_before;
+    draw();
+  }
+
+  function draw() {
+    const gone = new Set(rows.keys());
+    jobs.forEach((job, place) => {
+      gone.delete(job.job_id);
+      if (!rows.has(job.job_id)) {
+        rows.set(job.job_id, row(job.job_id, refresh));
+        seen.observe(rows.get(job.job_id).element);
+      }
+      const { element, update } = rows.get(job.job_id);
+      update(job);
+      if (list.children[place] !== element) list.insertBefore(element, list.children[place] || null);
+    });
+    for (const id of gone) { rows.get(id).element.remove(); rows.delete(id); }
+    fill(below, !jobs.length && empty(filter.value), older && jobs.length && action("Show older", more));
+  }
+
+  async function enrich(id) {
+    const job = jobs?.find((one) => one.job_id === id);
+    const key = `${id} ${job?.completed_at}`;
+    if (job?.status !== "completed" || details.has(key)) return;
+    details.set(key, null);
+    try {
+      details.set(key, (await get(`/jobs/${id}`, signal)).metadata);
+      rows.get(id)?.update(job);
+    } catch { details.delete(key); }
+  }
+
+  function restart() {
+    jobs = null;
+    fill(below, skeleton(4));
+    list.replaceChildren();
+    rows.clear();
+    refresh().catch(complain);
+  }
+
+  fill(main,
+    h("h1", { tabindex: "-1" }, "Documents"),
+    uploads(() => refresh().catch(complain), signal),
+    h("div.bar", {}, h("h2", {}, "Recent"), h("label.hint", {}, "Show ", filter)),
+    list, fill(below, skeleton(4)));
+  repeat(refresh, signal, complain);
+
+  function row(id, again) {
+    const name = h("a.name", { href: `#/documents/${id}` });
+    const badge = h("span.badge"), bar = h("progress", { max: 100 }), pages = h("span.pages"), how = h("span.how");
+    const when = h("time"), error = h("p.error"), tools = h("span.tools");
+    const element = h("li", { "data-id": id }, name, badge, bar, pages, how, when, tools, error);
+    let before = "", shown = "";
+
+    function update(given) {
+      const job = { ...given, metadata: details.get(`${id} ${given.completed_at}`) };
+      write(name, job.filename || id);
+      name.title = [job.mime, size(job.size)].filter(Boolean).join(", ");
+      const how_it_is = standing(job);
+      showStanding(badge, how_it_is);
+      element.className = how_it_is.tone;
+      bar.value = job.progress;
+      bar.hidden = over(job.status);
+      bar.setAttribute("aria-label", `Progress of ${job.filename}`);
+      const done = job.pages_completed + job.pages_failed;
+      write(pages, !job.total_pages ? "" : over(job.status) && done === job.total_pages
+        ? plural(job.total_pages, "page") : `${done} of ${plural(job.total_pages, "page")}`);
+      write(how, Object.entries(job.metadata?.sources || {})
+        .map(([source, count]) => `${readBy(source)} ${count}`).join(", "));
+      when.dateTime = job.created_at;
+      when.title = new Date(job.created_at).toLocaleString();
+      write(when, ago(job.created_at));
+      write(error, job.error?.error || "");
+      if (before && before !== job.status) say(`${job.filename}: ${how_it_is.words}`);
+      if (before !== job.status && job.status === "completed") enrich(id);
+      before = job.status;
+      const wanted = !over(job.status) ? "cancel" : how_it_is.tone === "good" ? "" : "retry";
+      if (wanted === shown) return;
+      shown = wanted;
+      fill(tools, wanted === "cancel" && action("Cancel", async () => { await post(`/jobs/${id}/cancel`); await again(); }, ".small"),
+        wanted === "retry" && action("Retry", async () => { await post(`/jobs/${id}/retry`); await again(); }, ".small"));
+    }
+    return { element, update };
+  }
+}
+
+function empty(filtered) {
+  if (filtered) return h("p.empty", {}, "No document with this status.");
+  return h("div.empty", {}, h("p.lead", {}, "Nothing here yet"),
+    h("p", {}, "Drop a PDF or a picture on this page. You can watch each page being read, and the Markdown is there as soon as it is done."));
+}

@@ -1,0 +1,88 @@
+// Page: its picture beside its Markdown, and how it was read.
+
+import { action, complain, fill, h, plural, readBy, say, showStanding, skeleton, write } from "./element.js";
+import { markdown } from "./markdown.js";
+import { look } from "./pages.js";
+import { blob, get, over, post, text } from "./service.js";
+
+/** `on` has `step(by)` for the neighbours and `retried()` for when the page is being read again. */
+export function page(id, on, signal) {
+  const title = h("h2"), badge = h("span.badge"), facts = h("dl.facts.inline"), error = h("p.error");
+  const picture = h("figure", { "aria-label": "Picture of the page" }), article = h("article.markdown", { "aria-label": "Text of the page", tabindex: "0" });
+  const source = h("button.quiet.small", { type: "button", "aria-pressed": "false", onclick: () => {
+    source.setAttribute("aria-pressed", String(source.getAttribute("aria-pressed") !== "true"));
+    write_text();
+  } }, "Show source");
+  const copy = action("Copy", async () => { await navigator.clipboard.writeText(shown); say("Copied."); }, ".quiet.small");
+  const retry = action("Retry page", async () => {
+    const answer = await post(`/jobs/${id}-p${number}/retry`);
+    say(answer.retried ? `Page ${number} is being read again.` : "There is nothing better to get.");
+    on.retried();
+  }, ".small");
+  const element = h("section.page", { "aria-label": "Page" },
+    h("div.bar", {}, h("button.quiet", { type: "button", "aria-label": "Previous page", onclick: () => on.step(-1) }, "‹"), title,
+      h("button.quiet", { type: "button", "aria-label": "Next page", onclick: () => on.step(1) }, "›"), badge, h("span.gap"), retry),
+    facts, error,
+    h("div.sides", {}, h("div.side", {}, h("div.bar", {}, h("h3", {}, "Original")), picture),
+      h("div.side", {}, h("div.bar", {}, h("h3", {}, "Markdown"), h("span.gap"), source, copy), article)));
+  let number = null, shown = "", address = "", stop = new AbortController();
+  signal.addEventListener("abort", () => { stop.abort(); URL.revokeObjectURL(address); });
+
+  function write_text() {
+    const raw = source.getAttribute("aria-pressed") === "true";
+    if (raw) fill(article, h("pre", {}, shown));
+    else fill(article, ...(shown.trim() ? markdown(shown) : [h("p.hint", {}, "There is no text on this page.")]));
+  }
+
+  /** Shows a page, or the same one again as it stands now. */
+  async function show(wanted, total) {
+    stop.abort();
+    stop = new AbortController();
+    const mine = stop.signal, fresh = wanted !== number;
+    number = wanted;
+    write(title, `Page ${wanted}${total ? ` of ${total.toLocaleString()}` : ""}`);
+    if (fresh) {
+      fill(article, skeleton(6));
+      fill(picture, h("div.bone.sheet"));
+      article.scrollTop = 0;
+      draw_picture(wanted, mine);
+    } else if (!picture.querySelector("img")) draw_picture(wanted, mine);
+    try {
+      const found = await get(`/jobs/${id}-p${wanted}`, mine);
+      describe(found);
+      shown = over(found.status) && found.status !== "cancelled" ? await text(`/jobs/${id}-p${wanted}/result?format=md`, mine) : "";
+      if (shown || over(found.status)) write_text();
+      else fill(article, h("p.hint", {}, "This page has not been read yet. Its text appears here as soon as it is done."), skeleton(4));
+    } catch (failure) { complain(failure); }
+  }
+
+  async function draw_picture(wanted, mine) {
+    try {
+      const made = URL.createObjectURL(await blob(`/jobs/${id}/pages/${wanted}/image`, mine));
+      URL.revokeObjectURL(address);
+      address = made;
+      const zoom = h("button.zoom", { type: "button", "aria-pressed": "false", title: "Larger or smaller", onclick: () =>
+        zoom.setAttribute("aria-pressed", String(zoom.getAttribute("aria-pressed") !== "true")) },
+      h("img", { src: made, alt: `Picture of page ${wanted}` }));
+      fill(picture, zoom);
+    } catch (failure) {
+      if (failure.name !== "AbortError") fill(picture, h("p.hint", {}, failure.message));
+    }
+  }
+
+  function describe(found) {
+    const [tone, , words] = look(found);
+    showStanding(badge, { tone: { ocr: "good", ai: "good" }[tone] || tone, words: words[0].toUpperCase() + words.slice(1) });
+    retry.hidden = !over(found.status);
+    const tokens = found.tokens_in + found.tokens_out;
+    const pairs = [["Source", found.source && readBy(found.source)],
+      ["Reader", [found.reader, found.provider, found.model].filter(Boolean).join(", ")],
+      ["Class", found.page_class?.toLowerCase().replace("_", " ")], ["Because", found.reason.join(", ").replaceAll("_", " ")],
+      ["Attempts", found.attempts], ["Confidence", found.confidence !== null && `${Math.round(found.confidence * 100)} %`],
+      ["Words", over(found.status) && found.words.toLocaleString()], ["Cost", tokens > 0 && `$${found.cost_usd.toFixed(4)}, ${plural(tokens, "token")}`]];
+    fill(facts, ...pairs.filter(([, value]) => value).map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, String(value)))));
+    write(error, found.error?.error || "");
+  }
+
+  return { element, show, number: () => number };
+}

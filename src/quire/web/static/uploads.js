@@ -1,0 +1,101 @@
+// Uploads: where files are dropped or picked, a few options, and how far each file has come.
+
+import { action, complain, h, say, write } from "./element.js";
+import { send, upload } from "./service.js";
+
+const AT_ONCE = 2;
+
+/** The panel. `onAccepted` is called for each document that was taken in. */
+export function uploads(onAccepted, signal) {
+  const picker = h("input.unseen", { type: "file", multiple: true, id: "files", "aria-describedby": "files-hint" });
+  const form = h("form.options", { autocomplete: "off" },
+    choice("Read", "mode", [["auto", "best way for each page"], ["local", "on this machine only"], ["ai", "with AI"]]),
+    field("Pages", "pages", { placeholder: "all, or 1-5,8" }),
+    field("Password of a PDF", "password", { type: "password", autocomplete: "new-password" }),
+    h("label.check", {}, h("input", { type: "checkbox", name: "force", value: "true" }), " Convert again if done before"));
+  const link = h("input", { type: "url", required: true, placeholder: "https://…", "aria-label": "Link to a document" });
+  const waiting = [], list = h("ul.uploads", { "aria-label": "Uploads" });
+  let running = 0;
+
+  const fields = () => Object.fromEntries([...new FormData(form)].filter(([, value]) => value));
+
+  function add(files) {
+    for (const file of files) {
+      const item = row(file, fields(), begin, onAccepted);
+      list.append(item.element);
+      waiting.push(item);
+    }
+    begin();
+  }
+
+  async function begin(again) {
+    if (again) waiting.push(again);
+    while (running < AT_ONCE && waiting.length) {
+      running += 1;
+      waiting.shift().start().finally(() => { running -= 1; begin(); });
+    }
+  }
+
+  const zone = h("section.drop", { "aria-label": "Add documents" },
+    h("p.lead", {}, h("label.button.primary", { for: "files" }, "Choose files"), picker, " or drop them anywhere on this page"),
+    h("p.hint", { id: "files-hint" }, "PDF, scans, pictures, text and Markdown. Several at once are fine."),
+    h("details", {}, h("summary", {}, "Options, or a link instead of a file"), form,
+      h("form.link", { onsubmit: async (event) => {
+        event.preventDefault();
+        try {
+          onAccepted(await send("/convert", { ...fields(), source: link.value.trim() }));
+          link.value = "";
+        } catch (error) { complain(error); }
+      } }, link, h("button", { type: "submit" }, "Convert link"))),
+    list);
+
+  picker.addEventListener("change", () => { add(picker.files); picker.value = ""; });
+  const over = (event) => {
+    if (![...(event.dataTransfer?.types || [])].includes("Files")) return;
+    event.preventDefault();
+    zone.classList.toggle("over", event.type === "dragover");
+    if (event.type === "drop") add(event.dataTransfer.files);
+  };
+  for (const type of ["dragover", "drop"]) window.addEventListener(type, over, { signal });
+  window.addEventListener("dragleave", (event) => event.relatedTarget || zone.classList.remove("over"), { signal });
+  return zone;
+}
+
+function row(file, fields, begin, onAccepted) {
+  const bar = h("progress", { max: 100, value: 0, "aria-label": `Upload of ${file.name}` });
+  const state = h("span.hint", {}, "waiting");
+  const again = h("span");
+  const element = h("li", {}, h("span.name", {}, file.name), bar, state, again);
+  const item = { element, start };
+
+  async function start() {
+    again.replaceChildren();
+    element.classList.remove("bad");
+    try {
+      const accepted = await upload("/convert", file, fields, (share) => {
+        bar.value = Math.round(share * 100);
+        write(state, share < 1 ? `${bar.value} %` : "taking in…");
+      });
+      say(accepted.deduplicated ? `${file.name} was converted before.` : `${file.name} was taken in.`);
+      if (accepted.deduplicated) {
+        state.replaceChildren("done before: ", h("a", { href: `#/documents/${accepted.job_id}` }, "open it"));
+        setTimeout(() => element.remove(), 15_000);
+      } else element.remove();
+      onAccepted(accepted);
+    } catch (error) {
+      element.classList.add("bad");
+      write(state, `✕ ${error.message}${error.requestId ? ` (request ${error.requestId})` : ""}`);
+      again.replaceChildren(action("Try again", async () => begin(item)),
+        action("Dismiss", async () => element.remove(), ".quiet"));
+    }
+  }
+  return item;
+}
+
+function field(label, name, options) {
+  return h("label", {}, label, h("input", { name, ...options }));
+}
+
+function choice(label, name, values) {
+  return h("label", {}, label, h("select", { name }, ...values.map(([value, words]) => h("option", { value }, words))));
+}
