@@ -44,6 +44,11 @@ async def add(connection: Connection, job_id: str, number: int) -> None:
     await connection.command("XADD", JobKeys.of(job_id).events, "*", "t", "pages", "d", f'{{"n":{number}}}')
 
 
+async def subscribers(connection: Connection, channel: str) -> int:
+    answer = await connection.command("PUBSUB", "NUMSUB", channel)
+    return int(answer[1] if isinstance(answer[0], str) else answer[0][1])
+
+
 def numbers(found: list[Event]) -> list[int]:
     return [event.data["n"] for event in found if event.type == "pages"]
 
@@ -102,8 +107,11 @@ async def test_a_waiter_is_woken_when_the_subscription_was_cut(
     job_id = await make(jobs)
     async with asyncio.timeout(DEADLINE_S), events.waiter(job_id) as waiter:
         await waiter.wait(3600)
+        channel = JobKeys.of(job_id).events
+        assert await subscribers(connection, channel) == 1
         await connection.command("CLIENT", "KILL", "TYPE", "pubsub")
-        await waiter.wait(3600)  # either told of the loss, or of the new subscription
+        while not await subscribers(connection, channel):
+            await asyncio.sleep(0.01)
         changed = asyncio.create_task(waiter.wait(3600))
         await jobs.cancel(job_id)
         await changed

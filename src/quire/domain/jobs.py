@@ -238,7 +238,7 @@ def progress(split_done: bool, pages_done: int, total_pages: int) -> int:
     return (10 if split_done else 0) + share
 
 
-_CHILD_ID = re.compile(r"^(?P<main>[0-9a-f-]{36})(?:-(?P<kind>download|split|merge|p(?P<page>\d{1,9})))?$")
+_CHILD_ID = re.compile(r"(?P<main>[0-9a-f-]{36})(?:-(?P<kind>download|split|merge|p(?P<page>[0-9]{1,9})))?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +252,7 @@ class JobId:
     @classmethod
     def parse(cls, text: str) -> JobId | None:
         """None for what can't be an id of ours."""
-        found = _CHILD_ID.match(text)
+        found = _CHILD_ID.fullmatch(text)
         if not found:
             return None
         if found["page"]:

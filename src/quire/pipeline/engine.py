@@ -30,6 +30,7 @@ from quire.errors import (
     NotFoundError,
     NotReadyError,
     RequestError,
+    TooLargeError,
 )
 from quire.links import check_url, safe_filename
 from quire.objects.store import ObjectWriter
@@ -406,6 +407,9 @@ class Engine:
             raise LinkRefusedError("The file is not under FILES_BASE.")
         if not path.is_file():
             raise DownloadError("There is no such file.", retryable=False)
+        most = self._parts.settings.limits.max_upload_bytes
+        if _size(path) > most:
+            raise TooLargeError(f"The file is larger than the {most // 2**20} MB allowed (MAX_UPLOAD_MB).")
         return path
 
     async def _records(self, job: MainJob, numbers: list[int]) -> dict[int, PageRecord]:

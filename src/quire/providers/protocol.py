@@ -82,6 +82,10 @@ class Provider(Protocol):
     @property
     def name(self) -> str: ...
 
+    async def open(self) -> None:
+        """Loads what calls need, which may take a second. The first call does it too, outside its own time."""
+        ...
+
     async def read(self, request: VisionRequest) -> VisionAnswer:
         """Raises ProviderError; the call is over, one way or the other, within request.timeout_s."""
         ...

@@ -28,6 +28,8 @@ from quire.errors import CoordinationError
 Arg = str | int | float | bytes
 
 _JOB_PRELUDE = "_job.lua"
+_AI_PRELUDE = "_ai.lua"
+_AI_SCRIPTS = frozenset({"admit", "models", "settle"})
 _PLAIN_SCRIPTS = frozenset({"swap"})
 _PLAIN_PREFIX = "parse_"
 _RETRIES = 8
@@ -160,16 +162,17 @@ class Script:
 
 
 def load_scripts() -> dict[str, Script]:
-    """All of scripts/*.lua by name; job scripts get the shared part in front."""
+    """All of scripts/*.lua by name; job and AI scripts get what each kind shares in front."""
     folder = files("quire.queue") / "scripts"
-    prelude = (folder / _JOB_PRELUDE).read_text()
+    of_jobs, of_ai = (folder / _JOB_PRELUDE).read_text(), (folder / _AI_PRELUDE).read_text()
     scripts = {}
     for entry in folder.iterdir():
-        if entry.name.endswith(".lua") and entry.name != _JOB_PRELUDE:
+        if entry.name.endswith(".lua") and entry.name not in (_JOB_PRELUDE, _AI_PRELUDE):
             name = entry.name.removesuffix(".lua")
             text = entry.read_text()
             plain = name in _PLAIN_SCRIPTS or name.startswith(_PLAIN_PREFIX)
-            scripts[name] = Script(text if plain else f"{prelude}\n{text}")
+            shared = of_ai if name in _AI_SCRIPTS else of_jobs
+            scripts[name] = Script(text if plain else f"{shared}\n{text}")
     return scripts
 
 

@@ -82,6 +82,7 @@ class Events:
                 await pubsub.subscribe(*(wanted - subscribed))
             if subscribed - wanted:
                 await pubsub.unsubscribe(*(subscribed - wanted))
+            _end_if_cancelled()
             self._wake(wanted - subscribed)
             subscribed = wanted
             self._changed.clear()
@@ -124,6 +125,13 @@ class Waiter:
             async with asyncio.timeout(min(timeout_s, _WAKE_ANYWAY_S)):
                 await self._flag.wait()
         self._flag.clear()
+
+
+def _end_if_cancelled() -> None:
+    """The client waits with asyncio.wait_for, which before Python 3.12 loses a cancellation now and then."""
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError
 
 
 async def _message(pubsub: PubSub) -> Any:

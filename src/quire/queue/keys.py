@@ -132,3 +132,63 @@ def parse_key(fingerprint: str) -> str:
 def parse_rate(client: str) -> str:
     """hash with TTL: what is left in a client's token bucket, and when that was."""
     return f"{_PARSE}rate:{client}"
+
+
+# --- AI. One hash tag for all models, so that one script can look at every candidate on a cluster too. ---
+
+_AI = "{ai}"
+
+AI_CLOCK = f"clock:{_AI}"
+"""string with TTL: the latest time known to the admission scripts and what is added to the clock since it jumped."""
+
+AI_ERRORS = f"errors:{_AI}"
+"""list with TTL: the newest failures of providers (key of the breaker, code, time), trimmed."""
+
+
+def ai_lease(lease_id: str) -> str:
+    """string with TTL: what was granted to this lease, for a call that is repeated."""
+    return f"lease:{_AI}:{lease_id}"
+
+
+def ai_provider_breaker(provider: str) -> str:
+    """hash with TTL: the breaker that a wrong key opens for all models of a provider."""
+    return f"cb:{_AI}:{provider}"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelKeys:
+    """The keys of one model of one provider, in the order in which the scripts take them."""
+
+    wide: str
+    breaker: str
+    inflight: str
+    rpm: str
+    tpm: str
+
+    @classmethod
+    def of(cls, provider: str, model: str) -> ModelKeys:
+        name = f"{_AI}:{provider}:{model}"
+        return cls(
+            ai_provider_breaker(provider),
+            f"cb:{name}",
+            f"inflight:{name}",
+            f"rl:{name}:rpm",
+            f"rl:{name}:tpm",
+        )
+
+    def all(self) -> tuple[str, str, str, str, str]:
+        return self.wide, self.breaker, self.inflight, self.rpm, self.tpm
+
+
+AI_WAITING = "jobs:ai:pages:waiting"
+"""zset: those of the delayed AI pages that wait for a free candidate, by when they came; woken as calls end."""
+
+
+def ai_pages(job_id: str) -> str:
+    """hash with TTL, gone with its job: page number -> what its AI calls have cost so far; `cost` of them all."""
+    return f"job:{{{job_id}}}:ai"
+
+
+def ai_answer(fingerprint: str) -> str:
+    """string with TTL: the object that holds the answer to this request."""
+    return f"answer:{fingerprint}"

@@ -214,7 +214,8 @@ class ParseQueue:
         found = await self._connection.command("GET", keys.parse_key(fingerprint(team, key)))
         return None if found is None else str(found)
 
-    async def claim(self, batch_id: str, size: int, *, with_slot: bool) -> ClaimedBatch | NotNow:
+    async def claim(self, batch_id: str, size: int, *, release: str = "") -> ClaimedBatch | NotNow:
+        """A batch and a slot for it, after giving back the slot of the batch `release`."""
         answer = await self._connection.script(
             "parse_claim",
             [
@@ -231,9 +232,9 @@ class ParseQueue:
             self.replica,
             size,
             self._limits.slots,
-            1 if with_slot else 0,
             self._limits.failures_to_open,
             keys.parse_request(""),
+            release,
         )
         if answer[0] != "batch":
             return NotNow(answer[0], float(answer[1]) / 1000 if len(answer) > 1 else 0.0)
@@ -241,18 +242,20 @@ class ParseQueue:
         rows = (flat[at : at + _FIELDS_OF_A_CLAIM] for at in range(0, len(flat), _FIELDS_OF_A_CLAIM))
         return ClaimedBatch(batch_id, tuple(_claimed(row) for row in rows), int(answer[1]))
 
-    async def swap_slot(self, done: str, wanted: str) -> str:
-        """Gives back the slot of one batch and takes one for another; either may be ''."""
-        answer = await self._connection.script(
-            "parse_slot",
-            [keys.PARSE_SLOTS, keys.PARSE_BATCHES, keys.PARSE_BREAKER],
-            self._now_ms(),
-            done,
-            wanted,
-            self.replica,
-            self._limits.slots,
+    async def peek(self, count: int) -> list[str]:
+        """The requests that are first in the queue."""
+        return list(await self._connection.command("ZRANGE", keys.PARSE_QUEUE, 0, count - 1))
+
+    async def places(self, ids: Sequence[str]) -> list[tuple[str, int, int] | None]:
+        """Where the bodies of waiting requests are: object, offset and length."""
+        rows = await self._connection.commands(
+            [("HMGET", keys.parse_request(one), "sg", "of", "ln") for one in ids]
         )
-        return str(answer[0])
+        return [(row[0], int(row[1]), int(row[2])) if row[0] else None for row in rows]
+
+    async def call_others(self) -> None:
+        """Wakes whoever forms batches."""
+        await self._connection.command("PUBLISH", keys.PARSE_WAKE, WORK)
 
     async def finish(
         self, batch_id: str, outcomes: Sequence[Outcome], *, result_key: str, last: bool

@@ -156,10 +156,9 @@ class Queues:
         The copy comes first: if this process dies in between, the entry is doubled, not lost.
         """
         queue = QUEUES[kind]
-        pending = await self._connection.command("XPENDING", queue.stream, queue.group, "-", "+", limit, dead)
-        ids = [row[0] for row in pending]
-        rows = await self._connection.commands(("XRANGE", queue.stream, one, one) for one in ids)
-        await self.put(_hint(*row[0]) for row in rows if row)
+        left = await self.in_hand(kind, dead, limit)
+        await self.put(left)
+        ids = [hint.entry_id for hint in left if hint.entry_id]
         if ids:
             await self._connection.commands(
                 [("XACK", queue.stream, queue.group, *ids), ("XDEL", queue.stream, *ids)]

@@ -64,11 +64,12 @@ class TextSource:
 
 def _cut(text: str) -> list[str]:
     pages: list[str] = []
-    while len(text) > MAX_PAGE_CHARS:
-        window = text[:MAX_PAGE_CHARS]
+    start = 0
+    while len(text) - start > MAX_PAGE_CHARS:
+        window = text[start : start + MAX_PAGE_CHARS]
         ends = [m.end() for m in re.finditer(r"\n\s*\n", window)] or [window.rfind("\n") + 1]
         at = ends[-1] if ends[-1] > MAX_PAGE_CHARS // 4 else MAX_PAGE_CHARS
-        pages.append(text[:at].strip("\n"))
-        text = text[at:]
-    pages.append(text)
+        pages.append(window[:at].strip("\n"))
+        start += at
+    pages.append(text[start:])
     return pages

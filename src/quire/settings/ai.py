@@ -1,5 +1,5 @@
 """The settings of AI reading: providers, models, limits, money, what a model is told."""
-# ruff: noqa: RUF009 - `setting` is `dataclasses.field` with a description; its values are immutable
+
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ class AiSettings:
         "US dollars after which a document's other pages are read locally; 0 means no ceiling.",
     )
     system_prompt: str = setting(
-        "AI_SYSTEM_PROMPT", SYSTEM_PROMPT, kinds.text(), "What a model is told to do."
+        "AI_SYSTEM_PROMPT", SYSTEM_PROMPT, kinds.secret(), "What a model is told to do."
     )
     max_tokens_out: int = setting(
         "AI_MAX_TOKENS_OUT", "8192", kinds.integer(16, 1_000_000), "The most tokens of one answer."

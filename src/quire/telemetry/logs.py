@@ -6,6 +6,7 @@ Only this module knows structlog, because importing it costs a tenth of a second
 
 from __future__ import annotations
 
+import functools
 import gzip
 import itertools
 import logging
@@ -155,7 +156,7 @@ def redact(value: Any, key: str = "", depth: int = 0) -> Any:
         shown = "[…]"
     elif isinstance(value, Mapping):
         items = itertools.islice(value.items(), _MOST_ITEMS)
-        shown = {redact_text(str(name)): redact(one, str(name), depth + 1) for name, one in items}
+        shown = {_shown_key(str(name)): redact(one, str(name), depth + 1) for name, one in items}
     elif isinstance(value, list | tuple | set | frozenset):
         shown = [redact(one, "", depth + 1) for one in itertools.islice(value, _MOST_ITEMS)]
     elif isinstance(value, BaseException):
@@ -176,6 +177,13 @@ def redact_text(text: str) -> str:
     return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}…"
 
 
+@functools.lru_cache(maxsize=1024)
+def _shown_key(key: str) -> str:
+    """Field names are few and come again with every line."""
+    return redact_text(key)
+
+
+@functools.lru_cache(maxsize=1024)
 def _is_private(key: str) -> bool:
     words = [word.lower() for word in _WORDS.findall(key)]
     if not words:
@@ -229,7 +237,7 @@ def _describe_exception(_logger: Any, _method: str, event: EventDict) -> EventDi
 
 
 def _redact_event(_logger: Any, _method: str, event: EventDict) -> EventDict:
-    return {redact_text(key): redact(value, key) for key, value in event.items()}
+    return {_shown_key(key): redact(value, key) for key, value in event.items()}
 
 
 def _error_text(error: BaseException) -> str:

@@ -1,14 +1,16 @@
 -- Makes a batch of the requests that are first in the queue.
 -- KEYS  1 queue, 2 batches, 3 slots, 4 breaker, 5 stats, 6 the new batch's set; records are found by their prefix
--- ARGV  1 now ms, 2 ttl ms, 3 batch id, 4 replica, 5 most images, 6 slots there are, 7 '1' to take a slot with it,
---       8 failures that open the breaker, 9 prefix of records
+-- ARGV  1 now ms, 2 ttl ms, 3 batch id ('' to give back a slot only), 4 replica, 5 most images, 6 slots there are,
+--       7 failures that open the breaker, 8 prefix of records, 9 batch whose slot is given back first ('' if none)
 -- Answers {'none'} | {'busy'} | {'wait', until ms}
 --   | {'batch', depth left, then ten for each request:
 --      id, team, file name, object, offset, length, holder, keyed, misses, enqueued ms}
-local now, batch, owner, with_slot = tonumber(ARGV[1]), ARGV[3], ARGV[4], ARGV[7] == '1'
+local now, batch, owner = tonumber(ARGV[1]), ARGV[3], ARGV[4]
+if ARGV[9] ~= '' then redis.call('HDEL', KEYS[3], ARGV[9]) end
+if batch == '' then return {'none'} end
 local answer = {'batch', 0}
 local function add(id)
-  local f = redis.call('HMGET', ARGV[9] .. id, 'tm', 'fn', 'sg', 'of', 'ln', 'hd', 'ky', 'mi', 'at')
+  local f = redis.call('HMGET', ARGV[8] .. id, 'tm', 'fn', 'sg', 'of', 'ln', 'hd', 'ky', 'mi', 'at')
   answer[#answer + 1] = id
   for j = 1, 9 do answer[#answer + 1] = f[j] or '' end
 end
@@ -18,13 +20,13 @@ if redis.call('HGET', KEYS[2], batch) == owner then -- this very call, repeated 
   return answer
 end
 if redis.call('ZCARD', KEYS[1]) == 0 then return {'none'} end
-if with_slot and redis.call('HLEN', KEYS[3]) >= tonumber(ARGV[6]) then return {'busy'} end
+if redis.call('HLEN', KEYS[3]) >= tonumber(ARGV[6]) then return {'busy'} end
 local breaker = redis.call('HMGET', KEYS[4], 'failures', 'until', 'probe')
 local failures, not_before = tonumber(breaker[1] or 0), tonumber(breaker[2] or 0)
 if not_before > now then return {'wait', not_before} end
-if failures >= tonumber(ARGV[8]) then
+if failures >= tonumber(ARGV[7]) then
   -- Half open: one batch tries, the others wait for what becomes of it.
-  if not with_slot or (breaker[3] and redis.call('HEXISTS', KEYS[2], breaker[3]) == 1) then
+  if breaker[3] and redis.call('HEXISTS', KEYS[2], breaker[3]) == 1 then
     return {'wait', now + 500}
   end
   redis.call('HSET', KEYS[4], 'probe', batch)
@@ -32,7 +34,7 @@ end
 local popped = redis.call('ZPOPMIN', KEYS[1], ARGV[5])
 for i = 1, #popped, 2 do
   local id = popped[i]
-  local record = ARGV[9] .. id
+  local record = ARGV[8] .. id
   if redis.call('HGET', record, 'st') == 'q' then
     redis.call('HSET', record, 'st', 's', 'b', batch)
     redis.call('HINCRBY', record, 'sn', 1)
@@ -43,7 +45,7 @@ end
 if #answer == 2 then return {'none'} end
 redis.call('PEXPIRE', KEYS[6], ARGV[2])
 redis.call('HSET', KEYS[2], batch, owner)
-if with_slot then redis.call('HSET', KEYS[3], batch, owner) end
+redis.call('HSET', KEYS[3], batch, owner)
 redis.call('HINCRBY', KEYS[5], 'batches', 1)
 redis.call('HSET', KEYS[5], 'last_batch', now)
 answer[2] = redis.call('ZCARD', KEYS[1])

@@ -88,7 +88,7 @@ const SIGNS = { idle: "·", busy: "…", good: "✓", warn: "!", bad: "✕" };
 export function standing(job) {
   const { fallback_pages: fallback = [], mupdf_fallback_count: count = fallback.length } = job.metadata || {};
   if (job.status === "completed" && (job.pages_failed || count)) {
-    const parts = [job.pages_failed && `${job.pages_failed} failed`, count && `${count} by fallback`];
+    const parts = [job.pages_failed && `${job.pages_failed} failed`, count && `${count} fallback`];
     return { tone: "warn", words: `Completed, ${parts.filter(Boolean).join(", ")}` };
   }
   const words = job.status.charAt(0).toUpperCase() + job.status.slice(1);

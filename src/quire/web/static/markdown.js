@@ -7,12 +7,19 @@ const DIVIDER = /^\s*\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?\s*$/;
 const STARTS = /^(#{1,6}\s|```|~~~|>|\s*([-*_])(\s*\2){2,}\s*$|\s*([-*+]|\d{1,9}[.)])\s)/;
 const INLINE = new RegExp([
   /\\([!-/:-@[-`{-~])/, /(`+)(.+?)\2(?!`)/, /!\[([^\]]{0,300})\]\([^)\s]{0,2000}\)/, /\[([^\]]{1,300})\]\(([^)\s]{1,2000})\)/,
-  /(\*\*|__)(?=\S)(.{1,2000}?\S|\S)\7/, /(?<!\w)([*_])(?=\S)(.{1,2000}?\S|\S)\9(?!\w)/, /~~(.{1,2000}?)~~/, /(<br\s*\/?>)/,
+  /(\*\*|__)(?=\S)(.{1,2000}?\S|\S)\7/, /(?<!\w)([*_])(?=\S)(.{1,2000}?\S|\S)\9(?!\w)/, /~~(.{1,2000}?)~~/, /(<br\s*\/?>)/, /&(lt|gt|amp|quot|nbsp|#39);/,
 ].map((one) => one.source).join("|"), "gs");
+
+const ENTITIES = { lt: "<", gt: ">", amp: "&", quot: '"', nbsp: "\u00a0", "#39": "'" };
 
 /** The text as a list of elements. */
 export function markdown(text) {
-  return blocks(text.replace(/\r\n?/g, "\n").split("\n"));
+  try {
+    return blocks(text.replace(/\r\n?/g, "\n").split("\n"));
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
+    return [h("pre", {}, text)]; // nested deeper than anybody reads
+  }
 }
 
 function blocks(lines) {
@@ -97,7 +104,7 @@ function inline(text) {
   return [...made, text.slice(at)].filter((part) => part !== "");
 }
 
-function span([whole, escaped, , code, picture, label, address, , strong, , soft, gone, broken]) {
+function span([whole, escaped, , code, picture, label, address, , strong, , soft, gone, broken, entity]) {
   if (escaped !== undefined) return escaped;
   if (code !== undefined) return h("code", {}, code.trim() || code);
   if (picture !== undefined) return h("span.hint", {}, picture ? `[picture: ${picture}]` : "[picture]");
@@ -108,5 +115,6 @@ function span([whole, escaped, , code, picture, label, address, , strong, , soft
   if (strong !== undefined) return h("strong", {}, ...inline(strong));
   if (soft !== undefined) return h("em", {}, ...inline(soft));
   if (gone !== undefined) return h("s", {}, ...inline(gone));
+  if (entity !== undefined) return ENTITIES[entity];
   return broken ? h("br") : whole;
 }

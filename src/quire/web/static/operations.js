@@ -54,7 +54,7 @@ function drawWorkers(panel, found) {
 function drawLetters(panel, found, refresh) {
   const rows = found.map((letter) => {
     const page = /^p(\d+)$/.exec(letter.unit);
-    const place = `#/documents/${letter.main_job_id}${page ? `/page/${page[1]}` : ""}`;
+    const place = page ? `#/documents/${letter.main_job_id}/page/${page[1]}` : `#/documents/${letter.main_job_id}`;
     return [letter.queue, h("a", { href: place }, page ? `Page ${page[1]}` : "Document"), letter.reason, letter.at ? ago(letter.at) : "",
       action("Replay", async () => {
         const answer = await post(`/dlq/${letter.queue}/${letter.entry_id}/replay`);

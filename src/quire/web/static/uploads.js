@@ -78,6 +78,7 @@ function row(file, fields, begin, onAccepted) {
       });
       say(accepted.deduplicated ? `${file.name} was converted before.` : `${file.name} was taken in.`);
       if (accepted.deduplicated) {
+        bar.hidden = true;
         state.replaceChildren("done before: ", h("a", { href: `#/documents/${accepted.job_id}` }, "open it"));
         setTimeout(() => element.remove(), 15_000);
       } else element.remove();

@@ -1,0 +1,171 @@
+"""Batches: formed as soon as a slot is free, sent, and taken over from replicas that are gone."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections import deque
+from contextlib import suppress
+from dataclasses import dataclass
+
+from quire.batching.model import ServiceModel, batch_size
+from quire.batching.sender import Sender, SenderOptions, SenderParts
+from quire.errors import CoordinationError, PageError, QuireError
+from quire.queue.parse import ClaimedBatch, NotNow, Observed
+from quire.queue.workers import Workers
+
+_LOG = logging.getLogger(__name__)
+_TICK_S = 0.5
+_MINUTE_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class FormerOptions:
+    slots: int
+    max_batch_size: int
+    sender: SenderOptions
+
+
+class Former:
+    """Runs in every replica that sends; the queue, the slots and the breaker are common to all of them."""
+
+    def __init__(self, parts: SenderParts, workers: Workers, options: FormerOptions) -> None:
+        self._parts = parts
+        self._workers = workers
+        self._options = options
+        self._kick = asyncio.Event()
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._stopping = False
+        self._not_before_s = 0.0
+        self._formed: deque[float] = deque()
+        self.model = ServiceModel()
+        self.depth = 0
+
+    @property
+    def in_hand(self) -> int:
+        return len(self._tasks)
+
+    def kick(self) -> None:
+        """There may be something to do."""
+        self._kick.set()
+
+    def note(self, observed: Observed) -> None:
+        self.model = ServiceModel.fitted(observed.sums)
+        self._not_before_s = observed.not_before_s
+
+    async def run(self) -> None:
+        """Forms and sends until cancelled; what is in hand then is handed back at once."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                self._group = group
+                while True:
+                    await self._wait()
+                    with suppress(CoordinationError):
+                        await self._fill()
+        finally:
+            self._stopping = True
+
+    async def drain(self, timeout_s: float) -> None:
+        """Forms no more batches and lets those that are out come back; the rest is handed back."""
+        self._stopping = True
+        if self._tasks:
+            await asyncio.wait(set(self._tasks.values()), timeout=timeout_s)
+        for task in list(self._tasks.values()):
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(set(self._tasks.values()), timeout=5)
+        with suppress(QuireError):
+            await self._parts.queue.call_others()
+
+    async def take_over(self) -> int:
+        """Batches of replicas that are gone go back to the queue; answers how many requests that were."""
+        moved = 0
+        batches, slots = await asyncio.gather(self._parts.queue.batches(), self._parts.queue.slots())
+        dead = {
+            owner for owner in {*batches.values(), *slots.values()} if not await self._workers.alive(owner)
+        }
+        for batch_id, owner in {**slots, **batches}.items():
+            ours = owner == self._parts.queue.replica and batch_id not in self._tasks
+            if owner in dead or ours:
+                moved += await self._reclaim(batch_id, owner)
+        if moved:
+            _LOG.info("requests of a dead replica queued again", extra={"requests": moved})
+            self.kick()
+        return moved
+
+    async def _wait(self) -> None:
+        pause = _TICK_S
+        if self._not_before_s:
+            pause = min(pause, max(0.01, self._not_before_s - self._parts.clock.now()))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(pause):
+                await self._kick.wait()
+        self._kick.clear()
+
+    async def _fill(self) -> None:
+        """Takes slots and batches until there are no more of either."""
+        self.depth = await self._parts.queue.depth()
+        while not self._stopping and self.depth > 0 and len(self._tasks) < 2 * self._options.slots:
+            if not await self._next():
+                return
+
+    async def _next(self, release: str = "") -> bool:
+        """Whether another batch was begun."""
+        batch_id = "" if self._stopping else f"batch_{secrets.token_hex(6)}"
+        size = batch_size(
+            max(1, self.depth), self._options.slots, self._options.max_batch_size, self.model
+        )
+        claimed = await self._parts.queue.claim(batch_id, size, release=release)
+        if isinstance(claimed, NotNow):
+            self._not_before_s = claimed.until_s
+            if claimed.why == "none":
+                self.depth = 0
+            return False
+        self._begin(claimed)
+        return True
+
+    def _begin(self, batch: ClaimedBatch) -> None:
+        self.depth = batch.depth_left
+        metrics = self._parts.metrics
+        metrics.batches_formed.inc()
+        metrics.batch_size.observe(len(batch.requests))
+        now = self._parts.clock.monotonic()
+        self._formed.append(now)
+        while self._formed and self._formed[0] < now - _MINUTE_S:
+            self._formed.popleft()
+        metrics.formation_rate.set(len(self._formed))
+        metrics.queue_depth.set(batch.depth_left)
+        self._tasks[batch.id] = self._group.create_task(self._send(batch), name=f"parse-{batch.id}")
+
+    async def _send(self, batch: ClaimedBatch) -> None:
+        async def release() -> None:
+            try:
+                begun = await self._next(release=batch.id)
+            except CoordinationError:
+                begun = False
+            if not begun:
+                self.kick()
+
+        sender = Sender(self._parts, self._options.sender, batch, release)
+        try:
+            await sender.run()
+        except asyncio.CancelledError:
+            # Another replica needn't wait until this one is missed.
+            with suppress(QuireError):
+                await self._reclaim(batch.id, self._parts.queue.replica)
+            if not self._stopping:
+                raise
+        except Exception:
+            _LOG.exception("a batch failed unexpectedly")
+            with suppress(QuireError):
+                await self._reclaim(batch.id, self._parts.queue.replica)
+        finally:
+            self._tasks.pop(batch.id, None)
+            self.kick()
+
+    async def _reclaim(self, batch_id: str, owner: str) -> int:
+        error = PageError("The image could not be read: whoever tried did not survive it.")
+        moved, unneeded = await self._parts.queue.reclaim(batch_id, owner, error.as_dict())
+        self._parts.unneeded(unneeded)
+        return max(0, moved)

@@ -1,0 +1,133 @@
+"""Acceptance: bodies that come in at the same moment are made durable together, then counted as accepted.
+
+One object and one script call for all that waited while the ones before were being written, so that the disk's
+flush and the round trip are shared when many come, and a lone request waits for nobody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+
+from quire.batching.bodies import Body, BodyMemory, new_object_key
+from quire.errors import CoordinationError, ObjectsError
+from quire.objects.store import ObjectStore
+from quire.queue.parse import Acceptance, NewRequest, ParseQueue, Priority, Taken
+
+_LOG = logging.getLogger(__name__)
+_AT_ONCE = 2
+_GROUP_BYTES = 4 << 20
+_GROUP_REQUESTS = 128
+
+
+@dataclass(frozen=True, slots=True)
+class Application:
+    """A request that wants to be accepted."""
+
+    team: str
+    filename: str
+    priority: Priority
+    key: str | None
+    most_waiting: int
+    body: Body
+
+
+class Intake:
+    def __init__(
+        self, queue: ParseQueue, objects: ObjectStore, memory: BodyMemory, *, forms_batches: bool
+    ) -> None:
+        self._queue = queue
+        self._objects = objects
+        self._memory = memory
+        self._forms_batches = forms_batches
+        self._pending: list[tuple[Application, asyncio.Future[Acceptance]]] = []
+        self._writing: set[asyncio.Task[None]] = set()
+
+    async def accept(self, application: Application) -> Acceptance:
+        """Durable when it answers `Taken`; then the body is held in memory too, if it fits.
+
+        Raises ObjectsError or CoordinationError when a plane is out of reach. Cancelling the caller does not
+        stop what is being written; the request is then there without anybody waiting for it.
+        """
+        future: asyncio.Future[Acceptance] = asyncio.get_running_loop().create_future()
+        self._pending.append((application, future))
+        if len(self._writing) < _AT_ONCE:
+            task = asyncio.create_task(self._write_pending(), name="parse-intake")
+            self._writing.add(task)
+            task.add_done_callback(self._writing.discard)
+        return await future
+
+    async def close(self) -> None:
+        """Returns when everything that came in has been answered."""
+        while self._writing:
+            await asyncio.wait(set(self._writing))
+
+    async def _write_pending(self) -> None:
+        while self._pending:
+            group = self._next_group()
+            try:
+                await self._write(group)
+            except Exception as error:
+                if not isinstance(error, CoordinationError | ObjectsError):
+                    _LOG.exception("requests could not be accepted")
+                for application, future in group:
+                    self._forget(application)
+                    if not future.done():
+                        future.set_exception(error)
+        # Not left to the callback: a request that comes before that runs would count on a writer that is over.
+        self._writing.discard(asyncio.current_task())  # type: ignore[arg-type]
+
+    def _next_group(self) -> list[tuple[Application, asyncio.Future[Acceptance]]]:
+        """What goes into one object: bodies in memory up to a bound, or a single one that has its object already."""
+        size = count = 0
+        for application, _ in self._pending[:_GROUP_REQUESTS]:
+            spilled = application.body.data is None
+            if count and (spilled or size + application.body.size > _GROUP_BYTES):
+                break
+            size += application.body.size
+            count += 1
+            if spilled:
+                break
+        group, self._pending = self._pending[:count], self._pending[count:]
+        return group
+
+    async def _write(self, group: list[tuple[Application, asyncio.Future[Acceptance]]]) -> None:
+        first = group[0][0].body
+        bodies = [application.body.data for application, _ in group]
+        key = first.object_key or new_object_key("bodies")
+        await self._queue.expect_object(key)  # so that it goes even if this process ends half-way
+        if not first.object_key:
+            whole = [data for data in bodies if data is not None]
+            await self._objects.put(key, whole[0] if len(whole) == 1 else b"".join(whole))
+        requests, offset = [], 0
+        for application, _ in group:
+            body = application.body
+            requests.append(
+                NewRequest(
+                    id=body.request_id,
+                    team=application.team,
+                    filename=application.filename,
+                    priority=application.priority,
+                    offset=offset,
+                    length=body.size,
+                    key=application.key,
+                    most_waiting=application.most_waiting,
+                )
+            )
+            offset += body.size
+        answers = await self._queue.accept(key, requests, forms_batches=self._forms_batches)
+        for (application, future), answer in zip(group, answers, strict=True):
+            if isinstance(answer, Taken) and application.body.data is not None:
+                self._memory.hold(application.body.request_id, application.body.data)
+            else:
+                self._forget(application)
+            if not future.done():
+                future.set_result(answer)
+        if not any(isinstance(answer, Taken) for answer in answers):
+            await self._objects.delete(key)
+            await self._queue.forget_objects([key])
+
+    def _forget(self, application: Application) -> None:
+        if application.body.data is not None:
+            self._memory.release(application.body.size)

@@ -1,0 +1,223 @@
+"""A JSON object with one very long base64 text in it, read as it comes in.
+
+The text is decoded piece by piece and never whole in memory as text; everything around it is small and is read by
+the ordinary JSON parser with a stand-in where the long text was. So no step takes long, however long the body.
+"""
+
+from __future__ import annotations
+
+import binascii
+import json
+import re
+import secrets
+from typing import Any, NoReturn
+
+import pybase64
+
+from quire.errors import RequestError
+
+LARGEST_REST = 64 << 10
+"""What there may be besides the long text."""
+
+_SHORT = 4096
+_DATA_URL = re.compile(rb"data:[\w/+.-]*(?:;[\w=.-]+)*;base64,")
+_SPECIAL = re.compile(rb'["\\]')
+_BAD_BASE64 = "image_data is not valid base64."
+_NOT_JSON = "The body is not JSON in UTF-8, or has a number that is too long."
+_PLAIN_ESCAPES = {b"/": b"/", b"n": b"", b"r": b"", b"t": b""}
+
+
+class LongJson:
+    """Feed it the body, then ask for the fields. Raises RequestError at the first sign of trouble."""
+
+    def __init__(self, field: str) -> None:
+        self._field = field
+        self._stand_in = secrets.token_hex(8)
+        self._rest = bytearray()
+        self._carry = b""
+        self._in_string = False
+        self._string = bytearray()
+        self._long = False
+        self._seen_long = False
+        self._base64 = _Base64()
+
+    def feed(self, piece: bytes) -> bytes:
+        """What of the long text could be decoded."""
+        if self._carry:
+            piece, self._carry = self._carry + piece, b""
+        decoded: list[bytes] = []
+        at = 0
+        while at < len(piece):
+            if not self._in_string:
+                at = self._outside(piece, at)
+            elif self._long:
+                at = self._inside_long(piece, at, decoded)
+            else:
+                at = self._inside_short(piece, at, decoded)
+        if len(self._rest) > LARGEST_REST:
+            raise RequestError(f"Besides {self._field} the JSON has more than {LARGEST_REST >> 10} kB.")
+        return decoded[0] if len(decoded) == 1 else b"".join(decoded)
+
+    def end(self) -> tuple[dict[str, Any], bytes]:
+        """The other fields, and the last of the decoded text."""
+        if self._in_string or self._carry:
+            raise RequestError(_NOT_JSON)
+        try:
+            found = json.loads(
+                self._rest.decode(), object_pairs_hook=_each_once, parse_constant=_no_constant
+            )
+        except RecursionError:
+            raise RequestError("The JSON is nested too deeply.") from None
+        except ValueError:
+            raise RequestError(_NOT_JSON) from None
+        if not isinstance(found, dict):
+            raise RequestError('The body should be a JSON object such as {"image_data": "…"}.')
+        text = found.pop(self._field, None)
+        if self._seen_long:
+            if text != self._stand_in:
+                raise RequestError(f"A text other than {self._field} is too long.")
+            return found, self._base64.end()
+        if not isinstance(text, str) or not text:
+            raise RequestError(f"{self._field} is required: the image in base64.")
+        try:
+            raw = text.encode("ascii")
+        except UnicodeEncodeError:
+            raise RequestError(_BAD_BASE64) from None
+        return found, self._base64.add(re.sub(rb"[\r\n\t]", b"", raw)) + self._base64.end()
+
+    def _outside(self, piece: bytes, at: int) -> int:
+        quote = piece.find(b'"', at)
+        if quote < 0:
+            self._rest += piece[at:]
+            return len(piece)
+        self._rest += piece[at : quote + 1]
+        self._in_string = True
+        return quote + 1
+
+    def _inside_short(self, piece: bytes, at: int, decoded: list[bytes]) -> int:
+        """Within a text that may still turn out to be the long one."""
+        found = _SPECIAL.search(piece, at, at + _SHORT)
+        if found is None:
+            end = min(len(piece), at + _SHORT)
+            self._string += piece[at:end]
+            if len(self._string) > _SHORT:
+                self._begin_long(decoded)
+            return end
+        self._string += piece[at : found.start()]
+        if found.group() == b'"':
+            self._rest += self._string + b'"'
+            self._string.clear()
+            self._in_string = False
+            return found.end()
+        size = 6 if piece[found.end() : found.end() + 1] == b"u" else 2
+        escape = piece[found.start() : found.start() + size]
+        if len(escape) < size:
+            self._carry = escape
+            return len(piece)
+        self._string += escape
+        return found.start() + size
+
+    def _begin_long(self, decoded: list[bytes]) -> None:
+        if self._seen_long:
+            raise RequestError(f"A text other than {self._field} is too long.")
+        self._seen_long = self._long = True
+        self._rest += self._stand_in.encode()
+        start, self._string = bytes(self._string), bytearray()
+        # Escapes were kept as they came, whole; as part of the long text they are read again.
+        at = 0
+        while at < len(start):
+            at = self._inside_long(start, at, decoded)
+
+    def _inside_long(self, piece: bytes, at: int, decoded: list[bytes]) -> int:
+        quote = piece.find(b'"', at)
+        end = len(piece) if quote < 0 else quote
+        back = piece.find(b"\\", at, end)
+        if back < 0:
+            decoded.append(self._base64.add(piece[at:end]))
+            if quote < 0:
+                return end
+            self._rest += b'"'
+            self._in_string = self._long = False
+            return quote + 1
+        if piece.find(b"\\\\", back, end) < 0 and piece[end - 1 : end] != b"\\":
+            # Slashes are often escaped, all of them; with no doubled backslash about, that is undone in one go.
+            plain = piece[at:end].replace(b"\\/", b"/")
+            if b"\\" not in plain:
+                decoded.append(self._base64.add(plain))
+                return end
+        decoded.append(self._base64.add(piece[at:back]))
+        return self._escape(piece, back, decoded)
+
+    def _escape(self, piece: bytes, back: int, decoded: list[bytes]) -> int:
+        kind = piece[back + 1 : back + 2]
+        size = 6 if kind == b"u" else 2
+        escape = piece[back : back + size]
+        if len(escape) < size:
+            self._carry = escape
+            return len(piece)
+        if kind == b"u":
+            try:
+                character = chr(int(escape[2:], 16)).encode("ascii")
+            except ValueError:
+                raise RequestError(_BAD_BASE64) from None
+            plain = b"" if character in b"\r\n\t" else character
+        elif kind in _PLAIN_ESCAPES:
+            plain = _PLAIN_ESCAPES[kind]
+        else:
+            raise RequestError(_BAD_BASE64)
+        decoded.append(self._base64.add(plain))
+        return back + size
+
+
+class _Base64:
+    """Decodes base64 in pieces of any length. Line breaks must have been taken out."""
+
+    def __init__(self) -> None:
+        self._kept = b""
+        self._begun = False
+        self._over = False
+
+    def add(self, text: bytes) -> bytes:
+        if not text:
+            return b""
+        if self._over:
+            raise RequestError(_BAD_BASE64)
+        if not self._begun:
+            self._begun = True
+            prefix = _DATA_URL.match(text)
+            if prefix is not None:
+                text = text[prefix.end() :]
+        if self._kept:
+            text = self._kept + text
+        whole = len(text) & ~3
+        self._kept = text[whole:]
+        if not whole:
+            return b""
+        if text[whole - 1 : whole] == b"=":
+            self._over = True
+            if self._kept:
+                raise RequestError(_BAD_BASE64)
+        return self._decoded(text[:whole] if self._kept else text)
+
+    def end(self) -> bytes:
+        if self._kept:
+            raise RequestError(_BAD_BASE64)
+        return b""
+
+    @staticmethod
+    def _decoded(text: bytes) -> bytes:
+        try:
+            return pybase64.b64decode(text, validate=True)
+        except binascii.Error:
+            raise RequestError(_BAD_BASE64) from None
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise RequestError("The JSON has a name twice in one object.")
+    return found
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise RequestError(f"{name} is not a number that JSON knows.")

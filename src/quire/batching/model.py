@@ -1,0 +1,72 @@
+"""How long a batch takes, fitted to what was measured, and what follows for its size and for who waits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+TABLE: tuple[tuple[int, int], ...] = ((1000, 32), (200, 24), (50, 16), (10, 8), (1, 4))
+"""With so many waiting, a batch has at least so many images (or all that wait)."""
+
+SLOW_S = 60.0
+"""A batch that would take longer is made smaller, for the sake of those in it …"""
+
+SLOW_SIZE = 8
+"""… but not smaller than this."""
+
+_UNKNOWN_FIXED_S = 1.0
+_UNKNOWN_EACH_S = 0.5
+_LEAST_WEIGHT = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceModel:
+    """A batch of n images takes `fixed_s + n * each_s`."""
+
+    fixed_s: float = _UNKNOWN_FIXED_S
+    each_s: float = _UNKNOWN_EACH_S
+    measured: bool = False
+
+    @classmethod
+    def fitted(cls, sums: Sequence[float]) -> ServiceModel:
+        """The least-squares line through weighted observations: Σ1, Σsize, Σseconds, Σsize², Σsize·seconds."""
+        weight, x, y, xx, xy = sums
+        if weight < _LEAST_WEIGHT or x <= 0:
+            return cls()
+        spread = weight * xx - x * x
+        each = (weight * xy - x * y) / spread if spread > 1e-9 * weight * xx else y / x
+        each = max(0.0, each)
+        fixed = max(0.0, (y - each * x) / weight)
+        return cls(fixed, each, measured=True)
+
+    def seconds(self, size: int) -> float:
+        return self.fixed_s + size * self.each_s
+
+
+def batch_size(depth: int, slots: int, most: int, model: ServiceModel) -> int:
+    """How many of `depth` waiting images the next batch takes: what empties the queue soonest.
+
+    Never more than `most`, never fewer than the table says; of sizes that are equally quick the largest, because
+    that asks the backend least often.
+    """
+    if depth <= 0:
+        return 0
+    most = min(most, depth)
+    least = min(most, next(size for waiting, size in TABLE if depth >= waiting))
+    best, best_s = most, math.inf
+    for size in range(most, least - 1, -1):
+        rounds = math.ceil(depth / (size * slots))
+        drained_s = rounds * model.seconds(size)
+        if drained_s < best_s - 1e-9:
+            best, best_s = size, drained_s
+    while model.measured and best > SLOW_SIZE and model.seconds(best) > SLOW_S:
+        best = max(SLOW_SIZE, best // 2)
+    return best
+
+
+def wait_s(ahead: int, slots: int, most: int, model: ServiceModel) -> float:
+    """How long a request with so many before it waits for its result, by the measured times."""
+    rounds = math.ceil((ahead + 1) / (most * slots))
+    size = min(most, math.ceil((ahead + 1) / slots))
+    return rounds * model.seconds(size)

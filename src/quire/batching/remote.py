@@ -1,0 +1,120 @@
+"""A batch backend over HTTP: `POST /parse-batch` with base64 in JSON, and `GET /health`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Sequence
+from typing import TYPE_CHECKING
+
+import pybase64
+
+from quire.batching.backend import BatchAnswer, SentImage, read_answer, sent_name
+from quire.batching.failures import BackendDownError, BackendFailedError
+
+if TYPE_CHECKING:
+    import aiohttp
+
+LARGEST_ANSWER = 64 << 20
+_PIECE = 256 << 10
+_INLINE_BYTES = 256 << 10
+_CONNECT_S = 5.0
+_HEALTH_S = 5.0
+_KEEP_ALIVE_S = 15.0
+_AWAY = frozenset({429, 502, 503, 504})
+"""Statuses that say nothing about the images."""
+
+
+class RemoteBackend:
+    def __init__(self, url: str, timeout_s: float, connections: int) -> None:
+        self._url = url.rstrip("/")
+        self._timeout_s = timeout_s
+        self._connections = connections
+        self._session: aiohttp.ClientSession | None = None
+
+    async def parse(self, images: Sequence[SentImage]) -> BatchAnswer:
+        import aiohttp
+
+        parts, size = _encoded(images)
+        try:
+            async with self._client().post(
+                f"{self._url}/parse-batch",
+                data=_pieces(parts),
+                headers={"Content-Type": "application/json", "Content-Length": str(size)},
+            ) as response:
+                raw = await _read(response)
+                if response.status in _AWAY:
+                    raise BackendDownError(f"status {response.status}")
+                if response.status != 200:
+                    raise BackendFailedError(f"status {response.status}")
+        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+            raise BackendDownError(type(error).__name__) from error
+        except TimeoutError as error:
+            raise BackendFailedError(f"no answer within {self._timeout_s:g} s") from error
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise BackendFailedError(type(error).__name__) from error
+        wanted = frozenset(image.request_id for image in images)
+        if len(raw) > _INLINE_BYTES:
+            return await asyncio.to_thread(read_answer, raw, wanted)
+        return read_answer(raw, wanted)
+
+    async def healthy(self) -> bool:
+        import aiohttp
+
+        try:
+            async with self._client().get(
+                f"{self._url}/health", timeout=aiohttp.ClientTimeout(total=_HEALTH_S)
+            ) as response:
+                return response.status == 200
+        except (aiohttp.ClientError, OSError, TimeoutError, ValueError):
+            return False
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    def _client(self) -> aiohttp.ClientSession:
+        import aiohttp
+
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                timeout=aiohttp.ClientTimeout(total=self._timeout_s, sock_connect=_CONNECT_S),
+                connector=aiohttp.TCPConnector(
+                    limit=self._connections + 2, keepalive_timeout=_KEEP_ALIVE_S
+                ),
+                auto_decompress=True,
+            )
+        return self._session
+
+
+def _encoded(images: Sequence[SentImage]) -> tuple[list[bytes], int]:
+    parts = []
+    for index, image in enumerate(images):
+        opening = b'{"images":[' if index == 0 else b","
+        name = json.dumps(sent_name(image.request_id, index, image.filename)).encode()
+        parts += [opening + b'{"filename":' + name + b',"image_data":"', pybase64.b64encode(image.data), b'"}']
+    parts.append(b"]}")
+    return parts, sum(map(len, parts))
+
+
+async def _pieces(parts: list[bytes]) -> AsyncIterator[bytes]:
+    """The body in writes of a reasonable size: neither three for each image nor one for all."""
+    waiting: list[bytes] = []
+    size = 0
+    for part in parts:
+        waiting.append(part)
+        size += len(part)
+        if size >= _PIECE:
+            yield b"".join(waiting)
+            waiting, size = [], 0
+    if waiting:
+        yield b"".join(waiting)
+
+
+async def _read(response: aiohttp.ClientResponse) -> bytes:
+    raw = bytearray()
+    async for piece in response.content.iter_any():
+        raw += piece
+        if len(raw) > LARGEST_ANSWER:
+            raise BackendFailedError("the answer is too large")
+    return bytes(raw)

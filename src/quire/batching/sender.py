@@ -1,0 +1,290 @@
+"""One batch, from its claim to the last of its outcomes: sent, cut in two where it fails, written down, delivered."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from quire.batching.backend import Backend, BatchAnswer, ImageAnswer, SentImage
+from quire.batching.bodies import BodyMemory, new_object_key
+from quire.batching.failures import BackendDownError, BackendFailedError
+from quire.batching.waiters import Failed, Parsed, Settled, Waiters
+from quire.clock import Clock
+from quire.errors import CoordinationError, NotFoundError, ObjectsError, PageError
+from quire.objects.store import ObjectStore
+from quire.queue.parse import Claimed, ClaimedBatch, Ending, Observed, Outcome, ParseQueue
+from quire.telemetry.metrics import BatchingMetrics
+
+_LOG = logging.getLogger(__name__)
+_MISSES_BEFORE_ALONE = 3
+_PLANE_RETRY_S = 0.5
+
+T = TypeVar("T")
+
+Release = Callable[[], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class SenderOptions:
+    max_retry_count: int
+    retry_delay_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class SenderParts:
+    queue: ParseQueue
+    backend: Backend
+    objects: ObjectStore
+    memory: BodyMemory
+    waiters: Waiters
+    clock: Clock
+    metrics: BatchingMetrics
+    unneeded: Callable[[Collection[str]], None]
+    """Told of objects that may be deleted."""
+    observed: Callable[[Observed], None]
+    """Told how the breaker and the model stand after each call."""
+
+
+@dataclass(slots=True)
+class Sender:
+    parts: SenderParts
+    options: SenderOptions
+    batch: ClaimedBatch
+    release: Release
+    """Called once, as soon as the backend has nothing of this batch any more."""
+    _groups: deque[list[Claimed]] = field(default_factory=deque)
+    _alone: dict[str, int] = field(default_factory=dict)
+    _open: dict[str, Claimed] = field(default_factory=dict)
+    _released: bool = False
+    _succeeded: bool = False
+
+    async def run(self) -> None:
+        """Every request of the batch ends, or is back in the queue. Raises only when cancelled."""
+        self._open = {one.id: one for one in self.batch.requests}
+        together = [one for one in self.batch.requests if one.misses < _MISSES_BEFORE_ALONE]
+        if together:
+            self._groups.append(together)
+        self._groups.extend([one] for one in self.batch.requests if one.misses >= _MISSES_BEFORE_ALONE)
+        while self._groups:
+            group = self._groups.popleft()
+            images = await self._images(group)
+            if images is None:
+                await self._give_back()
+                return
+            if images and not await self._send(group, images):
+                return
+        await self._end_if_over()
+
+    async def _send(self, group: list[Claimed], images: list[SentImage]) -> bool:
+        """Whether to go on with the next group."""
+        parts = self.parts
+        began = parts.clock.monotonic()
+        try:
+            answer = await parts.backend.parse(images)
+        except BackendDownError as error:
+            parts.metrics.call_ended("down", parts.clock.monotonic() - began)
+            _LOG.warning("batch backend is away", extra={"reason": str(error), "images": len(images)})
+            await self._observe("down")
+            await self._give_back()
+            return False
+        except BackendFailedError as error:
+            parts.metrics.call_ended("failed", parts.clock.monotonic() - began)
+            _LOG.warning("batch failed", extra={"reason": str(error), "images": len(images)})
+            # An image that fails alone, after others went well, says nothing about the backend.
+            if len(images) > 1 or not self._succeeded:
+                await self._observe("failed")
+            await self._failed([one for one in group if one.id in self._open])
+            return True
+        seconds = parts.clock.monotonic() - began
+        parts.metrics.call_ended("ok", seconds)
+        self._succeeded = True
+        await self._answered(images, answer, seconds)
+        return True
+
+    async def _images(self, group: list[Claimed]) -> list[SentImage] | None:
+        """The images with their bodies, without those nobody waits for; None if the object plane is away."""
+        outcomes = [Outcome(one.id, Ending.DROP) for one in group if self._left(one)]
+        wanted = [one for one in group if not self._left(one)]
+        try:
+            bodies = await asyncio.gather(*(self._body(one) for one in wanted))
+        except ObjectsError as error:
+            _LOG.warning("bodies could not be read", extra={"code": error.code})
+            return None
+        images = []
+        for one, data in zip(wanted, bodies, strict=True):
+            if data is None:
+                lost = NotFoundError("The image has expired before it could be read. Send it again.")
+                outcomes.append(Outcome(one.id, Ending.ERROR, error=lost.as_dict()))
+            else:
+                images.append(SentImage(one.id, one.filename, data))
+        if outcomes:
+            await self._finish(outcomes, {})
+        return images
+
+    def _left(self, one: Claimed) -> bool:
+        return one.holder == self.parts.queue.replica and not one.keyed and one.id not in self.parts.waiters
+
+    async def _body(self, one: Claimed) -> bytes | None:
+        held = self.parts.memory.get(one.id)
+        if held is not None:
+            return held
+        try:
+            pieces = [
+                piece
+                async for piece in self.parts.objects.stream(
+                    one.object_key, start=one.offset, end=one.offset + one.length
+                )
+            ]
+        except NotFoundError:
+            return None
+        data = b"".join(pieces)
+        return data if len(data) == one.length else None
+
+    async def _answered(self, images: Sequence[SentImage], answer: BatchAnswer, seconds: float) -> None:
+        for what in ("unknown", "repeated", "malformed"):
+            if count := getattr(answer, what):
+                self.parts.metrics.odd_results.labels(what).inc(count)
+        outcomes: list[Outcome] = []
+        fragments: dict[str, bytes] = {}
+        for position, image in enumerate(images):
+            found = answer.images.get(image.request_id)
+            if found is not None and not found.error:
+                fragments[image.request_id] = self._fragment(found, position, len(images))
+                outcomes.append(
+                    Outcome(
+                        image.request_id, Ending.DONE, position=position, size=len(images), seconds=seconds
+                    )
+                )
+            elif found is not None and found.final:
+                error = PageError(found.error).as_dict()
+                outcomes.append(Outcome(image.request_id, Ending.ERROR, error=error, seconds=seconds))
+            elif len(images) > 1:
+                self.parts.metrics.odd_results.labels("missing").inc()
+                outcomes.append(Outcome(image.request_id, Ending.AGAIN))
+            else:
+                await self._failed([self._open[image.request_id]])
+        ending = {one.id for one in outcomes}
+        if not self._groups and ending >= self._open.keys():
+            await self._release()
+        if outcomes:
+            await asyncio.gather(self._finish(outcomes, fragments), self._observe("ok", len(images), seconds))
+        else:
+            await self._observe("ok", len(images), seconds)
+
+    async def _failed(self, group: list[Claimed]) -> None:
+        """A group that failed is sent again in halves; a single image a few times, then its caller is told."""
+        if len(group) > 1:
+            middle = (len(group) + 1) // 2
+            self._groups += [group[:middle], group[middle:]]
+            return
+        for one in group:
+            failures = self._alone[one.id] = self._alone.get(one.id, 0) + 1
+            if failures < self.options.max_retry_count:
+                await asyncio.sleep(self.options.retry_delay_s / 10 * 2 ** (failures - 1))
+                self._groups.append([one])
+                continue
+            error = PageError(
+                f"The image could not be read: {failures} attempts failed. Other images were not affected."
+            )
+            await self._finish([Outcome(one.id, Ending.ERROR, error=error.as_dict())], {})
+
+    def _fragment(self, found: ImageAnswer, position: int, size: int) -> bytes:
+        return b"".join(
+            (
+                b'"results":',
+                found.elements,
+                b',"metadata":{"total_elements":%d,"batch_id":"%s","position_in_batch":%d,"batch_size":%d}'
+                % (found.count, self.batch.id.encode(), position, size),
+            )
+        )
+
+    async def _give_back(self) -> None:
+        """What is left of the batch waits in the queue again, where it was, as if it had not been sent."""
+        await self._finish([Outcome(one, Ending.BACK) for one in self._open], {})
+
+    async def _end_if_over(self) -> None:
+        if self._open:
+            await self._give_back()
+        await self._release()
+
+    async def _finish(self, outcomes: list[Outcome], fragments: dict[str, bytes]) -> None:
+        """Written down first, then told to whoever waits."""
+        key, outcomes = await self._store(outcomes, fragments)
+        for one in outcomes:
+            self._open.pop(one.id, None)
+        last = not self._open
+        now = self.parts.clock.now()
+        unneeded = await self._until_written(
+            lambda: self.parts.queue.finish(self.batch.id, outcomes, result_key=key, last=last)
+        )
+        for one in outcomes:
+            if one.ending in (Ending.DONE, Ending.ERROR, Ending.DROP):
+                self.parts.memory.drop(one.id)
+            self._tell(one, fragments, now)
+        self.parts.unneeded(unneeded)
+        if last:
+            await self._release()
+
+    async def _store(
+        self, outcomes: list[Outcome], fragments: dict[str, bytes]
+    ) -> tuple[str, list[Outcome]]:
+        if not fragments:
+            return "", outcomes
+        key = new_object_key("results")
+        placed, pieces, offset = [], [], 0
+        for one in outcomes:
+            fragment = fragments.get(one.id)
+            if fragment is None:
+                placed.append(one)
+                continue
+            placed.append(
+                Outcome(
+                    one.id,
+                    one.ending,
+                    offset,
+                    len(fragment),
+                    position=one.position,
+                    size=one.size,
+                    seconds=one.seconds,
+                )
+            )
+            pieces.append(fragment)
+            offset += len(fragment)
+        data = b"".join(pieces)
+        await self._until_written(lambda: self.parts.queue.expect_object(key))
+        await self._until_written(lambda: self.parts.objects.put(key, data))
+        return key, placed
+
+    def _tell(self, one: Outcome, fragments: dict[str, bytes], now: float) -> None:
+        settled: Settled | None = None
+        if one.ending is Ending.DONE:
+            filename = next(r.filename for r in self.batch.requests if r.id == one.id)
+            settled = Parsed(one.id, filename, one.seconds, now, fragments[one.id])
+        elif one.ending is Ending.ERROR and one.error is not None:
+            settled = Failed(one.id, one.error)
+        if settled is not None:
+            self.parts.waiters.deliver(settled)
+
+    async def _observe(self, what: str, images: int = 0, seconds: float = 0.0) -> None:
+        try:
+            self.parts.observed(await self.parts.queue.observe(what, images, seconds))
+        except CoordinationError as error:
+            _LOG.warning("a call of the backend was not noted", extra={"code": error.code})
+
+    async def _release(self) -> None:
+        if not self._released:
+            self._released = True
+            await self.release()
+
+    async def _until_written(self, write: Callable[[], Awaitable[T]]) -> T:
+        """A result that was paid for is not given up because a plane is away for a while."""
+        while True:
+            try:
+                return await write()
+            except (CoordinationError, ObjectsError) as error:
+                _LOG.warning("results not written yet", extra={"code": error.code})
+                await asyncio.sleep(_PLANE_RETRY_S)

@@ -1,0 +1,84 @@
+"""The providers of the settings: which are configured, in which order, with which models."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from quire.clock import Clock
+from quire.errors import SettingsError
+from quire.providers import anthropic, openai
+from quire.providers.anthropic import AnthropicOptions, AnthropicProvider
+from quire.providers.openai import OpenAIOptions, OpenAIProvider
+from quire.providers.protocol import Provider
+from quire.settings import AiSettings
+from quire.settings.tables import RESERVED_PROVIDERS
+
+
+@dataclass(frozen=True)
+class Models:
+    """A provider's model for each tier."""
+
+    primary: str
+    secondary: str
+    fast: str
+
+    def of(self, tier: str) -> str:
+        """Unknown tiers read as `primary`."""
+        return {"secondary": self.secondary, "fast": self.fast}.get(tier, self.primary)
+
+
+def build(settings: AiSettings, clock: Clock) -> dict[str, Provider]:
+    """A provider for each one with a key or an address, by name. Nothing is loaded or connected yet."""
+    found: dict[str, Provider] = {}
+    if settings.openai_api_key or settings.openai_base_url:
+        address = settings.openai_base_url or openai.BASE_URL
+        options = OpenAIOptions(openai.NAME, address, settings.openai_api_key)
+        found[openai.NAME] = OpenAIProvider(options, clock)
+    if settings.anthropic_api_key or settings.anthropic_base_url:
+        address = settings.anthropic_base_url or anthropic.BASE_URL
+        found[anthropic.NAME] = AnthropicProvider(
+            AnthropicOptions(anthropic.NAME, address, settings.anthropic_api_key), clock
+        )
+    for one in settings.servers:
+        options = OpenAIOptions(one.name, one.base_url, one.api_key, compatible=True)
+        found[one.name] = OpenAIProvider(options, clock)
+    return found
+
+
+def order(settings: AiSettings) -> tuple[str, ...]:
+    """Every provider named, in the order in which they are asked, each once, configured or not.
+
+    Raises SettingsError for a name that nobody has.
+    """
+    named = (settings.primary_engine, settings.secondary_engine, *settings.provider_chain)
+    known = {*RESERVED_PROVIDERS, *(one.name for one in settings.servers)}
+    unknown = sorted(set(filter(None, named)) - known)
+    if unknown:
+        raise SettingsError(
+            f"PRIMARY_ENGINE, SECONDARY_ENGINE or PROVIDER_CHAIN names {', '.join(unknown)}, "
+            "which is not a provider; define it in AI_SERVERS."
+        )
+    return tuple(dict.fromkeys(filter(None, named)))
+
+
+def models(settings: AiSettings) -> dict[str, Models]:
+    """The models of OpenAI, Anthropic and each server, by provider."""
+    found = {
+        openai.NAME: Models(
+            settings.openai_primary_model, settings.openai_secondary_model, settings.openai_fast_model
+        ),
+        anthropic.NAME: Models(
+            settings.anthropic_primary_model,
+            settings.anthropic_secondary_model,
+            settings.anthropic_fast_model,
+        ),
+    }
+    for one in settings.servers:
+        found[one.name] = Models(one.primary_model, one.secondary_model, one.fast_model)
+    return found
+
+
+def timeout_s(settings: AiSettings, provider: str) -> float:
+    """The time of one call to this provider."""
+    own = {openai.NAME: settings.openai_timeout_s, anthropic.NAME: settings.anthropic_timeout_s}
+    return own.get(provider) or settings.request_timeout_s

@@ -1,0 +1,37 @@
+"""PDFs whose pages each carry a word that no other page has."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+_WORDS = "harbour tide gauge lantern rope ledger pilot ferry storm quay anchor buoy keel signal watch".split()
+
+
+def marker(seed: int, number: int) -> str:
+    return "zq" + hashlib.sha256(f"{seed}/{number}".encode()).hexdigest()[:12]
+
+
+def marked_pdf(path: Path, pages: int, seed: int = 1, password: str | None = None) -> Path:
+    """Writes a PDF of that many short text pages, encrypted if there is a password."""
+    from reportlab.lib.pdfencrypt import StandardEncryption
+    from reportlab.pdfgen.canvas import Canvas
+
+    lock = StandardEncryption(password, ownerPassword="owner", strength=128) if password else None
+    canvas = Canvas(str(path), encrypt=lock, invariant=1)
+    for number in range(1, pages + 1):
+        digest = hashlib.sha256(f"{seed}.{number}".encode()).digest()
+        words = [_WORDS[byte % len(_WORDS)] for byte in digest]
+        canvas.setFont("Helvetica", 12)
+        for row in range(4):
+            line = " ".join(words[row * 7 : row * 7 + 7])
+            canvas.drawString(72, 700 - 16 * row, line if row != 2 else f"{line} {marker(seed, number)} {words[-1]}")
+        canvas.showPage()
+    canvas.save()
+    return path
+
+
+def markers_in(text: str) -> list[str]:
+    """The words that mark pages, in the order in which they stand."""
+    words = text.replace("\n", " ").split()
+    return [word for word in words if word.startswith("zq") and len(word) == 14]
