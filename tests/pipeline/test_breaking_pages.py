@@ -76,5 +76,5 @@ async def test_the_document_fails_with_a_reason_when_no_page_can_be_read(
     async with quire(tmp_path) as one:
         job = await convert(one, marked_pdf(tmp_path / "a.pdf", 3), pages=str(breaking.BAD))
         assert job.status is JobStatus.FAILED
-        assert (job.error or {})["error"].startswith("The only page could be read") is False
+        assert "could not be read" in (job.error or {})["error"]
         assert "ended unexpectedly" in (job.error or {})["error"]

@@ -7,7 +7,7 @@ so that the replica that took a request in needn't read its body back.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from types import TracebackType
@@ -51,6 +51,10 @@ class BodyMemory:
 
     def get(self, request_id: str) -> bytes | None:
         return self._bodies.get(request_id)
+
+    def strangers(self, waited_for: Container[str], in_hand: Callable[[str], bool]) -> list[str]:
+        """Bodies that nobody here waits for or has in hand."""
+        return [one for one in self._bodies if one not in waited_for and not in_hand(one)]
 
     def drop(self, request_id: str) -> None:
         data = self._bodies.pop(request_id, None)

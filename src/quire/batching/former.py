@@ -36,9 +36,11 @@ class Former:
         self._options = options
         self._kick = asyncio.Event()
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._claiming: set[str] = set()
         self._stopping = False
         self._not_before_s = 0.0
         self._formed: deque[float] = deque()
+        self._requests: set[str] = set()
         self.model = ServiceModel()
         self.depth = 0
 
@@ -86,7 +88,7 @@ class Former:
             owner for owner in {*batches.values(), *slots.values()} if not await self._workers.alive(owner)
         }
         for batch_id, owner in {**slots, **batches}.items():
-            ours = owner == self._parts.queue.replica and batch_id not in self._tasks
+            ours = owner == self._parts.queue.replica and not self._has(batch_id)
             if owner in dead or ours:
                 moved += await self._reclaim(batch_id, owner)
         if moved:
@@ -116,14 +118,25 @@ class Former:
         size = batch_size(
             max(1, self.depth), self._options.slots, self._options.max_batch_size, self.model
         )
-        claimed = await self._parts.queue.claim(batch_id, size, release=release)
+        self._claiming.add(batch_id)
+        try:
+            claimed = await self._parts.queue.claim(batch_id, size, release=release)
+            if isinstance(claimed, ClaimedBatch):
+                self._begin(claimed)
+        finally:
+            self._claiming.discard(batch_id)
         if isinstance(claimed, NotNow):
             self._not_before_s = claimed.until_s
             if claimed.why == "none":
                 self.depth = 0
-            return False
-        self._begin(claimed)
-        return True
+        return isinstance(claimed, ClaimedBatch)
+
+    def _has(self, batch_id: str) -> bool:
+        return batch_id in self._tasks or batch_id in self._claiming
+
+    def has_request(self, request_id: str) -> bool:
+        """Whether a batch with this request is in hand."""
+        return request_id in self._requests
 
     def _begin(self, batch: ClaimedBatch) -> None:
         self.depth = batch.depth_left
@@ -136,6 +149,7 @@ class Former:
             self._formed.popleft()
         metrics.formation_rate.set(len(self._formed))
         metrics.queue_depth.set(batch.depth_left)
+        self._requests.update(one.id for one in batch.requests)
         self._tasks[batch.id] = self._group.create_task(self._send(batch), name=f"parse-{batch.id}")
 
     async def _send(self, batch: ClaimedBatch) -> None:
@@ -162,6 +176,7 @@ class Former:
                 await self._reclaim(batch.id, self._parts.queue.replica)
         finally:
             self._tasks.pop(batch.id, None)
+            self._requests.difference_update(one.id for one in batch.requests)
             self.kick()
 
     async def _reclaim(self, batch_id: str, owner: str) -> int:

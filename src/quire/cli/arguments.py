@@ -34,6 +34,7 @@ def _parser() -> argparse.ArgumentParser:
     _dlq(commands)
     _doctor(commands)
     _config(commands)
+    _simulate(commands)
     return parser
 
 
@@ -211,6 +212,33 @@ def _doctor(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
 def _config(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = _command(commands, "config", "config", "run", "show every setting and where it came from")
     parser.add_argument("--json", action="store_true", help="the settings for programs")
+
+
+def _simulate(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = _command(
+        commands,
+        "simulate",
+        "simulate",
+        "run",
+        "run a server that behaves, and misbehaves, as AI providers do",
+        details="Speaks the protocols of OpenAI (/v1/chat/completions) and Anthropic (/v1/messages); see "
+        "docs/simulator.md for scenarios.",
+    )
+    parser.add_argument("--host", default="127.0.0.1", help="the address to listen on (default: 127.0.0.1)")
+    parser.add_argument(
+        "--port", type=_port, default=8089, help="the port; 0 takes any free one (default: 8089)"
+    )
+    parser.add_argument("--scenario", metavar="FILE", help="JSON or YAML: models, limits, faults")
+    parser.add_argument(
+        "--seed", type=int, default=0, metavar="N", help="what chance begins with (default: 0)"
+    )
+
+
+def _port(text: str) -> int:
+    value = int(text)
+    if not 0 <= value <= 65_535:
+        raise argparse.ArgumentTypeError("expected a number from 0 to 65535")
+    return value
 
 
 def _count(text: str) -> int:

@@ -7,6 +7,7 @@ A document is one main job. Its work is cut into units; each unit belongs to one
     c<i>-<j>    read places i … j of the selection locally    <main>-p<n>, one for each page
     p<n>        read page n alone by its own route            <main>-p<n>
     merge       join the pages                                <main>-merge
+    export      put the text where a GhostServer caller looks (no job of its own)
     callback    tell the caller                               (no job of its own)
 """
 
@@ -57,6 +58,8 @@ class JobOptions:
     model_tier: str | None = None
     pages: str | None = None
     timeout_s: float | None = None
+    text_only: bool = False
+    """Only the text that is in the document: neither AI nor OCR."""
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -65,6 +68,7 @@ class JobOptions:
             "model_tier": self.model_tier,
             "pages": self.pages,
             "timeout_seconds": self.timeout_s,
+            "text_only": self.text_only,
         }
 
     @classmethod
@@ -75,6 +79,7 @@ class JobOptions:
             model_tier=found.get("model_tier"),
             pages=found.get("pages"),
             timeout_s=found.get("timeout_seconds"),
+            text_only=bool(found.get("text_only")),
         )
 
 
@@ -220,6 +225,10 @@ class MainJob:
     sealed: str | None
     has_callback: bool
     info: dict[str, Any] = field(default_factory=dict)
+    export: dict[str, Any] | None = None
+    """What a GhostServer caller asked for beside the conversion; None for everybody else's jobs."""
+    exported: dict[str, Any] | None = None
+    """What came of it, with the epoch whose text it was."""
 
     @property
     def progress(self) -> int:
@@ -286,6 +295,7 @@ class UnitKind(StrEnum):
     READ = "read"
     PAGE = "page"
     MERGE = "merge"
+    EXPORT = "export"
     CALLBACK = "callback"
 
 

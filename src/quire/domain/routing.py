@@ -23,8 +23,10 @@ class Readers:
     ai: bool = False
 
 
-def best_route(page_class: PageClass, mode: Mode, readers: Readers) -> Route:
+def best_route(page_class: PageClass, mode: Mode, readers: Readers, *, text_only: bool = False) -> Route:
     """Text is read locally; what text extraction can't see goes to AI, or to OCR where there is no AI."""
+    if text_only:
+        return Route.LOCAL
     if mode is Mode.AI and readers.ai:
         return Route.AI
     if page_class is PageClass.TEXT_ONLY:

@@ -134,5 +134,6 @@ async def _tidy(objects: ObjectStore, job: MainJob) -> None:
 def _nothing_read(records: list[PageRecord]) -> DocumentError:
     reasons = Counter((record.error or {}).get("error", "unknown reason") for record in records)
     why = reasons.most_common(1)[0][0]
-    pages = "The only page" if len(records) == 1 else f"None of the {len(records)} pages"
-    return DocumentError(f"{pages} could be read: {why}")
+    if len(records) == 1:
+        return DocumentError(f"The only page could not be read: {why}")
+    return DocumentError(f"None of the {len(records)} pages could be read: {why}")

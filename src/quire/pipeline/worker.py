@@ -170,6 +170,9 @@ class Worker:
         assert task is not None  # noqa: S101 - we are inside one
         try:
             claim = await self._claim(hint, token)
+            if claim is not None and self._stopping.is_set():  # `drain` did not see it
+                await self._hand_back(hint, token)
+                return
             if claim is not None:
                 self._held[token] = _Held(claim, task)
                 await self._attempt(claim)

@@ -151,9 +151,7 @@ class Channel:
         now = self._clock.now()
         headers = error.response.headers
         limits = self._read_limits(headers, now)
-        return failures.by_status(
-            who, error.status_code, error.body, headers=headers, limits=limits, now=now
-        )
+        return failures.by_status(who, error.status_code, error.body, headers=headers, limits=limits, now=now)
 
 
 def http_client(build: Callable[..., Any]) -> Any:

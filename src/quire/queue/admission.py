@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import secrets
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -16,10 +17,11 @@ from typing import Any
 
 from quire.clock import Clock
 from quire.queue import keys
-from quire.queue.connection import Arg, Connection
+from quire.queue.connection import Connection
 
 START_CAP = 2
 _LEASE_MARGIN_S = 15.0
+_ASK = struct.Struct("=5d")
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,14 +220,18 @@ class Admission:
         providers = list(dict.fromkeys(ask.target.provider for ask in asks))
         of = [keys.ModelKeys.of(ask.target.provider, ask.target.model) for ask in asks]
         names = [keys.AI_CLOCK, keys.ai_lease(lease_id), *map(keys.ai_provider_breaker, providers)]
-        args: list[Arg] = [self._now(), lease_id, _ms(self.lease_s), START_CAP, int(take), len(providers)]
+        names += (one.breaker for one in of)
+        packed = b""
         for ask, one in zip(asks, of, strict=True):
+            names += (one.rpm, one.tpm, one.inflight)
             target = ask.target
-            names += (one.breaker, one.rpm, one.tpm)
-            args += (providers.index(target.provider) + 1, target.rpm, target.tpm, target.max_inflight)
-            args.append(ask.tokens)
-        names += (one.inflight for one in of)
-        return await self.connection.script("admit", names, *args)
+            place = providers.index(target.provider) + 1
+            packed += _ASK.pack(place, target.rpm, target.tpm, target.max_inflight, ask.tokens)
+        return await self.connection.script(
+            "admit",
+            names,
+            *(self._now(), lease_id, _ms(self.lease_s), START_CAP, int(take), len(providers), packed),
+        )
 
     def _now(self) -> str:
         return "" if self.clock is None else str(int(self.clock.now() * 1000))

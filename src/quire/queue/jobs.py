@@ -23,6 +23,7 @@ from quire.domain.jobs import (
 from quire.errors import QuireError
 from quire.queue import keys
 from quire.queue.connection import Arg, Connection
+from quire.queue.ghost import GhostRecords
 from quire.queue.streams import Hint, Queues
 
 _CHILD_TYPES = (JobType.DOWNLOAD, JobType.SPLIT, JobType.MERGE)
@@ -49,6 +50,7 @@ class NewJob:
     content_ref: str | None = None
     sealed: str | None = None
     has_callback: bool = False
+    export: dict[str, Any] | None = None
     document_timeout_s: float = 180.0
     page_timeout_s: float = 2.0
 
@@ -125,6 +127,7 @@ class JobStore:
         self._queues = queues
         self._clock = clock
         self.ttl_s = ttl_s
+        self.ghost = GhostRecords(connection, queues, clock, self._running_ms())
 
     async def create(self, new: NewJob) -> Taken | None:
         """Makes the job and queues its first unit; None if made, else who has the id.
@@ -234,9 +237,9 @@ class JobStore:
         answer = await self._end(claim.job.id, "failed", error, claim.hint.unit, claim.hint.epoch)
         return bool(answer[0] == 1)
 
-    async def cancel(self, job_id: str) -> JobStatus | None:
+    async def cancel(self, job_id: str, why: QuireError | None = None) -> JobStatus | None:
         """The status that stands afterwards; None if there is no such job."""
-        answer = await self._end(job_id, "cancelled", None, "", 0)
+        answer = await self._end(job_id, "cancelled", why, "", 0)
         if answer[0] == -1:
             return None
         return JobStatus.CANCELLED if answer[0] == 1 else JobStatus(answer[1])
@@ -422,6 +425,8 @@ def _new_fields(new: NewJob) -> dict[str, Arg]:
         fields["sealed"] = new.sealed
     if new.has_callback:
         fields["callback"] = "1"
+    if new.export:
+        fields["export"] = _json(new.export)
     return fields
 
 
@@ -459,6 +464,8 @@ def _main_job(job_id: str, found: Mapping[str, str]) -> MainJob:
         sealed=found.get("sealed"),
         has_callback=found.get("callback") == "1",
         info=_loaded(found.get("info")) or {},
+        export=_loaded(found.get("export")),
+        exported=_loaded(found.get("exported")),
     )
 
 

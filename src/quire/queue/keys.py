@@ -34,6 +34,15 @@ def dedup(team: str, fingerprint: str) -> str:
     return f"dedup:{team}:{fingerprint}"
 
 
+SERVED = "jobs:served"
+"""list with TTL: how long the latest GhostServer documents waited and took, for estimates."""
+
+
+def ghost_file(team: str, digest: str) -> str:
+    """string with TTL: the newest job of a file id, which is hashed because callers choose it."""
+    return f"ghost:file:{team}:{digest}"
+
+
 @dataclass(frozen=True, slots=True)
 class JobKeys:
     """The five keys of a job, in the order in which its scripts take them."""
@@ -75,6 +84,7 @@ QUEUES: dict[UnitKind, QueueKeys] = {
     UnitKind.READ: QueueKeys("jobs:pages", "workers:pages"),
     UnitKind.PAGE: QueueKeys("jobs:ai:pages", "workers:images"),
     UnitKind.MERGE: QueueKeys("jobs:merge", "workers:merge"),
+    UnitKind.EXPORT: QueueKeys("jobs:export", "workers:export"),
     UnitKind.CALLBACK: QueueKeys("jobs:callback", "workers:callback"),
 }
 

@@ -247,11 +247,11 @@ class ParseQueue:
         return list(await self._connection.command("ZRANGE", keys.PARSE_QUEUE, 0, count - 1))
 
     async def places(self, ids: Sequence[str]) -> list[tuple[str, int, int] | None]:
-        """Where the bodies of waiting requests are: object, offset and length."""
+        """Where the bodies of requests are that have not ended: object, offset and length."""
         rows = await self._connection.commands(
-            [("HMGET", keys.parse_request(one), "sg", "of", "ln") for one in ids]
+            [("HMGET", keys.parse_request(one), "sg", "of", "ln", "st") for one in ids]
         )
-        return [(row[0], int(row[1]), int(row[2])) if row[0] else None for row in rows]
+        return [(row[0], int(row[1]), int(row[2])) if row[3] in ("q", "s") else None for row in rows]
 
     async def call_others(self) -> None:
         """Wakes whoever forms batches."""
@@ -309,11 +309,11 @@ class ParseQueue:
         )
         return int(answer[0]), [str(one) for one in answer[1:]]
 
-    async def leave(self, ids: Collection[str]) -> list[str]:
-        """Callers have gone; answers the objects whose bodies nobody needs any more."""
+    async def leave(self, ids: Collection[str], *, keep: bool) -> list[str]:
+        """Callers have gone, and may come back if `keep`; answers objects whose bodies nobody needs any more."""
         names = [keys.PARSE_QUEUE, keys.PARSE_SEGMENTS, keys.PARSE_STATS]
         names += [keys.parse_request(one) for one in ids]
-        return list(await self._connection.script("parse_leave", names, self.replica, *ids))
+        return list(await self._connection.script("parse_leave", names, self.replica, 1 if keep else 0, *ids))
 
     async def attach(self, team: str, request_id: str, *, wait: bool = True) -> Seen | None:
         """The team's request as it stands; this replica hears of its end if it waits."""

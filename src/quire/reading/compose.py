@@ -40,15 +40,22 @@ def compose(
     No other line is lost: those that no block has are put in where they stand. Tables keep all they have.
     """
     kept, cut = _with_tables(blocks, tables)
-    outside = [line for line in lines if not any(_inside(line.middle, t.box) for t in tables)]
-    filled, orphans = match(kept, outside, cut)
+    filled, orphans = match(kept, outside(lines, tables), cut)
     _place(filled, orphans)
-    filled = _without(filled, dropped)
+    return render(_without(filled, dropped), style)
+
+
+def compose_plain(
+    filled: Sequence[FilledBlock], tables: Sequence[Table], style: Style
+) -> str:
+    """Markdown of blocks that follow one another down the page, with the tables between them."""
+    return render(_with_tables_between(filled, tables), style)
+
+
+def render(filled: Sequence[FilledBlock], style: Style) -> str:
+    """Markdown of blocks that have their lines, in the order given."""
     page = _page_type(filled, style)
-    parts: list[str] = []
-    for item in filled:
-        parts.extend(_parts(item, page, style))
-    return _join(parts)
+    return _join([part for item in filled for part in _parts(item, page, style)])
 
 
 def _without(filled: Sequence[FilledBlock], dropped: Sequence[Line]) -> list[FilledBlock]:
@@ -158,15 +165,25 @@ def compose_lines(
     """Markdown from MuPDF's blocks alone, for a page that the layout reader could not read."""
     gone = {id(line) for line in dropped}
     blocks: dict[int, list[Line]] = {}
-    for line in lines:
-        if id(line) not in gone and not any(_inside(line.middle, t.box) for t in tables):
+    for line in outside(lines, tables):
+        if id(line) not in gone:
             blocks.setdefault(line.block, []).append(line)
     filled = [FilledBlock(Block("paragraph", _hull(run)), run) for run in blocks.values()]
+    return render(_with_tables_between(filled, tables), style)
+
+
+def _with_tables_between(filled: Sequence[FilledBlock], tables: Sequence[Table]) -> list[FilledBlock]:
+    """The blocks with each table in front of the first that begins below it."""
+    result = list(filled)
     for table in tables:
-        at = next((i for i, f in enumerate(filled) if f.block.box[1] >= table.box[3] - 2), len(filled))
-        filled[at:at] = [FilledBlock(block) for block in _table_blocks(table)]
-    page = _page_type(filled, style)
-    return _join([part for item in filled for part in _parts(item, page, style)])
+        at = next((i for i, f in enumerate(result) if f.block.box[1] >= table.box[3] - 2), len(result))
+        result[at:at] = [FilledBlock(block) for block in _table_blocks(table)]
+    return result
+
+
+def outside(lines: Sequence[Line], tables: Sequence[Table]) -> list[Line]:
+    """The lines that are not in a table."""
+    return [line for line in lines if not any(_inside(line.middle, t.box) for t in tables)]
 
 
 def _page_type(filled: Sequence[FilledBlock], style: Style) -> PageType:

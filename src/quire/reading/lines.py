@@ -13,6 +13,7 @@ Box = tuple[float, float, float, float]
 
 _BOLD_FLAG = 16
 _ITALIC_FLAG = 2
+_MONO_FLAG = 8
 _BOLD_NAME = re.compile(r"bold|black|heavy|semibold|demi\b|,b\b|-b\b", re.I)
 _ITALIC_NAME = re.compile(r"italic|oblique", re.I)
 
@@ -29,7 +30,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of text. `size`, `bold` and `italic` are those of most of its characters."""
+    """One line of text. `size`, `bold`, `italic` and `mono` are those of most of its characters."""
 
     text: str
     box: Box
@@ -37,6 +38,7 @@ class Line:
     bold: bool
     italic: bool
     upright: bool
+    mono: bool
     block: int
     spans: tuple[Span, ...]
 
@@ -68,7 +70,7 @@ def _face(font: str) -> tuple[bool, bool]:
 def _line(raw: dict[str, Any], block: int, turn: Callable[[Box], Box]) -> Line | None:
     spans: list[Span] = []
     sizes: dict[float, int] = {}
-    bold = italic = total = 0
+    bold = italic = mono = total = 0
     for part in raw["spans"]:
         text: str = part["text"]
         if not text:
@@ -84,6 +86,8 @@ def _line(raw: dict[str, Any], block: int, turn: Callable[[Box], Box]) -> Line |
         sizes[size] = sizes.get(size, 0) + weight
         bold += weight * is_bold
         italic += weight * is_italic
+        if flags & _MONO_FLAG:
+            mono += weight
     if not total:
         return None
     text = "".join(s.text for s in spans)
@@ -97,6 +101,7 @@ def _line(raw: dict[str, Any], block: int, turn: Callable[[Box], Box]) -> Line |
         bold=bold * 2 > total,
         italic=italic * 2 > total,
         upright=_is_upright(raw["dir"], turn),
+        mono=mono * 2 > total,
         block=block,
         spans=tuple(spans),
     )

@@ -65,6 +65,11 @@ def recognise_page(path: str, password: str | None, number: int, options: OcrOpt
     return pack([reading], confidence)
 
 
+def word_table(picture: bytes, options: OcrOptions) -> str:
+    """What Tesseract sees in a picture, as its tab-separated table of blocks, lines and words. Raises PageError."""
+    return _tesseract(picture, options)
+
+
 @dataclass(frozen=True, slots=True)
 class _Word:
     block: int

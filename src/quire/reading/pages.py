@@ -8,15 +8,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from quire.domain.pages import PageClass, PageReading, PageSignals
-from quire.reading.compose import Style, compose, compose_lines
+from quire.reading.compose import Style, compose, compose_lines, compose_plain, outside
 from quire.reading.document import PdfSource, open_documents, page_errors
+from quire.reading.flow import flow
 from quire.reading.grids import Table, could_be_grid, find_grids
 from quire.reading.gutters import could_be_aligned, find_aligned
 from quire.reading.images import ImageSource
 from quire.reading.layout import Block, lay_out, make_parser
 from quire.reading.lines import Line, body_size, lines_of
 from quire.reading.markdown import clean, paragraph
-from quire.reading.matching import compact
+from quire.reading.matching import FilledBlock, compact
 from quire.reading.mupdf import mupdf
 from quire.reading.pieces import Word
 from quire.reading.rules import Box, Rules, rules_of
@@ -69,11 +70,17 @@ def read_text(path: str, password: str | None, numbers: Sequence[int]) -> list[P
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """A page as analysis leaves it: the reading without Markdown, and the lines to make it from."""
+    """A page as analysis leaves it: the reading without Markdown, and what to make it from.
+
+    `plain` is for a page that needs no layout reader; `running` has the lines that go.
+    """
 
     reading: PageReading
     lines: list[Line]
     tables: list[Table]
+    may_have_tables: bool = False
+    running: tuple[Line, ...] = ()
+    plain: list[FilledBlock] | None = None
 
 
 def _read_pdf(source: PdfSource, numbers: Sequence[int], options: ReadOptions) -> list[PageReading]:
@@ -81,9 +88,10 @@ def _read_pdf(source: PdfSource, numbers: Sequence[int], options: ReadOptions) -
     if options.strip_running:
         for n, page in seen.items():
             _edges(source).put(n, tuple(edge_lines(page.lines, page.reading.signals.height_pt).values()))
-    with_text = sorted(n for n, page in seen.items() if page.lines)
-    blocks = lay_out(source.handle, with_text, _parser()) if with_text else {}
-    done = {n: page_errors(n)(_compose)(source, page, blocks.get(n), options) for n, page in seen.items()}
+    seen = {n: page_errors(n)(_ordered)(source, page, options) for n, page in seen.items()}
+    hard = sorted(n for n, page in seen.items() if page.lines and page.plain is None)
+    blocks = lay_out(source.handle, hard, _parser()) if hard else {}
+    done = {n: page_errors(n)(_compose)(page, blocks.get(n), options) for n, page in seen.items()}
     return [done[n] for n in numbers]
 
 
@@ -93,13 +101,23 @@ def _parser() -> Any:
     return make_parser()
 
 
-def _compose(source: PdfSource, seen: _Seen, blocks: list[Block] | None, options: ReadOptions) -> PageReading:
-    reading = seen.reading
+def _ordered(source: PdfSource, seen: _Seen, options: ReadOptions) -> _Seen:
+    """The page with its running lines known, and with its blocks if they are plain to see."""
+    running = _running_lines(source, seen) if options.strip_running else ()
+    gone = {id(line) for line in running}
+    rest = [line for line in outside(seen.lines, seen.tables) if id(line) not in gone]
+    boxes = [table.box for table in seen.tables]
+    return replace(seen, running=running, plain=flow(rest, boxes, seen.reading.signals.height_pt))
+
+
+def _compose(seen: _Seen, blocks: list[Block] | None, options: ReadOptions) -> PageReading:
+    reading, dropped = seen.reading, seen.running
     if not seen.lines:
         return replace(reading, markdown=paragraph(clean(reading.text)))
-    dropped = _running_lines(source, seen) if options.strip_running else []
     style = Style(body_size(seen.lines), reading.signals.height_pt, options.join_hyphens)
-    if blocks:
+    if seen.plain is not None:
+        text, reader = compose_plain(seen.plain, seen.tables, style), READER_MUPDF
+    elif blocks:
         text, reader = compose(blocks, seen.lines, seen.tables, dropped, style), READER_LAYOUT
     else:
         text, reader = compose_lines(seen.lines, seen.tables, dropped, style), READER_MUPDF
@@ -115,12 +133,12 @@ def _compose(source: PdfSource, seen: _Seen, blocks: list[Block] | None, options
     return replace(reading, markdown=text, reader=reader, reasons=reasons)
 
 
-def _running_lines(source: PdfSource, seen: _Seen) -> list[Line]:
+def _running_lines(source: PdfSource, seen: _Seen) -> tuple[Line, ...]:
     edges = edge_lines(seen.lines, seen.reading.signals.height_pt)
     if not edges:
-        return []
+        return ()
     found = running(seen.lines, edges, _edges(source).around(seen.reading.number))
-    return [seen.lines[i] for i in sorted(found)]
+    return tuple(seen.lines[i] for i in sorted(found))
 
 
 def _edges(source: PdfSource) -> Edges:
@@ -152,7 +170,9 @@ def _analyse(source: PdfSource, number: int, options: ReadOptions) -> _Seen:
     lines = lines_of(textpage.extractDICT(), turn)
     width, height = float(page.rect.width), float(page.rect.height)
     drawings: list[dict[str, Any]] = page.get_cdrawings()
-    tables = _tables(textpage, lines, rules_of(drawings, turn), turn) if lines else []
+    rules = rules_of(drawings, turn)
+    may_be_drawn, may_be_aligned = could_be_grid(rules), could_be_aligned(lines)
+    tables = _tables(textpage, rules, turn, may_be_drawn, may_be_aligned) if lines else []
     paths = [turn(drawing["rect"]) for drawing in drawings]
     marks = measure_marks(
         [turn(image["bbox"]) for image in page.get_image_info()] if page.get_images() else [],
@@ -170,12 +190,14 @@ def _analyse(source: PdfSource, number: int, options: ReadOptions) -> _Seen:
         height_pt=height,
     )
     page_class, reasons = classify(signals, marks, options.thresholds)
-    return _Seen(PageReading(number, page_class, text, "", READER_MUPDF, reasons, signals), lines, tables)
+    reading = PageReading(number, page_class, text, "", READER_MUPDF, reasons, signals)
+    return _Seen(reading, lines, tables, may_be_drawn or may_be_aligned)
 
 
-def _tables(textpage: Any, lines: Sequence[Line], rules: Rules, turn: Callable[[Box], Box]) -> list[Table]:
+def _tables(
+    textpage: Any, rules: Rules, turn: Callable[[Box], Box], may_be_drawn: bool, may_be_aligned: bool
+) -> list[Table]:
     """The tables of a page. Pages without rules and without figures that stand apart are not searched."""
-    may_be_drawn, may_be_aligned = could_be_grid(rules), could_be_aligned(lines)
     if not (may_be_drawn or may_be_aligned):
         return []
     words = [Word(w[4], turn(w[:4])) for w in textpage.extractWORDS()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 import zlib
 from dataclasses import dataclass
@@ -10,10 +11,7 @@ from quire.simulator.scenario import Fault
 
 _CHARACTERS_PER_TOKEN = 4
 _LOOP_SENTENCE = "and so on and so forth, "
-_WORDS = (
-    "river stone paper light winter market engine garden letter signal bridge copper"
-    " number valley circle harbour record summer window silver"
-).split()
+_WORDS = ("river", "stone", "paper", "winter", "market", "engine", "garden", "letter", "signal", "copper")
 # The page's own text stands under a heading with this word, between those of its neighbours.
 _CURRENT = re.compile(r"^=== Page \d+ \(current\) ===\n(.*?)(?=^=== Page \d+|\Z)", re.MULTILINE | re.DOTALL)
 
@@ -57,7 +55,9 @@ def write(asked: Asked, fault: Fault | None, image_tokens: int) -> Written:
         text += "\n\n" + _LOOP_SENTENCE * 200
     tokens_out = _tokens(text)
     if tokens_out > asked.max_tokens:
-        return Written(text[: asked.max_tokens * _CHARACTERS_PER_TOKEN], tokens_in, asked.max_tokens, cut=True)
+        return Written(
+            text[: asked.max_tokens * _CHARACTERS_PER_TOKEN], tokens_in, asked.max_tokens, cut=True
+        )
     return Written(text, tokens_in, tokens_out)
 
 
@@ -70,8 +70,7 @@ def _page(asked: Asked) -> str:
 def _from_picture(image: str) -> str:
     """A few sentences that depend on the picture, and a mark by which a test can recognise it."""
     mark = picture_mark(image)
-    seed = int(mark, 16)
-    words = [_WORDS[(seed >> (3 * place)) % len(_WORDS)] for place in range(24)]
+    words = random.Random(int(mark, 16)).choices(_WORDS, k=24)  # noqa: S311 - repeatable on purpose
     lines = [" ".join(words[start : start + 8]).capitalize() + "." for start in (0, 8, 16)]
     return "# Page\n\n" + " ".join(lines) + f"\n\n[Picture {mark}]"
 

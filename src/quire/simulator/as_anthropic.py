@@ -78,7 +78,8 @@ class AnthropicWire:
 
 def models_page(models: list[str]) -> bytes:
     listed = [
-        {"id": one, "type": "model", "display_name": one, "created_at": "2024-01-01T00:00:00Z"} for one in models
+        {"id": one, "type": "model", "display_name": one, "created_at": "2024-01-01T00:00:00Z"}
+        for one in models
     ]
     return packed({"data": listed, "has_more": False, "first_id": None, "last_id": None})
 

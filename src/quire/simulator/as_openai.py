@@ -53,7 +53,9 @@ class OpenAIWire:
             else:
                 text, image = said, shown
         limit = data.get("max_completion_tokens") or data.get("max_tokens")
-        return Asked(model, instructions, text, image, limit if isinstance(limit, int) else _DEFAULT_MAX_TOKENS)
+        return Asked(
+            model, instructions, text, image, limit if isinstance(limit, int) else _DEFAULT_MAX_TOKENS
+        )
 
     def answer(self, asked: Asked, written: Written, number: int) -> bytes:
         finish = "content_filter" if written.filtered else "length" if written.cut else "stop"
@@ -105,7 +107,9 @@ class OpenAIWire:
 
 
 def models_page(models: list[str]) -> bytes:
-    listed = [{"id": one, "object": "model", "created": 1_700_000_000, "owned_by": "simulator"} for one in models]
+    listed = [
+        {"id": one, "object": "model", "created": 1_700_000_000, "owned_by": "simulator"} for one in models
+    ]
     return packed({"object": "list", "data": listed})
 
 

@@ -170,7 +170,9 @@ def _latency(data: object, place: str) -> Latency:
     if isinstance(data, Mapping) and len(data) == 1:
         kind, values = next(iter(data.items()))
         numbers = values if isinstance(values, list) else [values]
-        if {"fixed": 1, "uniform": 2, "lognormal": 2}.get(kind) == len(numbers) and all(map(_is_number, numbers)):
+        if {"fixed": 1, "uniform": 2, "lognormal": 2}.get(kind) == len(numbers) and all(
+            map(_is_number, numbers)
+        ):
             return Latency(kind, *map(float, numbers))
     raise RequestError(
         f"{place} must be seconds, or uniform with low and high, or lognormal with median and sigma."

@@ -93,16 +93,35 @@ end
 local function finish(units, status, now, ttl_ms)
   redis.call('HSET', JOB, 'status', status, 'completed_at', now)
   redis.call('DEL', WORK, SLOW)
+  if status == 'completed' and redis.call('HEXISTS', JOB, 'export') == 1 then
+    add_unit(units, 'export', num('epoch'), now)
+  end
   if redis.call('HGET', JOB, 'callback') == '1' then
     add_unit(units, 'callback', num('epoch'), now)
-    redis.call('PEXPIRE', WORK, ttl_ms)
   end
+  redis.call('PEXPIRE', WORK, ttl_ms)
   redis.call('PEXPIRE', JOB, ttl_ms)
   emit_status(now)
   -- A finished job keeps one small record. What is left of a cancelled one waits an hour for a retry.
   redis.call('XTRIM', EVENTS, 'MAXLEN', 1)
   redis.call('PEXPIRE', EVENTS, math.min(ttl_ms, KEPT_AFTER_END_MS))
   redis.call('PEXPIRE', PAGES, math.min(ttl_ms, KEPT_AFTER_END_MS))
+end
+
+-- A page that waits for a better reader and won't get one: its local text stands in, if it has any.
+-- Answers the packed record and its outcome, d or f.
+local function given_up(packed, now)
+  packed.t1 = now / 1000
+  packed.why = packed.why or {}
+  packed.why[#packed.why + 1] = 'given_up'
+  if (packed.w or 0) > 0 then
+    packed.st, packed.src = 'completed', 'mupdf_fallback'
+    return cjson.encode(packed), 'd'
+  end
+  packed.st = 'failed'
+  packed.err = {code = 'page_failed', retryable = false,
+    error = 'The page has no text of its own, and whoever was to read it has given it up.'}
+  return cjson.encode(packed), 'f'
 end
 
 local function count_late(n)

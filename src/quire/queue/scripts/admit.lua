@@ -1,104 +1,130 @@
 -- One page, one decision: the first of the candidates that is free gets the call, or the answer is when to come again.
 -- KEYS  clock, lease:{ai}:<lease> (string: what was granted, for a call that is repeated), the providers' breakers,
---       then for each candidate its breaker, rpm and tpm, and at the end each candidate's leases
+--       each candidate's breaker, then for each candidate its rpm, tpm and leases
 -- ARGV  1 now ms ('' = the server's own clock), 2 lease, 3 lease ttl ms, 4 cap to start with, 5 take ('0' only looks),
---       6 providers, then for each candidate: place of its provider, rpm (0 = none), tpm (0 = none), most in flight,
---       tokens to reserve
+--       6 providers, 7 packed: for each candidate five doubles: place of its provider, rpm (0 = none), tpm (0 = none),
+--       most in flight, tokens to reserve
 -- Answers {1, place (from 1), now ms, 1 if it is a probe} or {0, wait ms, letters}: for each candidate why not,
 --       a provider's breaker open, o breaker open, h its probe is out, f in flight, r requests, t tokens, p pause asked for
 local ASK_AGAIN_MS, AHEAD_MS, LEASE_KEPT_MS = 250, 30000, 30000
 local lease, lease_ttl, start, take = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5] ~= '0'
-local wides = tonumber(ARGV[6])
+local wides, asked = tonumber(ARGV[6]), ARGV[7]
 local count = (#KEYS - 2 - wides) / 4
-local states = redis.call('MGET', unpack(KEYS, 1, 2 + wides + 3 * count))
+local states = redis.call('MGET', unpack(KEYS, 1, 2 + wides + count))
 local now, offset = read_clock(ARGV[1], states[1])
 if states[2] then
   local place, at, probe = string.match(states[2], '^(%S+) (%S+) (%S+)$')
   return {1, tonumber(place), tonumber(at), tonumber(probe)}
 end
 
-local letters, soonest = {}, nil
-local function no(letter, wait)
-  letters[#letters + 1] = letter
+local wide_letters, wide_waits = {}, {}
+for place = 1, wides do
+  if states[2 + place] then
+    local n, till, probe_until = struct.unpack(LOOK, states[2 + place])
+    if n > 0 and till > now then
+      wide_letters[place], wide_waits[place] = 'a', till - now
+    elseif n > 0 and probe_until > now then
+      wide_letters[place], wide_waits[place] = 'h', ASK_AGAIN_MS
+    end
+  end
+end
+
+local function grant(i, place, r, t)
+  local k, key = 2 + wides + count + 3 * (i - 1), KEYS[2 + wides + i]
+  local b, wide, probe, ends = read_breaker(states[2 + wides + i]), read_breaker(states[2 + place]), 0, now + lease_ttl
+  if b[CAP] == 0 then b[CAP] = start end
+  count_out(KEYS[k + 3], b, now)
+  if wide[N] > 0 then
+    wide[PROBE], wide[PROBE_UNTIL], probe = lease, ends, 1
+    write_breaker(KEYS[2 + place], wide, now)
+  end
+  if b[N] > 0 then b[PROBE], b[PROBE_UNTIL], probe = lease, ends, 1 end
+  if b[OUT] == 0 then b[OUT_UNTIL] = ends end
+  b[OUT] = b[OUT] + 1
+  write_breaker(key, b, now)
+  if r then write_bucket(KEYS[k + 1], r[1] + 1, now, r[2]) end
+  if t then write_bucket(KEYS[k + 2], t[1] + t[4], now, t[2]) end
+  redis.call('ZADD', KEYS[k + 3], string.format('%.0f', ends), lease)
+  redis.call('PEXPIRE', KEYS[k + 3], lease_ttl)
+  redis.call('SET', KEYS[2], string.format('%d %.0f %d', i, now, probe), 'PX', LEASE_KEPT_MS)
+  write_clock(KEYS[1], now, offset)
+  return {1, i, now, probe}
+end
+
+local letters, seen_short = {}, {}
+local soonest, waiting, turn_ms, each_ms = nil, nil, 0, 0
+for i = 1, count do
+  local place, rpm, tpm, most, need = struct.unpack('ddddd', asked, 40 * (i - 1) + 1)
+  local letter, wait = wide_letters[place], wide_waits[place]
+  local n, till, probe_until, pause, cap, out, out_until, told_rpm, told_tpm, nxt, short = 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
+  local raw = states[2 + wides + i]
+  if raw and not letter then
+    n, till, probe_until, pause, cap, out, out_until, told_rpm, told_tpm, nxt, short = struct.unpack(LOOK, raw)
+    if n > 0 and till > now then letter, wait = 'o', till - now
+    elseif n > 0 and probe_until > now then letter, wait = 'h', ASK_AGAIN_MS
+    elseif pause > now then letter, wait = 'p', pause - now
+    else
+      if cap == 0 then cap = start end
+      local allowed = math.min(math.floor(cap), most)
+      if out >= allowed then
+        local leases = KEYS[2 + wides + count + 3 * i]
+        if count_out(leases, {[OUT] = out, [OUT_UNTIL] = out_until}, now) >= allowed then
+          letter, wait = 'f', ASK_AGAIN_MS
+        end
+      end
+    end
+  end
+  if not letter then
+    local r, t
+    rpm, tpm = stricter(rpm, told_rpm), stricter(tpm, told_tpm)
+    need = math.min(need, 0.9 * tpm)
+    local limited, each, longest = '', 0, 0
+    if rpm > 0 or tpm > 0 then
+      if short > now then
+        limited, longest = 'r', short - now
+      else
+        local k = 2 + wides + count + 3 * (i - 1)
+        local raws = redis.call('MGET', KEYS[k + 1], KEYS[k + 2])
+        if rpm > 0 then
+          r = {read_bucket(raws[1], rpm, 1, 1, now)}
+          each = 1000 / r[3]
+          if r[1] + 1 > r[2] + 0.000001 then limited, longest = 'r', (r[1] + 1 - r[2]) * each end
+        end
+        if tpm > 0 then
+          t = {read_bucket(raws[2], tpm, need, 0, now)}
+          t[4] = need
+          each = math.max(each, 1000 * need / t[3])
+          local longer = 1000 * (t[1] + need - t[2]) / t[3]
+          if longer > longest and longer > 0.001 then limited, longest = 't', longer end
+        end
+      end
+    end
+    if longest == 0 then
+      if not take then return {1, i, now, 0} end
+      return grant(i, place, r, t)
+    end
+    -- Whoever comes later is sent further back, so that not all come again for the same slot.
+    local turn = math.max(now + longest, math.min(nxt, now + AHEAD_MS))
+    letter, wait = limited, turn - now
+    if not soonest or wait < soonest then
+      waiting, turn_ms, each_ms = i, turn, math.max(each, rpm > 0 and 60000 / rpm or 0)
+    end
+    if each > 0 then
+      local b = read_breaker(raw)
+      b[SHORT] = now + longest
+      write_breaker(KEYS[2 + wides + i], b, now)
+      seen_short[i] = b
+    end
+  else
+    if not soonest or wait < soonest then waiting = nil end
+  end
+  letters[i] = letter
   if not soonest or wait < soonest then soonest = wait end
 end
-
--- A breaker that is not closed: the letter and the wait, or nil where it may be probed.
-local function closed_to(b, letter)
-  if b[UNTIL] > now then return letter, b[UNTIL] - now end
-  if b[PROBE_UNTIL] > now then return 'h', ASK_AGAIN_MS end
+if waiting then
+  local b = seen_short[waiting] or read_breaker(states[2 + wides + waiting])
+  b[NEXT] = turn_ms + each_ms
+  write_breaker(KEYS[2 + wides + waiting], b, now)
 end
-
-local providers, pushed, push_key = {}, nil, nil
-for i = 1, count do
-  local k, a, LEASES = 2 + wides + 3 * (i - 1), 6 + 5 * (i - 1), KEYS[2 + wides + 3 * count + i]
-  local place = tonumber(ARGV[a + 1])
-  local wide = providers[place]
-  if not wide then
-    wide = read_breaker(states[2 + place])
-    providers[place] = wide
-  end
-  local b = read_breaker(states[k + 1])
-  local letter, wait
-  if wide[N] > 0 then letter, wait = closed_to(wide, 'a') end
-  if not letter and b[N] > 0 then letter, wait = closed_to(b, 'o') end
-  if not letter and b[PAUSE] > now then letter, wait = 'p', b[PAUSE] - now end
-  if not letter then
-    if b[CAP] == 0 then b[CAP] = start end
-    if count_out(LEASES, b, now) >= math.min(math.floor(b[CAP]), tonumber(ARGV[a + 4])) then
-      letter, wait = 'f', ASK_AGAIN_MS
-    end
-  end
-  if letter then
-    no(letter, wait)
-  else
-    local rpm, tpm = stricter(tonumber(ARGV[a + 2]), b[TOLD_RPM]), stricter(tonumber(ARGV[a + 3]), b[TOLD_TPM])
-    local need = math.min(tonumber(ARGV[a + 5]), 0.9 * tpm)
-    local r_level, r_cap, r_pace, t_level, t_cap, t_pace
-    local each = 0
-    wait = 0
-    if rpm > 0 then
-      r_level, r_cap, r_pace = read_bucket(states[k + 2], rpm, 1, 1, now)
-      each = 1000 / r_pace
-      if r_level + 1 > r_cap + 0.000001 then wait, letter = (r_level + 1 - r_cap) * each, 'r' end
-    end
-    if tpm > 0 then
-      t_level, t_cap, t_pace = read_bucket(states[k + 3], tpm, need, 0, now)
-      each = math.max(each, 1000 * need / t_pace)
-      local longer = 1000 * (t_level + need - t_cap) / t_pace
-      if longer > wait and longer > 0.001 then wait, letter = longer, 't' end
-    end
-    if letter then
-      -- Whoever comes later is sent further back, so that not all come again for the same slot.
-      local turn = math.max(now + wait, math.min(b[NEXT], now + AHEAD_MS))
-      if not soonest or turn - now < soonest then
-        b[NEXT] = turn + each
-        pushed, push_key = b, KEYS[k + 1]
-      end
-      no(letter, turn - now)
-    elseif not take then
-      return {1, i, now, 0}
-    else
-      local probe = (b[N] > 0 or wide[N] > 0) and 1 or 0
-      local ends = now + lease_ttl
-      if wide[N] > 0 then
-        wide[PROBE], wide[PROBE_UNTIL] = lease, ends
-        write_breaker(KEYS[2 + place], wide, now)
-      end
-      if b[N] > 0 then b[PROBE], b[PROBE_UNTIL] = lease, ends end
-      if b[OUT] == 0 then b[OUT_UNTIL] = ends end
-      b[OUT] = b[OUT] + 1
-      write_breaker(KEYS[k + 1], b, now)
-      if rpm > 0 then write_bucket(KEYS[k + 2], r_level + 1, now, r_cap) end
-      if tpm > 0 then write_bucket(KEYS[k + 3], t_level + need, now, t_cap) end
-      redis.call('ZADD', LEASES, string.format('%.0f', ends), lease)
-      redis.call('PEXPIRE', LEASES, lease_ttl)
-      redis.call('SET', KEYS[2], string.format('%d %.0f %d', i, now, probe), 'PX', LEASE_KEPT_MS)
-      write_clock(KEYS[1], now, offset)
-      return {1, i, now, probe}
-    end
-  end
-end
-if pushed then write_breaker(push_key, pushed, now) end
 write_clock(KEYS[1], now, offset)
 return {0, math.ceil(soonest or ASK_AGAIN_MS), table.concat(letters)}

@@ -11,6 +11,7 @@ end
 redis.call('HDEL', WORK, unit)
 local done, failed, slow, late, seen = 0, 0, 0, 0, {}
 local timed_out = redis.call('HGET', JOB, 'timed_out') == '1'
+local closed = redis.call('HGET', JOB, 'closed') == ARGV[2]
 for i = 7, #ARGV, 3 do
   local number, outcome, record = ARGV[i], ARGV[i + 1], ARGV[i + 2]
   local old = redis.call('HGET', PAGES, number)
@@ -22,6 +23,8 @@ for i = 7, #ARGV, 3 do
       local packed = cjson.decode(record)
       packed.st, packed.src, packed.t1 = 'completed', 'mupdf_timeout_fallback', now / 1000
       record, outcome = cjson.encode(packed), 'd'
+    elseif outcome == 's' and closed then
+      record, outcome = given_up(cjson.decode(record), now)
     end
     redis.call('HSET', PAGES, number, record)
     if outcome == 'd' then done = done + 1

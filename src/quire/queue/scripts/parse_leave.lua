@@ -1,13 +1,13 @@
 -- Callers have gone. A request that nobody can ask for again is forgotten unless it is already in a batch.
 -- KEYS  1 queue, 2 segments, 3 stats; then each request's record
--- ARGV  1 replica, then the ids
+-- ARGV  1 replica, 2 '1' to keep them all (their callers were told how to ask again), then the ids
 -- Answers the objects whose bodies nobody needs any more.
 local unneeded = {}
-for i = 2, #ARGV do
-  local record = KEYS[i + 2]
+for i = 3, #ARGV do
+  local record = KEYS[i + 1]
   local f = redis.call('HMGET', record, 'st', 'hd', 'ky', 'sg')
   if f[2] == ARGV[1] then
-    if f[1] == 'q' and f[3] ~= '1' then
+    if f[1] == 'q' and f[3] ~= '1' and ARGV[2] ~= '1' then
       redis.call('ZREM', KEYS[1], ARGV[i])
       redis.call('DEL', record)
       redis.call('HINCRBY', KEYS[3], 'dropped', 1)

@@ -3,7 +3,10 @@
 -- ARGV  1 batch id, 2 the replica that had it, 3 prefix of records, 4 most times a request is sent at all,
 --       5 JSON of the error for one that was sent more often, 6 now ms
 -- Answers {how many went back, then the objects whose bodies nobody needs any more}; {-1} if it is not that replica's.
-if redis.call('HGET', KEYS[2], ARGV[1]) ~= ARGV[2] then return {-1} end
+if redis.call('HGET', KEYS[2], ARGV[1]) ~= ARGV[2] then
+  if redis.call('HGET', KEYS[3], ARGV[1]) == ARGV[2] then redis.call('HDEL', KEYS[3], ARGV[1]) end
+  return {-1}
+end
 local answer, ended = {0}, {}
 for _, id in ipairs(redis.call('SMEMBERS', KEYS[5])) do
   local record = ARGV[3] .. id

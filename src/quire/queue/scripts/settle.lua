@@ -24,6 +24,7 @@ local function correct(key, raw, limit, whole, by)
   local level, capacity, pace = read_bucket(raw, limit, 0, whole, now)
   if by < 0 then by = math.min(0, by + pace * (now - admitted) / 1000) end
   write_bucket(key, math.max(0, level + by), now, capacity)
+  b[SHORT] = 0
 end
 
 local counted = redis.call('ZREM', LEASES, lease)

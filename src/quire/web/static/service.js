@@ -41,12 +41,13 @@ function reached(yes) {
   window.dispatchEvent(new CustomEvent("reached", { detail: yes }));
 }
 
-async function ask(method, path, { signal, accept, lastId } = {}) {
+async function ask(method, path, { signal, accept, lastId, body } = {}) {
   return withKey(async () => {
-    const more = { Accept: accept || "application/json", ...(lastId && { "Last-Event-ID": lastId }) };
+    const more = { Accept: accept || "application/json", ...(lastId && { "Last-Event-ID": lastId }),
+      ...(body && { "Content-Type": "application/json" }) };
     let answer;
     try {
-      answer = await fetch(path, { method, signal, headers: headers(more) });
+      answer = await fetch(path, { method, signal, body, headers: headers(more) });
     } catch (error) {
       if (error.name === "AbortError") throw error;
       reached(false);
@@ -60,6 +61,7 @@ async function ask(method, path, { signal, accept, lastId } = {}) {
 
 export const get = async (path, signal) => (await ask("GET", path, { signal })).json();
 export const post = async (path) => (await ask("POST", path)).json();
+export const send = async (path, fields) => (await ask("POST", path, { body: JSON.stringify(fields) })).json();
 export const text = async (path, signal) => (await ask("GET", path, { signal, accept: "text/markdown" })).text();
 export const blob = async (path, signal) => (await ask("GET", path, { signal, accept: "*/*" })).blob();
 
@@ -69,16 +71,6 @@ export async function download(path, name) {
   const link = Object.assign(document.createElement("a"), { href: fetched || path, download: name });
   link.click();
   if (fetched) setTimeout(() => URL.revokeObjectURL(fetched), 60_000);
-}
-
-/** Sends a link to convert. */
-export async function send(path, fields) {
-  return withKey(async () => {
-    const body = JSON.stringify(fields);
-    const answer = await fetch(path, { method: "POST", body, headers: headers({ "Content-Type": "application/json" }) });
-    if (!answer.ok) throw new ServiceError(answer.status, await answer.json().catch(() => ({})));
-    return answer.json();
-  });
 }
 
 /** Sends a file; `onShare` hears how much has gone, 0 to 1. `fetch` can't tell that, hence the old way. */

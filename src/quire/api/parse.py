@@ -1,0 +1,323 @@
+"""POST /parse: one image in, its elements out, whatever batch it travels in meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import aclosing
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, Field
+
+from quire.api.answers import json_answer
+from quire.api.auth import Team, team_of
+from quire.api.bodies import (
+    FORM_OVERHEAD,
+    FieldRead,
+    FileEnds,
+    FilePiece,
+    FileStarts,
+    check_length,
+    media_type,
+    pieces,
+    read_form,
+)
+from quire.api.errors import MediaTypeError, documented, request_id, status_of
+from quire.api.services import Services, ServicesDep, services
+from quire.api.submissions import read_key
+from quire.batching.batcher import Batcher, Ticket
+from quire.batching.bodies import Body, too_large
+from quire.batching.failures import QueueFullError, RateLimitedError, WaitedTooLongError
+from quire.batching.intake import Application
+from quire.batching.longjson import LARGEST_REST, LongJson
+from quire.batching.waiters import Failed, Parsed, Settled
+from quire.errors import BusyError, QuireError, RequestError
+from quire.queue.parse import Priority
+
+router = APIRouter(tags=["batching"])
+
+_LONGEST_NAME = 255
+_FIELDS = frozenset({"filename", "priority"})
+_STATUS_BY_CODE = {"page_failed": 422, "not_found": 404, "stopping": 503, "coordination_unavailable": 503}
+
+
+class ElementView(BaseModel):
+    label: str = Field(examples=["title"])
+    bbox: list[float] = Field(description="Left, top, right, bottom in pixels.")
+    text: str
+    reading_order: int
+
+
+class BatchView(BaseModel):
+    total_elements: int
+    batch_id: str
+    position_in_batch: int
+    batch_size: int
+
+
+class ParsedView(BaseModel):
+    """An image and what is on it."""
+
+    request_id: str
+    filename: str
+    processing_time_seconds: float = Field(description="How long the backend took for the batch.")
+    timestamp: float
+    results: list[ElementView]
+    metadata: BatchView
+
+
+class QueueStatusView(BaseModel):
+    queue_depth: int
+    max_queue_size: int
+    utilization_percent: float
+    oldest_request_age_seconds: float
+    estimated_wait_time_minutes: float = Field(description="From measured service times.")
+    batches_in_flight: int
+    breaker_open: bool
+
+
+_BODY: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/json": {
+                "schema": {
+                    "type": "object",
+                    "required": ["image_data"],
+                    "properties": {
+                        "image_data": {"type": "string", "description": "The image in base64."},
+                        "filename": {"type": "string"},
+                        "priority": {"type": "string", "enum": ["low", "normal", "high"]},
+                    },
+                }
+            },
+            "multipart/form-data": {
+                "schema": {
+                    "type": "object",
+                    "required": ["file"],
+                    "properties": {"file": {"type": "string", "format": "binary"}},
+                }
+            },
+            "image/*": {"schema": {"type": "string", "format": "binary"}},
+        },
+    }
+}
+_RESPONSES = documented(400, 401, 408, 413, 415, 422, 503)
+
+
+@router.post(
+    "/parse",
+    summary="Read one image",
+    response_model=ParsedView,
+    responses={**_RESPONSES, 429: {"description": "Too many requests of this client."}},
+    openapi_extra=_BODY,
+)
+async def parse(request: Request) -> Response:
+    """Held until the image's own result is there. With an Idempotency-Key it can be asked for again."""
+    try:
+        team = await team_of(request)
+        key = read_key(request.headers.get("idempotency-key"))
+        batcher = services(request).runtime.batcher
+        known = await batcher.known(team, key) if key is not None else None
+        if known is not None:
+            async with aclosing(pieces(request)) as body:
+                async for _ in body:
+                    pass
+            ticket = await batcher.attach(team, known)
+        else:
+            await batcher.admit(_client(request, team))
+            ticket = await _submitted(request, batcher, team, key)
+        return await _held(request, batcher, ticket)
+    except QuireError as error:
+        return _refusal(request, error)
+
+
+@router.get(
+    "/parse/{parse_id}",
+    summary="Ask again for an image's result",
+    response_model=ParsedView,
+    responses=documented(400, 401, 404, 408, 409, 422, 503),
+)
+async def parse_again(
+    parse_id: str,
+    request: Request,
+    team: Team,
+    wait: Annotated[bool, Query(description="Hold on until the result is there.")] = True,
+) -> Response:
+    """The same result as the first time, computed once."""
+    batcher = services(request).runtime.batcher
+    try:
+        ticket = await batcher.attach(team, parse_id, wait=wait)
+        return await _held(request, batcher, ticket)
+    except QuireError as error:
+        return _refusal(request, error, parse_id)
+
+
+@router.get(
+    "/queue/status",
+    summary="How many images wait, and how long",
+    response_model=QueueStatusView,
+    responses=documented(401, 503),
+)
+async def queue_status(_team: Team, services: ServicesDep) -> Response:
+    return json_answer(await _status(services))
+
+
+async def _status(services: Services) -> QueueStatusView:
+    runtime = services.runtime
+    condition = await runtime.batcher.condition()
+    status, now = condition.status, runtime.parts.clock.now()
+    limits = runtime.settings.batching
+    observed = status.observed
+    return QueueStatusView(
+        queue_depth=status.depth,
+        max_queue_size=limits.max_queue_size,
+        utilization_percent=round(100 * status.depth / limits.max_queue_size, 2),
+        oldest_request_age_seconds=round(max(0.0, now - status.oldest_at), 3) if status.oldest_at else 0.0,
+        estimated_wait_time_minutes=round(condition.estimated_wait_s / 60, 3) if status.depth else 0.0,
+        batches_in_flight=status.slots_taken,
+        breaker_open=observed.failures >= limits.failure_threshold and observed.not_before_s > now,
+    )
+
+
+async def _submitted(request: Request, batcher: Batcher, team: str, key: str | None) -> Ticket:
+    limits = services(request).runtime.settings.batching
+    fields, body = await _received(request, batcher, limits.max_request_bytes)
+    try:
+        filename = _filename(fields.get("filename"), body)
+        priority = _priority(fields.get("priority"))
+    except BaseException:
+        await batcher.discard(body)
+        raise
+    most = min(limits.backpressure_threshold, limits.max_queue_size)
+    return await batcher.submit(Application(team, filename, priority, key, most, body))
+
+
+async def _received(request: Request, batcher: Batcher, max_bytes: int) -> tuple[dict[str, Any], Body]:
+    """The fields and the image, whichever way they came."""
+    kind = media_type(request)
+    fields: dict[str, Any] = {name: request.query_params[name] for name in _FIELDS & request.query_params.keys()}
+    async with batcher.receiving() as receiving:
+        if kind == "application/json":
+            check_length(request, max_bytes * 4 // 3 + 4 + LARGEST_REST, too_large(max_bytes).public)
+            reader = LongJson("image_data")
+            async with aclosing(pieces(request)) as body:
+                async for piece in body:
+                    await receiving.take(reader.feed(piece))
+            given, rest = reader.end()
+            await receiving.take(rest)
+            fields |= given
+        elif kind == "multipart/form-data":
+            check_length(request, max_bytes + FORM_OVERHEAD, too_large(max_bytes).public)
+            async with aclosing(read_form(request)) as form:
+                async for happening in form:
+                    match happening:
+                        case FieldRead(name, value):
+                            fields[name] = value
+                        case FileStarts(filename):
+                            fields.setdefault("filename", filename)
+                        case FilePiece(data):
+                            await receiving.take(data)
+                        case FileEnds():
+                            pass
+        elif kind.startswith("image/") or kind == "application/octet-stream":
+            check_length(request, max_bytes, too_large(max_bytes).public)
+            async with aclosing(pieces(request)) as body:
+                async for piece in body:
+                    await receiving.take(piece)
+        else:
+            raise MediaTypeError("Send JSON with image_data, a form with a `file`, or the image itself.")
+        unknown = fields.keys() - _FIELDS
+        if unknown:
+            raise RequestError(f"{min(unknown)[:60]!r} is not a field of this request.")
+        return fields, await batcher.checked(receiving)
+
+
+async def _held(request: Request, batcher: Batcher, ticket: Ticket) -> Response:
+    gone = asyncio.create_task(_gone(request), name="parse-caller")
+    try:
+        settled = await batcher.result(ticket, gone)
+    except WaitedTooLongError as error:
+        return _refusal(request, error, ticket.request_id)
+    finally:
+        gone.cancel()
+    if settled is None:
+        return Response(status_code=400)  # nobody is there to read it
+    return _answer(settled)
+
+
+async def _gone(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def _answer(settled: Settled) -> Response:
+    if isinstance(settled, Failed):
+        return _failure(settled.request_id, settled.error, _STATUS_BY_CODE.get(settled.error.get("code", ""), 500))
+    return Response(_parsed(settled), media_type="application/json")
+
+
+def _parsed(parsed: Parsed) -> bytes:
+    opening = json.dumps(
+        {
+            "request_id": parsed.request_id,
+            "filename": parsed.filename,
+            "processing_time_seconds": round(parsed.seconds, 3),
+            "timestamp": round(parsed.finished_at, 3),
+        }
+    )
+    return opening[:-1].encode() + b"," + parsed.fragment + b"}"
+
+
+def _refusal(request: Request, error: QuireError, parse_id: str = "") -> Response:
+    if isinstance(error, RateLimitedError):
+        status = 429
+    elif isinstance(error, WaitedTooLongError):
+        status = 408
+    else:
+        status = status_of(error)
+    shown = error.as_dict()
+    if isinstance(error, QueueFullError):
+        shown["queue_depth"] = error.depth
+        shown["estimated_wait_minutes"] = round(error.wait_s / 60, 2)
+    elif isinstance(error, BusyError):
+        shown["type"] = error.code
+    if status == 503 and "retry_after_seconds" not in shown:
+        shown["retry_after_seconds"] = 1
+    return _failure(parse_id or request_id(request), shown, status)
+
+
+def _failure(shown_id: str, error: dict[str, Any], status: int) -> Response:
+    """The one shape of errors, and the names that the batching protocol has for the same."""
+    body = {**error, "request_id": shown_id, "status": "failed", "retry_suggested": bool(error.get("retryable"))}
+    headers = {}
+    wait_s = error.get("retry_after_seconds")
+    if isinstance(wait_s, int | float):
+        body["estimated_retry_time_seconds"] = wait_s
+        headers["Retry-After"] = str(max(1, round(wait_s + 0.5)))
+    return JSONResponse(body, status, headers)
+
+
+def _client(request: Request, team: str) -> str:
+    if services(request).runtime.settings.auth.api_keys:
+        return f"team:{team}"
+    return f"address:{request.client.host if request.client else ''}"
+
+
+def _filename(given: Any, body: Body) -> str:
+    if given in (None, ""):
+        ending = "png" if body.head.startswith(b"\x89PNG") else "jpg"
+        return f"upload_{body.request_id[:8]}.{ending}"
+    if not isinstance(given, str) or len(given) > _LONGEST_NAME or not given.isprintable():
+        raise RequestError(f"filename: expected a text of at most {_LONGEST_NAME} printable characters.")
+    return given
+
+
+def _priority(given: Any) -> Priority:
+    if given in (None, ""):
+        return Priority.NORMAL
+    if isinstance(given, str) and given.upper() in Priority.__members__:
+        return Priority[given.upper()]
+    raise RequestError("priority: expected low, normal or high.")

@@ -1,0 +1,248 @@
+"""Blocks of a page that is plain to read: upright lines, one below the other. MuPDF's lines alone tell them.
+
+Most pages of reports, books and letters are such pages, and the layout reader is the dearest part of a page.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from quire.reading.layout import Block
+from quire.reading.lines import Box, Line
+from quire.reading.matching import FilledBlock
+
+_SAME_ROW = 0.5
+_WORD_GAP_EM = 1.2
+_SAME_SIZE = 0.6
+_INDENT_EM = 0.8
+_FULL_GAP = 1.22
+"""A step from line to line larger than this, in usual steps, is a gap between blocks."""
+_USUAL_STEP_EM = 1.3
+_HEADING_ROWS = 3
+_EDGE = 0.13
+
+_BULLET = re.compile(r"([•●▪■◦‣➢➤►❖◆○□✓✔∙·\uf0b7\uf0a7\uf0d8\uf076\uf0fc]|o(?=\s))\s*(?=\S)")
+_DASH = re.compile(r"([-–—*])\s+(?=\S)")
+_ORDERED = re.compile(r"(\(?(?:\d{1,3}|[a-z]|[ivx]{1,5})[.)])\s+(?=\S)")
+_MARK_ALONE = re.compile(r"[•●▪■◦‣➢➤►❖◆○□✓✔∙·o\uf0b7\uf0a7\uf0d8\uf076\uf0fc–—-]|\(?(?:\d{1,3}|[a-z]|[ivx]{1,5})[.)]")
+_SENTENCE_END = re.compile(r"[.!?:;][\"'”’)\]]*$")
+
+
+@dataclass(slots=True)
+class _Row:
+    """What stands at one height: one line, or the pieces that MuPDF took it for."""
+
+    lines: list[Line]
+    box: Box
+
+    @property
+    def size(self) -> float:
+        return self.lines[-1].size
+
+    @property
+    def bold(self) -> bool:
+        return all(line.bold for line in self.lines)
+
+    @property
+    def text(self) -> str:
+        return " ".join(line.text for line in self.lines)
+
+
+@dataclass(slots=True)
+class _Run:
+    """A block as it grows, and where its text begins: an item's lines hang below its first word."""
+
+    rows: list[_Row]
+    marker: str = ""
+    ordered: bool = False
+    text_x: float = 0.0
+
+    def block(self, level: int) -> FilledBlock:
+        box = _hull([row.box for row in self.rows])
+        lines = [line for row in self.rows for line in row.lines]
+        if self.marker:
+            kind = "list_item"
+        else:
+            kind = "heading" if len(self.rows) <= _HEADING_ROWS and all(r.bold for r in self.rows) else "paragraph"
+        return FilledBlock(Block(kind, box, marker=self.marker, ordered=self.ordered, level=level), lines)
+
+
+def flow(lines: Sequence[Line], tables: Sequence[Box], height: float) -> list[FilledBlock] | None:
+    """The page's blocks from top to bottom; None where it takes more than that to find the order.
+
+    `lines` are those outside the tables, whose boxes are `tables`.
+    """
+    if any(not line.upright or line.mono or _is_beside(line, tables) for line in lines):
+        return None
+    rows = _rows(lines, height)
+    if rows is None:
+        return None
+    right = max(row.box[2] for row in rows) if rows else 0.0
+    step = _usual_step(rows, right)
+    runs: list[_Run] = []
+    for i, row in enumerate(rows):
+        _add(runs, row, rows[i + 1] if i + 1 < len(rows) else None, step, right)
+    return _with_levels(runs)
+
+
+def _is_beside(line: Line, tables: Sequence[Box]) -> bool:
+    y = line.middle[1]
+    return any(box[1] < y < box[3] for box in tables)
+
+
+def _rows(lines: Sequence[Line], height: float) -> list[_Row] | None:
+    """The lines in rows from top to bottom, or None if lines stand side by side that are not one line."""
+    rows: list[_Row] = []
+    for line in sorted(lines, key=lambda line: (line.box[1] + line.box[3], line.box[0])):
+        box = line.box
+        if rows:
+            other = rows[-1].box
+            shared = min(box[3], other[3]) - max(box[1], other[1])
+            if shared > _SAME_ROW * min(box[3] - box[1], other[3] - other[1]):
+                rows[-1].lines.append(line)
+                rows[-1].box = _hull([other, box])
+                continue
+        rows.append(_Row([line], box))
+    result: list[_Row] = []
+    for row in rows:
+        parts = _parts(row)
+        at_edge = row.box[3] < _EDGE * height or row.box[1] > (1 - _EDGE) * height
+        if parts is None or (len(parts) > 1 and not at_edge):
+            return None
+        result.extend(parts)
+    return result
+
+
+def _parts(row: _Row) -> list[_Row] | None:
+    """The row cut at wide gaps, but not behind the mark of an item; None if pieces lie over one another."""
+    if len(row.lines) == 1:
+        return [row]
+    row.lines.sort(key=lambda line: line.box[0])
+    parts = [_Row([row.lines[0]], row.lines[0].box)]
+    for line in row.lines[1:]:
+        last = parts[-1]
+        gap = line.box[0] - last.box[2]
+        if gap < -_SAME_SIZE * line.size:
+            return None
+        hangs = len(last.lines) == 1 and _MARK_ALONE.fullmatch(last.lines[0].text) and gap < 5 * line.size
+        if gap < _WORD_GAP_EM * line.size or hangs:
+            last.lines.append(line)
+            last.box = _hull([last.box, line.box])
+        else:
+            parts.append(_Row([line], line.box))
+    return parts
+
+
+def _usual_step(rows: Sequence[_Row], right: float) -> float:
+    """The usual distance from line to line, in sizes of the type, as the lines behind full ones show it."""
+    steps = []
+    for row, following in zip(rows, rows[1:], strict=False):
+        step = (following.box[3] - row.box[3]) / max(row.size, 1.0)
+        if _same_type(row, following) and 0.7 < step < 3 and row.box[2] > right - 4 * row.size:
+            steps.append(step)
+    steps.sort()
+    return steps[len(steps) // 2] if len(steps) >= 3 else _USUAL_STEP_EM
+
+
+def _same_type(row: _Row, other: _Row) -> bool:
+    return abs(row.size - other.size) <= _SAME_SIZE
+
+
+def _add(runs: list[_Run], row: _Row, following: _Row | None, step: float, right: float) -> None:
+    """Append the row to the block it continues, or begin one."""
+    run = runs[-1] if runs else None
+    marker, ordered = _marker(row, run, step, right)
+    if marker:
+        runs.append(_Run([row], marker, ordered, _text_x(row, marker)))
+    elif run is not None and _continues(run, row, following, step, right):
+        run.rows.append(row)
+    else:
+        runs.append(_Run([row]))
+
+
+def _marker(row: _Row, run: _Run | None, step: float, right: float) -> tuple[str, bool]:
+    """The mark with which the row begins an item, and whether it counts; an empty one if it begins none."""
+    text = row.text
+    found = _BULLET.match(text)
+    if found:
+        return found[1], False
+    found = _DASH.match(text) or _ORDERED.match(text)
+    if not found or row.bold:
+        return "", False
+    if run is not None and not run.marker:
+        # Inside a paragraph a dash or a figure at the start of a line is just where the line broke.
+        last = run.rows[-1]
+        if not (_is_apart(last, row, step) or _ended_early(last, row, right) or not _same_type(last, row)):
+            return "", False
+    return found[1], found.re is _ORDERED
+
+
+def _text_x(row: _Row, marker: str) -> float:
+    """Where the item's text begins, behind the mark."""
+    first = row.lines[0]
+    if len(row.lines) > 1 and first.text == marker:
+        return row.lines[1].box[0]
+    share = (len(marker) + 1) / max(1, len(first.text))
+    return first.box[0] + min(share * (first.box[2] - first.box[0]), 1.5 * first.size)
+
+
+def _continues(run: _Run, row: _Row, following: _Row | None, step: float, right: float) -> bool:
+    last = run.rows[-1]
+    if not _same_type(last, row) or _is_apart(last, row, step):
+        return False
+    if run.marker:
+        hangs = row.box[0] > run.text_x - _INDENT_EM * row.size
+        return hangs or not _ended_early(last, row, right)
+    if last.bold != row.bold and _ended_early(last, row, right):
+        return False
+    if _is_centred(last, row):
+        return True
+    indented = row.box[0] > run.rows[-1].box[0] + _INDENT_EM * row.size
+    if indented and (following is None or following.box[0] < row.box[0] - 0.5 * row.size or len(run.rows) > 1):
+        return False
+    return not (_SENTENCE_END.search(last.text) and last.box[2] < right - 0.25 * (right - last.box[0]))
+
+
+def _is_apart(row: _Row, other: _Row, step: float) -> bool:
+    return other.box[3] - row.box[3] > _FULL_GAP * step * max(row.size, other.size)
+
+
+def _is_centred(row: _Row, other: _Row) -> bool:
+    left, right = other.box[0] - row.box[0], row.box[2] - other.box[2]
+    return abs(left) > 2 and abs(left - right) < 3
+
+
+def _ended_early(row: _Row, following: _Row, right: float) -> bool:
+    """Whether the first word of the following row would have fitted behind the row."""
+    text = following.text
+    first = text.split(" ", 1)[0]
+    width = (following.box[2] - following.box[0]) * (len(first) + 1) / max(1, len(text))
+    return row.box[2] + 1.3 * width + row.size < right
+
+
+def _with_levels(runs: Sequence[_Run]) -> list[FilledBlock]:
+    """The blocks; an item that stands farther in than the one above belongs to it."""
+    filled: list[FilledBlock] = []
+    indents: list[float] = []
+    for run in runs:
+        if run.marker:
+            x, size = run.rows[0].box[0], run.rows[0].size
+            while indents and indents[-1] > x + 0.5 * size:
+                indents.pop()
+            if not indents or x > indents[-1] + _INDENT_EM * size:
+                indents.append(x)
+        else:
+            indents.clear()
+        filled.append(run.block(max(0, len(indents) - 1)))
+    return filled
+
+
+def _hull(boxes: Sequence[Box]) -> Box:
+    return (
+        min(box[0] for box in boxes),
+        min(box[1] for box in boxes),
+        max(box[2] for box in boxes),
+        max(box[3] for box in boxes),
+    )

@@ -1,0 +1,314 @@
+"""Admission against a model of it: whatever workers and clocks do, limits hold, nothing leaks, an open breaker gets
+no call but its one probe."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+
+from quire.queue.admission import Admission, Ask, Backoff, Busy, Ending, Free, Lease, Target, Told, Why
+from quire.queue.connection import Connection
+from tests.queue.servers import cluster, plain_server
+
+LEASE_S = 75.0
+BASE_S, MAX_S = 30.0, 300.0
+
+
+class MovableClock:
+    def __init__(self) -> None:
+        self.time = 1_800_000_000.0
+
+    def now(self) -> float:
+        return self.time
+
+    def monotonic(self) -> float:
+        return self.time
+
+
+@pytest.fixture(scope="module")
+def server_url() -> Iterator[str]:
+    with plain_server() as (url, _port):
+        yield url
+
+
+@dataclass
+class Charge:
+    at: float
+    amount: float
+
+
+@dataclass
+class Breaker:
+    incidents: int = 0
+    until: float = 0.0
+    opened: float = -1.0
+    probes: set[str] = field(default_factory=set)
+
+
+@dataclass
+class Call:
+    lease: Lease
+    at: float
+    request: Charge
+    tokens: Charge
+
+
+class ModelOf:
+    """What a model's account sees, and what its breaker must be."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self.requests: list[Charge] = []
+        self.tokens: list[Charge] = []
+        self.breaker = Breaker()
+
+    def used(self, charges: list[Charge], now: float) -> float:
+        return sum(one.amount for one in charges if one.at > now - 60)
+
+
+class Admissions(RuleBasedStateMachine):
+    """Workers that are slow, dead, late or doubled, on machines whose server's clock jumps."""
+
+    url = ""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop = asyncio.new_event_loop()
+        self.connection = Connection.open(self.url)
+        self.clock = MovableClock()
+        self.admission = Admission(self.connection, LEASE_S, Backoff(BASE_S, MAX_S), self.clock)
+        self.now = 0.0  # as it really passes
+        self.effective = 0.0  # as the scripts are to see it: real time and every jump forward
+        self.jumps: list[float] = []
+        self.calls: list[Call] = []
+        self.wide: dict[str, Breaker] = {}
+
+    def do(self, awaitable):
+        return self.loop.run_until_complete(awaitable)
+
+    @initialize(
+        rpm=st.sampled_from((1, 7, 60, 600)), tpm=st.sampled_from((0, 9_000, 100_000)), most=st.integers(1, 40)
+    )
+    def make(self, rpm: int, tpm: int, most: int) -> None:
+        self.do(self.connection.command("FLUSHALL"))
+        self.models = [
+            ModelOf(Target("one", "large", rpm, tpm, most)),
+            ModelOf(Target("one", "small", 2 * rpm, tpm, most)),
+            ModelOf(Target("two", "large", 0, 30_000, most)),
+        ]
+        self.wide = {"one": Breaker(), "two": Breaker()}
+
+    def pass_time(self, seconds: float) -> None:
+        self.now += seconds
+        self.effective += seconds
+        self.clock.time += seconds
+
+    # ---- what may happen ----
+
+    @rule(tokens=st.integers(1, 4_000), first=st.integers(0, 2), many=st.integers(1, 12))
+    def admit(self, tokens: int, first: int, many: int) -> None:
+        for _ in range(many):
+            if isinstance(self.admit_one(tokens, first), Busy):
+                break
+
+    @rule(tokens=st.integers(1, 4_000), first=st.integers(0, 2))
+    def look(self, tokens: int, first: int) -> None:
+        """Looking takes nothing, and what it says is true."""
+        order = self.models[first:] + self.models[:first]
+        seen = self.do(self.admission.look([Ask(model.target, tokens) for model in order]))
+        got = self.admit_one(tokens, first)
+        assert isinstance(seen, Free) == isinstance(got, Lease)
+
+    def admit_one(self, tokens: int, first: int) -> Lease | Busy:
+        order = self.models[first:] + self.models[:first]
+        answer = self.do(self.admission.admit([Ask(model.target, tokens) for model in order]))
+        if isinstance(answer, Lease):
+            self.granted(answer, order[answer.place])
+        else:
+            assert len(answer.why) == len(order)
+            for model, why in zip(order, answer.why, strict=True):
+                self.refused(model, why)
+        return answer
+
+    def granted(self, lease: Lease, model: ModelOf) -> None:
+        out = [call for call in self.calls if call.lease.target == lease.target and not self.expired(call)]
+        assert len(out) < model.target.max_inflight, "more in flight than allowed"
+        request, tokens = Charge(self.now, 1), Charge(self.now, lease.tokens)
+        model.requests.append(request)
+        model.tokens.append(tokens)
+        self.calls.append(Call(lease, self.effective, request, tokens))
+        recent = sum(at > self.now - 60 for at in self.jumps)
+        spare = 1 + recent
+        if model.target.rpm:
+            capacity = -(-model.target.rpm // 60)
+            assert model.used(model.requests, self.now) <= model.target.rpm + recent * capacity
+        if model.target.tpm:
+            assert model.used(model.tokens, self.now) <= model.target.tpm + (spare - 1) * 4_000
+        for breaker in (model.breaker, self.wide[lease.target.provider]):
+            if breaker.incidents:
+                assert self.effective >= breaker.until - 0.002, "a call to an open breaker"
+                alive = {call.lease.id for call in self.calls if not self.expired(call)} - {lease.id}
+                assert not breaker.probes & alive, "a second probe"
+                breaker.probes.add(lease.id)
+                assert lease.probe
+
+    def refused(self, model: ModelOf, why: Why) -> None:
+        wide = self.wide[model.target.provider]
+        if why is Why.PROVIDER_OPEN:
+            assert wide.incidents
+        elif why is Why.OPEN:
+            assert model.breaker.incidents
+            assert self.effective <= model.breaker.until + 0.002
+        elif why is Why.PROBING:
+            assert (wide.probes | model.breaker.probes) & {call.lease.id for call in self.calls}
+        elif why is Why.IN_FLIGHT:
+            out = [c for c in self.calls if c.lease.target == model.target and not self.expired(c)]
+            assert out, "refused for calls in flight that are not there"
+
+    def expired(self, call: Call) -> bool:
+        return self.effective >= call.at + LEASE_S
+
+    @precondition(lambda self: self.calls)
+    @rule(
+        data=st.data(),
+        ending=st.sampled_from((*[Ending.OK] * 5, *Ending)),
+        part=st.floats(0, 1),
+        retry_after=st.sampled_from((0.0, 0.0, 90.0)),
+        again=st.booleans(),
+    )
+    def settle(self, data, ending: Ending, part: float, retry_after: float, again: bool) -> None:
+        call = data.draw(st.sampled_from(self.calls))
+        self.calls.remove(call)
+        used = 0 if ending is Ending.UNSENT else int(call.lease.tokens * part)
+        settled = self.do(
+            self.admission.settle(
+                call.lease, ending, code=ending.value, tokens=used, retry_after_s=retry_after
+            )
+        )
+        if not self.expired(call):
+            assert settled.counted
+        call.tokens.amount = used
+        if ending is Ending.UNSENT:
+            call.request.amount = 0
+        self.learn(call, ending, retry_after)
+        model = self.model_of(call)
+        assert settled.open == bool(model.breaker.incidents)
+        if again:
+            repeated = self.do(self.admission.settle(call.lease, ending, tokens=used))
+            assert not repeated.counted, "a lease counts once"
+            self.learn(call, ending, 0.0)
+
+    def learn(self, call: Call, ending: Ending, retry_after: float) -> None:
+        model = self.model_of(call)
+        own, wide = model.breaker, self.wide[call.lease.target.provider]
+        if ending is Ending.OK:
+            for breaker in (own, wide):
+                if breaker.incidents and call.at > breaker.opened:
+                    breaker.incidents, breaker.until = 0, 0.0
+                    breaker.probes.clear()
+        elif ending in (Ending.FAILED, Ending.LIMITED):
+            self.open(own, call, retry_after)
+            wide.probes.discard(call.lease.id)
+        elif ending is Ending.AUTH:
+            self.open(wide, call, retry_after)
+            own.probes.discard(call.lease.id)
+        else:
+            own.probes.discard(call.lease.id)
+            wide.probes.discard(call.lease.id)
+
+    def open(self, breaker: Breaker, call: Call, retry_after: float) -> None:
+        if call.at > breaker.opened:
+            backoff = min(BASE_S * 2**breaker.incidents, MAX_S)
+            breaker.incidents += 1
+            breaker.opened = self.effective
+            breaker.until = self.effective + max(backoff, retry_after)
+            breaker.probes.clear()
+        elif breaker.incidents and breaker is not self.wide[call.lease.target.provider]:
+            breaker.until = max(breaker.until, self.effective + retry_after)
+
+    def model_of(self, call: Call) -> ModelOf:
+        return next(model for model in self.models if model.target == call.lease.target)
+
+    @rule(seconds=st.sampled_from((0.01, 0.3, 1.0, 5.0, 20.0, 31.0, 76.0, 400.0)))
+    def time_passes(self, seconds: float) -> None:
+        self.pass_time(seconds)
+
+    @rule(seconds=st.sampled_from((0.5, 30.0, 3_600.0)))
+    def clock_jumps_back(self, seconds: float) -> None:
+        """Seen by the scripts at the next call; time goes on from there."""
+        self.admit_one(1, 0)
+        self.clock.time -= seconds
+        self.admit_one(1, 0)
+
+    @rule(seconds=st.sampled_from((30.0, 3_600.0)))
+    def clock_jumps_forward(self, seconds: float) -> None:
+        self.clock.time += seconds
+        self.effective += seconds
+        self.jumps.append(self.now)
+
+    @precondition(lambda self: self.calls)
+    @rule(data=st.data())
+    def a_worker_dies(self, data) -> None:
+        """Its call is never settled; the lease has to expire by itself. What it used is not known: all of it."""
+        call = data.draw(st.sampled_from(self.calls))
+        model = self.model_of(call)
+        self.pass_time(LEASE_S)
+        self.calls.remove(call)
+        model.breaker.probes.discard(call.lease.id)
+        self.wide[call.lease.target.provider].probes.discard(call.lease.id)
+
+    @rule(tokens=st.integers(1, 4_000), which=st.integers(0, 2))
+    def come_again(self, tokens: int, which: int) -> None:
+        """Whoever comes again when told to gets the call, if nobody else came and none is in flight."""
+        model = self.models[which]
+        answer = self.do(self.admission.admit([Ask(model.target, tokens)]))
+        if isinstance(answer, Lease):
+            self.granted(answer, model)
+        elif answer.why[0] in (Why.REQUESTS, Why.TOKENS):
+            self.pass_time(answer.wait_s + 0.001)
+            again = self.do(self.admission.admit([Ask(model.target, tokens)]))
+            assert isinstance(again, Lease), again
+            self.granted(again, model)
+
+    # ---- and nothing is leaked ----
+
+    def teardown(self) -> None:
+        if hasattr(self, "models"):
+            self.calls.clear()
+            self.pass_time(1_000)
+            for model in self.models:
+                model.requests.clear()
+                model.tokens.clear()
+                self.full_again(model)
+        self.do(self.connection.close())
+        self.loop.close()
+
+    def full_again(self, model: ModelOf) -> None:
+        """With nobody left, the whole capacity is there, whatever was reserved and never settled."""
+        first = self.do(self.admission.admit([Ask(model.target, 1)]))
+        assert isinstance(first, Lease), first
+        self.do(self.admission.settle(first, Ending.OK, tokens=1))
+        state = self.do(self.admission.states([model.target]))[0]
+        assert (state.state, state.in_flight) == ("closed", 0)
+        wanted = min(state.cap, -(-model.target.rpm // 60) - 1 if model.target.rpm else state.cap)
+        for _ in range(wanted):
+            assert isinstance(self.do(self.admission.admit([Ask(model.target, 1)])), Lease)
+
+
+def test_limits_hold_and_nothing_leaks_when_anything_happens(server_url: str) -> None:
+    Admissions.url = server_url
+    runner = Admissions.TestCase()
+    runner.settings = settings(
+        max_examples=int(os.environ.get("STATES", "60")),
+        stateful_step_count=50,
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+    )
+    runner.runTest()
