@@ -69,7 +69,7 @@ def test_job_can_be_followed_and_shown_when_a_service_runs(service: Service) -> 
 
     shown = service.run("jobs", "show", job_id)
     assert job_id in shown.out
-    assert "local liteparse" in shown.out
+    assert "local mupdf" in shown.out
     assert [
         page["page_number"] for page in json.loads(service.run("jobs", "show", job_id, "--json").out)["pages"]
     ]

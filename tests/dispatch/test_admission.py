@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from quire.queue.admission import Admission, Ask, Backoff, Busy, Ending, Free, Lease, Target, Told, Why
+from quire.queue.admission import Admission, Ask, Backoff, Busy, Ending, Free, Lease, Target, Why
 from quire.queue.connection import Connection
-from tests.queue.servers import cluster, plain_server
+from tests.queue.servers import plain_server
 
 LEASE_S = 75.0
 BASE_S, MAX_S = 30.0, 300.0
@@ -94,7 +94,9 @@ class Admissions(RuleBasedStateMachine):
         return self.loop.run_until_complete(awaitable)
 
     @initialize(
-        rpm=st.sampled_from((1, 7, 60, 600)), tpm=st.sampled_from((0, 9_000, 100_000)), most=st.integers(1, 40)
+        rpm=st.sampled_from((1, 7, 60, 600)),
+        tpm=st.sampled_from((0, 9_000, 100_000)),
+        most=st.integers(1, 40),
     )
     def make(self, rpm: int, tpm: int, most: int) -> None:
         self.do(self.connection.command("FLUSHALL"))
@@ -272,10 +274,13 @@ class Admissions(RuleBasedStateMachine):
         if isinstance(answer, Lease):
             self.granted(answer, model)
         elif answer.why[0] in (Why.REQUESTS, Why.TOKENS):
-            self.pass_time(answer.wait_s + 0.001)
-            again = self.do(self.admission.admit([Ask(model.target, tokens)]))
-            assert isinstance(again, Lease), again
-            self.granted(again, model)
+            for _ in range(3):  # the first answers may be for a smaller page
+                self.pass_time(answer.wait_s + 0.001)
+                answer = self.do(self.admission.admit([Ask(model.target, tokens)]))
+                if isinstance(answer, Lease):
+                    break
+            assert isinstance(answer, Lease), answer
+            self.granted(answer, model)
 
     # ---- and nothing is leaked ----
 
@@ -299,7 +304,8 @@ class Admissions(RuleBasedStateMachine):
         assert (state.state, state.in_flight) == ("closed", 0)
         wanted = min(state.cap, -(-model.target.rpm // 60) - 1 if model.target.rpm else state.cap)
         for _ in range(wanted):
-            assert isinstance(self.do(self.admission.admit([Ask(model.target, 1)])), Lease)
+            answer = self.do(self.admission.admit([Ask(model.target, 1)]))
+            assert isinstance(answer, Lease), (answer, state)
 
 
 def test_limits_hold_and_nothing_leaks_when_anything_happens(server_url: str) -> None:
@@ -309,6 +315,7 @@ def test_limits_hold_and_nothing_leaks_when_anything_happens(server_url: str) ->
         max_examples=int(os.environ.get("STATES", "60")),
         stateful_step_count=50,
         deadline=None,
+        phases=(Phase.explicit, Phase.reuse, Phase.generate),  # a shrunk history takes minutes to find
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
     )
     runner.runTest()

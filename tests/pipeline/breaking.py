@@ -18,7 +18,9 @@ from quire.reading.pages import ReadOptions
 BAD = 3
 
 
-def crash(path: str, password: str | None, numbers: Sequence[int], options: ReadOptions, quick: bool) -> Chunk:
+def crash(
+    path: str, password: str | None, numbers: Sequence[int], options: ReadOptions, quick: bool
+) -> Chunk:
     if BAD in numbers:
         ctypes.string_at(0)
     return chunks.read_chunk(path, password, numbers, options, quick)
@@ -69,7 +71,9 @@ def lose_the_fork_server(
     return chunks.read_chunk(path, password, numbers, options, quick)
 
 
-def linger(path: str, password: str | None, numbers: Sequence[int], options: ReadOptions, quick: bool) -> Chunk:
+def linger(
+    path: str, password: str | None, numbers: Sequence[int], options: ReadOptions, quick: bool
+) -> Chunk:
     """Takes its time, so that something can happen in the middle."""
     time.sleep(0.15)
     return chunks.read_chunk(path, password, numbers, options, quick)

@@ -5,7 +5,20 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-_WORDS = "harbour tide gauge lantern rope ledger pilot ferry storm quay anchor buoy keel signal watch".split()
+_WORDS = (
+    "harbour",
+    "tide",
+    "gauge",
+    "lantern",
+    "rope",
+    "ledger",
+    "pilot",
+    "ferry",
+    "storm",
+    "quay",
+    "anchor",
+    "buoy",
+)
 
 
 def marker(seed: int, number: int) -> str:
@@ -25,7 +38,9 @@ def marked_pdf(path: Path, pages: int, seed: int = 1, password: str | None = Non
         canvas.setFont("Helvetica", 12)
         for row in range(4):
             line = " ".join(words[row * 7 : row * 7 + 7])
-            canvas.drawString(72, 700 - 16 * row, line if row != 2 else f"{line} {marker(seed, number)} {words[-1]}")
+            canvas.drawString(
+                72, 700 - 16 * row, line if row != 2 else f"{line} {marker(seed, number)} {words[-1]}"
+            )
         canvas.showPage()
     canvas.save()
     return path

@@ -24,7 +24,11 @@ SEPARATOR = "\n\n---\n\n"
 
 @asynccontextmanager
 async def quire(
-    folder: Path, *, kinds: Collection[UnitKind] | None = tuple(UnitKind), clock: Clock | None = None, **env: str
+    folder: Path,
+    *,
+    kinds: Collection[UnitKind] | None = tuple(UnitKind),
+    clock: Clock | None = None,
+    **env: str,
 ) -> AsyncIterator[Runtime]:
     settings = load(
         {
@@ -75,7 +79,9 @@ async def upload(
     one.engine.check(submission)
     place = await one.engine.begin_upload(submission)
     async with place.writer as out:
-        await out.write(content if isinstance(content, bytes) else content.read_bytes())
+        await out.write(
+            content if isinstance(content, bytes) else await asyncio.to_thread(content.read_bytes)
+        )
     return await one.engine.accept_upload(submission, place)
 
 
@@ -131,5 +137,3 @@ async def at_rest(one: Runtime) -> None:
         return not await left_in_queues(one) and await one.parts.jobs.count_active() == 0
 
     await until(nothing_left, "empty queues and no active job")
-
-

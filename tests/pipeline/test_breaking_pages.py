@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,7 +27,7 @@ READ_CHUNK = "quire.pipeline.reading.read_chunk"
     ids=["crash", "hang", "balloon"],
 )
 async def test_only_the_bad_page_fails_when_it_breaks_its_reader(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reader: object, code: str, env: dict[str, str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reader: object, code: str, env: dict[str, Any]
 ) -> None:
     monkeypatch.setattr(READ_CHUNK, reader)
     async with quire(tmp_path, **env) as one:

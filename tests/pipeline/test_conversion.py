@@ -30,13 +30,17 @@ async def test_every_page_is_there_once_and_in_order_when_converted(tmp_path: Pa
         assert sorted(records) == list(range(1, 151))
         assert {record.source for record in records.values()} == {PageSource.LOCAL}
         assert {record.page_class for record in records.values()} == {PageClass.TEXT_ONLY}
-        assert all(job.children[kind].status is JobStatus.COMPLETED for kind in (JobType.SPLIT, JobType.MERGE))
+        assert all(
+            job.children[kind].status is JobStatus.COMPLETED for kind in (JobType.SPLIT, JobType.MERGE)
+        )
         record, place = await one.engine.page_result(job, 77)
         assert not isinstance(place, bytes)
         alone = b"".join([piece async for piece in one.engine.text(place)]).decode()
         assert (record.number, alone) == (77, texts[76])
         await at_rest(one)
-        kept = sorted(path.name.split("-")[0] for path in (tmp_path / "data/objects/jobs" / job.id).rglob("*"))
+        kept = sorted(
+            path.name.split("-")[0] for path in (tmp_path / "data/objects/jobs" / job.id).rglob("*")
+        )
         assert kept == ["original", "pages", "result"], "what only the work needed is gone"
 
 

@@ -10,7 +10,11 @@ import pytest
 from quire.bootstrap import Runtime
 from quire.domain.jobs import JobStatus, JobType, UnitKind
 from quire.domain.pages import PageSource
+from quire.errors import ObjectsError
+from quire.pipeline.parts import Parts
+from quire.pipeline.reading import PageReader
 from quire.pipeline.worker import STAGES
+from quire.queue.jobs import Claim
 
 from . import breaking
 from .documents import marked_pdf, marker, markers_in
@@ -170,7 +174,8 @@ async def test_units_are_tried_again_when_the_object_store_was_away(tmp_path: Pa
             blocked.unlink()
             job = await over(one, accepted.job_id)
         assert (job.status, job.pages_completed, job.pages_failed) == (JobStatus.COMPLETED, 20, 0)
-        assert all((await one.parts.queues.depth(kind))["dead"] == 0 for kind in UnitKind)
+        depths = [await one.parts.queues.depth(kind) for kind in UnitKind]
+        assert not any(depth["dead"] for depth in depths)
 
 
 async def test_a_unit_is_given_up_with_a_dead_letter_when_the_object_store_stays_away(tmp_path: Path) -> None:
@@ -195,10 +200,6 @@ async def test_a_unit_is_given_up_with_a_dead_letter_when_the_object_store_stays
 
 async def test_a_page_keeps_its_local_text_when_its_better_reader_can_not_be_had(tmp_path: Path) -> None:
     """Its text was stored with its chunk; then the object store goes away while the page waits to be read alone."""
-    from quire.errors import ObjectsError
-    from quire.pipeline.parts import Parts
-    from quire.queue.jobs import Claim
-    from quire.pipeline.reading import PageReader
 
     async def read_and_put_off(claim: Claim, parts: Parts) -> None:
         """As for a page with a text layer that AI should look at too."""

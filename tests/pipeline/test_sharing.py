@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,7 +34,7 @@ async def test_a_short_document_is_done_first_when_a_long_one_is_being_read(tmp_
 
 async def test_a_document_never_has_more_pages_out_than_its_window_when_read(tmp_path: Path) -> None:
     window, chunk = 24, 8
-    env = {"PAGES_IN_QUEUE_PER_DOCUMENT": str(window), "READER_CHUNK_PAGES": str(chunk)}
+    env: dict[str, Any] = {"PAGES_IN_QUEUE_PER_DOCUMENT": str(window), "READER_CHUNK_PAGES": str(chunk)}
     async with quire(tmp_path, **env) as one:
         accepted = await upload(one, marked_pdf(tmp_path / "a.pdf", 400))
         seen = 0
@@ -119,7 +120,9 @@ async def test_a_deadline_is_kept_when_the_request_is_repeated_meanwhile(tmp_pat
         await upload(one, document, key="k", timeout_s=5.0)
 
         async def by_then() -> bool:
-            return float(await one.connection.command("ZSCORE", "jobs:active", accepted.job_id)) <= due + 10_000
+            return (
+                float(await one.connection.command("ZSCORE", "jobs:active", accepted.job_id)) <= due + 10_000
+            )
 
         assert await by_then()
 

@@ -48,9 +48,7 @@ def sleeping(document: Path) -> list[int]:
 
 def running(pids: list[int]) -> list[int]:
     return [
-        pid
-        for pid in pids
-        if psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+        pid for pid in pids if psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     ]
 
 

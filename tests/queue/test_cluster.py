@@ -33,7 +33,9 @@ async def test_a_job_goes_through_all_its_states_when_on_a_cluster(cluster_url: 
     try:
         await queues.ensure_groups(UnitKind)
         job_id = new_job_id()
-        new = NewJob(job_id, "team", JobOptions(), {"kind": "upload"}, "a.pdf", content_ref=f"jobs/{job_id}/o")
+        new = NewJob(
+            job_id, "team", JobOptions(), {"kind": "upload"}, "a.pdf", content_ref=f"jobs/{job_id}/o"
+        )
         assert await jobs.create(new) is None
         assert (await jobs.create(new)) is not None
 
@@ -48,7 +50,10 @@ async def test_a_job_goes_through_all_its_states_when_on_a_cluster(cluster_url: 
         chunk = await claim(UnitKind.READ)
         assert await jobs.still_held(job_id, [(chunk.hint.unit, chunk.token)]) == [True]
         done = PageRecord(1, JobStatus.COMPLETED, source=PageSource.LOCAL, ref="o")
-        assert await jobs.pages_done(chunk, [PageOutcome(done), PageOutcome(PageRecord(2, JobStatus.QUEUED))]) == 2
+        assert (
+            await jobs.pages_done(chunk, [PageOutcome(done), PageOutcome(PageRecord(2, JobStatus.QUEUED))])
+            == 2
+        )
         page = await claim(UnitKind.PAGE)
         assert await jobs.park(page, clock.now(), failed=True)
         assert await queues.move_all_due() == 1
@@ -74,7 +79,9 @@ async def test_entries_of_the_dead_are_taken_over_when_on_a_cluster(cluster_url:
         await queues.ensure_groups(UnitKind)
         job_id = new_job_id()
         jobs = JobStore(connection, queues, clock, ttl_s=3600)
-        await jobs.create(NewJob(job_id, "other", JobOptions(), {"kind": "upload"}, "a.pdf", content_ref="jobs/x/o"))
+        await jobs.create(
+            NewJob(job_id, "other", JobOptions(), {"kind": "upload"}, "a.pdf", content_ref="jobs/x/o")
+        )
         assert len(await queues.read(UnitKind.SPLIT, "dead", 1, 0)) == 1
         assert await queues.take_over(UnitKind.SPLIT, "dead") == 1
         await queues.forget_consumer(UnitKind.SPLIT, "dead")
@@ -90,7 +97,9 @@ async def test_entries_of_the_dead_are_taken_over_when_on_a_cluster(cluster_url:
         await connection.close()
 
 
-async def test_a_document_is_converted_when_everything_runs_on_a_cluster(cluster_url: str, tmp_path: Path) -> None:
+async def test_a_document_is_converted_when_everything_runs_on_a_cluster(
+    cluster_url: str, tmp_path: Path
+) -> None:
     document = marked_pdf(tmp_path / "a.pdf", 40, seed=5)
     async with quire(tmp_path, REDIS_URL=cluster_url) as one:
         job = await convert(one, document)

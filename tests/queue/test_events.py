@@ -36,7 +36,9 @@ async def events(connection: Connection) -> AsyncIterator[Events]:
 
 async def make(jobs: JobStore) -> str:
     job_id = new_job_id()
-    await jobs.create(NewJob(job_id, "team", JobOptions(), {"kind": "upload"}, "a.pdf", content_ref="jobs/x/o"))
+    await jobs.create(
+        NewJob(job_id, "team", JobOptions(), {"kind": "upload"}, "a.pdf", content_ref="jobs/x/o")
+    )
     return job_id
 
 
@@ -110,7 +112,7 @@ async def test_a_waiter_is_woken_when_the_subscription_was_cut(
         channel = JobKeys.of(job_id).events
         assert await subscribers(connection, channel) == 1
         await connection.command("CLIENT", "KILL", "TYPE", "pubsub")
-        while not await subscribers(connection, channel):
+        while not await subscribers(connection, channel):  # noqa: ASYNC110 - the server announces nothing
             await asyncio.sleep(0.01)
         changed = asyncio.create_task(waiter.wait(3600))
         await jobs.cancel(job_id)

@@ -5,12 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 from quire.bootstrap import Runtime
-from quire.domain.jobs import JobStatus, new_job_id
+from quire.domain.jobs import JobOptions, JobStatus, new_job_id
 from quire.queue import keys
 from quire.queue.connection import Connection
+from quire.queue.jobs import JobStore, NewJob
 from quire.queue.keys import QUEUES
+from quire.queue.streams import Queues
 from tests.pipeline.documents import marked_pdf
 from tests.pipeline.running import at_rest, convert, quire, upload
+
+from .clocks import ShiftedClock
 
 _BOUNDED = {keys.ACTIVE, keys.EXPIRY, keys.WORKERS} | {
     name for queue in QUEUES.values() for name in (queue.stream, queue.delayed, queue.dlq)
@@ -80,18 +84,33 @@ async def test_a_long_document_leaves_as_little_as_a_short_one_when_finished(tmp
 
 
 async def test_the_index_of_a_team_is_trimmed_when_its_jobs_are_old(connection: Connection) -> None:
-    from quire.domain.jobs import JobOptions
-    from quire.queue.jobs import JobStore, NewJob
-    from quire.queue.streams import Queues
-
-    from .clocks import ShiftedClock
-
     clock = ShiftedClock()
     jobs = JobStore(connection, Queues(connection, clock), clock, ttl_s=60)
-    new = [NewJob(new_job_id(), "team", JobOptions(), {"kind": "upload"}, "", content_ref="o") for _ in range(3)]
+    new = [
+        NewJob(new_job_id(), "team", JobOptions(), {"kind": "upload"}, "", content_ref="o") for _ in range(3)
+    ]
     await jobs.create(new[0])
     clock.shift_s += 61
     await jobs.create(new[1])
     await jobs.create(new[2])
     found = await connection.command("ZRANGE", keys.index("team"), 0, -1)
     assert set(found) == {new[1].id, new[2].id}
+
+
+async def test_a_retried_job_is_looked_after_when_the_end_before_it_is_noticed_late(
+    connection: Connection, queues: Queues, clock: ShiftedClock
+) -> None:
+    """Whoever ended the job takes it off the list a moment later; by then somebody may have retried it."""
+    jobs = JobStore(connection, queues, clock, ttl_s=3600)
+    new = NewJob(new_job_id(), "team", JobOptions(), {"kind": "upload"}, "", content_ref="o")
+    await jobs.create(new)
+    clock.shift_s += 1
+    over_at = clock.now()
+    await jobs.cancel(new.id)
+    assert await jobs.count_active() == 0
+    clock.shift_s += 1
+    job = await jobs.get(new.id)
+    assert job is not None
+    assert await jobs.retry(job, "all", first="split") == "started"
+    await jobs.stop_looking(new.id, over_at)
+    assert await jobs.count_active() == 1

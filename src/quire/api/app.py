@@ -8,7 +8,22 @@ from fastapi import FastAPI
 from fastapi.middleware import Middleware
 
 import quire
-from quire.api import auth, convert, errors, events, front, health, jobs, queues, results
+from quire.api import (
+    auth,
+    convert,
+    dispatch,
+    errors,
+    events,
+    front,
+    ghost,
+    ghost_internal,
+    health,
+    jobs,
+    metrics,
+    parse,
+    queues,
+    results,
+)
 from quire.api.requests import RequestLog
 from quire.api.services import Services
 from quire.bootstrap import Runtime
@@ -20,6 +35,8 @@ _DESCRIPTION = (
 _TAGS = [
     {"name": "jobs", "description": "Documents come in, are followed, stopped and redone."},
     {"name": "results", "description": "What came out, page by page or whole."},
+    {"name": "batching", "description": "One image at a time for you, full batches for the backend."},
+    {"name": "ghostserver", "description": "The endpoints of GhostServer, for programs that speak to it."},
     {"name": "operations", "description": "Queues, workers and work that was given up."},
     {"name": "health", "description": "For load balancers and people on call."},
 ]
@@ -55,6 +72,7 @@ def create_app(runtime: Runtime) -> FastAPI:
         middleware=[
             # Outermost: whatever happens has an id and a line in the log.
             Middleware(RequestLog, clock=clock),
+            Middleware(parse.Direct),
         ],
     )
     app.state.services = Services(
@@ -68,7 +86,12 @@ def create_app(runtime: Runtime) -> FastAPI:
         jobs.router,
         results.router,
         events.router,
+        ghost.router,
+        ghost_internal.router,
         queues.router,
+        dispatch.router,
+        parse.router,
+        metrics.router,
         health.router,
         front.router,
     ):

@@ -44,7 +44,9 @@ class Options(BaseModel):
 
 
 class SourceRequest(Options):
-    source: str = Field(description="`https://…`, or `file://…` under FILES_BASE.")
+    source: str = Field(
+        description="`https://…`; `s3://…`, `gs://…` or `az://…` in an allowed bucket; `file://…` under FILES_BASE."
+    )
 
 
 class UploadRequest(Options):
@@ -103,7 +105,7 @@ async def convert(
     kind = media_type(request)
     if kind not in ("application/json", "multipart/form-data"):
         raise MediaTypeError("Send multipart/form-data with a `file`, or application/json with a `source`.")
-    await _check_room(engine, team, key)
+    await check_room(engine, team, key)
     if kind == "application/json":
         accepted = await _take_source(request, engine, team, key)
     else:
@@ -119,7 +121,7 @@ async def convert(
     return _accepted(accepted)
 
 
-async def _check_room(engine: Engine, team: str, key: str | None) -> None:
+async def check_room(engine: Engine, team: str, key: str | None) -> None:
     """Raises BusyError. A request that is repeated asks for nothing new, so it is always let through."""
     if key is not None:
         try:

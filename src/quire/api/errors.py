@@ -24,6 +24,12 @@ class MediaTypeError(errors.RequestError):
     code = "unsupported_media_type"
 
 
+class ForbiddenError(errors.RequestError):
+    """Whoever asks may not, with any key of the API."""
+
+    code = "forbidden"
+
+
 class SlowRequestError(errors.RequestError):
     """The body stopped coming."""
 
@@ -59,6 +65,7 @@ STATUSES: dict[type[errors.QuireError], int] = {
     errors.CoordinationError: 503,
     errors.ObjectsError: 503,
     errors.DataDirInUseError: 503,
+    ForbiddenError: 403,
     MediaTypeError: 415,
     SlowRequestError: 408,
 }
@@ -88,6 +95,7 @@ def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
 _MEANINGS = {
     400: "The request is malformed; the text names the field.",
     401: "A key is needed, or the one given is not known.",
+    403: "The internal token is missing or wrong.",
     404: "There is no such job, or it belongs to another team.",
     408: "The body stopped coming.",
     409: "Not in the job's present state; with `not_ready` it is worth trying again.",

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Request, Response
 
 from quire.api.auth import Team
 from quire.api.errors import documented
-from quire.api.services import ServicesDep
+from quire.api.services import batcher_of
 from quire.telemetry.metrics import CONTENT_TYPE
 
 router = APIRouter(tags=["operations"])
 
 
 @router.get("/metrics", summary="Figures for Prometheus", responses=documented(401, 503))
-async def metrics(_team: Team, services: ServicesDep) -> Response:
-    batcher = services.runtime.batcher
+async def metrics(_team: Team, request: Request) -> Response:
+    batcher = batcher_of(request)
     await batcher.condition()
     return Response(batcher.metrics.render(), media_type=CONTENT_TYPE)

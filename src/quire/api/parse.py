@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from quire.api.answers import json_answer
 from quire.api.auth import Team, team_of
@@ -21,11 +24,10 @@ from quire.api.bodies import (
     FileStarts,
     check_length,
     media_type,
-    pieces,
     read_form,
 )
-from quire.api.errors import MediaTypeError, documented, request_id, status_of
-from quire.api.services import Services, ServicesDep, services
+from quire.api.errors import MediaTypeError, SlowRequestError, documented, request_id, status_of
+from quire.api.services import batcher_of, services
 from quire.api.submissions import read_key
 from quire.batching.batcher import Batcher, Ticket
 from quire.batching.bodies import Body, too_large
@@ -39,6 +41,7 @@ from quire.queue.parse import Priority
 router = APIRouter(tags=["batching"])
 
 _LONGEST_NAME = 255
+_BODY_S = 300.0
 _FIELDS = frozenset({"filename", "priority"})
 _STATUS_BY_CODE = {"page_failed": 422, "not_found": 404, "stopping": 503, "coordination_unavailable": 503}
 
@@ -119,12 +122,10 @@ async def parse(request: Request) -> Response:
     try:
         team = await team_of(request)
         key = read_key(request.headers.get("idempotency-key"))
-        batcher = services(request).runtime.batcher
+        batcher = batcher_of(request)
         known = await batcher.known(team, key) if key is not None else None
         if known is not None:
-            async with aclosing(pieces(request)) as body:
-                async for _ in body:
-                    pass
+            await _take(request, _nowhere)
             ticket = await batcher.attach(team, known)
         else:
             await batcher.admit(_client(request, team))
@@ -132,6 +133,25 @@ async def parse(request: Request) -> Response:
         return await _held(request, batcher, ticket)
     except QuireError as error:
         return _refusal(request, error)
+    except ClientDisconnect:
+        return Response(status_code=400)  # nobody is there to read it
+
+
+class Direct:
+    """Sends `POST /parse` straight to its endpoint: finding it among all the routes costs as much as serving it."""
+
+    path = "/parse"
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["path"] != self.path or scope["method"] != "POST":
+            await self._app(scope, receive, send)
+            return
+        scope["route"] = self  # the log shows its path
+        response = await parse(Request(scope, receive))
+        await response(scope, receive, send)
 
 
 @router.get(
@@ -147,7 +167,7 @@ async def parse_again(
     wait: Annotated[bool, Query(description="Hold on until the result is there.")] = True,
 ) -> Response:
     """The same result as the first time, computed once."""
-    batcher = services(request).runtime.batcher
+    batcher = batcher_of(request)
     try:
         ticket = await batcher.attach(team, parse_id, wait=wait)
         return await _held(request, batcher, ticket)
@@ -161,17 +181,13 @@ async def parse_again(
     response_model=QueueStatusView,
     responses=documented(401, 503),
 )
-async def queue_status(_team: Team, services: ServicesDep) -> Response:
-    return json_answer(await _status(services))
-
-
-async def _status(services: Services) -> QueueStatusView:
-    runtime = services.runtime
-    condition = await runtime.batcher.condition()
+async def queue_status(_team: Team, request: Request) -> Response:
+    runtime = services(request).runtime
+    condition = await batcher_of(request).condition()
     status, now = condition.status, runtime.parts.clock.now()
     limits = runtime.settings.batching
     observed = status.observed
-    return QueueStatusView(
+    view = QueueStatusView(
         queue_depth=status.depth,
         max_queue_size=limits.max_queue_size,
         utilization_percent=round(100 * status.depth / limits.max_queue_size, 2),
@@ -180,6 +196,7 @@ async def _status(services: Services) -> QueueStatusView:
         batches_in_flight=status.slots_taken,
         breaker_open=observed.failures >= limits.failure_threshold and observed.not_before_s > now,
     )
+    return json_answer(view)
 
 
 async def _submitted(request: Request, batcher: Batcher, team: str, key: str | None) -> Ticket:
@@ -198,14 +215,18 @@ async def _submitted(request: Request, batcher: Batcher, team: str, key: str | N
 async def _received(request: Request, batcher: Batcher, max_bytes: int) -> tuple[dict[str, Any], Body]:
     """The fields and the image, whichever way they came."""
     kind = media_type(request)
-    fields: dict[str, Any] = {name: request.query_params[name] for name in _FIELDS & request.query_params.keys()}
+    fields: dict[str, Any] = {
+        name: request.query_params[name] for name in _FIELDS & request.query_params.keys()
+    }
     async with batcher.receiving() as receiving:
         if kind == "application/json":
             check_length(request, max_bytes * 4 // 3 + 4 + LARGEST_REST, too_large(max_bytes).public)
             reader = LongJson("image_data")
-            async with aclosing(pieces(request)) as body:
-                async for piece in body:
-                    await receiving.take(reader.feed(piece))
+
+            async def decoded(piece: bytes) -> None:
+                await receiving.take(reader.feed(piece))
+
+            await _take(request, decoded)
             given, rest = reader.end()
             await receiving.take(rest)
             fields |= given
@@ -224,15 +245,29 @@ async def _received(request: Request, batcher: Batcher, max_bytes: int) -> tuple
                             pass
         elif kind.startswith("image/") or kind == "application/octet-stream":
             check_length(request, max_bytes, too_large(max_bytes).public)
-            async with aclosing(pieces(request)) as body:
-                async for piece in body:
-                    await receiving.take(piece)
+            await _take(request, receiving.take)
         else:
             raise MediaTypeError("Send JSON with image_data, a form with a `file`, or the image itself.")
         unknown = fields.keys() - _FIELDS
         if unknown:
             raise RequestError(f"{min(unknown)[:60]!r} is not a field of this request.")
         return fields, await batcher.checked(receiving)
+
+
+async def _take(request: Request, sink: Callable[[bytes], Awaitable[None]]) -> None:
+    """Hands the body on as it comes. Raises SlowRequestError, or ClientDisconnect if the sender goes."""
+    try:
+        async with asyncio.timeout(_BODY_S):
+            while True:
+                message = await request.receive()
+                if message["type"] == "http.disconnect":
+                    raise ClientDisconnect
+                if message.get("body"):
+                    await sink(message["body"])
+                if not message.get("more_body", False):
+                    return
+    except TimeoutError:
+        raise SlowRequestError(f"The body was not there within {_BODY_S:.0f} seconds.") from None
 
 
 async def _held(request: Request, batcher: Batcher, ticket: Ticket) -> Response:
@@ -248,6 +283,10 @@ async def _held(request: Request, batcher: Batcher, ticket: Ticket) -> Response:
     return _answer(settled)
 
 
+async def _nowhere(_piece: bytes) -> None:
+    """For a body that has been taken in before."""
+
+
 async def _gone(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
@@ -255,7 +294,9 @@ async def _gone(request: Request) -> None:
 
 def _answer(settled: Settled) -> Response:
     if isinstance(settled, Failed):
-        return _failure(settled.request_id, settled.error, _STATUS_BY_CODE.get(settled.error.get("code", ""), 500))
+        return _failure(
+            settled.request_id, settled.error, _STATUS_BY_CODE.get(settled.error.get("code", ""), 500)
+        )
     return Response(_parsed(settled), media_type="application/json")
 
 
@@ -291,7 +332,12 @@ def _refusal(request: Request, error: QuireError, parse_id: str = "") -> Respons
 
 def _failure(shown_id: str, error: dict[str, Any], status: int) -> Response:
     """The one shape of errors, and the names that the batching protocol has for the same."""
-    body = {**error, "request_id": shown_id, "status": "failed", "retry_suggested": bool(error.get("retryable"))}
+    body = {
+        **error,
+        "request_id": shown_id,
+        "status": "failed",
+        "retry_suggested": bool(error.get("retryable")),
+    }
     headers = {}
     wait_s = error.get("retry_after_seconds")
     if isinstance(wait_s, int | float):

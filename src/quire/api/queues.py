@@ -121,7 +121,7 @@ async def dead_letters(
 async def replay(queue: UnitKind, entry_id: str, team: Team, services: ServicesDep) -> Response:
     """Retries the page or job that the letter names and takes the letter away.
 
-    A callback is sent again by joining the pages again, since a callback tells of the end of a job.
+    A callback is sent, or a result exported, again by joining the pages again, since both follow the end of a job.
     """
     runtime = services.runtime
     letter = None
@@ -162,7 +162,7 @@ def _named(letter: DeadLetter, job: MainJob) -> str:
         return page_job_id(job.id, unit_page(letter.unit))
     if letter.kind in (UnitKind.DOWNLOAD, UnitKind.SPLIT, UnitKind.MERGE):
         return str(JobId(job.id, JobType(letter.kind.value)))
-    if letter.kind is UnitKind.CALLBACK and job.status is JobStatus.COMPLETED:
+    if letter.kind in (UnitKind.CALLBACK, UnitKind.EXPORT) and job.status is JobStatus.COMPLETED:
         return str(JobId(job.id, JobType.MERGE))
     return job.id
 

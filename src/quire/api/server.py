@@ -68,7 +68,7 @@ async def serve(
     kinds = list(UnitKind) if settings.http.run_dispatcher else None
     with _bind(settings.http.host, settings.http.port) as listener, _signals(stop):
         try:
-            async with runtime(settings, owner="quire serve", kinds=kinds) as running:
+            async with runtime(settings, owner="quire serve", kinds=kinds, batching=True) as running:
                 service = _Service(running, listener)
                 await service.run(stop, on_ready)
         except ExceptionGroup as group:
@@ -118,10 +118,8 @@ class _Service:
         await ending
 
     async def _both(self, serving: asyncio.Task[None]) -> None:
-        if self._running.worker:
-            await asyncio.gather(serving, self._running.worker.drain(self._timeout_s))
-        else:
-            await serving
+        parts = (self._running.worker, self._running.batcher)
+        await asyncio.gather(serving, *(part.drain(self._timeout_s) for part in parts if part is not None))
 
     def _announce(self, on_ready: Callable[[str], None] | None) -> None:
         host, port = self._running.settings.http.host, self._listener.getsockname()[1]

@@ -9,7 +9,9 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from quire.api.health import Readiness
+from quire.batching.batcher import Batcher
 from quire.bootstrap import Runtime
+from quire.errors import BusyError
 from quire.pipeline.engine import Engine
 
 
@@ -35,6 +37,13 @@ async def _services(request: Request) -> Services:
 
 async def _engine(request: Request) -> Engine:
     return services(request).runtime.engine
+
+
+def batcher_of(request: Request) -> Batcher:
+    found = services(request).runtime.batcher
+    if found is None:
+        raise BusyError("This service takes no images for batches.", retryable=False)
+    return found
 
 
 ServicesDep = Annotated[Services, Depends(_services)]

@@ -66,6 +66,8 @@ class JobSummary(BaseModel):
     started_at: str | None
     completed_at: str | None
     error: dict[str, Any] | None
+    sources: dict[str, int] = Field(description="How the pages were read, counted; empty until the end.")
+    mupdf_fallback_count: int
     links: Links
 
 
@@ -214,6 +216,7 @@ def page_metadata(job: MainJob, record: PageRecord) -> dict[str, Any]:
 
 
 def _summary_fields(job: MainJob) -> dict[str, Any]:
+    metadata = (job.result or {}).get("metadata", {})
     return {
         "job_id": job.id,
         "type": JobType.MAIN.value,
@@ -229,6 +232,8 @@ def _summary_fields(job: MainJob) -> dict[str, Any]:
         "started_at": iso(job.started_at),
         "completed_at": iso(job.completed_at),
         "error": job.error,
+        "sources": metadata.get("sources", {}),
+        "mupdf_fallback_count": metadata.get("mupdf_fallback_count", 0),
         "links": links(job.id),
     }
 

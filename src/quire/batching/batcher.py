@@ -8,6 +8,7 @@ import secrets
 from collections.abc import Collection
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
+from typing import Any
 
 from quire.batching.backend import Backend
 from quire.batching.bodies import Body, BodyMemory, Receiving, new_object_key
@@ -37,7 +38,7 @@ from quire.errors import (
     UnsupportedTypeError,
 )
 from quire.objects.store import ObjectStore
-from quire.queue.parse import WORK, BackendOpen, Known, ParseQueue, QueueFull, QueueStatus, Taken
+from quire.queue.parse import WORK, BackendOpen, Known, Observed, ParseQueue, QueueFull, QueueStatus, Taken
 from quire.queue.workers import Workers
 from quire.reading.conversion import as_jpeg_or_png
 from quire.reading.pool import ChildPool
@@ -50,7 +51,8 @@ _LOOK_EVERY = 40  # rounds between looks for wake-ups that were missed
 _EXPIRE_EVERY = 20
 _HOLD_BACK_S = 2.0
 _STOPPING = (
-    "The service is stopping. The image waits on: ask for GET /parse/{}, or send it again with its Idempotency-Key."
+    "The service is stopping. The image waits on: ask for GET /parse/{}, "
+    "or send it again with its Idempotency-Key."
 )
 
 
@@ -116,7 +118,7 @@ class Batcher:
             clock=parts.clock,
             metrics=parts.metrics,
             unneeded=self._delete_later,
-            observed=lambda observed: self._former.note(observed),
+            observed=self._note,
         )
         self._former = Former(
             sending,
@@ -124,6 +126,7 @@ class Batcher:
             FormerOptions(
                 settings.max_concurrent_batches,
                 settings.max_batch_size,
+                settings.failure_threshold,
                 SenderOptions(settings.max_retry_count, settings.retry_delay_s),
             ),
         )
@@ -149,6 +152,8 @@ class Batcher:
                 )
         if self._stopping:
             raise StoppingError("The service is stopping. Try again shortly.", retry_after_s=1)
+        if self._former.opened_until_s > self._parts.clock.now():
+            raise self._away(self._former.opened_until_s)
         if self._former.depth >= self._settings.backpressure_threshold:
             depth = self._former.depth = await self._parts.queue.depth()
             if depth >= self._settings.backpressure_threshold:
@@ -192,7 +197,6 @@ class Batcher:
 
     async def submit(self, application: Application) -> Ticket:
         """A place in the queue, durable. Raises QueueFullError, BackendAwayError, or a plane's error."""
-        queue = self._parts.queue
         ticket = self._ticket(application.team, application.body.request_id)
         try:
             answer = await self._intake.accept(application)
@@ -214,11 +218,7 @@ class Batcher:
                 raise self._full(depth)
             case BackendOpen(until):
                 self._waiters.leave(ticket.request_id, ticket.future)
-                raise BackendAwayError(
-                    "The batch backend is away. Try again later.",
-                    retry_after_s=max(1.0, until - self._parts.clock.now()),
-                )
-        raise AssertionError(queue)
+                raise self._away(until)
 
     async def attach(self, team: str, request_id: str, *, wait: bool = True) -> Ticket:
         """A place behind a request that was made before. Raises NotFoundError, and NotReadyError unless it waits."""
@@ -248,7 +248,9 @@ class Batcher:
         metrics = self._parts.metrics
         metrics.active_connections.inc()
         try:
-            waited = {ticket.future, *([gone] if gone is not None else [])}
+            waited: set[asyncio.Future[Any]] = {ticket.future}
+            if gone is not None:
+                waited.add(gone)
             await asyncio.wait(
                 waited, timeout=self._settings.response_timeout_s, return_when=asyncio.FIRST_COMPLETED
             )
@@ -329,6 +331,8 @@ class Batcher:
 
     async def _keep_order(self) -> None:
         turn = 0
+        if self._forms_batches:
+            await self._reachable()  # loads what the first call would have to wait for
         while True:
             try:
                 if self._forms_batches and not self._stopping:
@@ -351,11 +355,10 @@ class Batcher:
         self._former.depth = status.depth
         self._parts.metrics.queue_depth.set(status.depth)
         opened = status.observed.failures >= self._settings.failure_threshold
-        if opened and status.observed.not_before_s > self._parts.clock.now():
-            if await self._reachable():
-                await self._parts.queue.observe("healthy")
-                self._asked_health = (float("-inf"), True)
-                self._former.kick()
+        waiting = status.observed.not_before_s > self._parts.clock.now()
+        if opened and waiting and await self._reachable():
+            await self._parts.queue.observe("healthy")
+            self._former.kick()
 
     async def _forget_bodies(self) -> None:
         """Copies of bodies that other replicas have sent, and whose callers have left."""
@@ -396,6 +399,9 @@ class Batcher:
 
     # Small things
 
+    def _note(self, observed: Observed) -> None:
+        self._former.note(observed)
+
     def _ticket(self, team: str, request_id: str) -> Ticket:
         return Ticket(team, request_id, self._waiters.join(team, request_id), self._parts.clock.now())
 
@@ -414,6 +420,12 @@ class Batcher:
         if object_keys:
             self._unneeded.update(object_keys)
             self._chores.set()
+
+    def _away(self, until_s: float) -> BackendAwayError:
+        return BackendAwayError(
+            "The batch backend is away. Try again later.",
+            retry_after_s=max(1.0, until_s - self._parts.clock.now()),
+        )
 
     def _full(self, depth: int) -> QueueFullError:
         return QueueFullError(depth, self._wait_s(depth))
@@ -440,9 +452,7 @@ class Batcher:
             await objects.put(key, body.data)
         try:
             async with objects.local(key) as path:
-                data = await self._parts.pool.run(
-                    as_jpeg_or_png, str(path), self._max_pixels, timeout_s=60
-                )
+                data = await self._parts.pool.run(as_jpeg_or_png, str(path), self._max_pixels, timeout_s=60)
         except UnsupportedTypeError as error:
             raise UnsupportedFormatError(error.public) from error
         except DamagedError as error:

@@ -24,6 +24,7 @@ _MINUTE_S = 60.0
 class FormerOptions:
     slots: int
     max_batch_size: int
+    failures_to_open: int
     sender: SenderOptions
 
 
@@ -42,6 +43,7 @@ class Former:
         self._formed: deque[float] = deque()
         self._requests: set[str] = set()
         self.model = ServiceModel()
+        self.opened_until_s = 0.0
         self.depth = 0
 
     @property
@@ -55,6 +57,8 @@ class Former:
     def note(self, observed: Observed) -> None:
         self.model = ServiceModel.fitted(observed.sums)
         self._not_before_s = observed.not_before_s
+        opened = observed.failures >= self._options.failures_to_open
+        self.opened_until_s = observed.not_before_s if opened else 0.0
 
     async def run(self) -> None:
         """Forms and sends until cancelled; what is in hand then is handed back at once."""
@@ -115,9 +119,7 @@ class Former:
     async def _next(self, release: str = "") -> bool:
         """Whether another batch was begun."""
         batch_id = "" if self._stopping else f"batch_{secrets.token_hex(6)}"
-        size = batch_size(
-            max(1, self.depth), self._options.slots, self._options.max_batch_size, self.model
-        )
+        size = batch_size(max(1, self.depth), self._options.slots, self._options.max_batch_size, self.model)
         self._claiming.add(batch_id)
         try:
             claimed = await self._parts.queue.claim(batch_id, size, release=release)

@@ -76,7 +76,9 @@ class Intake:
                     if not future.done():
                         future.set_exception(error)
         # Not left to the callback: a request that comes before that runs would count on a writer that is over.
-        self._writing.discard(asyncio.current_task())  # type: ignore[arg-type]
+        current = asyncio.current_task()
+        if current is not None:
+            self._writing.discard(current)
 
     def _next_group(self) -> list[tuple[Application, asyncio.Future[Acceptance]]]:
         """What goes into one object: bodies in memory up to a bound, or a single one that has its object already."""

@@ -63,9 +63,7 @@ class LongJson:
         if self._in_string or self._carry:
             raise RequestError(_NOT_JSON)
         try:
-            found = json.loads(
-                self._rest.decode(), object_pairs_hook=_each_once, parse_constant=_no_constant
-            )
+            found = json.loads(self._rest.decode(), object_pairs_hook=_each_once, parse_constant=_no_constant)
         except RecursionError:
             raise RequestError("The JSON is nested too deeply.") from None
         except ValueError:

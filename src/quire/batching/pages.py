@@ -17,6 +17,7 @@ from quire.queue.parse import Priority
 
 _HEADINGS = {"title": "# ", "sec": "## ", "sec_0": "## ", "sec_1": "## ", "sub_sec": "### ", "sec_2": "### "}
 _SKIPPED = frozenset({"header", "foot", "footer", "page_number", "fnote_mark"})
+_VERBATIM = frozenset({"code", "formula", "equation", "equ"})
 _BULLET = re.compile(r"^(?:[*•◦▪‣·–—»]|-)\s+")
 _NUMBER = re.compile(r"^\(?(\d{1,3})[.)]\s+")
 
@@ -68,11 +69,9 @@ def markdown_of(elements: Iterable[dict[str, Any]]) -> str:
 
 def _block(element: dict[str, Any]) -> str:
     label, text = str(element["label"]).lower(), str(element["text"]).strip()
-    if label in _SKIPPED:
-        return ""
     if label in ("figure", "fig"):
         return f"![{_line(text) or 'figure'}](#)"
-    if not text:
+    if not text or label in _SKIPPED:
         return ""
     if label in _HEADINGS:
         return _HEADINGS[label] + _line(text)
@@ -80,9 +79,7 @@ def _block(element: dict[str, Any]) -> str:
         return "\n".join(_item(line) for line in text.splitlines() if line.strip())
     if label in ("table", "tab"):
         return _table(_html_rows(text) if "<t" in text.lower() else _plain_rows(text))
-    if label in ("code", "formula", "equation"):
-        return text
-    return _escaped(text)
+    return text if label in _VERBATIM else _escaped(text)
 
 
 def _item(line: str) -> str:

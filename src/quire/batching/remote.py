@@ -79,9 +79,7 @@ class RemoteBackend:
         if self._session is None:
             self._session = aiohttp.ClientSession(
                 timeout=aiohttp.ClientTimeout(total=self._timeout_s, sock_connect=_CONNECT_S),
-                connector=aiohttp.TCPConnector(
-                    limit=self._connections + 2, keepalive_timeout=_KEEP_ALIVE_S
-                ),
+                connector=aiohttp.TCPConnector(limit=self._connections + 2, keepalive_timeout=_KEEP_ALIVE_S),
                 auto_decompress=True,
             )
         return self._session
@@ -92,7 +90,11 @@ def _encoded(images: Sequence[SentImage]) -> tuple[list[bytes], int]:
     for index, image in enumerate(images):
         opening = b'{"images":[' if index == 0 else b","
         name = json.dumps(sent_name(image.request_id, index, image.filename)).encode()
-        parts += [opening + b'{"filename":' + name + b',"image_data":"', pybase64.b64encode(image.data), b'"}']
+        parts += [
+            opening + b'{"filename":' + name + b',"image_data":"',
+            pybase64.b64encode(image.data),
+            b'"}',
+        ]
     parts.append(b"]}")
     return parts, sum(map(len, parts))
 

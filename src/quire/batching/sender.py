@@ -229,9 +229,7 @@ class Sender:
         if last:
             await self._release()
 
-    async def _store(
-        self, outcomes: list[Outcome], fragments: dict[str, bytes]
-    ) -> tuple[str, list[Outcome]]:
+    async def _store(self, outcomes: list[Outcome], fragments: dict[str, bytes]) -> tuple[str, list[Outcome]]:
         if not fragments:
             return "", outcomes
         key = new_object_key("results")

@@ -51,7 +51,7 @@ class Waiters:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def __contains__(self, request_id: str) -> bool:
+    def __contains__(self, request_id: object) -> bool:
         return request_id in self._waiting
 
     def ids(self) -> list[str]:
@@ -108,7 +108,9 @@ class Waiters:
         for seen, outcome in zip(over, outcomes, strict=True):
             if isinstance(outcome, QuireError):
                 # Its callers stay; the next look finds the object, if it is there at all.
-                _LOG.warning("a result could not be fetched", extra={"parse_id": seen.id, "code": outcome.code})
+                _LOG.warning(
+                    "a result could not be fetched", extra={"parse_id": seen.id, "code": outcome.code}
+                )
                 if isinstance(outcome, NotFoundError):
                     self.deliver(Failed(seen.id, outcome.as_dict()))
             elif isinstance(outcome, BaseException):

@@ -15,8 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from quire import __version__
+from quire.clock import SystemClock
 from quire.errors import QuireError
 from quire.objects.store import ObjectStore
+from quire.providers.protocol import Provider, ProviderError
 from quire.queue.connection import Connection
 from quire.queue.embedded import EmbeddedServer
 from quire.reading import ocr
@@ -30,6 +32,17 @@ _NO_SPACE = 100 << 20
 _OLDEST_SERVER = (6, 2)
 _READ_TIMEOUT_S = 60.0
 _ANSWER_TIMEOUT_S = 20.0
+
+
+_PROVIDER_ADVICE = {
+    "auth": "Check the key and whether it may use this model.",
+    "ai_quota": "Look at the provider's billing page, or wait if it is overloaded.",
+    "rate_limit": "Others use the same account now; set AI_LIMITS to what is left for Quire.",
+    "timeout": "Check the address and the network, or raise REQUEST_TIMEOUT.",
+    "network": "Check the base URL, the network and any firewall.",
+    "server": "The provider has trouble, or the base URL is that of something else.",
+    "validation": "Check the name of the model and the base URL.",
+}
 
 
 class Level(StrEnum):
@@ -58,6 +71,7 @@ async def examine(settings: Settings) -> AsyncIterator[Finding]:
         "objects": _objects,
         "readers": _readers,
         "ocr": _ocr,
+        "ai": _ai,
         "secrets": _secrets,
         "exposure": _exposure,
     }
@@ -236,6 +250,39 @@ async def _ocr(settings: Settings) -> list[Finding]:
             "ocr", Level.OK, f"Tesseract reads {settings.ocr.languages}; installed: {', '.join(installed)}"
         )
     ]
+
+
+async def _ai(settings: Settings) -> list[Finding]:
+    """One cheap call to each provider, with the model that is asked first."""
+    from quire.providers import known
+
+    order, providers = known.order(settings.ai), known.build(settings.ai, SystemClock())
+    used = [name for name in order if name in providers]
+    if not used:
+        return [
+            Finding(
+                "ai",
+                Level.OK,
+                "No provider is configured: pages with pictures are read locally.",
+                "Set OPENAI_API_KEY, ANTHROPIC_API_KEY or AI_SERVERS to have them read by AI.",
+            )
+        ]
+    models = known.models(settings.ai)
+    try:
+        return list(
+            await asyncio.gather(*(_provider(providers[name], models[name].primary) for name in used))
+        )
+    finally:
+        await asyncio.gather(*(one.close() for one in providers.values()))
+
+
+async def _provider(provider: Provider, model: str) -> Finding:
+    name = f"ai {provider.name}"
+    try:
+        await provider.check(model)
+    except ProviderError as error:
+        return Finding(name, Level.FAIL, error.public, _PROVIDER_ADVICE.get(error.code, ""))
+    return Finding(name, Level.OK, f"{model} answers")
 
 
 async def _secrets(settings: Settings) -> list[Finding]:

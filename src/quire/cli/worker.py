@@ -24,6 +24,7 @@ QUEUES: dict[str, tuple[UnitKind, ...]] = {
     "slow": (UnitKind.PAGE,),
     "page": (UnitKind.READ, UnitKind.PAGE),
     "merge": (UnitKind.MERGE,),
+    "export": (UnitKind.EXPORT,),
     "callback": (UnitKind.CALLBACK,),
     "classify": (),
     "embed": (),

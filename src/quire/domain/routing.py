@@ -21,13 +21,14 @@ class Readers:
 
     ocr: bool = False
     ai: bool = False
+    ai_reads_all: bool = False
 
 
 def best_route(page_class: PageClass, mode: Mode, readers: Readers, *, text_only: bool = False) -> Route:
     """Text is read locally; what text extraction can't see goes to AI, or to OCR where there is no AI."""
     if text_only:
         return Route.LOCAL
-    if mode is Mode.AI and readers.ai:
+    if readers.ai and (mode is Mode.AI or (mode is Mode.AUTO and readers.ai_reads_all)):
         return Route.AI
     if page_class is PageClass.TEXT_ONLY:
         return Route.LOCAL

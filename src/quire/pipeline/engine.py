@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from quire.domain.ghost import GhostRequest
 from quire.domain.jobs import (
     JobId,
     JobOptions,
@@ -18,8 +19,12 @@ from quire.domain.jobs import (
     MainJob,
     Mode,
     PageRecord,
+    UnitKind,
+    chunk_places,
     job_id_for_key,
     new_job_id,
+    unit_kind,
+    unit_page,
 )
 from quire.domain.ranges import PageRanges
 from quire.errors import (
@@ -29,13 +34,15 @@ from quire.errors import (
     LinkRefusedError,
     NotFoundError,
     NotReadyError,
+    QuireError,
     RequestError,
     TooLargeError,
 )
 from quire.links import check_url, safe_filename
+from quire.objects.buckets import in_bucket
 from quire.objects.store import ObjectWriter
 from quire.pipeline.documents import file_ref, local_document, original_key
-from quire.pipeline.fetching import link_policy
+from quire.pipeline.fetching import buckets_of, link_policy
 from quire.pipeline.merging import failure_note, unpack_pages
 from quire.pipeline.parts import Parts
 from quire.queue.events import Event, Events
@@ -45,6 +52,7 @@ from quire.reading.render import RenderOptions, render_page
 _UPLOAD_KEPT_S = 6 * 3600.0
 _TWIN_WAIT_S = 1.0
 _TWIN_POLL_S = 0.01
+_LARGE = 256 * 1024  # of JSON: parsed in a thread, so that nobody else waits
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +65,8 @@ class Submission:
     filename: str = ""
     force: bool = False
     idempotency_key: str | None = None
+    ghost: GhostRequest | None = None
+    """Set for requests of the GhostServer facade, whose text is put where their caller looks for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +165,9 @@ class Engine:
         path = self._check_source(url)
         job_id = self._job_id(submission)
         parts = urlsplit(url)
-        if path is None:
+        if in_bucket(url):
+            new = self._new_job(submission, job_id, source={"kind": "bucket", "url": url})
+        elif path is None:
             shown = {"kind": "link", "url": f"{parts.scheme}://{parts.hostname or ''}{parts.path}"}
             new = self._new_job(submission, job_id, source=shown)
         else:
@@ -208,12 +220,10 @@ class Engine:
             return []
         stop = job.total_pages if limit is None else min(first + limit, job.total_pages)
         numbers = PageRanges.parse(job.ranges).numbers(first, stop)
-        records = await self._records(job, numbers)
-        return [records.get(number) or _unread(job, number) for number in numbers]
+        return await self._as_they_stand(job, numbers)
 
     async def page(self, job: MainJob, number: int) -> PageRecord:
-        records = await self._records(job, [number])
-        return records.get(number) or _unread(job, number)
+        return (await self._as_they_stand(job, [number]))[0]
 
     async def wait(self, team: str, job_id: str, timeout_s: float) -> MainJob:
         """The job when it is over, or as it stands when the time is up."""
@@ -306,8 +316,8 @@ class Engine:
 
     # ---- stopping and redoing ------------------------------------------------------------------------------
 
-    async def cancel(self, job: MainJob) -> JobStatus:
-        status = await self._parts.jobs.cancel(job.id)
+    async def cancel(self, job: MainJob, why: QuireError | None = None) -> JobStatus:
+        status = await self._parts.jobs.cancel(job.id, why)
         return status or job.status
 
     async def retry(self, job: MainJob, job_id: str, key: str = "") -> str:
@@ -350,6 +360,7 @@ class Engine:
             filename=safe_filename(submission.filename) if submission.filename else "",
             sealed=self._parts.sealer.seal(job_id, submission.secrets),
             has_callback=bool(submission.secrets.callback_url),
+            export=submission.ghost.as_dict() if submission.ghost else None,
             document_timeout_s=jobs.processing_timeout_s,
             page_timeout_s=jobs.timeout_per_page_s,
             **found,
@@ -368,7 +379,10 @@ class Engine:
     def _fingerprint(self, submission: Submission, content: str) -> str:
         hidden = submission.secrets
         return self._parts.sealer.fingerprint(
-            content, submission.options.as_dict(), hidden.password, hidden.prompt, hidden.callback_url
+            content,
+            submission.options.as_dict(),
+            *(hidden.password, hidden.prompt, hidden.callback_url),
+            *(submission.ghost.identity if submission.ghost else ()),
         )
 
     async def _twin(self, team: str, fingerprint: str, job_id: str) -> Accepted | None:
@@ -393,7 +407,10 @@ class Engine:
         await self._parts.jobs.answer_with(team, fingerprint, job_id, seen)
 
     def _check_source(self, url: str) -> Path | None:
-        """The path of a permitted `file://` source, None for a permitted link."""
+        """The path of a permitted `file://` source, None for a permitted link or object in a bucket."""
+        if in_bucket(url):
+            buckets_of(self._parts).check(url)
+            return None
         if not url.startswith("file:"):
             check_url(url, link_policy(self._parts))
             return None
@@ -412,14 +429,20 @@ class Engine:
             raise TooLargeError(f"The file is larger than the {most // 2**20} MB allowed (MAX_UPLOAD_MB).")
         return path
 
-    async def _records(self, job: MainJob, numbers: list[int]) -> dict[int, PageRecord]:
-        if job.status is JobStatus.COMPLETED and job.result:
-            return await self._all_records(job)
-        return await self._parts.jobs.pages(job.id, numbers)
+    async def _as_they_stand(self, job: MainJob, numbers: list[int]) -> list[PageRecord]:
+        if job.status is JobStatus.COMPLETED:
+            records, in_work = await self._all_records(job), set[int]()
+        else:
+            records, work = await asyncio.gather(
+                self._parts.jobs.pages(job.id, numbers), self._parts.jobs.working(job.id)
+            )
+            in_work = _pages_in_work(job, [unit for unit, owner in work.items() if owner])
+        return [_standing(job, number, records.get(number), number in in_work) for number in numbers]
 
     async def _all_records(self, job: MainJob) -> dict[int, PageRecord]:
         if job.status is JobStatus.COMPLETED and job.result:
-            return unpack_pages(await self._parts.objects.get(job.result["pages_key"]))
+            raw = await self._parts.objects.get(job.result["pages_key"])
+            return await asyncio.to_thread(unpack_pages, raw) if len(raw) > _LARGE else unpack_pages(raw)
         return await self._parts.jobs.pages(job.id)
 
 
@@ -435,10 +458,26 @@ def _selected(job: MainJob, number: int) -> bool:
     return number in PageRanges.parse(job.ranges)
 
 
-def _unread(job: MainJob, number: int) -> PageRecord:
-    """A page nobody has reported yet shares its document's fate."""
-    status = job.status if job.status in (JobStatus.FAILED, JobStatus.CANCELLED) else JobStatus.QUEUED
-    return PageRecord(number=number, status=status)
+def _pages_in_work(job: MainJob, units: list[str]) -> set[int]:
+    """The pages of units that a worker has in hand."""
+    ranges, found = PageRanges.parse(job.ranges), set[int]()
+    for unit in units:
+        if unit_kind(unit) is UnitKind.PAGE:
+            found.add(unit_page(unit))
+        elif unit_kind(unit) is UnitKind.READ:
+            first, last = chunk_places(unit)
+            found.update(ranges.numbers(first, last + 1))
+    return found
+
+
+def _standing(job: MainJob, number: int, record: PageRecord | None, in_work: bool) -> PageRecord:
+    """A page that is not done yet is in somebody's hands, or waits, or shares its document's fate."""
+    if record is not None and record.status.terminal:
+        return record
+    status = JobStatus.PROCESSING if in_work else JobStatus.QUEUED
+    if job.status in (JobStatus.FAILED, JobStatus.CANCELLED):
+        status = job.status
+    return replace(record or PageRecord(number=number, status=status), status=status)
 
 
 def _snapshot(job: MainJob) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from contextlib import suppress
 from quire.domain.jobs import UnitKind
 from quire.errors import CoordinationError, ObjectsError
 from quire.pipeline.documents import job_prefix
+from quire.pipeline.exporting import forget_local_result
 from quire.pipeline.parts import Parts
 from quire.queue.house import House
 
@@ -29,11 +30,18 @@ class Housekeeper:
         self._id = worker_id
 
     async def run(self) -> None:
+        await self._sweep_up()
         try:
             await self._keep_house()
         finally:
             with suppress(CoordinationError):
                 await self._parts.workers.leave_house(self._id)
+
+    async def _sweep_up(self) -> None:
+        """In every process, because local copies of objects lie on every machine."""
+        with suppress(ObjectsError):
+            if swept := await self._parts.objects.sweep_temporaries():
+                _LOG.info("half-written files of killed processes removed", extra={"files": swept})
 
     async def _keep_house(self) -> None:
         tick = 0
@@ -64,6 +72,7 @@ class Housekeeper:
             await self._house.keep_objects(job_id, until)
             return
         await self._parts.objects.delete_prefix(job_prefix(job_id))
+        await forget_local_result(self._parts, job_id)
         await self._house.forget_objects(job_id)
 
     async def _bury_the_dead(self) -> None:
@@ -82,14 +91,14 @@ class Housekeeper:
 
     async def _look_after(self, job_id: str) -> None:
         jobs = self._parts.jobs
+        now = self._parts.clock.now()
         swept = await jobs.sweep(job_id, _GRACE_S)
         over = swept.status is None or swept.status.terminal
         if over and not swept.suspects:
             work = await jobs.working(job_id)
             if not work:
-                await self._house.stop_looking(job_id)
+                await jobs.stop_looking(job_id, now)
                 return
-        now = self._parts.clock.now()
         if swept.deadline_at is not None and swept.deadline_at <= now:
             fell_back = await jobs.deadline(job_id, swept.epoch)
             _LOG.info("deadline reached", extra={"job_id": job_id, "fell_back": fell_back})

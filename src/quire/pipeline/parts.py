@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from quire.clock import Clock
 from quire.domain.routing import Readers
@@ -14,6 +15,9 @@ from quire.queue.streams import Queues
 from quire.queue.workers import Workers
 from quire.reading.pool import ChildPool
 from quire.settings import Settings
+
+if TYPE_CHECKING:
+    from quire.pipeline.ai import AiReading
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,3 +35,4 @@ class Parts:
     ocr_turns: asyncio.Semaphore
     """OCR takes seconds a page: no more of it waits for a reader process than there are, so that quick
     pages never stand behind a row of slow ones."""
+    ai: AiReading | None = None

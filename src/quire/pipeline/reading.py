@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from quire.dispatch.dispatcher import Exhausted
 from quire.domain.jobs import JobStatus, PageRecord, UnitKind, chunk_places, unit_page
 from quire.domain.pages import PageClass, PageSource
 from quire.domain.ranges import PageRanges
 from quire.domain.routing import Route, best_route
 from quire.errors import PageError, QuireError
+from quire.pipeline.ai import AiPage, with_spent
 from quire.pipeline.documents import chunk_key, local_document
 from quire.pipeline.parts import Parts
 from quire.queue.jobs import Claim, PageOutcome
 from quire.reading.chunks import Chunk, PageSlice, read_chunk
 from quire.reading.ocr import OCR_READER, OcrOptions, recognise_page
-from quire.reading.pages import ReadOptions
+from quire.reading.pages import READER_TEXT, ReadOptions
 
 _EXTRA_S_PER_PAGE = 1.0
 
@@ -44,12 +46,80 @@ class PageReader:
     async def page(self) -> None:
         """One page by its own route: again, or by a reader that takes its time."""
         number = unit_page(self._claim.hint.unit)
+        known = (await self._parts.jobs.pages(self._job.id, [number])).get(number)
+        route = self._best_route(known.page_class, known.reader) if known and known.ref else Route.LOCAL
+        if known and route is Route.AI:
+            await self._by_ai(known)
+            return
         async with local_document(self._parts.objects, self._job.content_ref or "") as path:
             found = await self._read(str(path), [number])
             local = found[0]
-            if isinstance(local, Chunk) and self._route(local.pages[0]) is Route.OCR:
+            route = self._route(local.pages[0]) if isinstance(local, Chunk) else Route.LOCAL
+            if isinstance(local, Chunk) and route is Route.OCR:
                 found = [await self._recognise(str(path), local)]
-        await self._record(found)
+        if isinstance(local, Chunk) and route is Route.AI:
+            await self._by_ai(await self._stored(local))
+        else:
+            await self._record(found)
+
+    async def _by_ai(self, local: PageRecord) -> None:
+        """AI; where that can't be had, the page's local text or OCR, and a copy for people to look at."""
+        ai = self._parts.ai
+        assert ai is not None  # noqa: S101 - there is no such route without it
+        outcome = await AiPage(self._claim, self._parts, ai, local).read()
+        if outcome is None:
+            return
+        if isinstance(outcome, Exhausted):
+            record = await self._without_ai(local, outcome)
+            await self._parts.queues.bury(self._claim.hint, f"AI failed: {', '.join(outcome.reasons)}")
+        else:
+            record = outcome
+        await self._parts.jobs.pages_done(self._claim, [PageOutcome(record)])
+
+    async def _without_ai(self, local: PageRecord, outcome: Exhausted) -> PageRecord:
+        now = self._parts.clock.now()
+        if local.words:
+            fallback = replace(
+                local, status=JobStatus.COMPLETED, source=PageSource.MUPDF_FALLBACK, completed_at=now
+            )
+            return with_spent(replace(fallback, error=None), outcome)
+        if self._parts.readers.ocr:
+            found = await self._ocr(local.number)
+            if found is not None:
+                return with_spent(await self._stored(found), outcome)
+        why = PageError(
+            f"The page has no text of its own, and AI could not read it ({', '.join(outcome.reasons)})."
+        )
+        failed = self._failed(local.number, why)
+        return with_spent(
+            replace(failed, page_class=local.page_class, reasons=(*local.reasons, *failed.reasons)), outcome
+        )
+
+    async def _ocr(self, number: int) -> Chunk | None:
+        """The page by OCR, if that finds any text."""
+        ocr = self._parts.settings.ocr
+        try:
+            async with (
+                local_document(self._parts.objects, self._job.content_ref or "") as path,
+                self._parts.ocr_turns,
+            ):
+                found = await self._parts.pool.run(
+                    recognise_page,
+                    *(str(path), self._password, number, OcrOptions(ocr.languages, ocr.dpi)),
+                    timeout_s=ocr.page_timeout_s,
+                )
+        except PageError as error:
+            if error.retryable:
+                raise
+            return None
+        return found if found.pages[0].has_text else None
+
+    async def _stored(self, chunk: Chunk) -> PageRecord:
+        """One page that was read here, its text stored, its record not yet counted."""
+        key = chunk_key(self._job.id, self._claim.hint.epoch, self._claim.hint.unit, self._claim.token)
+        page = chunk.pages[0]
+        await self._parts.objects.put(f"{key}-{page.reader}", chunk.block)
+        return self._page_record(page, f"{key}-{page.reader}", 0)
 
     async def _recognise(self, path: str, local: Chunk) -> Chunk:
         """OCR; where that fails, the page's local text stands in and says so."""
@@ -131,7 +201,7 @@ class PageReader:
         if self._waits(page):
             status, source = JobStatus.QUEUED, None
         elif not page.has_text and page.page_class is PageClass.SCANNED and source is not PageSource.OCR:
-            status, error = JobStatus.FAILED, _unread(page).as_dict()
+            status, error = JobStatus.FAILED, _unread(page, self._job.options.text_only).as_dict()
         return PageRecord(
             number=page.number,
             status=status,
@@ -159,9 +229,15 @@ class PageReader:
         )
 
     def _route(self, page: PageSlice) -> Route:
-        if self._job.timed_out:
+        return self._best_route(page.page_class, page.reader)
+
+    def _best_route(self, page_class: PageClass | None, reader: str | None) -> Route:
+        if self._job.timed_out or page_class is None:
             return Route.LOCAL
-        return best_route(page.page_class, self._job.options.mode, self._parts.readers)
+        options = self._job.options
+        route = best_route(page_class, options.mode, self._parts.readers, text_only=options.text_only)
+        # A text file has no picture that a model could see.
+        return Route.LOCAL if route is Route.AI and reader == READER_TEXT else route
 
 
 def _source(page: PageSlice, timed_out: bool) -> PageSource:
@@ -179,7 +255,11 @@ def _with_reason(chunk: Chunk, reason: str) -> Chunk:
     return Chunk(chunk.block, (replace(only, reasons=(*only.reasons, reason)),))
 
 
-def _unread(page: PageSlice) -> PageError:
+def _unread(page: PageSlice, text_only: bool) -> PageError:
+    if text_only:
+        return PageError(
+            "The page is a picture without a text layer, and only the document's own text was asked for."
+        )
     if any(reason.startswith("page_") for reason in page.reasons):
         return PageError("The page is a picture without a text layer, and OCR could not read it.")
     return PageError(

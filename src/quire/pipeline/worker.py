@@ -18,6 +18,7 @@ from quire.domain.ranges import PageRanges
 from quire.domain.routing import retry_delay_s
 from quire.errors import CoordinationError, QuireError
 from quire.pipeline.callbacks import run_callback
+from quire.pipeline.exporting import export_failed, run_export
 from quire.pipeline.fetching import run_download
 from quire.pipeline.merging import run_merge
 from quire.pipeline.parts import Parts
@@ -51,6 +52,7 @@ STAGES: Mapping[UnitKind, Stage] = {
     UnitKind.READ: _run_chunk,
     UnitKind.PAGE: _run_page,
     UnitKind.MERGE: run_merge,
+    UnitKind.EXPORT: run_export,
     UnitKind.CALLBACK: run_callback,
 }
 
@@ -238,11 +240,10 @@ class Worker:
     async def _failed(self, claim: Claim, error: QuireError) -> None:
         failures = claim.failures + 1
         settings = self._parts.settings
-        allowed = (
-            settings.callbacks.max_attempts
-            if claim.hint.kind is UnitKind.CALLBACK
-            else settings.jobs.max_attempts
-        )
+        allowed = {
+            UnitKind.CALLBACK: settings.callbacks.max_attempts,
+            UnitKind.EXPORT: settings.aws.export_max_attempts,
+        }.get(claim.hint.kind, settings.jobs.max_attempts)
         _LOG.info(
             "unit failed",
             extra={"job_id": claim.job.id, "unit": claim.hint.unit, "code": error.code, "attempt": failures},
@@ -264,10 +265,12 @@ class Worker:
     async def _give_up(self, claim: Claim, error: QuireError) -> None:
         """The unit will never be done: its pages are reported, or its document ends, and a copy is kept."""
         kind = claim.hint.kind
-        if error.retryable or kind is UnitKind.CALLBACK:
+        if error.retryable or kind in (UnitKind.CALLBACK, UnitKind.EXPORT):
             await self._parts.queues.bury(claim.hint, error.public)
         if kind is UnitKind.CALLBACK:
             await self._parts.jobs.drop_unit(claim)
+        elif kind is UnitKind.EXPORT:
+            await export_failed(claim, self._parts, error)
         elif kind in (UnitKind.READ, UnitKind.PAGE):
             now = self._parts.clock.now()
             numbers = _page_numbers(claim)
@@ -349,5 +352,6 @@ def default_slots(concurrency: int, reader_processes: int) -> dict[UnitKind, int
         UnitKind.READ: reader_processes * 2,
         UnitKind.PAGE: concurrency,
         UnitKind.MERGE: 2,
+        UnitKind.EXPORT: 4,
         UnitKind.CALLBACK: 4,
     }

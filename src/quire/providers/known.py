@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import logging
 from dataclasses import dataclass
 
 from quire.clock import Clock
@@ -12,6 +14,8 @@ from quire.providers.openai import OpenAIOptions, OpenAIProvider
 from quire.providers.protocol import Provider
 from quire.settings import AiSettings
 from quire.settings.tables import RESERVED_PROVIDERS
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -28,20 +32,27 @@ class Models:
 
 
 def build(settings: AiSettings, clock: Clock) -> dict[str, Provider]:
-    """A provider for each one with a key or an address, by name. Nothing is loaded or connected yet."""
+    """A provider for each one with a key or an address, by name. Nothing is loaded or connected yet.
+
+    One whose SDK is not installed is left out with a warning: a key that lies about in the environment for
+    something else is no reason not to start.
+    """
     found: dict[str, Provider] = {}
-    if settings.openai_api_key or settings.openai_base_url:
+    if (settings.openai_api_key or settings.openai_base_url) and _is_installed("openai", openai.NAME):
         address = settings.openai_base_url or openai.BASE_URL
         options = OpenAIOptions(openai.NAME, address, settings.openai_api_key)
         found[openai.NAME] = OpenAIProvider(options, clock)
-    if settings.anthropic_api_key or settings.anthropic_base_url:
+    if (settings.anthropic_api_key or settings.anthropic_base_url) and _is_installed(
+        "anthropic", anthropic.NAME
+    ):
         address = settings.anthropic_base_url or anthropic.BASE_URL
         found[anthropic.NAME] = AnthropicProvider(
             AnthropicOptions(anthropic.NAME, address, settings.anthropic_api_key), clock
         )
     for one in settings.servers:
-        options = OpenAIOptions(one.name, one.base_url, one.api_key, compatible=True)
-        found[one.name] = OpenAIProvider(options, clock)
+        if _is_installed("openai", one.name):
+            options = OpenAIOptions(one.name, one.base_url, one.api_key, compatible=True)
+            found[one.name] = OpenAIProvider(options, clock)
     return found
 
 
@@ -82,3 +93,14 @@ def timeout_s(settings: AiSettings, provider: str) -> float:
     """The time of one call to this provider."""
     own = {openai.NAME: settings.openai_timeout_s, anthropic.NAME: settings.anthropic_timeout_s}
     return own.get(provider) or settings.request_timeout_s
+
+
+def _is_installed(package: str, provider: str) -> bool:
+    if importlib.util.find_spec(package) is not None:
+        return True
+    _log.warning(
+        "%s is configured, but the package %s is not installed: install quire[ai] to use it",
+        provider,
+        package,
+    )
+    return False

@@ -37,15 +37,15 @@ class PriceList:
             return Cost(usd, known=True)
         if (provider, model) in self._unknown:
             return Cost(0.0, known=False)
-        import genai_prices
-
         try:
+            import genai_prices
+
             found = genai_prices.calc_price(
                 genai_prices.Usage(input_tokens=usage.tokens_in, output_tokens=usage.tokens_out),
                 model_ref=model,
                 provider_id=provider,
             )
-        except (LookupError, ValueError):
+        except (ImportError, LookupError, ValueError):  # not installed, or not in the list
             self._unknown.add((provider, model))
             return Cost(0.0, known=False)
         return Cost(float(found.total_price), known=True)

@@ -18,9 +18,6 @@ class House:
     async def look_again(self, job_id: str, at_s: float) -> None:
         await self._connection.command("ZADD", keys.ACTIVE, "XX", int(at_s * 1000), job_id)
 
-    async def stop_looking(self, job_id: str) -> None:
-        await self._connection.command("ZREM", keys.ACTIVE, job_id)
-
     async def expired(self, limit: int = 50) -> list[str]:
         """Jobs whose objects are to be deleted."""
         return await self._due(keys.EXPIRY, limit)

@@ -224,11 +224,10 @@ class JobStore:
     async def merged(self, claim: Claim, result: dict[str, Any]) -> bool:
         claim.settlement.begun = True
         job = claim.job
-        answer = await self._run(
-            "merged", job.id, claim.hint.epoch, self._now_ms(), self._ttl_ms(), _json(result)
-        )
+        now = self._now_ms()
+        answer = await self._run("merged", job.id, claim.hint.epoch, now, self._ttl_ms(), _json(result))
         if answer[0]:
-            await self._after_end(job.id, job.epoch, answer[1:])
+            await self._after_end(job.id, job.epoch, answer[1:], now)
         return bool(answer[0])
 
     async def fail(self, claim: Claim, error: QuireError) -> bool:
@@ -287,7 +286,16 @@ class JobStore:
         return [bool(flag) for flag in answer]
 
     async def drop_unit(self, claim: Claim) -> None:
-        await self._run("drop_unit", claim.job.id, claim.hint.unit, claim.hint.epoch)
+        now = self._clock.now()
+        dropped = await self._run("drop_unit", claim.job.id, claim.hint.unit, claim.hint.epoch)
+        if dropped == 2 and claim.job.status.terminal:
+            await self.stop_looking(claim.job.id, now)
+
+    async def stop_looking(self, job_id: str, over_at_s: float) -> None:
+        """Nobody needs to look after a job that was over at that time, unless a retry has started since."""
+        await self._connection.script(
+            "unlook", [keys.ACTIVE], job_id, int((over_at_s + _FIRST_LOOK_S) * 1000)
+        )
 
     async def get(self, job_id: str) -> MainJob | None:
         flat = await self._connection.command("HGETALL", keys.JobKeys.of(job_id).job)
@@ -363,16 +371,15 @@ class JobStore:
         self, job_id: str, status: str, error: QuireError | None, unit: str, epoch: int
     ) -> list[Any]:
         shown = _json(error.as_dict()) if error else ""
-        answer: list[Any] = await self._run(
-            "end", job_id, status, self._now_ms(), self._ttl_ms(), shown, unit, epoch
-        )
+        now = self._now_ms()
+        answer: list[Any] = await self._run("end", job_id, status, now, self._ttl_ms(), shown, unit, epoch)
         if answer[0] == 1:
-            await self._after_end(job_id, None, answer[1:])
+            await self._after_end(job_id, None, answer[1:], now)
         return answer
 
-    async def _after_end(self, job_id: str, epoch: int | None, units: Sequence[str]) -> None:
+    async def _after_end(self, job_id: str, epoch: int | None, units: Sequence[str], ended_ms: int) -> None:
         if not units:
-            await self._connection.command("ZREM", keys.ACTIVE, job_id)
+            await self.stop_looking(job_id, ended_ms / 1000)
             return
         if epoch is None:
             found = await self._connection.command("HGET", keys.JobKeys.of(job_id).job, "epoch")

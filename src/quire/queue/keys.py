@@ -202,3 +202,8 @@ def ai_pages(job_id: str) -> str:
 def ai_answer(fingerprint: str) -> str:
     """string with TTL: the object that holds the answer to this request."""
     return f"answer:{fingerprint}"
+
+
+def ai_team_usage(team: str, month: str) -> str:
+    """hash with TTL: calls, tokens and micro-dollars of a team in a month."""
+    return f"usage:{team}:{month}"

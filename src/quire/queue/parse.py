@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncGenerator, Collection, Sequence
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from typing import Any
@@ -199,7 +199,13 @@ class ParseQueue:
             keys.PARSE_BREAKER,
             keys.PARSE_WAKE,
         ]
-        args: list[Arg] = [self._now_ms(), self._ttl_ms, self.replica, object_key, self._limits.failures_to_open]
+        args: list[Arg] = [
+            self._now_ms(),
+            self._ttl_ms,
+            self.replica,
+            object_key,
+            self._limits.failures_to_open,
+        ]
         args.append(0 if forms_batches else 1)
         for one in requests:
             record = keys.parse_request(one.id)
@@ -275,7 +281,15 @@ class ParseQueue:
         for one in outcomes:
             names.append(keys.parse_request(one.id))
             first: Arg = json.dumps(one.error) if one.ending is Ending.ERROR else one.offset
-            args += [one.id, one.ending.value, first, one.length, one.position, one.size, f"{one.seconds:.6f}"]
+            args += [
+                one.id,
+                one.ending.value,
+                first,
+                one.length,
+                one.position,
+                one.size,
+                f"{one.seconds:.6f}",
+            ]
         return list(await self._connection.script("parse_finish", names, *args))
 
     async def batches(self) -> dict[str, str]:
@@ -413,7 +427,7 @@ class ParseQueue:
     async def leave_for_good(self) -> None:
         await self._connection.command("DEL", keys.worker(self.replica))
 
-    async def wakeups(self) -> AsyncIterator[list[str] | None]:
+    async def wakeups(self) -> AsyncGenerator[list[str] | None, None]:
         """Ids of requests that others have ended, or [WORK]; None when some may have been missed."""
         while True:
             try:

@@ -45,9 +45,7 @@ def compose(
     return render(_without(filled, dropped), style)
 
 
-def compose_plain(
-    filled: Sequence[FilledBlock], tables: Sequence[Table], style: Style
-) -> str:
+def compose_plain(filled: Sequence[FilledBlock], tables: Sequence[Table], style: Style) -> str:
     """Markdown of blocks that follow one another down the page, with the tables between them."""
     return render(_with_tables_between(filled, tables), style)
 
@@ -228,7 +226,7 @@ def _hull(lines: Sequence[Line]) -> tuple[float, float, float, float]:
     )
 
 
-def _parts(item: FilledBlock, page: PageType, style: Style) -> list[str]:
+def _parts(item: FilledBlock, page: PageType, style: Style) -> Sequence[str | markdown.Item]:
     block = item.block
     if block.kind == "rule":
         return []
@@ -253,14 +251,14 @@ def _parts(item: FilledBlock, page: PageType, style: Style) -> list[str]:
     return parts
 
 
-def _unmatched(block: Block) -> list[str]:
+def _unmatched(block: Block) -> list[str | markdown.Item]:
     text = markdown.clean(block.text)
     if not text:
         return []
     if block.kind == "heading" and len(text) <= 160:
         return [markdown.heading(text, block.level or 2)]
     if block.kind == "list_item":
-        return [markdown.list_item(text, block.marker, block.level)]
+        return [markdown.Item(text, block.marker, block.level)]
     return [markdown.paragraph(text)]
 
 
@@ -270,7 +268,7 @@ def _heading_part(group: Group, page: PageType, style: Style) -> str:
     return markdown.heading(text, level_of(group, page))
 
 
-def _list_parts(item: FilledBlock, style: Style) -> list[str]:
+def _list_parts(item: FilledBlock, style: Style) -> list[markdown.Item]:
     block = item.block
     rows: list[list[Line]] = []
     for line in item.lines:
@@ -278,7 +276,7 @@ def _list_parts(item: FilledBlock, style: Style) -> list[str]:
             rows.append([line])
         else:
             rows[-1].append(line)
-    parts: list[str] = []
+    parts: list[markdown.Item] = []
     for i, row in enumerate(rows):
         texts = [markdown.clean(line.text) for line in row]
         text = markdown.join_lines(texts, [False] * len(texts), join_hyphens=style.join_hyphens)
@@ -287,7 +285,7 @@ def _list_parts(item: FilledBlock, style: Style) -> list[str]:
             text = text[len(marker) :].lstrip()
         text = _BULLET_LINE.sub("", text)
         if text:
-            parts.append(markdown.list_item(text, marker, block.level + (i > 0)))
+            parts.append(markdown.Item(text, marker, block.level + (i > 0)))
     return parts
 
 
@@ -314,14 +312,16 @@ def _breaks(lines: Sequence[Line], block: Block) -> list[bool]:
     return breaks
 
 
-def _join(parts: Sequence[str]) -> str:
+def _join(parts: Sequence[str | markdown.Item]) -> str:
     """Parts with an empty line between them, but items of a list right below one another."""
-    text = ""
-    was_item = False
-    for part in parts:
-        if not part:
+    texts: list[str] = []
+    items: list[markdown.Item] = []
+    for part in [*parts, ""]:
+        if isinstance(part, markdown.Item):
+            items.append(part)
             continue
-        is_item = re.match(r"\s*(?:-|\d{1,9}[.)]) ", part) is not None and "\n" not in part
-        text += ("\n" if is_item and was_item else "\n\n") + part if text else part
-        was_item = is_item
-    return text
+        if items:
+            texts.append(markdown.list_items(items))
+            items = []
+        texts.append(part)
+    return "\n\n".join(text for text in texts if text)

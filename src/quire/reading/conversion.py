@@ -21,7 +21,9 @@ def as_jpeg_or_png(path: str, max_pixels: int) -> bytes:
     try:
         width, height = source.size_px(1)
         if width * height > max_pixels:
-            raise TooLargeError(f"The image unpacks to {width} × {height} pixels, which is more than allowed.")
+            raise TooLargeError(
+                f"The image unpacks to {width} × {height} pixels, which is more than allowed."
+            )
         picture = source.frame(1)
     except PageError as error:
         raise DamagedError(error.public) from error

@@ -108,7 +108,9 @@ def see(table: str) -> Seen:
     """Tesseract's table as lines and boxes; words it is not sure of are noise."""
     seen = Seen(0, 0)
     rows = list(csv.DictReader(io.StringIO(table), delimiter="\t", quoting=csv.QUOTE_NONE))
-    for _, block in groupby((row for row in rows if row["block_num"] != "0"), key=lambda row: row["block_num"]):
+    for _, block in groupby(
+        (row for row in rows if row["block_num"] != "0"), key=lambda row: row["block_num"]
+    ):
         members = list(block)
         paragraphs = list(_paragraphs(members))
         if paragraphs:
@@ -153,10 +155,8 @@ def joined(lines: Iterator[str]) -> str:
     """Lines as one text; a word that was hyphenated at a line's end is whole again."""
     text = ""
     for line in lines:
-        if text.endswith("-") and line[:1].islower():
-            text = text[:-1] + line
-        else:
-            text = f"{text} {line}" if text else line
+        hyphenated = text.endswith("-") and line[:1].islower()
+        text = text[:-1] + line if hyphenated else f"{text} {line}".strip()
     return text
 
 

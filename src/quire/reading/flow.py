@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from quire.reading.columns import stretches
 from quire.reading.layout import Block
 from quire.reading.lines import Box, Line
 from quire.reading.matching import FilledBlock
@@ -26,7 +27,9 @@ _EDGE = 0.13
 _BULLET = re.compile(r"([•●▪■◦‣➢➤►❖◆○□✓✔∙·\uf0b7\uf0a7\uf0d8\uf076\uf0fc]|o(?=\s))\s*(?=\S)")
 _DASH = re.compile(r"([-–—*])\s+(?=\S)")
 _ORDERED = re.compile(r"(\(?(?:\d{1,3}|[a-z]|[ivx]{1,5})[.)])\s+(?=\S)")
-_MARK_ALONE = re.compile(r"[•●▪■◦‣➢➤►❖◆○□✓✔∙·o\uf0b7\uf0a7\uf0d8\uf076\uf0fc–—-]|\(?(?:\d{1,3}|[a-z]|[ivx]{1,5})[.)]")
+_MARK_ALONE = re.compile(
+    r"[•●▪■◦‣➢➤►❖◆○□✓✔∙·o\uf0b7\uf0a7\uf0d8\uf076\uf0fc–—-]|\(?(?:\d{1,3}|[a-z]|[ivx]{1,5})[.)]"
+)
 _SENTENCE_END = re.compile(r"[.!?:;][\"'”’)\]]*$")
 
 
@@ -65,7 +68,11 @@ class _Run:
         if self.marker:
             kind = "list_item"
         else:
-            kind = "heading" if len(self.rows) <= _HEADING_ROWS and all(r.bold for r in self.rows) else "paragraph"
+            kind = (
+                "heading"
+                if len(self.rows) <= _HEADING_ROWS and all(r.bold for r in self.rows)
+                else "paragraph"
+            )
         return FilledBlock(Block(kind, box, marker=self.marker, ordered=self.ordered, level=level), lines)
 
 
@@ -77,9 +84,19 @@ def flow(lines: Sequence[Line], tables: Sequence[Box], height: float) -> list[Fi
     if any(not line.upright or line.mono or _is_beside(line, tables) for line in lines):
         return None
     rows = _rows(lines, height)
-    if rows is None:
-        return None
-    right = max(row.box[2] for row in rows) if rows else 0.0
+    if rows is not None:
+        return _blocks(rows)
+    filled: list[FilledBlock] = []
+    for stretch in [] if tables else stretches(lines):
+        rows = _rows(stretch, height)
+        if rows is None:
+            return None
+        filled += _blocks(rows)
+    return filled or None
+
+
+def _blocks(rows: Sequence[_Row]) -> list[FilledBlock]:
+    right = max((row.box[2] for row in rows), default=0.0)
     step = _usual_step(rows, right)
     runs: list[_Run] = []
     for i, row in enumerate(rows):
@@ -200,7 +217,9 @@ def _continues(run: _Run, row: _Row, following: _Row | None, step: float, right:
     if _is_centred(last, row):
         return True
     indented = row.box[0] > run.rows[-1].box[0] + _INDENT_EM * row.size
-    if indented and (following is None or following.box[0] < row.box[0] - 0.5 * row.size or len(run.rows) > 1):
+    if indented and (
+        following is None or following.box[0] < row.box[0] - 0.5 * row.size or len(run.rows) > 1
+    ):
         return False
     return not (_SENTENCE_END.search(last.text) and last.box[2] < right - 0.25 * (right - last.box[0]))
 

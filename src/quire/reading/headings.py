@@ -60,9 +60,10 @@ class PageType:
 
 def could_be_heading(group: Group) -> bool:
     """Whether the words themselves allow a heading: not a caption, a bullet, a date, a sentence, a contents line."""
+    if len(group.lines) > MAX_LINES:
+        return False
     text = group.text
-    letters = len(_LETTERS.findall(text))
-    if letters < 2 or len(text) > MAX_CHARS or len(group.lines) > MAX_LINES:
+    if len(text) > MAX_CHARS or len(_LETTERS.findall(text)) < 2:
         return False
     if any(p.search(text) for p in (_BULLET, _CAPTION, _LEADER, _DATE, _PAGE, _CONTACT)):
         return False

@@ -8,7 +8,7 @@ gives damaged files the benefit of MuPDF's repairs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,26 +55,29 @@ def make_parser() -> Any:
     )
 
 
-def lay_out(handle: Any, numbers: Sequence[int], parser: Any) -> dict[int, list[Block]]:
-    """The blocks of the pages `numbers` (from 1) of the opened PDF `handle`; pages it can't read are left out.
+def lay_out(handle: Any, rotations: Mapping[int, int], parser: Any) -> dict[int, list[Block]]:
+    """The blocks of pages (from 1) of the opened PDF `handle`, each turned clockwise by the degrees given.
 
-    Never raises for a page it can't read: MuPDF has read it already, and answers in its place.
+    Never raises for a page it can't read, but leaves it out: MuPDF has read it already, and answers in its place.
     """
     found: dict[int, list[Block]] = {}
+    numbers = list(rotations)
     for at in range(0, len(numbers), _CUT_TOGETHER):
         group = numbers[at : at + _CUT_TOGETHER]
-        pages = _lay_out_group(handle, group, parser)
+        pages = _lay_out_group(handle, group, rotations, parser)
         if pages is None and len(group) > 1:
             for number in group:
-                found.update(_lay_out_group(handle, [number], parser) or {})
+                found.update(_lay_out_group(handle, [number], rotations, parser) or {})
         else:
             found.update(pages or {})
     return found
 
 
-def _lay_out_group(handle: Any, numbers: Sequence[int], parser: Any) -> dict[int, list[Block]] | None:
+def _lay_out_group(
+    handle: Any, numbers: Sequence[int], rotations: Mapping[int, int], parser: Any
+) -> dict[int, list[Block]] | None:
     try:
-        data = _cut_out(handle, numbers)
+        data = _cut_out(handle, numbers, rotations)
         if len(data) > MAX_CUT_BYTES:
             return None
         # A session with batches of one page sees nothing of the other pages. The wrapper's own `parse` would
@@ -93,8 +96,7 @@ def _lay_out_group(handle: Any, numbers: Sequence[int], parser: Any) -> dict[int
         return None
 
 
-def _cut_out(handle: Any, numbers: Sequence[int]) -> bytes:
-
+def _cut_out(handle: Any, numbers: Sequence[int], rotations: Mapping[int, int]) -> bytes:
     part = mupdf().open()
     try:
         for first, last in _runs(numbers):
@@ -107,6 +109,9 @@ def _cut_out(handle: Any, numbers: Sequence[int]) -> bytes:
                 widgets=False,
                 final=last == numbers[-1],
             )
+        for page, number in zip(part, numbers, strict=True):
+            if page.rotation != rotations[number]:
+                page.set_rotation(rotations[number])
         data: bytes = part.tobytes()
         return data
     finally:

@@ -19,16 +19,6 @@ _ITALIC_NAME = re.compile(r"italic|oblique", re.I)
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
-    """A run of one font."""
-
-    text: str
-    size: float
-    bold: bool
-    italic: bool
-
-
-@dataclass(frozen=True, slots=True)
 class Line:
     """One line of text. `size`, `bold`, `italic` and `mono` are those of most of its characters."""
 
@@ -40,7 +30,6 @@ class Line:
     upright: bool
     mono: bool
     block: int
-    spans: tuple[Span, ...]
 
     @property
     def middle(self) -> tuple[float, float]:
@@ -50,7 +39,7 @@ class Line:
 def lines_of(content: dict[str, Any], turn: Callable[[Box], Box] = lambda box: box) -> list[Line]:
     """The lines in MuPDF's dictionary of a page, without those that are only white space.
 
-    `turn` brings a box of the unrotated page, in which MuPDF answers, to the page as seen.
+    `turn` brings a box of the page as it is stored, in which MuPDF answers, to the page as read.
     """
     found: list[Line] = []
     for index, block in enumerate(content["blocks"]):
@@ -68,7 +57,7 @@ def _face(font: str) -> tuple[bool, bool]:
 
 
 def _line(raw: dict[str, Any], block: int, turn: Callable[[Box], Box]) -> Line | None:
-    spans: list[Span] = []
+    texts: list[str] = []
     sizes: dict[float, int] = {}
     bold = italic = mono = total = 0
     for part in raw["spans"]:
@@ -79,8 +68,8 @@ def _line(raw: dict[str, Any], block: int, turn: Callable[[Box], Box]) -> Line |
         bold_name, italic_name = _face(font)
         is_bold = bool(flags & _BOLD_FLAG) or bold_name
         is_italic = bool(flags & _ITALIC_FLAG) or italic_name
-        size = round(float(part["size"]) * 2) / 2
-        spans.append(Span(text, size, is_bold, is_italic))
+        size = round(part["size"] * 2) / 2
+        texts.append(text)
         weight = len(text) - text.count(" ")
         total += weight
         sizes[size] = sizes.get(size, 0) + weight
@@ -90,20 +79,18 @@ def _line(raw: dict[str, Any], block: int, turn: Callable[[Box], Box]) -> Line |
             mono += weight
     if not total:
         return None
-    text = "".join(s.text for s in spans)
     box = turn(tuple(raw["bbox"]))
     if not all(map(math.isfinite, box)):
         return None
     return Line(
-        text=" ".join(text.split()),
+        text=" ".join("".join(texts).split()),
         box=box,
-        size=max(sizes, key=lambda s: (sizes[s], s)),
+        size=size if len(sizes) == 1 else max(sizes, key=lambda s: (sizes[s], s)),
         bold=bold * 2 > total,
         italic=italic * 2 > total,
         upright=_is_upright(raw["dir"], turn),
         mono=mono * 2 > total,
         block=block,
-        spans=tuple(spans),
     )
 
 

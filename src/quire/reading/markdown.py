@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 _TAG_START = re.compile(r"<(?=[A-Za-z/!?])")
 _BLOCK_START = re.compile(r"^(\s*)(#{1,6}(?=\s)|[-+*](?=\s)|>|={3,}\s*$|-{3,}\s*$|~{3,}|`{3,}|\|)")
-_HYPHEN_END = re.compile(r"[^\W\d_]{2,}[-\u00ad\u2010]$")
+_HYPHEN_END = re.compile(r"[^\W\d_]{2}[-\u00ad\u2010]")
 _SOFT_HYPHEN = "\u00ad"
 _LEADER = re.compile(r"(?:\s[.·]){5,}")
 _CELL_LEADER = re.compile(r"\s*(?:\.{4,}|…{2,}|_{4,})\s*$")
+_NUMBER_MARK = re.compile(r"\d{1,9}[.)]")
+_PLAIN_MARK = re.compile(r"\W{1,2}|o")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
@@ -34,15 +37,36 @@ def heading(text: str, level: int) -> str:
     return f"{'#' * max(1, min(6, level))} {escape(text)}"
 
 
-def list_item(text: str, marker: str, depth: int) -> str:
-    """An item of a list; a marker that Markdown does not know stays as text after a bullet."""
-    mark, body = "-", escape(text)
-    if re.fullmatch(r"\d{1,9}[.)]", marker):
-        mark = marker
-    elif marker and not re.fullmatch(r"\W{1,2}|o", marker):
-        body = f"{escape(marker)} {body}"
-    body = _BLOCK_START.sub(r"\1\\\2", body)
-    return "  " * min(depth, 4) + f"{mark} {body}"
+@dataclass(frozen=True, slots=True)
+class Item:
+    """An item of a list, `depth` items deep in others."""
+
+    text: str
+    marker: str
+    depth: int
+
+
+def list_items(items: Sequence[Item]) -> str:
+    """A list; each item stands below the first word of the one it belongs to, as Markdown wants it."""
+    lines: list[str] = []
+    columns: list[int] = []
+    for item in items:
+        del columns[item.depth :]
+        indent = columns[-1] if columns else 0
+        mark, body = _mark_and_body(item)
+        lines.append(f"{' ' * indent}{mark} {body}")
+        columns.append(indent + len(mark) + 1)
+    return "\n".join(lines)
+
+
+def _mark_and_body(item: Item) -> tuple[str, str]:
+    """A marker that Markdown does not know stays as text after a bullet."""
+    mark, body = "-", escape(item.text)
+    if _NUMBER_MARK.fullmatch(item.marker):
+        mark = item.marker
+    elif item.marker and not _PLAIN_MARK.fullmatch(item.marker):
+        body = f"{escape(item.marker)} {body}"
+    return mark, _BLOCK_START.sub(r"\1\\\2", body)
 
 
 def code(lines: Sequence[str]) -> str:
@@ -73,7 +97,7 @@ def join_lines(lines: Sequence[str], breaks: Sequence[bool], *, join_hyphens: bo
     for i, line in enumerate(lines):
         if not text:
             text = line
-        elif (join_hyphens and line[:1].islower() and _HYPHEN_END.search(text)) or text.endswith(
+        elif (join_hyphens and line[:1].islower() and _HYPHEN_END.fullmatch(text[-3:])) or text.endswith(
             _SOFT_HYPHEN
         ):
             text = text[:-1] + line

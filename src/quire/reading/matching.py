@@ -12,6 +12,8 @@ from quire.reading.lines import Line
 _ENOUGH = 0.85
 _SHORT = 4
 _FAR = 200.0
+_LOWER = bytes(range(256)).lower()
+_NO_WORD = bytes(byte for byte in range(128) if not chr(byte).isalnum())
 _WHOLE = ("table", "code")
 """Kinds that are shown as the layout reader gives them; a line that it left out of one is an orphan."""
 
@@ -27,7 +29,7 @@ class FilledBlock:
 def compact(text: str) -> str:
     """Letters and digits only, in one case: what two readers of the same page agree on."""
     if text.isascii():
-        return "".join(filter(str.isalnum, text)).lower()
+        return text.encode().translate(_LOWER, _NO_WORD).decode()
     return "".join(filter(str.isalnum, unicodedata.normalize("NFKC", text))).lower()
 
 

@@ -24,6 +24,7 @@ from quire.reading.rules import Box, Rules, rules_of
 from quire.reading.running import EdgeLine, Edges, edge_lines, running
 from quire.reading.signals import Thresholds, classify, garbled_ratio, measure_marks
 from quire.reading.texts import TextSource
+from quire.reading.view import View, view_of
 
 READER_LAYOUT = "liteparse"
 READER_MUPDF = "mupdf"
@@ -76,9 +77,10 @@ class _Seen:
     """
 
     reading: PageReading
+    view: View
     lines: list[Line]
     tables: list[Table]
-    may_have_tables: bool = False
+    edges: dict[int, EdgeLine]
     running: tuple[Line, ...] = ()
     plain: list[FilledBlock] | None = None
 
@@ -87,9 +89,9 @@ def _read_pdf(source: PdfSource, numbers: Sequence[int], options: ReadOptions) -
     seen = {n: page_errors(n)(_analyse)(source, n, options) for n in dict.fromkeys(numbers)}
     if options.strip_running:
         for n, page in seen.items():
-            _edges(source).put(n, tuple(edge_lines(page.lines, page.reading.signals.height_pt).values()))
+            _edges(source).put(n, tuple(page.edges.values()))
     seen = {n: page_errors(n)(_ordered)(source, page, options) for n, page in seen.items()}
-    hard = sorted(n for n, page in seen.items() if page.lines and page.plain is None)
+    hard = {n: page.view.rotation for n, page in sorted(seen.items()) if page.lines and page.plain is None}
     blocks = lay_out(source.handle, hard, _parser()) if hard else {}
     done = {n: page_errors(n)(_compose)(page, blocks.get(n), options) for n, page in seen.items()}
     return [done[n] for n in numbers]
@@ -107,14 +109,14 @@ def _ordered(source: PdfSource, seen: _Seen, options: ReadOptions) -> _Seen:
     gone = {id(line) for line in running}
     rest = [line for line in outside(seen.lines, seen.tables) if id(line) not in gone]
     boxes = [table.box for table in seen.tables]
-    return replace(seen, running=running, plain=flow(rest, boxes, seen.reading.signals.height_pt))
+    return replace(seen, running=running, plain=flow(rest, boxes, seen.view.height))
 
 
 def _compose(seen: _Seen, blocks: list[Block] | None, options: ReadOptions) -> PageReading:
     reading, dropped = seen.reading, seen.running
     if not seen.lines:
         return replace(reading, markdown=paragraph(clean(reading.text)))
-    style = Style(body_size(seen.lines), reading.signals.height_pt, options.join_hyphens)
+    style = Style(body_size(seen.lines), seen.view.height, options.join_hyphens)
     if seen.plain is not None:
         text, reader = compose_plain(seen.plain, seen.tables, style), READER_MUPDF
     elif blocks:
@@ -134,10 +136,9 @@ def _compose(seen: _Seen, blocks: list[Block] | None, options: ReadOptions) -> P
 
 
 def _running_lines(source: PdfSource, seen: _Seen) -> tuple[Line, ...]:
-    edges = edge_lines(seen.lines, seen.reading.signals.height_pt)
-    if not edges:
+    if not seen.edges:
         return ()
-    found = running(seen.lines, edges, _edges(source).around(seen.reading.number))
+    found = running(seen.reading.number, seen.lines, seen.edges, _edges(source))
     return tuple(seen.lines[i] for i in sorted(found))
 
 
@@ -154,7 +155,8 @@ def _read_edges(source: PdfSource, number: int) -> tuple[EdgeLine, ...]:
     try:
         page = source.page(number)
         content = page.get_textpage(flags=mupdf().TEXTFLAGS_TEXT).extractDICT()
-        return tuple(edge_lines(lines_of(content, _turner(page)), float(page.rect.height)).values())
+        view = view_of(page, content)
+        return tuple(edge_lines(lines_of(content, view.turn), view.height).values())
     except MemoryError:
         raise
     except Exception:
@@ -164,21 +166,21 @@ def _read_edges(source: PdfSource, number: int) -> tuple[EdgeLine, ...]:
 def _analyse(source: PdfSource, number: int, options: ReadOptions) -> _Seen:
 
     page = source.page(number)
-    turn = _turner(page)
     textpage = page.get_textpage(flags=mupdf().TEXTFLAGS_TEXT)
     text: str = textpage.extractText()
-    lines = lines_of(textpage.extractDICT(), turn)
-    width, height = float(page.rect.width), float(page.rect.height)
+    content = textpage.extractDICT()
+    view = view_of(page, content)
+    turn = view.turn
+    lines = lines_of(content, turn)
     drawings: list[dict[str, Any]] = page.get_cdrawings()
     rules = rules_of(drawings, turn)
-    may_be_drawn, may_be_aligned = could_be_grid(rules), could_be_aligned(lines)
-    tables = _tables(textpage, rules, turn, may_be_drawn, may_be_aligned) if lines else []
+    tables = _tables(textpage, lines, rules, turn) if lines else []
     paths = [turn(drawing["rect"]) for drawing in drawings]
     marks = measure_marks(
         [turn(image["bbox"]) for image in page.get_image_info()] if page.get_images() else [],
         [path for path in paths if not any(_is_within(path, table.box) for table in tables)],
         [line.box for line in lines],
-        (width, height),
+        view.size,
     )
     signals = PageSignals(
         chars=len("".join(text.split())),
@@ -186,18 +188,18 @@ def _analyse(source: PdfSource, number: int, options: ReadOptions) -> _Seen:
         largest_image=round(marks.largest_image, 4),
         drawings=len(drawings),
         garbled_ratio=round(garbled_ratio(text), 4),
-        width_pt=width,
-        height_pt=height,
+        width_pt=float(page.rect.width),
+        height_pt=float(page.rect.height),
     )
     page_class, reasons = classify(signals, marks, options.thresholds)
     reading = PageReading(number, page_class, text, "", READER_MUPDF, reasons, signals)
-    return _Seen(reading, lines, tables, may_be_drawn or may_be_aligned)
+    edges = edge_lines(lines, view.height) if options.strip_running else {}
+    return _Seen(reading, view, lines, tables, edges)
 
 
-def _tables(
-    textpage: Any, rules: Rules, turn: Callable[[Box], Box], may_be_drawn: bool, may_be_aligned: bool
-) -> list[Table]:
+def _tables(textpage: Any, lines: Sequence[Line], rules: Rules, turn: Callable[[Box], Box]) -> list[Table]:
     """The tables of a page. Pages without rules and without figures that stand apart are not searched."""
+    may_be_drawn, may_be_aligned = could_be_grid(rules), could_be_aligned(lines)
     if not (may_be_drawn or may_be_aligned):
         return []
     words = [Word(w[4], turn(w[:4])) for w in textpage.extractWORDS()]
@@ -210,20 +212,6 @@ def _tables(
 def _is_within(box: Box, other: Box) -> bool:
     """Whether the box lies in the other, give or take a rule's thickness: a table's shading is no chart."""
     return box[0] > other[0] - 3 and box[1] > other[1] - 3 and box[2] < other[2] + 3 and box[3] < other[3] + 3
-
-
-def _turner(page: Any) -> Callable[[Box], Box]:
-    """What brings a box of the unrotated page, in which MuPDF gives drawings, to the page as seen."""
-    if not page.rotation:
-        return lambda box: box
-    a, b, c, d, e, f = page.rotation_matrix
-
-    def turn(box: Box) -> Box:
-        xs = (a * box[0] + c * box[1] + e, a * box[2] + c * box[3] + e)
-        ys = (b * box[0] + d * box[1] + f, b * box[2] + d * box[3] + f)
-        return min(xs), min(ys), max(xs), max(ys)
-
-    return turn
 
 
 def _plain(source: PdfSource, number: int) -> PageReading:

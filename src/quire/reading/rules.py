@@ -38,7 +38,7 @@ class Rules:
 
 
 def rules_of(drawings: Iterable[dict[str, Any]], turn: Callable[[Box], Box]) -> Rules:
-    """The rules among MuPDF's drawings; `turn` brings a box of the unrotated page to the page as seen."""
+    """The rules among MuPDF's drawings; `turn` brings a box of the page as stored to the page as read."""
     flat: list[Rule] = []
     tall: list[Rule] = []
     looked_at = 0

@@ -20,6 +20,7 @@ _MIN_LETTERS = 3
 _MAX_CHARS = 200
 _KEPT_PAGES = 64
 _LEADING = 0.45
+_FAR = 1e6
 _LARGE_RATIO = 1.15
 _TITLE_RATIO = 1.8
 
@@ -57,16 +58,16 @@ class Edges:
         while len(self._known) > _KEPT_PAGES:
             del self._known[next(iter(self._known))]
 
-    def around(self, number: int) -> dict[int, tuple[EdgeLine, ...]]:
-        """The edge lines of the neighbours of page `number`, by their distance from it."""
-        found: dict[int, tuple[EdgeLine, ...]] = {}
-        for distance in range(-REACH, REACH + 1):
-            other = number + distance
-            if distance and 1 <= other <= self._page_count:
-                if other not in self._known:
-                    self.put(other, self._read(other))
-                found[distance] = self._known[other]
-        return found
+    def of(self, number: int) -> tuple[EdgeLine, ...]:
+        """The edge lines of page `number`, read now if they are not known."""
+        if number not in self._known:
+            self.put(number, self._read(number))
+        return self._known[number]
+
+    def neighbours(self, number: int) -> list[int]:
+        """The pages that page `number` is compared with; those whose edge lines are known come first."""
+        near = [number + d for d in (-1, 1, -2, 2, -3, 3)]
+        return sorted((n for n in near if 1 <= n <= self._page_count), key=lambda n: n not in self._known)
 
 
 def edge_lines(lines: Sequence[Line], height: float) -> dict[int, EdgeLine]:
@@ -75,15 +76,17 @@ def edge_lines(lines: Sequence[Line], height: float) -> dict[int, EdgeLine]:
         return {}
     found: dict[int, EdgeLine] = {}
     body = body_size(lines)
+    top, bottom = _EDGE * height, (1 - _EDGE) * height
+    outer = [
+        (y, i)
+        for i, line in enumerate(lines)
+        if not top < (y := line.middle[1]) < bottom
+        and line.upright
+        and line.size <= _TITLE_RATIO * body
+        and len(line.text) <= _MAX_CHARS
+    ]
     for at_top in (True, False):
-        inside = [
-            (line.middle[1], i)
-            for i, line in enumerate(lines)
-            if line.upright
-            and line.size <= _TITLE_RATIO * body
-            and len(line.text) <= _MAX_CHARS
-            and (line.middle[1] <= _EDGE * height if at_top else line.middle[1] >= (1 - _EDGE) * height)
-        ]
+        inside = [(y, i) for y, i in outer if (y <= top if at_top else y >= bottom)]
         levels: list[float] = []
         for y, i in sorted(inside, reverse=not at_top):
             if not levels or abs(y - levels[-1]) > 3:
@@ -95,33 +98,49 @@ def edge_lines(lines: Sequence[Line], height: float) -> dict[int, EdgeLine]:
 
 
 def running(
-    lines: Sequence[Line], edges: dict[int, EdgeLine], around: dict[int, tuple[EdgeLine, ...]]
+    number: int, lines: Sequence[Line], edges: dict[int, EdgeLine], document: Edges
 ) -> frozenset[int]:
-    """Which of a page's edge lines run on from page to page, by their place in `lines`."""
-    needed = 1 if len(around) <= REACH else 2
+    """Which of the edge lines of page `number` run on from page to page, by their place in `lines`.
+
+    Neighbours are read only as long as they can still change the answer.
+    """
+    touching = _touching(lines, edges)
+    neighbours = document.neighbours(number)
+    needed = 1 if len(neighbours) <= REACH else 2
+    waiting = {i: 1 if edges[i].is_page_number else needed for i in _detached(set(edges), touching)}
     found: set[int] = set()
-    alike: dict[int, dict[str, list[EdgeLine]]] = {}
-    for distance, others in around.items():
-        by_words = alike.setdefault(distance, {})
-        for other in others:
+    for at, neighbour in enumerate(neighbours):
+        waiting = {i: n for i, n in waiting.items() if n <= len(neighbours) - at}
+        if not waiting:
+            break
+        by_words: dict[str, list[EdgeLine]] = {}
+        for other in document.of(neighbour):
             by_words.setdefault(other.words, []).append(other)
-    for i, line in edges.items():
-        matches = sum(
-            any(_same(line, o, d) for o in by_words.get(line.words, ())) for d, by_words in alike.items()
-        )
-        if matches >= (1 if line.is_page_number else needed):
-            found.add(i)
-    return _detached(lines, found)
+        for i in list(waiting):
+            line = edges[i]
+            if any(_same(line, other, neighbour - number) for other in by_words.get(line.words, ())):
+                waiting[i] -= 1
+                if not waiting[i]:
+                    del waiting[i]
+                    found.add(i)
+    return _detached(found, touching)
 
 
-def _detached(lines: Sequence[Line], found: set[int]) -> frozenset[int]:
+def _detached(found: set[int], touching: dict[int, set[int]]) -> frozenset[int]:
     """Those lines that a gap sets off from the text; the first line of a form letter is not a header."""
     while True:
-        rest = [line for i, line in enumerate(lines) if i not in found]
-        attached = {i for i in found if any(_touches(lines[i], other) for other in rest)}
+        attached = {i for i in found if not touching[i] <= found}
         if not attached:
             return frozenset(found)
-        found -= attached
+        found = found - attached
+
+
+def _touching(lines: Sequence[Line], edges: dict[int, EdgeLine]) -> dict[int, set[int]]:
+    """For each edge line the lines that stand as close to it as the lines of one paragraph do."""
+    top = max((lines[i].box[3] for i, edge in edges.items() if edge.at_top), default=-_FAR)
+    bottom = min((lines[i].box[1] for i, edge in edges.items() if not edge.at_top), default=_FAR)
+    near = [(j, o) for j, o in enumerate(lines) if o.box[1] < top + o.size or o.box[3] > bottom - o.size]
+    return {i: {j for j, other in near if j != i and _touches(lines[i], other)} for i in edges}
 
 
 def _touches(line: Line, other: Line) -> bool:

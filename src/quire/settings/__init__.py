@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from quire.settings.ai import AiSettings
+from quire.settings.aws import AwsSettings
 from quire.settings.kinds import ApiKey
 from quire.settings.page import render_markdown
 from quire.settings.sections import (
@@ -34,6 +35,7 @@ __all__ = [
     "AiSettings",
     "ApiKey",
     "AuthSettings",
+    "AwsSettings",
     "CallbacksSettings",
     "ClientSettings",
     "CoordinationSettings",

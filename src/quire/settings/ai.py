@@ -1,6 +1,5 @@
 """The settings of AI reading: providers, models, limits, money, what a model is told."""
 
-
 from __future__ import annotations
 
 from dataclasses import dataclass

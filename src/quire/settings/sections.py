@@ -16,6 +16,7 @@ from typing import Any
 from quire.errors import SettingsError
 from quire.settings import kinds
 from quire.settings.ai import AiSettings
+from quire.settings.aws import AwsSettings
 from quire.settings.declaration import Declaration, setting
 from quire.settings.kinds import ApiKey
 
@@ -250,6 +251,12 @@ class AuthSettings:
         kinds.secret(),
         "The key that seals document passwords; when empty, one is made and kept in the data directory.",
     )
+    internal_token: str = setting(
+        "INTERNAL_TOKEN",
+        "",
+        kinds.secret(),
+        "The token of a dispatcher outside that reports pages to `/internal/…`; when empty, nobody can.",
+    )
 
 
 @dataclass(frozen=True)
@@ -324,7 +331,10 @@ class BatchingSettings:
         "The largest image accepted, decoded.",
     )
     response_timeout_s: float = setting(
-        "RESPONSE_TIMEOUT", "15m", kinds.duration("100ms", "1d"), "How long a caller is held before it gets 408."
+        "RESPONSE_TIMEOUT",
+        "15m",
+        kinds.duration("100ms", "1d"),
+        "How long a caller is held before it gets 408.",
     )
     ttl_s: float = setting(
         "PARSE_TTL", "6h", kinds.duration("1m", "30d"), "How long a request and its result are kept."
@@ -336,16 +346,28 @@ class BatchingSettings:
         "Bodies kept in memory until they are sent; the others are read back from the object store.",
     )
     backend_timeout_s: float = setting(
-        "BATCH_BACKEND_TIMEOUT", "120s", kinds.duration("100ms", "1h"), "The time the backend has for one batch."
+        "BATCH_BACKEND_TIMEOUT",
+        "120s",
+        kinds.duration("100ms", "1h"),
+        "The time the backend has for one batch.",
     )
     max_retry_count: int = setting(
-        "MAX_RETRY_COUNT", "3", kinds.integer(1, 20), "Attempts at an image alone before its caller gets an error."
+        "MAX_RETRY_COUNT",
+        "3",
+        kinds.integer(1, 20),
+        "Attempts at an image alone before its caller gets an error.",
     )
     retry_delay_s: float = setting(
-        "RETRY_DELAY", "2s", kinds.duration("0", "1m"), "The wait after the backend failed; it doubles up to 10 s."
+        "RETRY_DELAY",
+        "2s",
+        kinds.duration("0", "1m"),
+        "The wait after the backend failed; it doubles up to 10 s.",
     )
     failure_threshold: int = setting(
-        "BATCH_FAILURE_THRESHOLD", "5", kinds.integer(1, 1_000), "Failures in a row that open the backend's breaker."
+        "BATCH_FAILURE_THRESHOLD",
+        "5",
+        kinds.integer(1, 1_000),
+        "Failures in a row that open the backend's breaker.",
     )
     cooldown_s: float = setting(
         "BATCH_COOLDOWN", "30s", kinds.duration("100ms", "1h"), "How long the breaker stays open."
@@ -406,6 +428,7 @@ class Settings:
     http: HttpSettings = field(default_factory=HttpSettings)
     coordination: CoordinationSettings = field(default_factory=CoordinationSettings)
     objects: ObjectsSettings = field(default_factory=ObjectsSettings)
+    aws: AwsSettings = field(default_factory=AwsSettings)
     limits: LimitsSettings = field(default_factory=LimitsSettings)
     reading: ReadingSettings = field(default_factory=ReadingSettings)
     ocr: OcrSettings = field(default_factory=OcrSettings)

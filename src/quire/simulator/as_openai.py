@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import dataclass
 from typing import Any
 
 from quire.simulator.answers import Asked, Written
@@ -113,26 +114,34 @@ def models_page(models: list[str]) -> bytes:
     return packed({"object": "list", "data": listed})
 
 
-def embeddings(data: dict[str, Any]) -> bytes | None:
-    """A vector of length 1 for each text, the same for the same text. None where the request is not one."""
-    model, given = data.get("model"), data.get("input")
-    texts = [given] if isinstance(given, str) else given
-    dimensions = data.get("dimensions", _DEFAULT_DIMENSIONS)
-    if (
-        not isinstance(model, str)
-        or not isinstance(texts, list)
-        or not all(isinstance(text, str) for text in texts)
-        or not isinstance(dimensions, int)
-        or not 1 <= dimensions <= _MOST_DIMENSIONS
-    ):
-        return None
-    rows = [
-        {"object": "embedding", "index": index, "embedding": _vector(text, dimensions)}
-        for index, text in enumerate(texts)
-    ]
-    tokens = sum(-(-len(text) // 4) for text in texts)
-    usage = {"prompt_tokens": tokens, "total_tokens": tokens}
-    return packed({"object": "list", "data": rows, "model": model, "usage": usage})
+@dataclass(frozen=True, slots=True)
+class AskedVectors(Asked):
+    texts: tuple[str, ...]
+    dimensions: int
+
+
+class EmbeddingsWire(OpenAIWire):
+    """A vector of length 1 for each text, the same for the same text."""
+
+    def asked(self, data: dict[str, Any]) -> AskedVectors | None:
+        model, given = data.get("model"), data.get("input")
+        texts = [given] if isinstance(given, str) else given
+        dimensions = data.get("dimensions", _DEFAULT_DIMENSIONS)
+        if not isinstance(model, str) or not isinstance(texts, list) or not isinstance(dimensions, int):
+            return None
+        if not all(isinstance(text, str) for text in texts) or not 1 <= dimensions <= _MOST_DIMENSIONS:
+            return None
+        return AskedVectors(model, "", "".join(texts), "", 0, tuple(texts), dimensions)
+
+    def answer(self, asked: Asked, written: Written, number: int) -> bytes:
+        if not isinstance(asked, AskedVectors):
+            raise TypeError("not a request for vectors")
+        rows = [
+            {"object": "embedding", "index": index, "embedding": _vector(text, asked.dimensions)}
+            for index, text in enumerate(asked.texts)
+        ]
+        usage = {"prompt_tokens": written.tokens_in, "total_tokens": written.tokens_in}
+        return packed({"object": "list", "data": rows, "model": asked.model, "usage": usage})
 
 
 def _vector(text: str, dimensions: int) -> list[float]:

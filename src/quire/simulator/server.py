@@ -23,7 +23,7 @@ from quire.errors import RequestError
 from quire.simulator import answers, as_anthropic, as_openai
 from quire.simulator.answers import Asked
 from quire.simulator.as_anthropic import AnthropicWire
-from quire.simulator.as_openai import OpenAIWire
+from quire.simulator.as_openai import EmbeddingsWire, OpenAIWire
 from quire.simulator.budgets import Budgets
 from quire.simulator.records import Call, ModelRecord, summed
 from quire.simulator.scenario import Fault, ModelProfile, Rule, Scenario, parse
@@ -48,6 +48,7 @@ class Simulator:
         self._wires: Mapping[str, Wire] = {
             "/chat/completions": OpenAIWire(),
             "/messages": AnthropicWire(),
+            "/embeddings": EmbeddingsWire(),
         }
         self._stopped = asyncio.Event()
         self.forget()
@@ -80,11 +81,6 @@ class Simulator:
                 return await self._call(request, wire)
         if path.startswith("/_sim/"):
             return await self._control(request, path)
-        if path.endswith("/embeddings"):
-            found = as_openai.embeddings(await _object(request) or {})
-            if found is None:
-                return _response(*OpenAIWire().error(Fault.REJECTED, "", 400))
-            return _response(200, found)
         if path.endswith("/models"):
             page = as_anthropic if "anthropic-version" in request.headers else as_openai
             names = [*dict.fromkeys([*self._records, *(one.model for one in self._scenario.models)])]

@@ -36,7 +36,9 @@ class BatchingMetrics:
             "modal_requests_total", "Calls of the batch backend.", ["outcome"], registry=registry
         )
         self.success_rate = Gauge(
-            "modal_success_rate", "Share of this replica's calls of the backend that succeeded.", registry=registry
+            "modal_success_rate",
+            "Share of this replica's calls of the backend that succeeded.",
+            registry=registry,
         )
         self.latency = Histogram(
             "request_latency_seconds",

@@ -5,15 +5,15 @@
 --   inflight:{ai}:<provider>:<model>  zset    lease -> when it expires (ms)
 --   rl:{ai}:<provider>:<model>:rpm    string  token bucket of requests      (likewise :tpm of tokens)
 -- The states are packed numbers: fifty of them are read in one command and cost a fraction of what hashes would.
--- A breaker, by place; the first eleven are what a look at a candidate needs:
+-- A breaker, by place; the first twelve are what a look at a candidate needs:
 local N, UNTIL, PROBE_UNTIL, PAUSE = 1, 2, 3, 4       -- incidents in a row (0 = closed), open until, probe out until
 local CAP, OUT, OUT_UNTIL = 5, 6, 7                   -- adaptive cap, leases in the zset, when the first of them expires
-local TOLD_RPM, TOLD_TPM, NEXT, SHORT = 8, 9, 10, 11  -- limits told by the provider, when the next waiting page should come,
-                                                      -- when the buckets are worth another look
-local OPENED, CALM, CUT, OK, BAD = 12, 13, 14, 15, 16 -- last opened, slow growth from here, last halved, calls by their end
-local PROBE, CODE = 17, 18                            -- the probe's lease, the last failure
-local LOOK, BREAKER, BUCKET = 'ddddddddddd', 'ddddddddddddddddss', 'ddd'
-local NO_BREAKER = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, '', ''}
+local TOLD_RPM, TOLD_TPM, NEXT = 8, 9, 10             -- limits told by the provider, when the next waiting page should come
+local SHORT, SHORT_FOR = 11, 12                       -- until when the buckets are short for so many tokens or more
+local OPENED, CALM, CUT, OK, BAD = 13, 14, 15, 16, 17 -- last opened, slow growth from here, last halved, calls by their end
+local PROBE, CODE = 18, 19                            -- the probe's lease, the last failure
+local LOOK, BREAKER, BUCKET = 'dddddddddddd', 'dddddddddddddddddss', 'ddd'
+local NO_BREAKER = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, '', ''}
 
 -- Capacity and pace of a bucket never give more than its limit in any minute: capacity + pace × 60 s < limit.
 -- The window is a second longer than the provider's, because calls don't take equally long to get there.
@@ -46,7 +46,7 @@ end
 
 local function write_breaker(key, b, now)
   local kept = math.max(b[UNTIL] - now, 0) + BREAKER_KEPT_MS
-  redis.call('SET', key, struct.pack(BREAKER, unpack(b, 1, 18)), 'PX', string.format('%.0f', kept))
+  redis.call('SET', key, struct.pack(BREAKER, unpack(b, 1, 19)), 'PX', string.format('%.0f', kept))
 end
 
 -- What is in a bucket's meter, its capacity and its pace per second, after the time that has passed. `whole` is 1 where

@@ -118,7 +118,7 @@ local function given_up(packed, now)
     packed.st, packed.src = 'completed', 'mupdf_fallback'
     return cjson.encode(packed), 'd'
   end
-  packed.st = 'failed'
+  packed.st, packed.ref, packed.off, packed.len = 'failed', nil, nil, nil
   packed.err = {code = 'page_failed', retryable = false,
     error = 'The page has no text of its own, and whoever was to read it has given it up.'}
   return cjson.encode(packed), 'f'

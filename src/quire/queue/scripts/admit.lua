@@ -56,10 +56,12 @@ local soonest, waiting, turn_ms, each_ms = nil, nil, 0, 0
 for i = 1, count do
   local place, rpm, tpm, most, need = struct.unpack('ddddd', asked, 40 * (i - 1) + 1)
   local letter, wait = wide_letters[place], wide_waits[place]
-  local n, till, probe_until, pause, cap, out, out_until, told_rpm, told_tpm, nxt, short = 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
+  local n, till, probe_until, pause, cap, out, out_until, told_rpm, told_tpm, nxt, short, short_for =
+    0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
   local raw = states[2 + wides + i]
   if raw and not letter then
-    n, till, probe_until, pause, cap, out, out_until, told_rpm, told_tpm, nxt, short = struct.unpack(LOOK, raw)
+    n, till, probe_until, pause, cap, out, out_until, told_rpm, told_tpm, nxt, short, short_for =
+      struct.unpack(LOOK, raw)
     if n > 0 and till > now then letter, wait = 'o', till - now
     elseif n > 0 and probe_until > now then letter, wait = 'h', ASK_AGAIN_MS
     elseif pause > now then letter, wait = 'p', pause - now
@@ -80,7 +82,7 @@ for i = 1, count do
     need = math.min(need, 0.9 * tpm)
     local limited, each, longest = '', 0, 0
     if rpm > 0 or tpm > 0 then
-      if short > now then
+      if short > now and need >= short_for then
         limited, longest = 'r', short - now
       else
         local k = 2 + wides + count + 3 * (i - 1)
@@ -111,7 +113,7 @@ for i = 1, count do
     end
     if each > 0 then
       local b = read_breaker(raw)
-      b[SHORT] = now + longest
+      b[SHORT], b[SHORT_FOR] = now + longest, need
       write_breaker(KEYS[2 + wides + i], b, now)
       seen_short[i] = b
     end

@@ -1,4 +1,6 @@
 -- Forgets a unit that needs no answer (a delivered callback).
 -- ARGV  unit, epoch
-if wanted(ARGV[1], tonumber(ARGV[2])) then return redis.call('HDEL', WORK, ARGV[1]) end
-return 0
+-- Answers 0 if it was not there, 1 if it was, 2 if it was the last one.
+if not wanted(ARGV[1], tonumber(ARGV[2])) then return 0 end
+redis.call('HDEL', WORK, ARGV[1])
+return 2 - redis.call('EXISTS', WORK)

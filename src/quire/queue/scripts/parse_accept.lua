@@ -17,6 +17,7 @@ local answers, taken = {}, 0
 local k = 7
 for a = 7, #ARGV, 8 do
   local id, record, key = ARGV[a], KEYS[k], KEYS[k + 1]
+  k = k + 2
   local keyed = ARGV[a + 6] == '1'
   local known = keyed and redis.call('GET', key)
   if redis.call('HGET', record, 'st') then known = id end -- this very call, repeated after a lost connection

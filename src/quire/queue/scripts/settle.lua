@@ -106,4 +106,13 @@ write_breaker(KEYS[3], b, now)
 if wide_changed then write_breaker(KEYS[2], wide, now) end
 
 if b[N] > 0 then return {counted, 'open', math.ceil(math.max(0, b[UNTIL] - now)), 0} end
-return {counted, 'closed', 0, math.max(0, math.floor(math.min(b[CAP], most)) - out)}
+local room = math.max(0, math.floor(math.min(b[CAP], most)) - out)
+if b[PAUSE] > now then room = 0 end
+local function fitting(key, limit, need, whole)
+  if limit == 0 or room == 0 then return end
+  local level, capacity = read_bucket(redis.call('GET', key) or nil, limit, need, whole, now)
+  room = math.max(0, math.min(room, math.floor((capacity - level) / need + 0.000001)))
+end
+fitting(KEYS[5], rpm, 1, 1)
+fitting(KEYS[6], tpm, math.max(1, math.min(tonumber(ARGV[6]), 0.9 * tpm)), 0)
+return {counted, 'closed', 0, room}

@@ -5,7 +5,6 @@ import { get, over, post, repeat } from "./service.js";
 import { uploads } from "./uploads.js";
 
 const AT_ONCE = 50;
-const details = new Map(); // metadata of finished documents; the list itself does not have it
 
 export function documents(main, signal) {
   const rows = new Map();
@@ -15,11 +14,6 @@ export function documents(main, signal) {
     ...[["", "All"], ["processing", "Processing"], ["queued", "Queued"], ["completed", "Completed"],
       ["failed", "Failed"], ["cancelled", "Cancelled"]].map(([value, words]) => h("option", { value }, words)));
   let jobs = null, older = null, latest = 0;
-
-  const seen = new IntersectionObserver((entries) => {
-    for (const entry of entries) if (entry.isIntersecting) enrich(entry.target.dataset.id);
-  });
-  signal.addEventListener("abort", () => seen.disconnect());
 
   async function refresh() {
     const turn = (latest += 1);
@@ -47,27 +41,13 @@ export function documents(main, signal) {
     const gone = new Set(rows.keys());
     jobs.forEach((job, place) => {
       gone.delete(job.job_id);
-      if (!rows.has(job.job_id)) {
-        rows.set(job.job_id, row(job.job_id, refresh));
-        seen.observe(rows.get(job.job_id).element);
-      }
+      if (!rows.has(job.job_id)) rows.set(job.job_id, row(job.job_id, refresh));
       const { element, update } = rows.get(job.job_id);
       update(job);
       if (list.children[place] !== element) list.insertBefore(element, list.children[place] || null);
     });
     for (const id of gone) { rows.get(id).element.remove(); rows.delete(id); }
     fill(below, !jobs.length && empty(filter.value), older && jobs.length && action("Show older", more));
-  }
-
-  async function enrich(id) {
-    const job = jobs?.find((one) => one.job_id === id);
-    const key = `${id} ${job?.completed_at}`;
-    if (job?.status !== "completed" || details.has(key)) return;
-    details.set(key, null);
-    try {
-      details.set(key, (await get(`/jobs/${id}`, signal)).metadata);
-      rows.get(id)?.update(job);
-    } catch { details.delete(key); }
   }
 
   function restart() {
@@ -89,11 +69,10 @@ export function documents(main, signal) {
     const name = h("a.name", { href: `#/documents/${id}` });
     const badge = h("span.badge"), bar = h("progress", { max: 100 }), pages = h("span.pages"), how = h("span.how");
     const when = h("time"), error = h("p.error"), tools = h("span.tools");
-    const element = h("li", { "data-id": id }, name, badge, bar, pages, how, when, tools, error);
+    const element = h("li", {}, name, badge, bar, pages, how, when, tools, error);
     let before = "", shown = "";
 
-    function update(given) {
-      const job = { ...given, metadata: details.get(`${id} ${given.completed_at}`) };
+    function update(job) {
       write(name, job.filename || id);
       name.title = [job.mime, size(job.size)].filter(Boolean).join(", ");
       const how_it_is = standing(job);
@@ -105,14 +84,13 @@ export function documents(main, signal) {
       const done = job.pages_completed + job.pages_failed;
       write(pages, !job.total_pages ? "" : over(job.status) && done === job.total_pages
         ? plural(job.total_pages, "page") : `${done} of ${plural(job.total_pages, "page")}`);
-      write(how, Object.entries(job.metadata?.sources || {})
+      write(how, Object.entries(job.sources)
         .map(([source, count]) => `${readBy(source)} ${count}`).join(", "));
       when.dateTime = job.created_at;
       when.title = new Date(job.created_at).toLocaleString();
       write(when, ago(job.created_at));
       write(error, job.error?.error || "");
       if (before && before !== job.status) say(`${job.filename}: ${how_it_is.words}`);
-      if (before !== job.status && job.status === "completed") enrich(id);
       before = job.status;
       const wanted = !over(job.status) ? "cancel" : how_it_is.tone === "good" ? "" : "retry";
       if (wanted === shown) return;

@@ -84,9 +84,9 @@ export const readBy = (source) => READ[source] || source;
 const TONES = { queued: "idle", processing: "busy", completed: "good", failed: "bad", cancelled: "idle" };
 const SIGNS = { idle: "·", busy: "…", good: "✓", warn: "!", bad: "✕" };
 
-/** How a document stands: its tone, and the words for it. `metadata` is there once it is completed. */
+/** How a document stands: its tone, and the words for it. */
 export function standing(job) {
-  const { fallback_pages: fallback = [], mupdf_fallback_count: count = fallback.length } = job.metadata || {};
+  const count = job.mupdf_fallback_count;
   if (job.status === "completed" && (job.pages_failed || count)) {
     const parts = [job.pages_failed && `${job.pages_failed} failed`, count && `${count} fallback`];
     return { tone: "warn", words: `Completed, ${parts.filter(Boolean).join(", ")}` };

@@ -1,0 +1,83 @@
+"""Which models may read a page, in which order.
+
+The primary provider with the tier's model, its secondary model, then each further provider with the tier's model.
+A request may name a provider, which then comes first; the others stay behind it as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from quire.providers import known
+from quire.providers.known import Models
+from quire.queue.admission import Target
+from quire.settings import AiSettings
+
+TIERS = ("primary", "secondary", "fast")
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    target: Target
+    timeout_s: float
+
+    @property
+    def provider(self) -> str:
+        return self.target.provider
+
+    @property
+    def name(self) -> str:
+        return str(self.target)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """`providers` are those that can be called, in their order."""
+
+    providers: tuple[str, ...]
+    models: Mapping[str, Models]
+    targets: Mapping[tuple[str, str], Target]
+    timeouts_s: Mapping[str, float]
+
+    @classmethod
+    def from_settings(cls, settings: AiSettings, configured: Sequence[str]) -> Candidates:
+        """Raises SettingsError for an order that names nobody's provider."""
+        order = [name for name in known.order(settings) if name in configured]
+        models = {name: found for name, found in known.models(settings).items() if name in order}
+        limits = {(one.provider, one.model): one for one in settings.limits}
+        targets: dict[tuple[str, str], Target] = {}
+        for provider, found in models.items():
+            for model in dict.fromkeys((found.primary, found.secondary, found.fast)):
+                limit = limits.get((provider, model))
+                targets[provider, model] = Target(
+                    provider,
+                    model,
+                    rpm=limit.rpm if limit else 0,
+                    tpm=limit.tpm if limit else 0,
+                    max_inflight=settings.max_inflight_per_model,
+                )
+        timeouts = {name: known.timeout_s(settings, name) for name in order}
+        return cls(tuple(order), models, targets, timeouts)
+
+    def of(self, engine: str | None, tier: str | None) -> tuple[Candidate, ...]:
+        """The candidates of one request, each once. A provider that is not configured is no preference."""
+        order = list(self.providers)
+        if engine and engine.lower() in order:
+            order.remove(engine.lower())
+            order.insert(0, engine.lower())
+        tier = tier if tier in TIERS else "primary"
+        wanted: list[tuple[str, str]] = []
+        for place, provider in enumerate(order):
+            models = self.models[provider]
+            wanted.append((provider, models.of(tier)))
+            if place == 0:
+                wanted.append((provider, models.secondary))
+        return tuple(Candidate(self.targets[one], self.timeouts_s[one[0]]) for one in dict.fromkeys(wanted))
+
+    def all(self) -> tuple[Target, ...]:
+        return tuple(self.targets.values())
+
+    @property
+    def longest_timeout_s(self) -> float:
+        return max(self.timeouts_s.values(), default=60.0)

@@ -1,0 +1,421 @@
+"""One page, read by the first model that is free and answers well.
+
+A worker never waits here: where no candidate is free the page is handed back with the time to come again. Every
+call is admitted before and settled after, whatever comes of it, and what it cost is kept before anything else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from quire.clock import Clock
+from quire.dispatch.cache import AnswerCache, CachedAnswer
+from quire.dispatch.candidates import Candidate, Candidates
+from quire.dispatch.checks import check
+from quire.dispatch.cost import Ledger, Size, Spent, estimate
+from quire.errors import CoordinationError, ObjectsError
+from quire.providers.protocol import (
+    ContentBlockedError,
+    Provider,
+    ProviderAuthError,
+    ProviderError,
+    ProviderNetworkError,
+    ProviderTimeoutError,
+    RateLimitedError,
+    RejectedError,
+    SeenLimits,
+    Usage,
+    VisionAnswer,
+    VisionRequest,
+)
+from quire.queue.admission import Admission, Ask, Busy, Ending, Lease, Settled, Told, Why
+
+T = TypeVar("T")
+
+_LOG = logging.getLogger(__name__)
+_FINISH_S = 10.0
+_LEAST_CALL_S = 0.5
+"""A call that can't have this much time isn't worth making."""
+_ROOM_USED = 8
+_TYPICAL = Size(characters=5_000, own_characters=3_000, pixels=850 * 1100)
+
+CEILING = "cost_ceiling"
+OUT_OF_TIME = "page_timeout"
+UNAVAILABLE = "ai_unavailable"
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A page as it is sent. `layer` is its own text where that can be trusted, for the check of the answer."""
+
+    image: bytes
+    mime: str
+    text: str
+    layer: str
+    pixels: int
+
+    def __repr__(self) -> str:
+        return f"Picture({len(self.image)} bytes)"
+
+
+@dataclass(frozen=True, slots=True)
+class PageTask:
+    """A page to be read. `fingerprint` makes the cache's key for a model; None where nothing may be cached."""
+
+    job_id: str
+    epoch: int
+    number: int
+    team: str
+    instructions: str
+    engine: str | None
+    tier: str | None
+    deadline_at: float | None
+    prepare: Callable[[], Awaitable[Picture]]
+    fingerprint: Callable[[str], str] | None
+
+    def __repr__(self) -> str:
+        return f"PageTask({self.job_id}, {self.number})"
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    text: str
+    candidate: Candidate
+    confidence: float | None
+    spent: Spent
+    cached: bool = False
+
+    def __repr__(self) -> str:
+        return f"Answered({self.candidate.name}, {len(self.text)} characters)"
+
+
+@dataclass(frozen=True, slots=True)
+class Parked:
+    """Nothing is free. `in_line`: calls of others are what it waits for, so the end of one may wake it."""
+
+    wait_s: float
+    in_line: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Exhausted:
+    """Every candidate failed. `retryable`: another round may go better."""
+
+    reasons: tuple[str, ...]
+    spent: Spent
+    retryable: bool
+
+
+Outcome = Answered | Parked | Exhausted
+Wake = Callable[[int], Awaitable[object]]
+
+
+@dataclass(frozen=True, slots=True)
+class DispatchOptions:
+    page_total_timeout_s: float = 120.0
+    max_tokens_out: int = 8192
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """One call: who is asked for what, by which right, after what was spent before."""
+
+    task: PageTask
+    picture: Picture
+    candidate: Candidate
+    lease: Lease
+    spent: Spent
+    reserved_usd: float
+
+
+class Dispatcher:
+    """Safe for many pages at once. `wake` is told how many waiting pages could go now."""
+
+    def __init__(
+        self,
+        *,
+        candidates: Candidates,
+        providers: dict[str, Provider],
+        admission: Admission,
+        ledger: Ledger,
+        cache: AnswerCache,
+        clock: Clock,
+        options: DispatchOptions,
+        wake: Wake,
+    ) -> None:
+        self.candidates = candidates
+        self.admission = admission
+        self.ledger = ledger
+        self.providers = providers
+        self._cache = cache
+        self._clock = clock
+        self._options = options
+        self._wake = wake
+
+    async def read(self, task: PageTask) -> Outcome:
+        """Raises CoordinationError where the coordination server is away, and PageError where there is no picture."""
+        every = self.candidates.of(task.engine, task.tier)
+        cached = await self._cached(task, every)
+        if cached is not None:
+            return cached
+        spent = await self.ledger.spent(task.job_id, task.epoch, task.number)
+        seen = await self.admission.look(self._asks(_left(every, spent), _TYPICAL))
+        if isinstance(seen, Busy):
+            return self._busy(task, seen, spent)
+        picture = await task.prepare()
+        size = Size(
+            len(picture.text) + len(task.instructions), len(picture.layer or picture.text), picture.pixels
+        )
+        while True:
+            left = _left(every, spent)
+            if not left:
+                return self._exhausted(spent)
+            if self._time_left(task, spent) < _LEAST_CALL_S:
+                return self._exhausted(replace(spent, reasons=(*spent.reasons, OUT_OF_TIME)), retryable=False)
+            lease = await self.admission.admit(self._asks(left, size))
+            if isinstance(lease, Busy):
+                return self._busy(task, lease, spent)
+            price = self.ledger.price(lease.target, estimate(size, self._options.max_tokens_out))
+            outcome = await self._call(_Attempt(task, picture, left[lease.place], lease, spent, price))
+            if not isinstance(outcome, Spent):
+                return outcome
+            spent = outcome
+
+    async def another_round(self, task: PageTask, spent: Spent) -> None:
+        """Every candidate may be tried again; what was spent stays."""
+        await self.ledger.keep(task.job_id, task.epoch, task.number, replace(spent, tried=()))
+
+    async def close(self) -> None:
+        for provider in self.providers.values():
+            await provider.close()
+
+    # ---- one call ------------------------------------------------------------------------------------------
+
+    async def _call(self, attempt: _Attempt) -> Answered | Exhausted | Spent:
+        """What was spent so far, if the answer does not count and another candidate is to be asked."""
+        task, candidate, spent = attempt.task, attempt.candidate, attempt.spent
+        if not await self.ledger.reserve(task.job_id, attempt.reserved_usd):
+            await self._settle(attempt.lease, Ending.UNSENT)
+            return self._exhausted(replace(spent, reasons=(*spent.reasons, CEILING)), retryable=False)
+        timeout_s = min(candidate.timeout_s, self._time_left(task, spent))
+        request = VisionRequest(
+            model=candidate.target.model,
+            instructions=task.instructions,
+            text=attempt.picture.text,
+            image=attempt.picture.image,
+            image_mime=attempt.picture.mime,
+            max_tokens_out=self._options.max_tokens_out,
+            timeout_s=timeout_s,
+        )
+        started = self._clock.monotonic()
+        try:
+            answer = await self.providers[candidate.provider].read(request)
+        except ProviderError as error:
+            # A call that was cut short by its page's or document's time says nothing about the model.
+            cut_short = isinstance(error, ProviderTimeoutError) and timeout_s < candidate.timeout_s
+            ending = Ending.NEUTRAL if cut_short else _ending(error)
+            return await _finish(self._failed(attempt, error, ending, self._clock.monotonic() - started))
+        except BaseException:
+            # Stopped, or broken in a way nobody foresaw: the call may have been made.
+            await _finish(self._abandon(attempt.lease))
+            raise
+        # From here on the answer is paid for: being stopped must not lose it.
+        return await _finish(self._answered(attempt, answer, self._clock.monotonic() - started))
+
+    async def _answered(self, attempt: _Attempt, answer: VisionAnswer, seconds: float) -> Answered | Spent:
+        task, candidate, lease = attempt.task, attempt.candidate, attempt.lease
+        verdict = check(answer, attempt.picture.layer)
+        usd = self.ledger.price(candidate.target, answer.usage)
+        spent = attempt.spent.after(
+            candidate.name, answer.usage, usd, seconds, verdict.reason, failed=bool(verdict.reason)
+        )
+        text = answer.text.strip()
+        if not verdict.reason and task.fingerprint is not None:
+            # First of all: if this process or the server dies now, whoever repeats the page finds it.
+            with suppress(CoordinationError, ObjectsError):
+                kept = CachedAnswer(text, verdict.confidence)
+                await self._cache.keep(task.fingerprint(candidate.name), kept)
+        used = answer.usage.tokens_in + answer.usage.tokens_out
+        _, settled = await asyncio.gather(
+            self._account(attempt, spent, usd, answer.usage, keep=bool(verdict.reason)),
+            self._settle(lease, Ending.OK, tokens=used or lease.tokens, limits=answer.limits),
+        )
+        await self._wake_up(settled, lease)
+        if verdict.reason:
+            _LOG.info("answer rejected", extra={**_who(task, candidate), "code": verdict.reason})
+            return spent
+        return Answered(text, candidate, verdict.confidence, spent)
+
+    async def _failed(
+        self, attempt: _Attempt, error: ProviderError, ending: Ending, seconds: float
+    ) -> Exhausted | Spent:
+        task, candidate, lease = attempt.task, attempt.candidate, attempt.lease
+        usd = self.ledger.price(candidate.target, error.usage) if error.usage != Usage() else 0.0
+        spent = attempt.spent.after(candidate.name, error.usage, usd, seconds, error.code, failed=True)
+        if isinstance(error, ContentBlockedError):
+            # What this provider's filter refuses, its other models refuse as well.
+            every = (one.name for one in self.candidates.of(task.engine, task.tier))
+            blocked = tuple(name for name in every if name.startswith(f"{candidate.provider}:"))
+            spent = replace(spent, tried=(*spent.tried, *blocked))
+        # Where no answer came, nobody knows what was used: the estimate stands.
+        unknown = isinstance(error, ProviderTimeoutError | ProviderNetworkError)
+        _, settled = await asyncio.gather(
+            self._account(attempt, spent, usd, error.usage, keep=True),
+            self._settle(
+                lease,
+                ending,
+                code=error.code,
+                tokens=lease.tokens if unknown else error.usage.tokens_in + error.usage.tokens_out,
+                retry_after_s=error.retry_after_s or 0.0,
+                limits=error.limits,
+            ),
+        )
+        shout = _LOG.error if isinstance(error, ProviderAuthError) else _LOG.warning
+        shout(
+            "AI call failed: %s",
+            error.public,
+            extra={**_who(task, candidate), "code": error.code, "duration_s": round(seconds, 3)},
+        )
+        await self._wake_up(settled, lease)
+        if isinstance(error, RejectedError):
+            return self._exhausted(spent, retryable=False)
+        return spent
+
+    async def _account(
+        self, attempt: _Attempt, spent: Spent, usd: float, usage: Usage, *, keep: bool
+    ) -> None:
+        """An answer in hand is worth more than its bookkeeping: a server that is away must not lose it."""
+        task = attempt.task
+        try:
+            await self.ledger.charge(task.job_id, task.team, attempt.reserved_usd, usd, usage)
+            if keep:
+                await self.ledger.keep(task.job_id, task.epoch, task.number, spent)
+        except CoordinationError as error:
+            _LOG.warning("AI call not booked", extra={"job_id": task.job_id, "code": error.code})
+
+    async def _settle(
+        self,
+        lease: Lease,
+        ending: Ending,
+        *,
+        code: str = "",
+        tokens: int = 0,
+        retry_after_s: float = 0.0,
+        limits: SeenLimits = SeenLimits(),  # noqa: B008 - frozen
+    ) -> Settled | None:
+        """None where the server is away: the lease then expires by itself."""
+        try:
+            return await self.admission.settle(
+                lease, ending, code=code, tokens=tokens, retry_after_s=retry_after_s, told=_told(limits)
+            )
+        except CoordinationError as error:
+            _LOG.warning("AI call not settled", extra={"model": str(lease.target), "code": error.code})
+            return None
+
+    async def _abandon(self, lease: Lease) -> None:
+        await self._settle(lease, Ending.NEUTRAL, tokens=lease.tokens)
+
+    async def _wake_up(self, settled: Settled | None, lease: Lease) -> None:
+        if settled is None or not settled.room:
+            return
+        # The slot that is free again and one more, so that a line gets going; all of them after a probe.
+        most = _ROOM_USED if lease.probe else 2
+        with suppress(CoordinationError):
+            await self._wake(min(settled.room, most))
+
+    # ---- decisions -----------------------------------------------------------------------------------------
+
+    async def _cached(self, task: PageTask, every: Sequence[Candidate]) -> Answered | None:
+        if task.fingerprint is None:
+            return None
+        found = await self._cache.find([task.fingerprint(one.name) for one in every])
+        if found is None:
+            return None
+        place, answer = found
+        return Answered(answer.text, every[place], answer.confidence, Spent(), cached=True)
+
+    def _asks(self, candidates: Sequence[Candidate], size: Size) -> list[Ask]:
+        guess = estimate(size, self._options.max_tokens_out)
+        return [Ask(one.target, guess.tokens_in + guess.tokens_out) for one in candidates]
+
+    def _busy(self, task: PageTask, busy: Busy, spent: Spent) -> Parked | Exhausted:
+        """Park, unless waiting can't help: the round is over, the key is wrong, or the deadline comes first."""
+        if all(why is Why.PROVIDER_OPEN for why in busy.why):
+            return self._exhausted(replace(spent, reasons=(*spent.reasons, "auth")), retryable=False)
+        if spent.tried and all(why.broken for why in busy.why):
+            return self._exhausted(spent)
+        deadline = task.deadline_at
+        if deadline is not None and self._clock.now() + busy.wait_s > deadline - _LEAST_CALL_S:
+            return self._exhausted(replace(spent, reasons=(*spent.reasons, UNAVAILABLE)), retryable=False)
+        in_line = any(why in (Why.IN_FLIGHT, Why.PROBING) for why in busy.why)
+        return Parked(busy.wait_s, in_line)
+
+    def _exhausted(self, spent: Spent, *, retryable: bool | None = None) -> Exhausted:
+        if retryable is None:
+            retryable = any(reason not in _FINAL for reason in spent.reasons)
+        return Exhausted(tuple(dict.fromkeys(spent.reasons)), spent, retryable)
+
+    def _time_left(self, task: PageTask, spent: Spent) -> float:
+        left = self._options.page_total_timeout_s - spent.seconds
+        if task.deadline_at is not None:
+            left = min(left, task.deadline_at - self._clock.now())
+        return left
+
+
+_FINAL = frozenset({ContentBlockedError.code, ProviderAuthError.code, RejectedError.code})
+"""Reasons that another round would only give again."""
+
+
+async def _finish(work: Coroutine[Any, Any, T]) -> T:
+    """Runs to its end even if whoever waits is stopped; only then is the stop passed on."""
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait({task}, timeout=_FINISH_S)
+        raise
+
+
+def _left(every: Sequence[Candidate], spent: Spent) -> list[Candidate]:
+    return [one for one in every if one.name not in spent.tried]
+
+
+def _ending(error: ProviderError) -> Ending:
+    if isinstance(error, ProviderAuthError):
+        return Ending.AUTH
+    if isinstance(error, RateLimitedError):
+        return Ending.LIMITED
+    if isinstance(error, ContentBlockedError | RejectedError):
+        return Ending.OK  # the model is well; it only would not have this page
+    return Ending.FAILED
+
+
+def _told(limits: SeenLimits) -> Told:
+    waits = [
+        reset
+        for left, reset in (
+            (limits.requests_left, limits.requests_reset_s),
+            (limits.tokens_left, limits.tokens_reset_s),
+        )
+        if left == 0 and reset
+    ]
+    # `reset` is when all is there again; a part of it is there much sooner.
+    return Told(
+        limits.requests_per_minute or 0,
+        limits.tokens_per_minute or 0,
+        min(max(waits) / 4, 15.0) if waits else 0.0,
+    )
+
+
+def _who(task: PageTask, candidate: Candidate) -> dict[str, object]:
+    return {
+        "job_id": task.job_id,
+        "page": task.number,
+        "provider": candidate.provider,
+        "model": candidate.target.model,
+    }

@@ -1,0 +1,216 @@
+"""A page read by AI: put before the dispatcher, parked where nothing is free, recorded with what it cost."""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from quire.dispatch.cost import Spent
+from quire.dispatch.dispatcher import Answered, Dispatcher, Exhausted, PageTask, Parked, Picture
+from quire.domain.jobs import JobStatus, PageRecord
+from quire.domain.pages import PageClass, PageSource
+from quire.domain.routing import retry_delay_s
+from quire.errors import PageError
+from quire.pipeline.documents import chunk_key, local_document
+from quire.queue.jobs import Claim
+from quire.queue.waiting import Waiting
+from quire.reading.render import RenderOptions
+from quire.reading.vision import ContextOptions, picture_page
+
+if TYPE_CHECKING:
+    from quire.pipeline.parts import Parts
+
+_LOG = logging.getLogger(__name__)
+_PICTURES_BYTES = 64 << 20
+
+
+class Pictures:
+    """Pages that were drawn and then found no free model, so that they needn't be drawn again."""
+
+    def __init__(self, max_bytes: int = _PICTURES_BYTES) -> None:
+        self._max_bytes = max_bytes
+        self._held: OrderedDict[tuple[str, int], Picture] = OrderedDict()
+        self._bytes = 0
+
+    def get(self, job_id: str, number: int) -> Picture | None:
+        return self._held.get((job_id, number))
+
+    def put(self, job_id: str, number: int, picture: Picture) -> None:
+        self.drop(job_id, number)
+        self._held[job_id, number] = picture
+        self._bytes += _size(picture)
+        while self._bytes > self._max_bytes:
+            _, oldest = self._held.popitem(last=False)
+            self._bytes -= _size(oldest)
+
+    def drop(self, job_id: str, number: int) -> None:
+        found = self._held.pop((job_id, number), None)
+        if found is not None:
+            self._bytes -= _size(found)
+
+
+@dataclass(frozen=True, slots=True)
+class AiReading:
+    """What the AI route works with; None in Parts where no provider is configured."""
+
+    dispatcher: Dispatcher
+    waiting: Waiting
+    pictures: Pictures
+
+
+class AiPage:
+    """One claimed page on its way through the dispatcher. `local` is the page as it was read locally."""
+
+    def __init__(self, claim: Claim, parts: Parts, ai: AiReading, local: PageRecord) -> None:
+        self._claim = claim
+        self._parts = parts
+        self._ai = ai
+        self._local = local
+        self._secrets = parts.sealer.unseal(claim.job.id, claim.job.sealed)
+        self._started_at = parts.clock.now()
+
+    async def read(self) -> PageRecord | Exhausted | None:
+        """The page's record, its text stored; Exhausted where AI can't be had; None if the page was parked."""
+        job, number = self._claim.job, self._local.number
+        task = self._task()
+        try:
+            outcome = await self._ai.dispatcher.read(task)
+        except PageError as error:
+            if error.retryable:
+                raise
+            outcome = Exhausted((error.code,), Spent(), retryable=False)
+        if isinstance(outcome, Answered):
+            self._ai.pictures.drop(job.id, number)
+            record = await self._record(outcome)
+            await self._ai.dispatcher.ledger.forget(job.id, self._claim.hint.epoch, number)
+            return record
+        if isinstance(outcome, Parked):
+            wait_s = outcome.wait_s
+            if job.deadline_at is not None:
+                wait_s = min(wait_s, max(0.0, job.deadline_at - self._parts.clock.now()))
+            await self._ai.waiting.park(self._claim, wait_s, in_line=outcome.in_line)
+            return None
+        if outcome.retryable and await self._try_again(task, outcome):
+            return None
+        self._ai.pictures.drop(job.id, number)
+        return outcome
+
+    async def _try_again(self, task: PageTask, outcome: Exhausted) -> bool:
+        """Parks the page for another round, if it has one left and the deadline leaves room."""
+        jobs = self._parts.settings.jobs
+        failures = self._claim.failures + 1
+        if failures >= jobs.max_attempts:
+            return False
+        delay_s = retry_delay_s(
+            failures,
+            base_s=jobs.retry_base_delay_s,
+            factor=jobs.retry_backoff_factor,
+            jitter_s=jobs.retry_jitter_s,
+            chance=random.random(),  # noqa: S311 - spreads retries, guards nothing
+        )
+        at = self._parts.clock.now() + delay_s
+        deadline = self._claim.job.deadline_at
+        if deadline is not None and at >= deadline:
+            return False
+        await self._ai.dispatcher.another_round(task, outcome.spent)
+        await self._parts.jobs.park(self._claim, at, failed=True)
+        return True
+
+    def _task(self) -> PageTask:
+        job, ai = self._claim.job, self._parts.settings.ai
+        instructions = self._secrets.prompt or ai.system_prompt
+        return PageTask(
+            job_id=job.id,
+            epoch=self._claim.hint.epoch,
+            number=self._local.number,
+            team=job.team,
+            instructions=instructions,
+            engine=job.options.engine,
+            tier=job.options.model_tier,
+            deadline_at=job.deadline_at,
+            prepare=self._picture,
+            fingerprint=(lambda model: self._fingerprint(model, instructions)) if job.sha256 else None,
+        )
+
+    def _fingerprint(self, model: str, instructions: str) -> str:
+        """Of everything that makes the answer. A page that is asked for again gets a new one."""
+        job, images, ai = self._claim.job, self._parts.settings.images, self._parts.settings.ai
+        epoch = self._claim.hint.epoch
+        return self._parts.sealer.fingerprint(
+            *("answer", job.team, job.sha256, self._local.number, model, instructions),
+            *(images.dpi, images.color, images.format, images.jpeg_quality, images.max_px),
+            *(ai.context_radius, ai.max_context_bytes, ai.max_tokens_out),
+            *((job.id, epoch) if epoch > 1 else ()),
+        )
+
+    async def _picture(self) -> Picture:
+        job, number = self._claim.job, self._local.number
+        found = self._ai.pictures.get(job.id, number)
+        if found is not None:
+            return found
+        settings = self._parts.settings
+        images, ai = settings.images, settings.ai
+        render = RenderOptions(
+            dpi=images.dpi,
+            color=images.color,
+            format=images.format,
+            quality=images.jpeg_quality,
+            max_px=images.max_px,
+            max_pixels=settings.limits.max_pixels,
+        )
+        trusted = self._local.page_class is not PageClass.GARBLED
+        context = ContextOptions(ai.context_radius, ai.max_context_bytes, own_text=trusted)
+        async with local_document(self._parts.objects, job.content_ref or "") as path:
+            page = await self._parts.pool.run(
+                picture_page,
+                *(str(path), self._secrets.password, number, render, context),
+                timeout_s=settings.reading.page_timeout_s,
+            )
+        picture = Picture(page.image, page.mime, page.text, page.layer, page.pixels)
+        self._ai.pictures.put(job.id, number, picture)
+        return picture
+
+    async def _record(self, answer: Answered) -> PageRecord:
+        claim, spent = self._claim, answer.spent
+        block = answer.text.encode("utf-8", "replace")
+        key = chunk_key(claim.job.id, claim.hint.epoch, claim.hint.unit, claim.token)
+        await self._parts.objects.put(key, block)
+        return PageRecord(
+            number=self._local.number,
+            status=JobStatus.COMPLETED,
+            source=PageSource.CACHE if answer.cached else PageSource.AI,
+            page_class=self._local.page_class,
+            reasons=(*self._local.reasons, *spent.reasons),
+            provider=answer.candidate.provider,
+            model=answer.candidate.target.model,
+            attempts=spent.calls,
+            tokens_in=spent.tokens_in,
+            tokens_out=spent.tokens_out,
+            cost_usd=spent.cost_usd,
+            confidence=answer.confidence,
+            words=len(answer.text.split()),
+            started_at=self._started_at,
+            completed_at=self._parts.clock.now(),
+            ref=key,
+            length=len(block),
+        )
+
+
+def with_spent(record: PageRecord, outcome: Exhausted) -> PageRecord:
+    """A page that fell back, with what AI has cost it and why it failed."""
+    spent = outcome.spent
+    return replace(
+        record,
+        reasons=tuple(dict.fromkeys((*record.reasons, *outcome.reasons))),
+        attempts=max(spent.calls, 1),
+        tokens_in=spent.tokens_in,
+        tokens_out=spent.tokens_out,
+        cost_usd=spent.cost_usd,
+    )
+
+
+def _size(picture: Picture) -> int:
+    return len(picture.image) + len(picture.text) + len(picture.layer)

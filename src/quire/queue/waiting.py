@@ -1,0 +1,73 @@
+"""AI pages that wait for a free candidate. They lie among the delayed entries and, in the order in which they came,
+in a line of their own, from which whoever ends a call wakes the next ones: no slot stays free until a timer rings.
+
+Weakness: a page that is put in the line just after the last call ended waits for its timer, a quarter of a second.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from quire.clock import Clock
+from quire.queue import keys
+from quire.queue.connection import Connection
+from quire.queue.jobs import Claim
+from quire.queue.streams import QUEUES, Hint, Queues
+
+_EACH_S = 0.02
+_LONGEST_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    connection: Connection
+    queues: Queues
+    clock: Clock
+
+    async def park(self, claim: Claim, wait_s: float, *, in_line: bool) -> bool:
+        """Gives a unit back until somebody wakes it, at the latest after wait_s; False if it was no longer ours.
+
+        `in_line`: calls of others are what it waits for. The longer the line, the later its timers: they are only
+        for when nobody wakes it.
+        """
+        claim.settlement.begun = True
+        hint = Hint(claim.hint.job_id, claim.hint.unit, claim.hint.epoch, content_ref=claim.hint.content_ref)
+        now = self.clock.now()
+        if in_line:
+            line = int(await self.connection.command("ZCARD", keys.AI_WAITING))
+            wait_s = max(wait_s, min(wait_s + line * _EACH_S, _LONGEST_S))
+        until_ms = int((now + wait_s) * 1000)
+        given = await self.connection.script(
+            "wait",
+            keys.JobKeys.of(hint.job_id).all(),
+            *(hint.unit, hint.epoch, claim.token, until_ms),
+        )
+        if not given:
+            return False
+        packed = hint.packed()
+        await self.connection.commands(
+            [
+                ("ZADD", QUEUES[hint.kind].delayed, until_ms, packed),
+                ("ZADD", keys.AI_WAITING, "NX", int(now * 1000), packed),
+            ]
+        )
+        return True
+
+    async def wake(self, count: int) -> int:
+        """Queues the next of the line at once; answers how many."""
+        if count <= 0:
+            return 0
+        popped = (await self.connection.command("ZPOPMIN", keys.AI_WAITING, count))[::2]
+        if not popped:
+            return 0
+        hints = [Hint.unpack(packed) for packed in popped]
+        gone = await self.connection.commands(
+            ("ZREM", QUEUES[hint.kind].delayed, packed) for hint, packed in zip(hints, popped, strict=True)
+        )
+        # Those that are no longer delayed were woken by their timer.
+        woken = [hint for hint, was_there in zip(hints, gone, strict=True) if was_there]
+        await self.queues.put(woken)
+        return len(woken)
+
+    async def length(self) -> int:
+        return int(await self.connection.command("ZCARD", keys.AI_WAITING))

@@ -1,0 +1,76 @@
+"""Prose set in two columns: where the gutter is, and the stretches of lines that are read one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from quire.reading.lines import Line
+
+_MIN_LINES = 6
+_MIN_GUTTER_PT = 8.0
+_MIDDLE = (0.3, 0.7)
+_FILLED = 0.6
+"""Half of a column's lines are at least this wide, in widths of the column; labels and cells are not."""
+
+
+def stretches(lines: Sequence[Line]) -> list[list[Line]]:
+    """The lines as stretches in reading order: the left column before the right one, between what spans both.
+
+    Empty if the page is not plainly set in two columns of prose.
+    """
+    gutter = _gutter(lines)
+    if gutter is None:
+        return []
+    left = [line for line in lines if line.box[2] <= gutter]
+    right = [line for line in lines if line.box[0] >= gutter]
+    if not (_is_prose(left) and _is_prose(right)):
+        return []
+    across = sorted((line for line in lines if line.box[0] < gutter < line.box[2]), key=lambda l: l.middle[1])
+    if any(_goes_on(line, other) for line in across for other in (*left, *right)):
+        return []
+    found: list[list[Line]] = []
+    above = float("-inf")
+    for line in [*across, None]:
+        below = line.middle[1] if line is not None else float("inf")
+        sides = [[o for o in side if above <= o.middle[1] < below] for side in (left, right)]
+        found.extend(side for side in sides if side)
+        if line is not None:
+            if found and not any(sides) and found[-1][-1] in across:
+                found[-1].append(line)
+            else:
+                found.append([line])
+        above = below
+    return found
+
+
+def _gutter(lines: Sequence[Line]) -> float | None:
+    """The middle of the widest strip in the page's middle that only lines across both columns cross."""
+    low, high = min(line.box[0] for line in lines), max(line.box[2] for line in lines)
+    width = high - low
+    if width <= 0:
+        return None
+    # Short lines don't count: a page number or a formula may stand in the middle.
+    strip = sorted((o.box[0], o.box[2]) for o in lines if 0.2 * width < o.box[2] - o.box[0] < 0.55 * width)
+    best: tuple[float, float] | None = None
+    reached = low
+    for x0, x1 in strip:
+        middle = (reached + x0) / 2
+        if x0 - reached >= _MIN_GUTTER_PT and _MIDDLE[0] * width < middle - low < _MIDDLE[1] * width:
+            if best is None or x0 - reached > best[0]:
+                best = (x0 - reached, middle)
+        reached = max(reached, x1)
+    return best[1] if best else None
+
+
+def _goes_on(line: Line, other: Line) -> bool:
+    """Whether both stand in one paragraph: then text flows around something, or two columns' lines were taken for one."""
+    gap = max(other.box[1] - line.box[3], line.box[1] - other.box[3])
+    return abs(line.size - other.size) <= 1 and gap < 0.4 * line.size
+
+
+def _is_prose(lines: Sequence[Line]) -> bool:
+    if len(lines) < _MIN_LINES:
+        return False
+    width = max(line.box[2] for line in lines) - min(line.box[0] for line in lines)
+    widths = sorted(line.box[2] - line.box[0] for line in lines)
+    return widths[len(widths) // 2] >= _FILLED * width
