@@ -1,11 +1,11 @@
 """Batching against a simulated backend of 50 ms + 5 ms an image, batches of at most 32, 4 at once.
 
-    python bench/batching.py load      2,000 callers of 100 kB, lone callers, one at a time, memory
-    python bench/batching.py peers     the same load through in-memory batchers (installed on demand, apart)
-    python bench/batching.py correct   2,000 callers ten times, random order and gaps, by content hash; two replicas
-    python bench/batching.py kill      kill -9 with 500 waiting
-    python bench/batching.py leaks     50,000 requests, many of them ill-behaved
-    python bench/batching.py hold      10,000 queued requests
+python bench/batching.py load      2,000 callers of 100 kB, lone callers, one at a time, memory
+python bench/batching.py peers     the same load through in-memory batchers (installed on demand, apart)
+python bench/batching.py correct   2,000 callers ten times, random order and gaps, by content hash; two replicas
+python bench/batching.py kill      kill -9 with 500 waiting
+python bench/batching.py leaks     50,000 requests, many of them ill-behaved
+python bench/batching.py hold      10,000 queued requests
 """
 
 from __future__ import annotations
@@ -31,8 +31,7 @@ sys.path.insert(0, str(ROOT))
 
 import psutil  # noqa: E402
 import uvloop  # noqa: E402
-
-from tests.batching.callers import Reply, as_json, as_raw, image, post, request_of  # noqa: E402
+from tests.batching.callers import Reply, as_json, as_raw, post, request_of  # noqa: E402
 
 FIXED_S, EACH_S, BATCH, SLOTS = 0.050, 0.005, 32, 4
 PHYSICAL = SLOTS * BATCH / (FIXED_S + EACH_S * BATCH)
@@ -143,7 +142,9 @@ def measure_load(args: argparse.Namespace) -> None:
         with quire(simulated.url, Path(folder)) as service:
             lone = [uvloop.run(load(service.url, 1))[1][0].seconds for _ in range(12)][2:]
             over = sorted(1000 * (seconds - FIXED_S - EACH_S) for seconds in lone)
-            print(f"a lone caller waits {over[len(over) // 2]:.1f} ms more than the backend takes (max {over[-1]:.1f})")
+            print(
+                f"a lone caller waits {over[len(over) // 2]:.1f} ms more than the backend takes (max {over[-1]:.1f})"
+            )
             for raw in (False, True):
                 for _ in range(args.times):
                     before = (service.cpu_s(), simulated.cpu_s(), time.process_time(), service.rss())
@@ -178,7 +179,9 @@ async def _single(service: Child, simulated: Child) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("what", choices=("load",), nargs="?", default="load")
     parser.add_argument("--callers", type=int, default=2000)
     parser.add_argument("--times", type=int, default=1)

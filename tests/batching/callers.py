@@ -36,7 +36,9 @@ _TAILS: dict[int, tuple[bytes, bytes]] = {}
 
 def image(number: int, size: int = 100_000) -> Image:
     mark = f"{number:012d}".encode()
-    head = b"\xff\xd8\xff\xfe\x00\x0e" + mark + b"\xff\xc0\x00\x11\x08\x04\x00\x03\x00\x03" + b"\x01\x11\x00" * 3
+    head = (
+        b"\xff\xd8\xff\xfe\x00\x0e" + mark + b"\xff\xc0\x00\x11\x08\x04\x00\x03\x00\x03" + b"\x01\x11\x00" * 3
+    )
     head += b"\x00" * (-len(head) % 3)
     return Image(head, _tail(size - len(head))[0])
 
@@ -110,7 +112,9 @@ class _Exchange(asyncio.Protocol):
             self.done.set_exception(ConnectionResetError("the server closed the connection"))
 
 
-def request_of(body: Sequence[bytes], content_type: str, headers: dict[str, str] | None = None) -> list[bytes]:
+def request_of(
+    body: Sequence[bytes], content_type: str, headers: dict[str, str] | None = None
+) -> list[bytes]:
     length = sum(map(len, body))
     more = "".join(f"{name}: {value}\r\n" for name, value in (headers or {}).items())
     opening = (

@@ -13,6 +13,7 @@ import json
 import random
 import re
 import sys
+import time
 from collections import Counter
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
@@ -43,6 +44,9 @@ class State:
     script: Script = field(default_factory=Script)
     computed: Counter[str] = field(default_factory=Counter)
     sizes: list[int] = field(default_factory=list)
+    spans: list[tuple[float, float, float, int]] = field(
+        default_factory=list
+    )  # arrived, read, answered, images
     at_once: int = 0
     most_at_once: int = 0
     chance: random.Random = field(default_factory=lambda: random.Random(1))
@@ -54,10 +58,13 @@ async def parse_batch(request: web.Request) -> web.Response:
     if script.status != 200:
         await request.read()
         return web.json_response({"error": "told so"}, status=script.status)
+    arrived = read = time.monotonic()
+    images: list[tuple[str, str]] = []
     state.at_once += 1
     state.most_at_once = max(state.most_at_once, state.at_once)
     try:
         body = await request.read()
+        read = time.monotonic()
         images = _hashed(body) if script.hashes else [(name.decode(), "") for name in _NAMES.findall(body)]
         del body
         state.sizes.append(len(images))
@@ -84,6 +91,7 @@ async def parse_batch(request: web.Request) -> web.Response:
         return web.json_response({"batch_id": "b", "results": results, "images_processed": len(images)})
     finally:
         state.at_once -= 1
+        state.spans.append((arrived, read, time.monotonic(), len(images)))
 
 
 def _hashed(body: bytes) -> list[tuple[str, str]]:
@@ -112,6 +120,7 @@ async def stats(request: web.Request) -> web.Response:
         {
             "computed": dict(state.computed),
             "sizes": state.sizes,
+            "spans": state.spans,
             "most_at_once": state.most_at_once,
             "at_once": state.at_once,
         }
@@ -121,6 +130,7 @@ async def stats(request: web.Request) -> web.Response:
 async def reset(request: web.Request) -> web.Response:
     request.app["state"].computed.clear()
     request.app["state"].sizes.clear()
+    request.app["state"].spans.clear()
     request.app["state"].most_at_once = 0
     return web.json_response({})
 

@@ -13,9 +13,9 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from quire.queue.admission import Admission, Ask, Backoff, Busy, Ending, Free, Lease, Target, Why
+from quire.queue.admission import Admission, Ask, Backoff, Busy, Ending, Free, Lease, Target, Told, Why
 from quire.queue.connection import Connection
-from tests.queue.servers import plain_server
+from tests.queue.servers import cluster, plain_server
 
 LEASE_S = 75.0
 BASE_S, MAX_S = 30.0, 300.0
@@ -319,3 +319,75 @@ def test_limits_hold_and_nothing_leaks_when_anything_happens(server_url: str) ->
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
     )
     runner.runTest()
+
+
+async def test_all_keys_lie_in_one_slot_when_the_server_is_a_cluster() -> None:
+    with cluster() as url:
+        connection = Connection.open(url)
+        try:
+            admission = Admission(connection)
+            targets = [Target("one", "large", 60, 9_000, 4), Target("two", "other", 60, 0, 4)]
+            asks = [Ask(target, 100) for target in targets]
+            first, second = await admission.admit(asks), await admission.admit(asks)
+            assert isinstance(first, Lease)
+            assert isinstance(second, Lease)
+            assert [first.target.provider, second.target.provider] == ["one", "two"]
+            assert isinstance(await admission.admit(asks), Busy)
+            await admission.settle(first, Ending.LIMITED, code="rate_limit", retry_after_s=60)
+            states = await admission.states(targets)
+            assert [one.state for one in states] == ["open", "closed"]
+            assert (await admission.recent_errors())[0].code == "rate_limit"
+        finally:
+            await connection.close()
+
+
+async def test_the_same_lease_is_answered_when_the_call_is_repeated(server_url: str) -> None:
+    """As the client does after a lost connection: it can't know whether the first one arrived."""
+    connection = Connection.open(server_url)
+    try:
+        await connection.command("FLUSHALL")
+        admission = Admission(connection)
+        ask = [Ask(Target("one", "large", 600, 0, 4), 100)]
+        first = await admission._ask(ask, "same", take=True)
+        again = await admission._ask(ask, "same", take=True)
+        assert first == again
+        [state] = await admission.states([ask[0].target])
+        assert (state.in_flight, round(state.rpm_used)) == (1, 1)
+    finally:
+        await connection.close()
+
+
+async def test_a_model_is_left_alone_when_it_asked_for_a_pause(server_url: str) -> None:
+    connection, clock = Connection.open(server_url), MovableClock()
+    try:
+        await connection.command("FLUSHALL")
+        admission = Admission(connection, clock=clock)
+        ask = [Ask(Target("one", "large"), 100)]
+        lease = await admission.admit(ask)
+        assert isinstance(lease, Lease)
+        await admission.settle(lease, Ending.OK, tokens=10, told=Told(rpm=120, pause_s=5))
+        refused = await admission.admit(ask)
+        assert isinstance(refused, Busy)
+        assert refused.why == (Why.PAUSED,)
+        clock.time += refused.wait_s
+        assert isinstance(await admission.admit(ask), Lease)
+        assert (await admission.states([ask[0].target]))[0].rpm == 120
+    finally:
+        await connection.close()
+
+
+async def test_everything_goes_by_itself_when_nobody_calls_any_more(server_url: str) -> None:
+    connection = Connection.open(server_url)
+    try:
+        await connection.command("FLUSHALL")
+        admission = Admission(connection)
+        lease = await admission.admit([Ask(Target("one", "large", 60, 9_000, 4), 100)])
+        assert isinstance(lease, Lease)
+        await admission.settle(lease, Ending.FAILED, code="server")
+        await admission.admit([Ask(Target("one", "small", 60, 9_000, 4), 100)])
+        found = await connection.command("KEYS", "*")
+        assert len(found) > 8
+        for key in found:
+            assert int(await connection.command("PTTL", key)) > 0, key
+    finally:
+        await connection.close()

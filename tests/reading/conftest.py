@@ -54,3 +54,15 @@ def text_pdf(pages: int = 1) -> Any:
         write(page, 72, 90, f"Chapter {number}", size=20, bold=True)
         prose(page, 72, 120, 450, paragraphs=2)
     return document
+
+
+def form_pdf() -> Any:
+    """A page whose labels and values stand side by side: the layout reader is asked for its order."""
+    document = pymupdf.open()
+    page = document.new_page()
+    write(page, 72, 90, "Registration", size=20, bold=True)
+    prose(page, 72, 120, 450)
+    for i, (label, value) in enumerate((("Name", "Jane Doe"), ("Place", "North Pier"))):
+        write(page, 72, 280 + 20 * i, label, size=10)
+        write(page, 272, 280 + 20 * i, value, size=10)
+    return document

@@ -21,7 +21,7 @@ from quire.errors import (
 )
 from quire.reading.document import OpenDocuments, inspect, open_documents
 from quire.reading.pages import read_pages
-from tests.reading.conftest import Make, text_pdf
+from tests.reading.conftest import Make, form_pdf, text_pdf
 
 LOCK = {"encryption": pymupdf.PDF_ENCRYPT_AES_256, "user_pw": "öffne", "owner_pw": "owner"}
 
@@ -48,9 +48,13 @@ def test_password_is_refused_when_it_is_wrong(save: Make) -> None:
 def test_pages_are_read_when_password_is_right(save: Make) -> None:
     path = save(text_pdf(2), **LOCK)
     assert inspect(path, "öffne", 10).encrypted
-    readings = read_pages(path, "öffne", [2])
-    assert readings[0].reader == "liteparse"
-    assert "Chapter 2" in readings[0].markdown
+    assert "Chapter 2" in read_pages(path, "öffne", [2])[0].markdown
+
+
+def test_layout_reader_sees_the_page_when_the_document_is_locked(save: Make) -> None:
+    reading = read_pages(save(form_pdf(), **LOCK), "öffne", [1])[0]
+    assert reading.reader == "liteparse"
+    assert "Jane Doe" in reading.markdown
 
 
 def test_document_is_damaged_when_only_its_marker_is_left(tmp_path: Path) -> None:

@@ -12,9 +12,11 @@ import pytest
 
 from quire.domain.pages import PageClass
 from quire.errors import PageError, QuireError
+from quire.reading.lines import Line
 from quire.reading.matching import compact
 from quire.reading.pages import ReadOptions, read_pages, read_text
-from tests.reading.conftest import PROSE, Make, prose, text_pdf, write
+from quire.reading.running import EdgeLine, Edges, edge_lines, running
+from tests.reading.conftest import PROSE, Make, form_pdf, prose, text_pdf, write
 
 
 def one_page(draw: Any = None, **size: float) -> Any:
@@ -173,6 +175,23 @@ def test_running_lines_go_when_neighbours_have_them_too(save: Make) -> None:
         assert f"Body of {reading.number}" in reading.markdown
 
 
+def test_neighbours_are_left_alone_when_those_known_decide() -> None:
+    def lines(number: int) -> list[Line]:
+        texts = [("Proceedings of the Society", 40.0), ("A body of text", 300.0), (f"Page {number}", 800.0)]
+        return [
+            Line(text, (72.0, y, 300.0, y + 10), 10.0, False, False, True, False, i)
+            for i, (text, y) in enumerate(texts)
+        ]
+
+    def unread(number: int) -> tuple[EdgeLine, ...]:
+        raise AssertionError(f"page {number} was read for nothing")
+
+    document = Edges(100, unread)
+    for number in (11, 12, 13):
+        document.put(number, tuple(edge_lines(lines(number), 842.0).values()))
+    assert running(13, lines(13), edge_lines(lines(13), 842.0), document) == {0, 2}
+
+
 def test_running_lines_stay_when_told(save: Make) -> None:
     reading = read_one(save(running_pdf()), strip_running=False)
     assert "Proceedings of the Society" in reading.markdown
@@ -310,9 +329,10 @@ def test_nothing_is_lost_when_the_layout_reader_can_not_read(
     save: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("quire.reading.layout.MAX_CUT_BYTES", 1)
-    reading = read_one(save(text_pdf()))
+    reading = read_one(save(form_pdf()))
     assert reading.reader == "mupdf"
-    assert "# Chapter 1" in reading.markdown
+    assert "# Registration" in reading.markdown
+    assert all(text in reading.markdown for text in ("Name", "Jane Doe", "Place", "North Pier"))
     assert "the tender in the spring" in " ".join(reading.markdown.split())
 
 

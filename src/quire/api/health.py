@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, Field
 
 import quire
 from quire.api.answers import json_answer
+from quire.api.views import iso
+from quire.batching.batcher import Condition as BatcherCondition
 from quire.bootstrap import Runtime
 from quire.clock import Clock
 from quire.domain.jobs import UnitKind
@@ -34,6 +36,8 @@ class Ready(BaseModel):
 class Health(Ready):
     redis_connected: bool
     queue_depth: int | None = Field(description="Entries in all queues; null while they can't be counted.")
+    modal_reachable: bool | None = Field(description="The batch backend; null where there is none to ask.")
+    last_batch_sent: str | None
     uptime_seconds: float
     version: str
 
@@ -42,6 +46,8 @@ class Health(Ready):
 class Condition:
     failing: tuple[str, ...]
     queue_depth: int | None
+    backend_reachable: bool | None = None
+    last_batch_at: float | None = None
 
 
 class Readiness:
@@ -58,16 +64,31 @@ class Readiness:
             now = self._clock.monotonic()
             if self._seen is not None and now - self._seen[0] < _GOOD_FOR_S:
                 return self._seen[1]
-            depth, objects = await asyncio.gather(
-                _outcome(self._depth), _outcome(self._runtime.parts.objects.check)
+            depth, objects, batching = await asyncio.gather(
+                _outcome(self._depth), _outcome(self._runtime.parts.objects.check), self._batching()
             )
             failing = [
                 *(["coordination"] if isinstance(depth, Exception) else []),
                 *(["objects"] if isinstance(objects, Exception) else []),
             ]
             found = Condition(tuple(failing), depth if isinstance(depth, int) else None)
+            if batching is not None:
+                waiting = batching.status.depth
+                found = replace(
+                    found,
+                    queue_depth=None if found.queue_depth is None else found.queue_depth + waiting,
+                    backend_reachable=batching.backend_reachable,
+                    last_batch_at=batching.status.last_batch_at,
+                )
             self._seen = (self._clock.monotonic(), found)
             return found
+
+    async def _batching(self) -> BatcherCondition | None:
+        try:
+            async with asyncio.timeout(_PROBE_TIMEOUT_S):
+                return await self._runtime.batcher.condition() if self._runtime.batcher else None
+        except (QuireError, TimeoutError):
+            return None
 
     async def _depth(self) -> int:
         depths = await asyncio.gather(*(self._runtime.parts.queues.depth(kind) for kind in UnitKind))
@@ -108,6 +129,8 @@ async def health(request: Request) -> Response:
             failing=list(condition.failing),
             redis_connected="coordination" not in condition.failing,
             queue_depth=condition.queue_depth,
+            modal_reachable=condition.backend_reachable,
+            last_batch_sent=iso(condition.last_batch_at),
             uptime_seconds=round(clock.monotonic() - services.started_monotonic, 3),
             version=quire.__version__,
         ),

@@ -66,7 +66,8 @@ def id_of(filename: object) -> str | None:
 @dataclass(slots=True)
 class _Reading:
     wanted: frozenset[str]
-    images: dict[str, ImageAnswer] = field(default_factory=dict)
+    seen: dict[str, ImageAnswer] = field(default_factory=dict)
+    contradicted: set[str] = field(default_factory=set)
     unknown: int = 0
     repeated: int = 0
     malformed: int = 0
@@ -84,7 +85,8 @@ def read_answer(raw: bytes, wanted: frozenset[str]) -> BatchAnswer:
     reading = _Reading(wanted)
     for result in results:
         _read_result(reading, result)
-    return BatchAnswer(reading.images, reading.unknown, reading.repeated, reading.malformed)
+    images = {name: answer for name, answer in reading.seen.items() if name not in reading.contradicted}
+    return BatchAnswer(images, reading.unknown, reading.repeated, reading.malformed)
 
 
 def _read_result(reading: _Reading, result: Any) -> None:
@@ -92,18 +94,24 @@ def _read_result(reading: _Reading, result: Any) -> None:
     if request_id is None or request_id not in reading.wanted:
         reading.unknown += 1
         return
-    if request_id in reading.images:
-        reading.repeated += 1
-        return
-    if isinstance(result.get("error"), str):
-        final = result.get("retryable") is False
-        reading.images[request_id] = ImageAnswer(error=result["error"][:200], final=final)
-        return
-    elements = _elements(result.get("elements"))
-    if elements is None:
+    answer = _image_answer(result)
+    if answer is None:
         reading.malformed += 1
         return
-    reading.images[request_id] = ImageAnswer(dump(elements), len(elements))
+    if request_id not in reading.seen:
+        reading.seen[request_id] = answer
+        return
+    reading.repeated += 1
+    if reading.seen[request_id] != answer:
+        # Two that differ: neither can be believed.
+        reading.contradicted.add(request_id)
+
+
+def _image_answer(result: dict[str, Any]) -> ImageAnswer | None:
+    if isinstance(result.get("error"), str):
+        return ImageAnswer(error=result["error"][:200], final=result.get("retryable") is False)
+    elements = _elements(result.get("elements"))
+    return None if elements is None else ImageAnswer(dump(elements), len(elements))
 
 
 def _elements(given: Any) -> list[dict[str, Any]] | None:

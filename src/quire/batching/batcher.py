@@ -24,6 +24,7 @@ from quire.batching.intake import Application, Intake
 from quire.batching.model import ServiceModel, wait_s
 from quire.batching.pictures import look
 from quire.batching.sender import SenderOptions, SenderParts
+from quire.batching.turns import Turnstile
 from quire.batching.waiters import Failed, Parsed, Settled, Waiters
 from quire.clock import Clock
 from quire.errors import (
@@ -47,6 +48,7 @@ from quire.telemetry.metrics import BatchingMetrics
 
 _LOG = logging.getLogger(__name__)
 _ROUND_S = 0.5
+_PIECES_A_TURN = 4
 _LOOK_EVERY = 40  # rounds between looks for wake-ups that were missed
 _EXPIRE_EVERY = 20
 _HOLD_BACK_S = 2.0
@@ -102,6 +104,7 @@ class Batcher:
         self._memory = BodyMemory(settings.memory_bytes)
         self._waiters = Waiters(parts.queue, parts.objects)
         self._intake = Intake(parts.queue, parts.objects, self._memory, forms_batches=forms_batches)
+        self._turns = Turnstile(_PIECES_A_TURN)
         self._unneeded: set[str] = set()
         self._left: set[str] = set()
         self._kept: set[str] = set()
@@ -143,6 +146,7 @@ class Batcher:
 
     async def admit(self, client: str) -> None:
         """Raises RateLimitedError, QueueFullError or BackendAwayError, before anything of the body is read."""
+        await self._turns.enter()
         limit = self._settings.rate_limit_per_client
         if limit:
             wait = await self._parts.queue.wait_for_rate(client, limit)
@@ -163,6 +167,7 @@ class Batcher:
         return Receiving(
             self._memory,
             self._parts.objects,
+            self._turns,
             self._settings.max_request_bytes,
             lambda: new_object_key("bodies"),
         )
@@ -207,6 +212,7 @@ class Batcher:
             raise
         match answer:
             case Taken(depth):
+                self._waiters.accepted(ticket.request_id)
                 self._former.depth = max(self._former.depth, depth)
                 self._former.kick()
                 return ticket
@@ -234,6 +240,7 @@ class Batcher:
             elif not wait:
                 raise NotReadyError("The image waits for a batch or is being read.", retry_after_s=1)
             ticket.since = seen.enqueued_at
+            self._waiters.accepted(request_id)
         except BaseException:
             self._waiters.leave(request_id, ticket.future)
             raise

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Self
 
 from quire.batching.pictures import HEAD_BYTES
+from quire.batching.turns import Turnstile
 from quire.errors import RequestError, TooLargeError
 from quire.objects.store import ObjectStore, ObjectWriter
 
@@ -81,8 +82,14 @@ class Receiving:
     """Takes one body in. Unless `finish` was reached, the end of the block leaves nothing behind."""
 
     def __init__(
-        self, memory: BodyMemory, objects: ObjectStore, max_bytes: int, object_key: Callable[[], str]
+        self,
+        memory: BodyMemory,
+        objects: ObjectStore,
+        turns: Turnstile,
+        max_bytes: int,
+        object_key: Callable[[], str],
     ) -> None:
+        self._turns = turns
         self._memory = memory
         self._objects = objects
         self._max_bytes = max_bytes
@@ -114,6 +121,7 @@ class Receiving:
         """Raises TooLargeError."""
         if not piece:
             return
+        await self._turns.enter()
         self.size += len(piece)
         if self.size > self._max_bytes:
             raise too_large(self._max_bytes)

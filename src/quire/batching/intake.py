@@ -98,10 +98,12 @@ class Intake:
         first = group[0][0].body
         bodies = [application.body.data for application, _ in group]
         key = first.object_key or new_object_key("bodies")
-        await self._queue.expect_object(key)  # so that it goes even if this process ends half-way
+        # Announced, so that it goes some day even if this process ends half-way.
+        steps = [self._queue.expect_object(key)]
         if not first.object_key:
             whole = [data for data in bodies if data is not None]
-            await self._objects.put(key, whole[0] if len(whole) == 1 else b"".join(whole))
+            steps.append(self._objects.put(key, whole[0] if len(whole) == 1 else b"".join(whole)))
+        await asyncio.gather(*steps)
         requests, offset = [], 0
         for application, _ in group:
             body = application.body

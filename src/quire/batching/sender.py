@@ -217,9 +217,11 @@ class Sender:
         for one in outcomes:
             self._open.pop(one.id, None)
         last = not self._open
-        now = self.parts.clock.now()
+        now = int(self.parts.clock.now() * 1000) / 1000  # as it is kept
         unneeded = await self._until_written(
-            lambda: self.parts.queue.finish(self.batch.id, outcomes, result_key=key, last=last)
+            lambda: self.parts.queue.finish(
+                self.batch.id, outcomes, at_s=now, result_key=key, last=last
+            )
         )
         for one in outcomes:
             if one.ending in (Ending.DONE, Ending.ERROR, Ending.DROP):
@@ -253,8 +255,10 @@ class Sender:
             pieces.append(fragment)
             offset += len(fragment)
         data = b"".join(pieces)
-        await self._until_written(lambda: self.parts.queue.expect_object(key))
-        await self._until_written(lambda: self.parts.objects.put(key, data))
+        await asyncio.gather(
+            self._until_written(lambda: self.parts.queue.expect_object(key)),
+            self._until_written(lambda: self.parts.objects.put(key, data)),
+        )
         return key, placed
 
     def _tell(self, one: Outcome, fragments: dict[str, bytes], now: float) -> None:

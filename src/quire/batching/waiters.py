@@ -40,6 +40,7 @@ Settled = Parsed | Failed
 class _Waiting:
     team: str
     futures: list[asyncio.Future[Settled]]
+    accepted: bool = False  # before that there is nothing to look at
 
 
 class Waiters:
@@ -62,6 +63,12 @@ class Waiters:
         self._waiting.setdefault(request_id, _Waiting(team, [])).futures.append(future)
         return future
 
+    def accepted(self, request_id: str) -> None:
+        """The request is in the queue; from now on it may be looked for."""
+        waiting = self._waiting.get(request_id)
+        if waiting is not None:
+            waiting.accepted = True
+
     def leave(self, request_id: str, future: asyncio.Future[Settled]) -> bool:
         """Whether that was the last of this request's callers and nothing has been told to it."""
         waiting = self._waiting.get(request_id)
@@ -81,7 +88,8 @@ class Waiters:
 
     async def look(self, ids: Sequence[str]) -> None:
         """Asks how these stand, and delivers what has ended elsewhere."""
-        wanted = [(one, self._waiting[one].team) for one in ids if one in self._waiting]
+        known = ((one, self._waiting.get(one)) for one in ids)
+        wanted = [(one, found.team) for one, found in known if found is not None and found.accepted]
         for at in range(0, len(wanted), _LOOKED_AT_ONCE):
             some = wanted[at : at + _LOOKED_AT_ONCE]
             found = await asyncio.gather(*(self._queue.attach(team, one, wait=False) for one, team in some))

@@ -35,6 +35,7 @@ def _parser() -> argparse.ArgumentParser:
     _doctor(commands)
     _config(commands)
     _simulate(commands)
+    _backend(commands)
     return parser
 
 
@@ -212,6 +213,19 @@ def _doctor(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
 def _config(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = _command(commands, "config", "config", "run", "show every setting and where it came from")
     parser.add_argument("--json", action="store_true", help="the settings for programs")
+
+
+def _backend(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = _command(
+        commands,
+        "backend",
+        "backend",
+        "run",
+        "serve the local batch backend",
+        details="Answers POST /parse-batch and GET /health; other Quires use it as their BATCH_BACKEND_URL.",
+    )
+    parser.add_argument("--host", help="the address to listen on (HOST)")
+    parser.add_argument("--port", help="the port; 0 takes any free one (PORT)")
 
 
 def _simulate(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -41,6 +42,7 @@ _LOG = logging.getLogger(__name__)
 _FINISH_S = 10.0
 _LEAST_CALL_S = 0.5
 """A call that can't have this much time isn't worth making."""
+_AFTER_DEADLINE_S = 2.0
 _ROOM_USED = 8
 _TYPICAL = Size(characters=5_000, own_characters=3_000, pixels=850 * 1100)
 
@@ -175,8 +177,10 @@ class Dispatcher:
             left = _left(every, spent)
             if not left:
                 return self._exhausted(spent)
-            if self._time_left(task, spent) < _LEAST_CALL_S:
+            if self._options.page_total_timeout_s - spent.seconds < _LEAST_CALL_S:
                 return self._exhausted(replace(spent, reasons=(*spent.reasons, OUT_OF_TIME)), retryable=False)
+            if self._until_deadline(task) < _LEAST_CALL_S:
+                return Parked(max(0.0, self._until_deadline(task)), in_line=False)
             lease = await self.admission.admit(self._asks(left, size))
             if isinstance(lease, Busy):
                 return self._busy(task, lease, spent)
@@ -202,7 +206,10 @@ class Dispatcher:
         if not await self.ledger.reserve(task.job_id, attempt.reserved_usd):
             await self._settle(attempt.lease, Ending.UNSENT)
             return self._exhausted(replace(spent, reasons=(*spent.reasons, CEILING)), retryable=False)
-        timeout_s = min(candidate.timeout_s, self._time_left(task, spent))
+        timeout_s = min(candidate.timeout_s, self._options.page_total_timeout_s - spent.seconds)
+        # At the deadline the document takes its pages back and this call is stopped; the call's own time is
+        # only there for the case that nobody does.
+        timeout_s = min(timeout_s, self._until_deadline(task) + _AFTER_DEADLINE_S)
         request = VisionRequest(
             model=candidate.target.model,
             instructions=task.instructions,
@@ -349,8 +356,10 @@ class Dispatcher:
             return self._exhausted(replace(spent, reasons=(*spent.reasons, "auth")), retryable=False)
         if spent.tried and all(why.broken for why in busy.why):
             return self._exhausted(spent)
-        deadline = task.deadline_at
-        if deadline is not None and self._clock.now() + busy.wait_s > deadline - _LEAST_CALL_S:
+        left_s = self._until_deadline(task)
+        if left_s < _LEAST_CALL_S:
+            return Parked(max(0.0, left_s), in_line=False)
+        if busy.wait_s > left_s - _LEAST_CALL_S:
             return self._exhausted(replace(spent, reasons=(*spent.reasons, UNAVAILABLE)), retryable=False)
         in_line = any(why in (Why.IN_FLIGHT, Why.PROBING) for why in busy.why)
         return Parked(busy.wait_s, in_line)
@@ -360,11 +369,8 @@ class Dispatcher:
             retryable = any(reason not in _FINAL for reason in spent.reasons)
         return Exhausted(tuple(dict.fromkeys(spent.reasons)), spent, retryable)
 
-    def _time_left(self, task: PageTask, spent: Spent) -> float:
-        left = self._options.page_total_timeout_s - spent.seconds
-        if task.deadline_at is not None:
-            left = min(left, task.deadline_at - self._clock.now())
-        return left
+    def _until_deadline(self, task: PageTask) -> float:
+        return math.inf if task.deadline_at is None else task.deadline_at - self._clock.now()
 
 
 _FINAL = frozenset({ContentBlockedError.code, ProviderAuthError.code, RejectedError.code})

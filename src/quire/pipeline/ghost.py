@@ -150,6 +150,7 @@ class Ghost:
             attempts=(local.attempts if local else 0) + 1,
             tokens_in=report.tokens_in,
             tokens_out=report.tokens_out,
+            confidence=None,
             words=len(report.text.split()),
             completed_at=now,
             error=None,

@@ -20,7 +20,8 @@ from quire.queue import keys
 from quire.queue.connection import Connection
 
 START_CAP = 2
-_LEASE_MARGIN_S = 15.0
+_LEASE_MARGIN_S = 5.0
+"""What a call may take besides its own time: the first one loads the provider's SDK."""
 _ASK = struct.Struct("=5d")
 
 

@@ -11,17 +11,19 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import math
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from importlib.resources import files
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
+from hiredis import pack_command
 from redis.asyncio import Redis, RedisCluster, Sentinel
 from redis.asyncio.client import PubSub
 from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialBackoff
-from redis.exceptions import NoScriptError, RedisError
+from redis.exceptions import NoScriptError, RedisError, ResponseError
 
 from quire.errors import CoordinationError
 
@@ -136,15 +138,37 @@ class Connection:
                 *(self._client.execute_command(*args) for args in commands),
                 return_exceptions=True,
             )
-        if len(commands) == 1:
-            try:
-                return [await self._client.execute_command(*commands[0])]  # type: ignore[no-untyped-call]
-            except RedisError as error:
-                return [error]
-        pipeline = self._client.pipeline(transaction=False)
-        for args in commands:
-            pipeline.execute_command(*args)
-        return list(await pipeline.execute(raise_on_error=False))
+        return await self._pipelined(self._client, commands)
+
+    async def _pipelined(self, client: Redis, commands: list[tuple[Arg, ...]]) -> list[Any]:
+        """One write, then the answers as they come. redis-py packs in Python, which costs more than all else."""
+        packed = b"".join(pack_command(args) for args in commands)  # type: ignore[arg-type]  # any length
+        pool = client.connection_pool
+        connection = await pool.get_connection()  # type: ignore[no-untyped-call]
+
+        async def attempt() -> list[Any]:
+            await connection.send_packed_command(packed)
+            answers: list[Any] = []
+            for _ in commands:
+                # A server that has begun to answer either goes on or cuts the connection.
+                timeout = math.inf if answers else None
+                try:
+                    answers.append(await connection.read_response(timeout=timeout))
+                except ResponseError as error:
+                    answers.append(error)
+            return answers
+
+        async def lost(_error: Exception) -> None:
+            await connection.disconnect()
+
+        try:
+            answered: list[Any] = await connection.retry.call_with_retry(attempt, lost)
+            return answered
+        except BaseException:
+            await connection.disconnect(nowait=True)  # answers may be under way that belong to nobody
+            raise
+        finally:
+            await pool.release(connection)
 
     def _translated(self, error: Exception) -> CoordinationError:
         reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__

@@ -264,9 +264,9 @@ class ParseQueue:
         await self._connection.command("PUBLISH", keys.PARSE_WAKE, WORK)
 
     async def finish(
-        self, batch_id: str, outcomes: Sequence[Outcome], *, result_key: str, last: bool
+        self, batch_id: str, outcomes: Sequence[Outcome], *, at_s: float, result_key: str, last: bool
     ) -> list[str]:
-        """Writes outcomes down; answers the objects whose bodies nobody needs any more."""
+        """Writes down what was so at that time; answers the objects whose bodies nobody needs any more."""
         names = [
             keys.PARSE_QUEUE,
             keys.PARSE_BATCHES,
@@ -277,7 +277,7 @@ class ParseQueue:
             keys.parse_batch(batch_id),
             keys.PARSE_WAKE,
         ]
-        args: list[Arg] = [self._now_ms(), self._ttl_ms, batch_id, self.replica, 1 if last else 0, result_key]
+        args: list[Arg] = [int(at_s * 1000), self._ttl_ms, batch_id, self.replica, 1 if last else 0, result_key]
         for one in outcomes:
             names.append(keys.parse_request(one.id))
             first: Arg = json.dumps(one.error) if one.ending is Ending.ERROR else one.offset

@@ -57,7 +57,10 @@ class Waiting:
         """Queues the next of the line at once; answers how many."""
         if count <= 0:
             return 0
-        popped = (await self.connection.command("ZPOPMIN", keys.AI_WAITING, count))[::2]
+        answer = await self.connection.command("ZPOPMIN", keys.AI_WAITING, count)
+        # The client gives pairs; a plain answer has members and scores in turn.
+        paired = answer and not isinstance(answer[0], str)
+        popped: list[str] = [row[0] for row in answer] if paired else answer[::2]
         if not popped:
             return 0
         hints = [Hint.unpack(packed) for packed in popped]

@@ -25,7 +25,7 @@ def stretches(lines: Sequence[Line]) -> list[list[Line]]:
     right = [line for line in lines if line.box[0] >= gutter]
     if not (_is_prose(left) and _is_prose(right)):
         return []
-    across = sorted((line for line in lines if line.box[0] < gutter < line.box[2]), key=lambda l: l.middle[1])
+    across = sorted((o for o in lines if o.box[0] < gutter < o.box[2]), key=lambda line: line.middle[1])
     if any(_goes_on(line, other) for line in across for other in (*left, *right)):
         return []
     found: list[list[Line]] = []
@@ -54,16 +54,16 @@ def _gutter(lines: Sequence[Line]) -> float | None:
     best: tuple[float, float] | None = None
     reached = low
     for x0, x1 in strip:
-        middle = (reached + x0) / 2
-        if x0 - reached >= _MIN_GUTTER_PT and _MIDDLE[0] * width < middle - low < _MIDDLE[1] * width:
-            if best is None or x0 - reached > best[0]:
-                best = (x0 - reached, middle)
+        wide, middle = x0 - reached, (reached + x0) / 2
+        central = _MIDDLE[0] * width < middle - low < _MIDDLE[1] * width
+        if central and wide >= _MIN_GUTTER_PT and (best is None or wide > best[0]):
+            best = (wide, middle)
         reached = max(reached, x1)
     return best[1] if best else None
 
 
 def _goes_on(line: Line, other: Line) -> bool:
-    """Whether both stand in one paragraph: then text flows around something, or two columns' lines were taken for one."""
+    """Whether both stand in one paragraph: text flows around something, or lines of two columns were taken for one."""
     gap = max(other.box[1] - line.box[3], line.box[1] - other.box[3])
     return abs(line.size - other.size) <= 1 and gap < 0.4 * line.size
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from quire.reading.columns import stretches
 from quire.reading.layout import Block
-from quire.reading.lines import Box, Line
+from quire.reading.lines import Box, Line, body_size
 from quire.reading.matching import FilledBlock
 
 _SAME_ROW = 0.5
@@ -22,6 +23,7 @@ _FULL_GAP = 1.22
 """A step from line to line larger than this, in usual steps, is a gap between blocks."""
 _USUAL_STEP_EM = 1.3
 _HEADING_ROWS = 3
+_LARGE = 1.15
 _EDGE = 0.13
 
 _BULLET = re.compile(r"([•●▪■◦‣➢➤►❖◆○□✓✔∙·\uf0b7\uf0a7\uf0d8\uf076\uf0fc]|o(?=\s))\s*(?=\S)")
@@ -65,15 +67,29 @@ class _Run:
     def block(self, level: int) -> FilledBlock:
         box = _hull([row.box for row in self.rows])
         lines = [line for row in self.rows for line in row.lines]
-        if self.marker:
-            kind = "list_item"
-        else:
-            kind = (
-                "heading"
-                if len(self.rows) <= _HEADING_ROWS and all(r.bold for r in self.rows)
-                else "paragraph"
-            )
+        is_heading = len(self.rows) <= _HEADING_ROWS and all(row.bold for row in self.rows)
+        kind = "list_item" if self.marker else "heading" if is_heading else "paragraph"
         return FilledBlock(Block(kind, box, marker=self.marker, ordered=self.ordered, level=level), lines)
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """What rows are judged by: the right margin, the usual step from line to line in sizes, the body's size."""
+
+    right: float
+    step: float
+    body: float
+
+    def is_apart(self, row: _Row, other: _Row) -> bool:
+        """Whether more than the usual space is between the rows."""
+        return other.box[3] - row.box[3] > _FULL_GAP * self.step * max(row.size, other.size)
+
+    def ended_early(self, row: _Row, following: _Row) -> bool:
+        """Whether the first word of the following row would have fitted behind the row."""
+        text = following.text
+        first = text.split(" ", 1)[0]
+        width = (following.box[2] - following.box[0]) * (len(first) + 1) / max(1, len(text))
+        return row.box[2] + 1.3 * width + row.size < self.right
 
 
 def flow(lines: Sequence[Line], tables: Sequence[Box], height: float) -> list[FilledBlock] | None:
@@ -97,10 +113,11 @@ def flow(lines: Sequence[Line], tables: Sequence[Box], height: float) -> list[Fi
 
 def _blocks(rows: Sequence[_Row]) -> list[FilledBlock]:
     right = max((row.box[2] for row in rows), default=0.0)
-    step = _usual_step(rows, right)
+    body = body_size(line for row in rows for line in row.lines)
+    column = _Column(right, _usual_step(rows, right), body)
     runs: list[_Run] = []
     for i, row in enumerate(rows):
-        _add(runs, row, rows[i + 1] if i + 1 < len(rows) else None, step, right)
+        _add(runs, row, rows[i + 1] if i + 1 < len(rows) else None, column)
     return _with_levels(runs)
 
 
@@ -155,7 +172,7 @@ def _parts(row: _Row) -> list[_Row] | None:
 def _usual_step(rows: Sequence[_Row], right: float) -> float:
     """The usual distance from line to line, in sizes of the type, as the lines behind full ones show it."""
     steps = []
-    for row, following in zip(rows, rows[1:], strict=False):
+    for row, following in pairwise(rows):
         step = (following.box[3] - row.box[3]) / max(row.size, 1.0)
         if _same_type(row, following) and 0.7 < step < 3 and row.box[2] > right - 4 * row.size:
             steps.append(step)
@@ -167,31 +184,31 @@ def _same_type(row: _Row, other: _Row) -> bool:
     return abs(row.size - other.size) <= _SAME_SIZE
 
 
-def _add(runs: list[_Run], row: _Row, following: _Row | None, step: float, right: float) -> None:
+def _add(runs: list[_Run], row: _Row, following: _Row | None, column: _Column) -> None:
     """Append the row to the block it continues, or begin one."""
     run = runs[-1] if runs else None
-    marker, ordered = _marker(row, run, step, right)
+    marker, ordered = _marker(row, run, column)
     if marker:
         runs.append(_Run([row], marker, ordered, _text_x(row, marker)))
-    elif run is not None and _continues(run, row, following, step, right):
+    elif run is not None and _continues(run, row, following, column):
         run.rows.append(row)
     else:
         runs.append(_Run([row]))
 
 
-def _marker(row: _Row, run: _Run | None, step: float, right: float) -> tuple[str, bool]:
+def _marker(row: _Row, run: _Run | None, column: _Column) -> tuple[str, bool]:
     """The mark with which the row begins an item, and whether it counts; an empty one if it begins none."""
     text = row.text
     found = _BULLET.match(text)
     if found:
         return found[1], False
     found = _DASH.match(text) or _ORDERED.match(text)
-    if not found or row.bold:
-        return "", False
+    if not found or row.bold or row.size > _LARGE * column.body or text.isupper():
+        return "", False  # a numbered heading is no item
     if run is not None and not run.marker:
         # Inside a paragraph a dash or a figure at the start of a line is just where the line broke.
         last = run.rows[-1]
-        if not (_is_apart(last, row, step) or _ended_early(last, row, right) or not _same_type(last, row)):
+        if _same_type(last, row) and not (column.is_apart(last, row) or column.ended_early(last, row)):
             return "", False
     return found[1], found.re is _ORDERED
 
@@ -205,14 +222,15 @@ def _text_x(row: _Row, marker: str) -> float:
     return first.box[0] + min(share * (first.box[2] - first.box[0]), 1.5 * first.size)
 
 
-def _continues(run: _Run, row: _Row, following: _Row | None, step: float, right: float) -> bool:
+def _continues(run: _Run, row: _Row, following: _Row | None, column: _Column) -> bool:
+    """Whether the row goes on with the block; `following` is the row after it."""
     last = run.rows[-1]
-    if not _same_type(last, row) or _is_apart(last, row, step):
+    if not _same_type(last, row) or column.is_apart(last, row):
         return False
     if run.marker:
         hangs = row.box[0] > run.text_x - _INDENT_EM * row.size
-        return hangs or not _ended_early(last, row, right)
-    if last.bold != row.bold and _ended_early(last, row, right):
+        return hangs or not column.ended_early(last, row)
+    if last.bold != row.bold and column.ended_early(last, row):
         return False
     if _is_centred(last, row):
         return True
@@ -221,24 +239,14 @@ def _continues(run: _Run, row: _Row, following: _Row | None, step: float, right:
         following is None or following.box[0] < row.box[0] - 0.5 * row.size or len(run.rows) > 1
     ):
         return False
-    return not (_SENTENCE_END.search(last.text) and last.box[2] < right - 0.25 * (right - last.box[0]))
-
-
-def _is_apart(row: _Row, other: _Row, step: float) -> bool:
-    return other.box[3] - row.box[3] > _FULL_GAP * step * max(row.size, other.size)
+    return not (
+        _SENTENCE_END.search(last.text) and last.box[2] < column.right - 0.25 * (column.right - last.box[0])
+    )
 
 
 def _is_centred(row: _Row, other: _Row) -> bool:
     left, right = other.box[0] - row.box[0], row.box[2] - other.box[2]
     return abs(left) > 2 and abs(left - right) < 3
-
-
-def _ended_early(row: _Row, following: _Row, right: float) -> bool:
-    """Whether the first word of the following row would have fitted behind the row."""
-    text = following.text
-    first = text.split(" ", 1)[0]
-    width = (following.box[2] - following.box[0]) * (len(first) + 1) / max(1, len(text))
-    return row.box[2] + 1.3 * width + row.size < right
 
 
 def _with_levels(runs: Sequence[_Run]) -> list[FilledBlock]:

@@ -112,10 +112,20 @@ def _cut_out(handle: Any, numbers: Sequence[int], rotations: Mapping[int, int]) 
         for page, number in zip(part, numbers, strict=True):
             if page.rotation != rotations[number]:
                 page.set_rotation(rotations[number])
-        data: bytes = part.tobytes()
-        return data
+        return _written(part)
     finally:
         part.close()
+
+
+def _written(part: Any) -> bytes:
+    """The PDF's bytes. PyMuPDF's own `tobytes` calls Python for every few bytes: 1.4 ms a page instead of 0.2."""
+    low = mupdf().mupdf
+    buffer = low.fz_new_buffer(64 * 1024)
+    output = low.FzOutput(buffer)
+    low.pdf_write_document(low.pdf_document_from_fz_document(part.this), output, low.PdfWriteOptions())
+    output.fz_close_output()
+    data: bytes = low.fz_buffer_extract_copy(buffer)
+    return data
 
 
 def _runs(numbers: Sequence[int]) -> list[tuple[int, int]]:

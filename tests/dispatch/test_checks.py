@@ -1,0 +1,85 @@
+"""Answers that are the page, and answers that only look like one."""
+
+from __future__ import annotations
+
+import pytest
+
+from quire.dispatch.checks import AT_ODDS, CUT_OFF, EMPTY, REFUSED, REPEATING, check
+from quire.dispatch.cost import Size, estimate
+from quire.providers.protocol import Stop, Usage, VisionAnswer
+
+LAYER = (
+    "Annual report of the harbour office\nThe tide gauge was read every morning. In the winter months ice kept the "
+    "ferries in port for eleven days, and the pilots were paid half. Repairs to the quay cost 14,200 crowns."
+)
+
+
+def answer(text: str, stop: Stop = Stop.DONE) -> VisionAnswer:
+    return VisionAnswer(text, stop, Usage(1, 1))
+
+
+def test_full_confidence_when_the_answer_says_what_the_page_says() -> None:
+    marked = "# Annual report of the harbour office\n\n" + LAYER.split("\n")[1].replace(
+        "ferries", "**ferries**"
+    )
+    verdict = check(answer(marked), LAYER)
+    assert verdict.reason == ""
+    assert verdict.confidence is not None
+    assert verdict.confidence > 0.95
+
+
+def test_confidence_falls_when_a_part_of_the_page_is_missing() -> None:
+    verdict = check(answer(LAYER[: len(LAYER) // 2]), LAYER)
+    assert verdict.reason == ""
+    assert verdict.confidence == pytest.approx(0.5, abs=0.1)
+
+
+def test_nothing_is_said_about_trust_when_the_page_has_no_text_of_its_own() -> None:
+    verdict = check(answer("Whatever the picture shows."), "12")
+    assert (verdict.reason, verdict.confidence) == ("", None)
+
+
+@pytest.mark.parametrize(
+    ("text", "stop", "reason"),
+    [
+        ("", Stop.DONE, EMPTY),
+        ("  \n --- \n", Stop.DONE, EMPTY),
+        ("I'm sorry, but I can't assist with that.", Stop.DONE, REFUSED),
+        ("I cannot read this image.", Stop.DONE, REFUSED),
+        ("As an AI, I am not able to see pictures.", Stop.DONE, REFUSED),
+        (LAYER, Stop.REFUSAL, REFUSED),
+        (LAYER[:100], Stop.LENGTH, CUT_OFF),
+        (LAYER + "\n\n" + "and so on and so forth, " * 200, Stop.DONE, REPEATING),
+        (LAYER + "\n\n" + "la" * 900, Stop.LENGTH, REPEATING),
+        (LAYER + "\n" + "| 1 | same | row |\n" * 40 + "The end of it all.", Stop.DONE, REPEATING),
+        (
+            "A completely different page about gardening: roses want sun, and moles want none. " * 3,
+            Stop.DONE,
+            AT_ODDS,
+        ),
+    ],
+)
+def test_the_reason_is_named_when_an_answer_is_no_good(text: str, stop: Stop, reason: str) -> None:
+    assert check(answer(text, stop), LAYER).reason == reason
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "I'm sorry to hear of your loss. " + LAYER,
+        "Sorry, the office is closed on these days of the year: " + LAYER,
+        "| name | price |\n|---|---|\n" + "".join(f"| item {n} | {n * 7} |\n" for n in range(80)),
+        "1. Introduction " + "." * 300 + " 4\n2. Method " + "." * 300 + " 9",
+        "日本語の文書です。" * 3 + "これは異なる文です。海と山と川と町。",
+        "No. No. No. " * 60 + LAYER,
+    ],
+)
+def test_the_answer_counts_when_the_page_itself_is_like_that(page: str) -> None:
+    assert check(answer(page), page).reason == ""
+
+
+def test_an_estimate_covers_what_the_page_takes_and_keeps_to_the_most_it_may_write() -> None:
+    guess = estimate(Size(characters=4000, own_characters=3000, pixels=850 * 1100), 8192)
+    assert guess.tokens_in > 4000 / 4 + 1568
+    assert guess.tokens_out > 3000 / 4
+    assert estimate(Size(90_000, 90_000, 850 * 1100), 500).tokens_out == 500

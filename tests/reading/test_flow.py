@@ -1,0 +1,180 @@
+"""Plain pages, read without the layout reader: paragraphs, lists, columns, and text that runs sideways."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pymupdf
+import pytest
+
+from quire.reading.pages import ReadOptions, read_pages
+from tests.reading.conftest import PROSE, Make, form_pdf, prose, write
+
+LEFT, LEADING = 72.0, 13.0
+
+
+def column(*lines: tuple[float, str] | None, size: float = 10) -> Any:
+    """A page with the lines at their indents, one below the other; None leaves half a line free."""
+    document = pymupdf.open()
+    page = document.new_page()
+    y = 100.0
+    for line in lines:
+        if line is None:
+            y += 0.5 * LEADING
+            continue
+        write(page, LEFT + line[0], y, line[1], size=size)
+        y += LEADING
+    return document
+
+
+def full(*sentences: str) -> list[tuple[float, str]]:
+    """Lines of a paragraph that fill the measure, and a short last one."""
+    wide = "All the members of the society met in the hall and heard the long report of the secretary on"
+    return [*((0.0, wide) for _ in range(3)), *((0.0, s) for s in sentences)]
+
+
+def blocks(path: str) -> list[str]:
+    reading = read_pages(path, None, [1])[0]
+    assert reading.reader == "mupdf"
+    return reading.markdown.split("\n\n")
+
+
+def test_paragraph_is_its_own_when_it_follows_a_bulleted_list(save: Make) -> None:
+    page = column(
+        *full("the first matter."),
+        None,
+        (12, "\u2022  a spare float"),
+        (12, "\u2022  oil for the lamps"),
+        None,
+        *full("the second matter."),
+    )
+    first, items, last = blocks(save(page))
+    assert first.endswith("the first matter.")
+    assert items == "- a spare float\n- oil for the lamps"
+    assert last.startswith("All the members")
+
+
+def test_paragraph_is_its_own_when_it_follows_a_numbered_list_without_a_gap(save: Make) -> None:
+    page = column(
+        *full("the first matter."),
+        (12, "1.  read the gauge"),
+        (12, "2.  write the level into the log and sign for it before the next watch comes on duty, and"),
+        (24, "lock the door"),
+        *full("the second matter."),
+    )
+    _, items, last = blocks(save(page))
+    assert items.splitlines() == [
+        "1. read the gauge",
+        "2. write the level into the log and sign for it before the next watch comes on duty, and lock the door",
+    ]
+    assert last.startswith("All the members")
+
+
+def test_item_goes_on_when_its_second_line_does_not_hang(save: Make) -> None:
+    long = "\u2022 All the members of the society met in the hall and heard the long report of the secretary"
+    page = column((0, long), (0, "and of the treasurer"), (0, "\u2022 Then they went home"))
+    assert blocks(save(page))[0].splitlines() == [
+        f"- {long[2:]} and of the treasurer",
+        "- Then they went home",
+    ]
+
+
+def test_inner_items_stand_below_the_outer_ones_text(save: Make) -> None:
+    page = column(
+        *full("the first matter."),
+        None,
+        (12, "1.  outer"),
+        (36, "\u2022  inner"),
+        (60, "\u2013  innermost"),
+        (36, "\u2022  inner again"),
+        (12, "2.  outer again"),
+    )
+    assert blocks(save(page))[1].splitlines() == [
+        "1. outer",
+        "   - inner",
+        "     - innermost",
+        "   - inner again",
+        "2. outer again",
+    ]
+
+
+def test_marks_belong_to_their_items_when_they_stand_far_from_them(save: Make) -> None:
+    document = column(*full("the first matter."))
+    for i, text in enumerate(("a spare float", "oil for the lamps")):
+        write(document[0], 80, 180 + 14 * i, "\u2022", size=10)
+        write(document[0], 110, 180 + 14 * i, text, size=10)
+    assert blocks(save(document))[1] == "- a spare float\n- oil for the lamps"
+
+
+@pytest.mark.parametrize("start", ["12. of the month", "- and only then -"])
+def test_line_is_no_item_when_a_paragraph_only_happens_to_break_there(start: str, save: Make) -> None:
+    wide = full()[0][1]
+    page = column((0, wide), (0, wide), (0, f"{start} the secretary closed the meeting."))
+    (only,) = blocks(save(page))
+    assert only.endswith(f"{wide} {start} the secretary closed the meeting.")
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("1. First things", 16.0), ("1. FIRST THINGS", 10.0)], ids=["large", "capitals"]
+)
+def test_numbered_line_is_a_heading_when_its_type_says_so(text: str, size: float, save: Make) -> None:
+    document = column(*full("the first matter."))
+    write(document[0], LEFT, 70, text, size=size)
+    assert blocks(save(document))[0] in (f"# {text}", f"### {text}")
+
+
+def test_paragraphs_are_apart_when_only_indents_tell(save: Make) -> None:
+    wide = full()[0][1]
+    page = column((0, wide), (0, "and so it ended"), (16, wide[:80]), (0, wide), (0, "and so on."))
+    assert [block.split(" ", 1)[0] for block in blocks(save(page))] == ["All", "All"]
+
+
+def two_columns(*, across: Sequence[tuple[float, str]] = ()) -> Any:
+    document = pymupdf.open()
+    page = document.new_page()
+    for y, text in across:
+        write(page, 60, y, text, size=10)
+    page.insert_textbox((50, 120, 285, 700), "Alpha opens. " + PROSE * 4 + "Alpha ends.", fontsize=10)
+    page.insert_textbox((315, 120, 550, 700), "Omega opens. " + PROSE * 4 + "Omega ends.", fontsize=10)
+    return document
+
+
+def test_columns_follow_one_another_below_what_spans_both(save: Make) -> None:
+    head = "A line that runs over both columns of the page and stands alone above them all, as heads do"
+    text = " ".join(" ".join(blocks(save(two_columns(across=[(90, head)])))).split())
+    places = [text.index(s) for s in (head, "Alpha opens", "Alpha ends", "Omega opens", "Omega ends")]
+    assert places == sorted(places)
+
+
+def test_layout_reader_is_asked_when_pieces_stand_side_by_side(save: Make) -> None:
+    reading = read_pages(save(form_pdf()), None, [1])[0]
+    assert reading.reader == "liteparse"
+    assert all(text in reading.markdown for text in ("Name", "Jane Doe", "Place", "North Pier"))
+
+
+@pytest.mark.parametrize("rotation", [90, 180, 270])
+def test_text_is_read_along_itself_when_viewers_show_it_turned(rotation: int, save: Make) -> None:
+    document = pymupdf.open()
+    page = document.new_page()
+    write(page, 72, 90, "Turned Heading", size=20, bold=True)
+    prose(page, 72, 110, 450)
+    for i, item in enumerate(("first thing", "second thing")):
+        write(page, 90, 300 + 14 * i, f"\u2022 {item}", size=10)
+    upright = save(document, "upright.pdf")
+    document = pymupdf.open(upright)
+    document[0].set_rotation(rotation)
+    turned = save(document, "turned.pdf")
+    options = ReadOptions(strip_running=False)
+    expected = read_pages(upright, None, [1], options)[0].markdown
+    assert "# Turned Heading" in expected
+    assert "- first thing\n- second thing" in expected
+    assert read_pages(turned, None, [1], options)[0].markdown == expected
+
+
+def test_layout_reader_gets_the_page_upright_when_viewers_show_it_turned(save: Make) -> None:
+    turned = form_pdf()
+    turned[0].set_rotation(90)
+    expected = read_pages(save(form_pdf(), "upright.pdf"), None, [1])[0]
+    reading = read_pages(save(turned, "turned.pdf"), None, [1])[0]
+    assert (reading.reader, reading.markdown) == ("liteparse", expected.markdown)
