@@ -14,7 +14,15 @@ import urllib.request
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-SAMPLES = ("text.pdf", "two-columns.pdf", "tables.pdf", "mixed.pdf", "long.pdf", "scan.pdf", "odd-damaged.pdf")
+SAMPLES = (
+    "text.pdf",
+    "two-columns.pdf",
+    "tables.pdf",
+    "mixed.pdf",
+    "long.pdf",
+    "scan.pdf",
+    "odd-damaged.pdf",
+)
 
 
 def main() -> int:
@@ -40,7 +48,9 @@ def main() -> int:
         finally:
             server.send_signal(signal.SIGTERM)
             code = server.wait(60)
-        print(f"\nStopped (exit code {code}). Keep it running with `make serve`, then open http://127.0.0.1:8080/")
+        print(
+            f"\nStopped (exit code {code}). Keep it running with `make serve`, then open http://127.0.0.1:8080/"
+        )
         return 1 if failed or code else 0
 
 
@@ -86,7 +96,9 @@ def _ending(job: dict) -> str:
 
 def _show(url: str) -> None:
     job = next(one for one in _get(f"{url}/jobs?limit=50")["jobs"] if one["filename"] == "tables.pdf")
-    request = urllib.request.Request(f"{url}/jobs/{job['job_id']}/result", headers={"Accept": "text/markdown"})
+    request = urllib.request.Request(
+        f"{url}/jobs/{job['job_id']}/result", headers={"Accept": "text/markdown"}
+    )
     text = urllib.request.urlopen(request, timeout=30).read().decode()
     print("The beginning of tables.pdf as Markdown:\n")
     print("\n".join(f"    {line[:110]}" for line in text.splitlines()[:24]))

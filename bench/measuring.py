@@ -26,7 +26,8 @@ PYTHON = sys.executable
 def samples() -> ModuleType:
     """samples/make.py, which is a script and not a package."""
     spec = importlib.util.spec_from_file_location("quire_samples", ROOT / "samples" / "make.py")
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules["quire_samples"] = module
     spec.loader.exec_module(module)
@@ -98,7 +99,9 @@ class Service:
             "Content-Type": f"multipart/form-data; boundary={boundary}",
             "Content-Length": str(size),
         }
-        request = urllib.request.Request(f"{self.url}/convert{query}", data=body(), headers=headers, method="POST")
+        request = urllib.request.Request(
+            f"{self.url}/convert{query}", data=body(), headers=headers, method="POST"
+        )
         return json.load(urllib.request.urlopen(request, timeout=900))
 
     def wait_for(self, job_id: str) -> dict:

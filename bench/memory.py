@@ -37,8 +37,9 @@ def big_pdf(path: Path, megabytes: int) -> Path:
                 b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents %d 0 R "
                 b"/Resources << /Font << /F 3 0 R >> /XObject << /I %d 0 R >> >> >>" % (first + 1, first + 2)
             )
-            words = b"BT /F 11 Tf 72 720 Td (Page %d of a heavy document, with words enough to be text.) Tj ET" % (
-                page + 1
+            words = (
+                b"BT /F 11 Tf 72 720 Td (Page %d of a heavy document, with words enough to be text.) Tj ET"
+                % (page + 1)
             )
             content = words + b" q 60 0 0 60 72 600 cm /I Do Q"
             add(b"<< /Length %d >>" % len(content), content)
@@ -123,14 +124,18 @@ def _big(folder: Path, megabytes: int) -> None:
         wall = time.monotonic() - began
     pages = job["result"]["metadata"]["pages"]
     rows = [
-        ["service process", f"{before['service']:.0f}", f"{peak.service:.0f}", f"{peak.service - before['service']:+.0f}"],
-        ["whole tree (shared memory counted once)", f"{before['tree']:.0f}", f"{peak.tree:.0f}", f"{peak.tree - before['tree']:+.0f}"],
+        _difference("service process", before["service"], peak.service),
+        _difference("whole tree (shared memory counted once)", before["tree"], peak.tree),
     ]
     table(
         f"A PDF of {path.stat().st_size / MB:.0f} MB, {pages} pages, in {wall:.1f} s",
         ["", "before, MB", "peak, MB", "difference"],
         rows,
     )
+
+
+def _difference(name: str, before: float, peak: float) -> list[str]:
+    return [name, f"{before:.0f}", f"{peak:.0f}", f"{peak - before:+.0f}"]
 
 
 if __name__ == "__main__":

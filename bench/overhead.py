@@ -10,9 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import uvloop
-from measuring import median, scratch, table
 from redis.asyncio import Redis
 
+from measuring import median, scratch, table
 from quire.bootstrap import runtime
 from quire.domain.jobs import JobOptions, JobStatus, PageRecord, UnitKind, chunk_places, new_job_id
 from quire.domain.pages import PageSource
@@ -112,9 +112,7 @@ async def measure(folder: Path, pages: int, rounds: int) -> None:
     rows = []
     for name, pairs in found.items():
         wall, cpu = median([wall for wall, _ in pairs]), median([cpu for _, cpu in pairs])
-        rows.append(
-            [name, f"{pages / wall:.0f}", f"{1e6 * cpu / pages:.0f}", f"{wall / base:.2f}"]
-        )
+        rows.append([name, f"{pages / wall:.0f}", f"{1e6 * cpu / pages:.0f}", f"{wall / base:.2f}"])
     table(
         f"{pages} no-op pages, enqueue to finished, median of {rounds} rounds",
         ["", "pages/s", "µs CPU a page (client)", "time, of the bare loop"],

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -389,5 +390,51 @@ async def test_everything_goes_by_itself_when_nobody_calls_any_more(server_url: 
         assert len(found) > 8
         for key in found:
             assert int(await connection.command("PTTL", key)) > 0, key
+    finally:
+        await connection.close()
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_no_window_has_more_than_the_limit_when_greedy_workers_guess_badly(
+    server_url: str, seed: int
+) -> None:
+    """Pages of changing size, guesses that are far too high and corrected late: what a refund could mint shows here."""
+    connection, clock, chance = Connection.open(server_url), MovableClock(), random.Random(seed)
+    target = Target("one", "large", rpm=0, tpm=60_000, max_inflight=1_000)
+    charged: list[Charge] = []
+    out: list[tuple[float, Lease, Charge, int]] = []
+    try:
+        await connection.command("FLUSHALL")
+        admission = Admission(connection, lease_s=1_000, clock=clock)
+        # With no successes the cap stays at its start; limits are what is tried here.
+        for _ in range(40):
+            lease = await admission.admit([Ask(Target("one", "large", 0, 0, 1_000), 0)])
+            assert isinstance(lease, Lease)
+            await admission.settle(lease, Ending.OK)
+        started = clock.time
+        phase = 0
+        while clock.time < started + 550:
+            if int((clock.time - started) / 60) != phase:
+                phase += 1
+            for entry in [one for one in out if one[0] <= clock.time]:
+                out.remove(entry)
+                await admission.settle(entry[1], Ending.OK, tokens=entry[3])
+                entry[2].amount = entry[3]
+            while True:
+                # Small honest pages, then large ones, then guesses of which little comes true, much later.
+                wild = phase % 3 == 2
+                tokens = chance.choice((200, 900, 4_000) if phase % 3 == 0 else (12_000, 25_000))
+                lease = await admission.admit([Ask(target, tokens)])
+                if not isinstance(lease, Lease):
+                    break
+                used = tokens // 20 if wild else tokens
+                charge = Charge(clock.time, used)
+                charged.append(charge)
+                out.append((clock.time + (chance.uniform(20, 55) if wild else 1.0), lease, charge, used))
+            clock.time += 0.5
+        assert len(charged) > 50
+        for last in charged:
+            window = [one.amount for one in charged if last.at - 60 < one.at <= last.at]
+            assert sum(window) <= target.tpm
     finally:
         await connection.close()

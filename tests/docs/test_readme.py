@@ -85,9 +85,9 @@ def test_every_command_works_when_typed_as_in_the_readme(
     typed = blocks("Five things one does with it")
     assert len(typed) > 12
     for command in typed:
-        if command.startswith("quire convert secret"):
-            command = f"cd secret && {command.replace('pw.txt', '../pw.txt')}"
-        ready = command.replace("http://127.0.0.1:8080", service).replace("https://example.org", web)
+        elsewhere = f"cd secret && {command.replace('pw.txt', '../pw.txt')}"
+        here = elsewhere if command.startswith("quire convert secret") else command
+        ready = here.replace("http://127.0.0.1:8080", service).replace("https://example.org", web)
         done = subprocess.run(
             ["bash", "-c", f"set -e -o pipefail; {ready}"],
             cwd=folder,

@@ -64,7 +64,14 @@ def cluster() -> Iterator[str]:
         for port in ports:
             home = Path(folder) / str(port)
             home.mkdir()
-            options = ("--cluster-enabled", "yes", "--cluster-node-timeout", "5000", "--cluster-port", str(free_port()))
+            options = (
+                "--cluster-enabled",
+                "yes",
+                "--cluster-node-timeout",
+                "5000",
+                "--cluster-port",
+                str(free_port()),
+            )
             processes.append(_spawn(port, home, *options))
         try:
             for port in ports:

@@ -274,7 +274,9 @@ class JobStates(RuleBasedStateMachine):
     def finish_claim(self, claim: Claim, outcome) -> None:
         kind = claim.hint.kind
         if kind is UnitKind.SPLIT:
-            self.do(self.jobs.split_done(claim, self.total, self.chunk, WINDOW, {"ranges": f"1-{self.total}"}))
+            self.do(
+                self.jobs.split_done(claim, self.total, self.chunk, WINDOW, {"ranges": f"1-{self.total}"})
+            )
         elif kind is UnitKind.MERGE:
             records = self.do(self.jobs.pages(self.id))
             if self.do(self.jobs.merged(claim, {"key": "k", "pages_key": "p", "metadata": {}})):

@@ -169,10 +169,12 @@ class Dispatcher:
         seen = await self.admission.look(self._asks(_left(every, spent), _TYPICAL))
         if isinstance(seen, Busy):
             return self._busy(task, seen, spent)
+        return await self._ask_in_turn(task, every, spent)
+
+    async def _ask_in_turn(self, task: PageTask, every: Sequence[Candidate], spent: Spent) -> Outcome:
         picture = await task.prepare()
-        size = Size(
-            len(picture.text) + len(task.instructions), len(picture.layer or picture.text), picture.pixels
-        )
+        own = picture.layer or picture.text
+        size = Size(len(picture.text) + len(task.instructions), len(own), picture.pixels)
         while True:
             left = _left(every, spent)
             if not left:

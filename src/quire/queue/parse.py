@@ -277,7 +277,14 @@ class ParseQueue:
             keys.parse_batch(batch_id),
             keys.PARSE_WAKE,
         ]
-        args: list[Arg] = [int(at_s * 1000), self._ttl_ms, batch_id, self.replica, 1 if last else 0, result_key]
+        args: list[Arg] = [
+            int(at_s * 1000),
+            self._ttl_ms,
+            batch_id,
+            self.replica,
+            1 if last else 0,
+            result_key,
+        ]
         for one in outcomes:
             names.append(keys.parse_request(one.id))
             first: Arg = json.dumps(one.error) if one.ending is Ending.ERROR else one.offset

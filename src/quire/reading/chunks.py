@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from quire.domain.pages import PageClass, PageReading
+from quire.reading.mupdf import empty_store
 from quire.reading.pages import ReadOptions, read_pages, read_text
 
 
@@ -33,7 +34,12 @@ def read_chunk(
     path: str, password: str | None, numbers: Sequence[int], options: ReadOptions, quick: bool
 ) -> Chunk:
     """Reads the pages as `read_pages` does, or as `read_text` does where time is short."""
-    readings = read_text(path, password, numbers) if quick else read_pages(path, password, numbers, options)
+    try:
+        readings = (
+            read_text(path, password, numbers) if quick else read_pages(path, password, numbers, options)
+        )
+    finally:
+        empty_store()
     return pack(readings)
 
 

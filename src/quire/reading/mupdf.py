@@ -15,3 +15,8 @@ def mupdf() -> Any:
     module.TOOLS.mupdf_display_errors(False)
     module.TOOLS.mupdf_display_warnings(False)
     return module
+
+
+def empty_store() -> None:
+    """Lets go of decoded pictures and fonts: MuPDF keeps up to 256 MB of them for each process otherwise."""
+    mupdf().mupdf.fz_empty_store()

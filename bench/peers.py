@@ -1,0 +1,92 @@
+"""The same service with the in-memory batchers people use. Run as `peers.py batched|mosec BACKEND_URL PORT`, in an
+environment of its own; nothing here is part of Quire."""
+
+from __future__ import annotations
+
+import base64
+import json
+import sys
+from typing import Any
+
+BATCH, WAIT_MS, SLOTS = 32, 10, 4
+
+
+def serve_batched(backend_url: str, port: int) -> None:
+    import aiohttp
+    import batched
+    import uvicorn
+    from fastapi import FastAPI, Request
+
+    app = FastAPI()
+    state: dict[str, Any] = {}
+
+    async def send(images: list[dict[str, str]]) -> list[Any]:
+        if "session" not in state:
+            state["session"] = aiohttp.ClientSession()
+        names = [
+            {"filename": f"i{place}", "image_data": one["image_data"]} for place, one in enumerate(images)
+        ]
+        async with state["session"].post(
+            f"{backend_url}/parse-batch", data=json.dumps({"images": names}, separators=(",", ":"))
+        ) as answer:
+            found = {one["filename"]: one for one in (await answer.json())["results"]}
+        return [found[f"i{place}"] for place in range(len(images))]
+
+    # One processor has one batch out at a time; as many processors as the backend takes batches.
+    processors = [batched.aio.dynamically(batch_size=BATCH, timeout_ms=WAIT_MS)(send) for _ in range(SLOTS)]
+    turn = 0
+
+    @app.post("/parse")
+    async def parse(request: Request) -> Any:
+        nonlocal turn
+        given = json.loads(await request.body())
+        base64.b64decode(given["image_data"], validate=True)
+        turn += 1
+        return await processors[turn % SLOTS](given)
+
+    print(f"http://127.0.0.1:{port}", flush=True)
+    uvicorn.run(app, port=port, log_level="warning", backlog=2048, loop="uvloop")
+
+
+def serve_mosec(backend_url: str, port: int) -> None:
+    import urllib.request
+
+    from mosec import Runtime, Server, Worker
+
+    class Sender(Worker):  # type: ignore[misc]
+        def deserialize(self, data: bytes) -> Any:
+            given = json.loads(data)
+            base64.b64decode(given["image_data"], validate=True)
+            return given
+
+        def forward(self, data: list[Any]) -> list[Any]:
+            names = [
+                {"filename": f"i{place}", "image_data": one["image_data"]} for place, one in enumerate(data)
+            ]
+            request = urllib.request.Request(
+                f"{backend_url}/parse-batch", json.dumps({"images": names}, separators=(",", ":")).encode()
+            )
+            with urllib.request.urlopen(request) as answer:
+                found = {one["filename"]: one for one in json.load(answer)["results"]}
+            return [found[f"i{place}"] for place in range(len(data))]
+
+    sys.argv = [
+        "mosec",
+        "--port",
+        str(port),
+        "--capacity",
+        "4096",
+        "--timeout",
+        "60000",
+        "--log-level",
+        "warning",
+    ]
+    server = Server()
+    server.register_runtime(
+        {"/parse": [Runtime(Sender, num=SLOTS, max_batch_size=BATCH, max_wait_time=WAIT_MS)]}
+    )
+    server.run()
+
+
+if __name__ == "__main__":
+    {"batched": serve_batched, "mosec": serve_mosec}[sys.argv[1]](sys.argv[2], int(sys.argv[3]))
