@@ -15,9 +15,11 @@ def serve_batched(backend_url: str, port: int) -> None:
     import aiohttp
     import batched
     import uvicorn
-    from fastapi import FastAPI, Request
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import JSONResponse
+    from starlette.routing import Route
 
-    app = FastAPI()
     state: dict[str, Any] = {}
 
     async def send(images: list[dict[str, str]]) -> list[Any]:
@@ -36,14 +38,14 @@ def serve_batched(backend_url: str, port: int) -> None:
     processors = [batched.aio.dynamically(batch_size=BATCH, timeout_ms=WAIT_MS)(send) for _ in range(SLOTS)]
     turn = 0
 
-    @app.post("/parse")
     async def parse(request: Request) -> Any:
         nonlocal turn
         given = json.loads(await request.body())
         base64.b64decode(given["image_data"], validate=True)
         turn += 1
-        return await processors[turn % SLOTS](given)
+        return JSONResponse(await processors[turn % SLOTS](given))
 
+    app = Starlette(routes=[Route("/parse", parse, methods=["POST"])])
     print(f"http://127.0.0.1:{port}", flush=True)
     uvicorn.run(app, port=port, log_level="warning", backlog=2048, loop="uvloop")
 
@@ -83,7 +85,11 @@ def serve_mosec(backend_url: str, port: int) -> None:
     ]
     server = Server()
     server.register_runtime(
-        {"/parse": [Runtime(Sender, num=SLOTS, max_batch_size=BATCH, max_wait_time=WAIT_MS)]}
+        {
+            "/parse": [
+                Runtime(Sender, num=SLOTS, max_batch_size=BATCH, max_wait_time=WAIT_MS, start_method="fork")
+            ]
+        }
     )
     server.run()
 

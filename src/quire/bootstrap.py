@@ -75,13 +75,16 @@ async def runtime(
     """
     clock = clock or SystemClock()
     async with AsyncExitStack() as stack:
+        pool = _pool(settings)
+        stack.push_async_callback(pool.close)
+        pool.warm()  # first of all: the readers load while everything else starts
         url, embedded = await _coordination(settings, owner, attach)
         if embedded is not None:
             stack.push_async_callback(embedded.stop)
         connection = Connection.open(url)
         stack.push_async_callback(connection.close)
         await connection.ping()
-        parts = await _parts(settings, connection, clock, stack)
+        parts = await _parts(settings, connection, clock, pool, stack)
         events = Events(connection)
         worker_id = str(WorkerId.of_this_process())
         worker = _worker(parts, worker_id, kinds) if kinds else None
@@ -126,17 +129,24 @@ async def _coordination(settings: Settings, owner: str, attach: bool) -> tuple[s
     return await embedded.start(), embedded
 
 
-async def _parts(settings: Settings, connection: Connection, clock: Clock, stack: AsyncExitStack) -> Parts:
+def _processes(settings: Settings) -> int:
+    return settings.reading.processes or os.cpu_count() or 1
+
+
+def _pool(settings: Settings) -> ChildPool:
+    return ChildPool(PoolOptions(processes=_processes(settings), memory_bytes=settings.reading.memory_bytes))
+
+
+async def _parts(
+    settings: Settings, connection: Connection, clock: Clock, pool: ChildPool, stack: AsyncExitStack
+) -> Parts:
     data_dir = settings.general.data_dir.absolute()
     queues = Queues(connection, clock)
-    processes = settings.reading.processes or os.cpu_count() or 1
+    processes = _processes(settings)
     location = settings.objects_location
     credentials = settings.aws.credentials() if location.startswith("s3://") else None
     objects = ObjectStore.open(location, data_dir / "scratch", credentials=credentials)
     stack.push_async_callback(objects.close)
-    pool = ChildPool(PoolOptions(processes=processes, memory_bytes=settings.reading.memory_bytes))
-    stack.push_async_callback(pool.close)
-    pool.warm()
     secret = settings.auth.secret_key
     jobs = JobStore(connection, queues, clock, settings.jobs.ttl_s)
     ai = _ai(settings, connection, clock, jobs, objects)

@@ -108,6 +108,7 @@ class _Exchange(asyncio.Protocol):
                 self.transport.close()
 
     def connection_lost(self, error: Exception | None) -> None:
+        self.transport = None
         if not self.done.done():
             self.done.set_exception(ConnectionResetError("the server closed the connection"))
 

@@ -100,9 +100,7 @@ class Services:
 
 
 @pytest.fixture
-def services(
-    tmp_path_factory: pytest.TempPathFactory, simulated: Simulated
-) -> Iterator[Services]:
+def services(tmp_path_factory: pytest.TempPathFactory, simulated: Simulated) -> Iterator[Services]:
     made = Services(tmp_path_factory, simulated.url)
     yield made
     for server in made.running:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -16,7 +17,7 @@ from quire.errors import RequestError
 def read(body: bytes, cuts: list[int]) -> tuple[dict[str, object], bytes]:
     reader = LongJson("image_data")
     edges = [0, *sorted(cut % (len(body) + 1) for cut in cuts), len(body)]
-    data = b"".join(reader.feed(body[at:to]) for at, to in zip(edges, edges[1:], strict=False))
+    data = b"".join(reader.feed(body[at:to]) for at, to in pairwise(edges))
     fields, rest = reader.end()
     return fields, data + rest
 

@@ -22,7 +22,7 @@ def test_size_is_within_its_bounds_when_anything_waits(
     size = batch_size(depth, slots, most, model)
     assert 1 <= size <= min(depth, most)
     least = min(depth, most, next(size for waiting, size in TABLE if depth >= waiting))
-    slow = model.measured and model.seconds(max(size, least)) > SLOW_S
+    slow = model.measured and model.seconds(2 * size + 1) > SLOW_S
     assert size >= least or (slow and size >= min(least, SLOW_SIZE))
 
 

@@ -98,7 +98,9 @@ def test_markdown_is_safe_when_a_backend_gives_html() -> None:
             {"label": "fig", "bbox": [], "text": "", "reading_order": 4},
         ]
     )
-    assert text == "| a\\|b | c |\n| --- | --- |\n\n&lt;script>x&lt;/script>\n\n\\# no heading\n\n![figure](#)"
+    assert (
+        text == "| a\\|b | c |\n| --- | --- |\n\n&lt;script>x&lt;/script>\n\n\\# no heading\n\n![figure](#)"
+    )
 
 
 def test_damaged_picture_is_an_error_when_it_is_read() -> None:
@@ -130,6 +132,11 @@ def backend_url() -> Iterator[str]:
     assert process.wait(20) == 0
 
 
+def asked(url: str) -> object:
+    with urllib.request.urlopen(url, timeout=10) as answer:
+        return json.load(answer)
+
+
 async def test_page_is_read_when_the_backend_is_quire_itself(backend_url: str, services: Services) -> None:
     service = services.start(BATCH_BACKEND_URL=backend_url)
     async with client_of(service) as client:
@@ -145,8 +152,7 @@ async def test_page_is_read_when_the_backend_is_quire_itself(backend_url: str, s
         "reading_order": 0,
     }
     assert bad.status == 422
-    with urllib.request.urlopen(f"{backend_url}/health", timeout=10) as answer:
-        assert json.load(answer) == {"status": "healthy"}
+    assert await asyncio.to_thread(asked, f"{backend_url}/health") == {"status": "healthy"}
 
 
 async def test_page_is_read_on_this_machine_when_no_backend_is_set(tmp_path: Path) -> None:

@@ -103,9 +103,7 @@ async def end(queue: ParseQueue, batch: str, outcomes: list[Outcome], *, last: b
 
 
 async def test_urgent_come_first_and_others_in_order_when_a_batch_is_claimed(house: House) -> None:
-    names, _ = await house.put(
-        Priority.LOW, Priority.NORMAL, Priority.HIGH, Priority.NORMAL, Priority.HIGH
-    )
+    names, _ = await house.put(Priority.LOW, Priority.NORMAL, Priority.HIGH, Priority.NORMAL, Priority.HIGH)
     assert ids(await house.one.claim("a", 3)) == [names[2], names[4], names[1]]
     assert ids(await house.two.claim("b", 3)) == [names[3], names[0]]
 

@@ -76,6 +76,7 @@ class Bench:
             "tier": None,
             "deadline_at": None,
             "prepare": prepare,
+            "prepared": False,
             "fingerprint": None,
         } | changes
         return PageTask(**made)

@@ -159,7 +159,12 @@ async def test_paying_stops_and_pages_fall_back_when_the_document_reaches_its_ce
     tmp_path: Path, sim: RunningSimulator
 ) -> None:
     prices = json.dumps({f"{p}": {"input": 1000, "output": 1000} for p in ("openai:a1", "openai:a2")})
-    env = {"AI_PRICES": prices, "MAX_COST_PER_DOCUMENT": "8", "SECONDARY_ENGINE": ""}
+    env = {
+        "AI_PRICES": prices,
+        "MAX_COST_PER_DOCUMENT": "8",
+        "ANTHROPIC_API_KEY": "",
+        "ANTHROPIC_BASE_URL": "",
+    }
     async with ai(tmp_path, sim, **env) as one:
         job = await convert(one, marked_pdf(tmp_path / "a.pdf", 10), mode=Mode.AI)
         found = await pages(one, job)

@@ -15,6 +15,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from quire.api.app import create_app
+from quire.api.arrivals import Arrivals
 from quire.bootstrap import Runtime, runtime
 from quire.domain.jobs import UnitKind
 from quire.errors import QuireError, SettingsError
@@ -150,6 +151,7 @@ def _config(app: FastAPI, shutdown_timeout_s: float) -> uvicorn.Config:
         ws="none",
         log_config=None,
         access_log=False,
+        http=Arrivals().protocol,  # type: ignore[arg-type]
         server_header=False,
         proxy_headers=False,
         backlog=_BACKLOG,

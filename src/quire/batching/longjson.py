@@ -21,7 +21,6 @@ LARGEST_REST = 64 << 10
 
 _SHORT = 4096
 _DATA_URL = re.compile(rb"data:[\w/+.-]*(?:;[\w=.-]+)*;base64,")
-_SPECIAL = re.compile(rb'["\\]')
 _BAD_BASE64 = "image_data is not valid base64."
 _NOT_JSON = "The body is not JSON in UTF-8, or has a number that is too long."
 _PLAIN_ESCAPES = {b"/": b"/", b"n": b"", b"r": b"", b"t": b""}
@@ -94,26 +93,25 @@ class LongJson:
 
     def _inside_short(self, piece: bytes, at: int, decoded: list[bytes]) -> int:
         """Within a text that may still turn out to be the long one."""
-        found = _SPECIAL.search(piece, at, at + _SHORT)
-        if found is None:
-            end = min(len(piece), at + _SHORT)
+        end = min(len(piece), at + _SHORT)
+        quote, back = piece.find(b'"', at, end), piece.find(b"\\", at, end)
+        if quote < 0 and back < 0:
             self._string += piece[at:end]
             if len(self._string) > _SHORT:
                 self._begin_long(decoded)
             return end
-        self._string += piece[at : found.start()]
-        if found.group() == b'"':
-            self._rest += self._string + b'"'
+        if back < 0 or 0 <= quote < back:
+            self._rest += self._string + piece[at : quote + 1]
             self._string.clear()
             self._in_string = False
-            return found.end()
-        size = 6 if piece[found.end() : found.end() + 1] == b"u" else 2
-        escape = piece[found.start() : found.start() + size]
-        if len(escape) < size:
-            self._carry = escape
+            return quote + 1
+        size = 6 if piece[back + 1 : back + 2] == b"u" else 2
+        if len(piece) < back + size:
+            self._string += piece[at:back]
+            self._carry = piece[back:]
             return len(piece)
-        self._string += escape
-        return found.start() + size
+        self._string += piece[at : back + size]
+        return back + size
 
     def _begin_long(self, decoded: list[bytes]) -> None:
         if self._seen_long:

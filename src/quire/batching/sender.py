@@ -219,9 +219,7 @@ class Sender:
         last = not self._open
         now = int(self.parts.clock.now() * 1000) / 1000  # as it is kept
         unneeded = await self._until_written(
-            lambda: self.parts.queue.finish(
-                self.batch.id, outcomes, at_s=now, result_key=key, last=last
-            )
+            lambda: self.parts.queue.finish(self.batch.id, outcomes, at_s=now, result_key=key, last=last)
         )
         for one in outcomes:
             if one.ending in (Ending.DONE, Ending.ERROR, Ending.DROP):

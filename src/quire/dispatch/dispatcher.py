@@ -34,7 +34,7 @@ from quire.providers.protocol import (
     VisionAnswer,
     VisionRequest,
 )
-from quire.queue.admission import Admission, Ask, Busy, Ending, Lease, Settled, Told, Why
+from quire.queue.admission import Admission, Ask, Busy, Ending, Lease, Told, Why
 
 T = TypeVar("T")
 
@@ -67,7 +67,10 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class PageTask:
-    """A page to be read. `fingerprint` makes the cache's key for a model; None where nothing may be cached."""
+    """A page to be read. `prepared` says that its picture is at hand already.
+
+    `fingerprint` makes the cache's key for a model; None where nothing may be cached.
+    """
 
     job_id: str
     epoch: int
@@ -78,6 +81,7 @@ class PageTask:
     tier: str | None
     deadline_at: float | None
     prepare: Callable[[], Awaitable[Picture]]
+    prepared: bool
     fingerprint: Callable[[str], str] | None
 
     def __repr__(self) -> str:
@@ -166,9 +170,11 @@ class Dispatcher:
         if cached is not None:
             return cached
         spent = await self.ledger.spent(task.job_id, task.epoch, task.number)
-        seen = await self.admission.look(self._asks(_left(every, spent), _TYPICAL))
-        if isinstance(seen, Busy):
-            return self._busy(task, seen, spent)
+        if not task.prepared:
+            # Drawing a page is much work for nothing if no model is free.
+            seen = await self.admission.look(self._asks(_left(every, spent) or every, _TYPICAL))
+            if isinstance(seen, Busy):
+                return self._busy(task, seen, spent)
         return await self._ask_in_turn(task, every, spent)
 
     async def _ask_in_turn(self, task: PageTask, every: Sequence[Candidate], spent: Spent) -> Outcome:
@@ -238,27 +244,34 @@ class Dispatcher:
 
     async def _answered(self, attempt: _Attempt, answer: VisionAnswer, seconds: float) -> Answered | Spent:
         task, candidate, lease = attempt.task, attempt.candidate, attempt.lease
+        used = answer.usage.tokens_in + answer.usage.tokens_out
+        # The slot goes to the next page while this one is looked at.
+        settling = asyncio.ensure_future(
+            self._settle(lease, Ending.OK, tokens=used or lease.tokens, limits=answer.limits)
+        )
+        await asyncio.sleep(0)
         verdict = check(answer, attempt.picture.layer)
         usd = self.ledger.price(candidate.target, answer.usage)
         spent = attempt.spent.after(
             candidate.name, answer.usage, usd, seconds, verdict.reason, failed=bool(verdict.reason)
         )
         text = answer.text.strip()
-        if not verdict.reason and task.fingerprint is not None:
-            # First of all: if this process or the server dies now, whoever repeats the page finds it.
-            with suppress(CoordinationError, ObjectsError):
-                kept = CachedAnswer(text, verdict.confidence)
-                await self._cache.keep(task.fingerprint(candidate.name), kept)
-        used = answer.usage.tokens_in + answer.usage.tokens_out
-        _, settled = await asyncio.gather(
+        kept = None if verdict.reason else CachedAnswer(text, verdict.confidence)
+        await asyncio.gather(
+            self._keep(task, candidate, kept),
             self._account(attempt, spent, usd, answer.usage, keep=bool(verdict.reason)),
-            self._settle(lease, Ending.OK, tokens=used or lease.tokens, limits=answer.limits),
+            settling,
         )
-        await self._wake_up(settled, lease)
         if verdict.reason:
             _LOG.info("answer rejected", extra={**_who(task, candidate), "code": verdict.reason})
             return spent
         return Answered(text, candidate, verdict.confidence, spent)
+
+    async def _keep(self, task: PageTask, candidate: Candidate, answer: CachedAnswer | None) -> None:
+        """If this process dies before the page is recorded, whoever repeats the page finds the answer here."""
+        if answer is not None and task.fingerprint is not None:
+            with suppress(CoordinationError, ObjectsError):
+                await self._cache.keep(task.fingerprint(candidate.name), answer)
 
     async def _failed(
         self, attempt: _Attempt, error: ProviderError, ending: Ending, seconds: float
@@ -273,7 +286,7 @@ class Dispatcher:
             spent = replace(spent, tried=(*spent.tried, *blocked))
         # Where no answer came, nobody knows what was used: the estimate stands.
         unknown = isinstance(error, ProviderTimeoutError | ProviderNetworkError)
-        _, settled = await asyncio.gather(
+        await asyncio.gather(
             self._account(attempt, spent, usd, error.usage, keep=True),
             self._settle(
                 lease,
@@ -290,7 +303,6 @@ class Dispatcher:
             error.public,
             extra={**_who(task, candidate), "code": error.code, "duration_s": round(seconds, 3)},
         )
-        await self._wake_up(settled, lease)
         if isinstance(error, RejectedError):
             return self._exhausted(spent, retryable=False)
         return spent
@@ -316,26 +328,21 @@ class Dispatcher:
         tokens: int = 0,
         retry_after_s: float = 0.0,
         limits: SeenLimits = SeenLimits(),  # noqa: B008 - frozen
-    ) -> Settled | None:
-        """None where the server is away: the lease then expires by itself."""
+    ) -> None:
+        """Ends the lease and wakes who may go now. If the server is away, the lease expires by itself."""
         try:
-            return await self.admission.settle(
+            settled = await self.admission.settle(
                 lease, ending, code=code, tokens=tokens, retry_after_s=retry_after_s, told=_told(limits)
             )
+            # The slot that is free again and one more, so that a line gets going; many after a probe.
+            room = min(settled.room, _ROOM_USED if lease.probe else 2)
+            if room:
+                await self._wake(room)
         except CoordinationError as error:
             _LOG.warning("AI call not settled", extra={"model": str(lease.target), "code": error.code})
-            return None
 
     async def _abandon(self, lease: Lease) -> None:
         await self._settle(lease, Ending.NEUTRAL, tokens=lease.tokens)
-
-    async def _wake_up(self, settled: Settled | None, lease: Lease) -> None:
-        if settled is None or not settled.room:
-            return
-        # The slot that is free again and one more, so that a line gets going; all of them after a probe.
-        most = _ROOM_USED if lease.probe else 2
-        with suppress(CoordinationError):
-            await self._wake(min(settled.room, most))
 
     # ---- decisions -----------------------------------------------------------------------------------------
 

@@ -132,6 +132,7 @@ class AiPage:
             tier=job.options.model_tier,
             deadline_at=job.deadline_at,
             prepare=self._picture,
+            prepared=self._ai.pictures.get(job.id, self._local.number) is not None,
             fingerprint=(lambda model: self._fingerprint(model, instructions)) if job.sha256 else None,
         )
 
