@@ -37,15 +37,8 @@ from quire.clock import SystemClock  # noqa: E402
 from quire.dispatch.cache import AnswerCache  # noqa: E402
 from quire.dispatch.candidates import Candidates  # noqa: E402
 from quire.dispatch.cost import Ledger  # noqa: E402
-from quire.dispatch.dispatcher import (  # noqa: E402
-    Answered,
-    Dispatcher,
-    DispatchOptions,
-    Exhausted,
-    PageTask,
-    Parked,
-    Picture,
-)
+from quire.dispatch.dispatcher import Dispatcher, DispatchOptions  # noqa: E402
+from quire.dispatch.pages import Answered, Exhausted, PageTask, Parked, Picture  # noqa: E402
 from quire.objects.store import ObjectStore  # noqa: E402
 from quire.providers import known  # noqa: E402
 from quire.providers.prices import PriceList  # noqa: E402
@@ -379,20 +372,14 @@ async def busy(sim: RunningSimulator, pages: int = 10_000, slots: int = 4) -> No
         )
         await one.warm(slots)
         held: list[float] = []
-        admit, settle = Admission.admit, Admission.settle
-        begun: dict[str, float] = {}
-
-        async def timed_admit(self: Admission, asks: Any) -> Any:
-            found = await admit(self, asks)
-            if isinstance(found, Lease):
-                begun[found.id] = time.perf_counter()
-            return found
+        settle = Admission.settle
 
         async def timed_settle(self: Admission, lease: Lease, *args: Any, **more: Any) -> Any:
-            held.append(time.perf_counter() - begun.pop(lease.id, time.perf_counter()))
+            # From when the server granted it (whole milliseconds, so half of one is taken off) to before it is given back.
+            held.append(time.time() - lease.admitted_ms / 1000 - 0.0005)
             return await settle(self, lease, *args, **more)
 
-        Admission.admit, Admission.settle = timed_admit, timed_settle  # type: ignore[method-assign]
+        Admission.settle = timed_settle  # type: ignore[method-assign]
         sim.reset()
         started = time.perf_counter()
         await one.run(pages, 4 * slots)

@@ -134,7 +134,7 @@ async def post(url: str, request: Sequence[bytes]) -> Reply:
     try:
         return await exchange.done
     finally:
-        if exchange.transport is not None:
+        if exchange.transport is not None and not exchange.transport.is_closing():
             exchange.transport.abort()
 
 

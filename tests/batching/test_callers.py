@@ -205,7 +205,7 @@ async def test_image_is_not_computed_when_its_caller_left_before_it_was_sent(
     services: Services, simulated: Simulated
 ) -> None:
     service = services.start(MAX_CONCURRENT_BATCHES="1", MAX_BATCH_SIZE="1")
-    simulated.script(fixed_ms=400)
+    simulated.script(fixed_ms=3000)
     first = asyncio.ensure_future(post_image(service.url, 0, SIZE))
     await until(lambda: simulated.stats()["at_once"] == 1)
     leaving = asyncio.ensure_future(post_image(service.url, 1, SIZE))
@@ -215,6 +215,7 @@ async def test_image_is_not_computed_when_its_caller_left_before_it_was_sent(
         return bool((await asked(service.url, "/queue/status"))["queue_depth"] == count)
 
     await until(lambda: queued(2))
+    simulated.script(fixed_ms=5)
     leaving.cancel()
     keyed.cancel()
     await until(lambda: queued(1))

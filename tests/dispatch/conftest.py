@@ -14,7 +14,8 @@ from quire.clock import SystemClock
 from quire.dispatch.cache import AnswerCache
 from quire.dispatch.candidates import Candidates
 from quire.dispatch.cost import Ledger
-from quire.dispatch.dispatcher import Dispatcher, DispatchOptions, PageTask, Picture
+from quire.dispatch.dispatcher import Dispatcher, DispatchOptions
+from quire.dispatch.pages import PageTask, Picture
 from quire.objects.store import ObjectStore
 from quire.providers import known
 from quire.providers.prices import PriceList

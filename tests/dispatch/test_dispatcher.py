@@ -10,7 +10,8 @@ from collections.abc import Callable
 
 import pytest
 
-from quire.dispatch.dispatcher import CEILING, OUT_OF_TIME, UNAVAILABLE, Answered, Exhausted, Parked
+from quire.dispatch.dispatcher import CEILING, OUT_OF_TIME, UNAVAILABLE
+from quire.dispatch.pages import Answered, Exhausted, Parked
 from quire.queue.admission import ModelState
 from tests.dispatch.conftest import PAGE, Bench
 

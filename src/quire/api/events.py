@@ -28,7 +28,10 @@ _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     "/{job_id}/events",
     summary="Follow a job live",
     responses={
-        200: {"content": {"text/event-stream": {}}, "description": "`status`, `pages` and `snapshot` events."},
+        200: {
+            "content": {"text/event-stream": {}},
+            "description": "`status`, `pages` and `snapshot` events.",
+        },
         204: {"description": "The job is over and the caller has seen its last event."},
         **documented(400, 401, 404, 503),
     },

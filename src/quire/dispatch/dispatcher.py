@@ -19,6 +19,7 @@ from quire.dispatch.cache import AnswerCache, CachedAnswer
 from quire.dispatch.candidates import Candidate, Candidates
 from quire.dispatch.checks import check
 from quire.dispatch.cost import Ledger, Size, Spent, estimate
+from quire.dispatch.pages import Answered, Exhausted, Outcome, PageTask, Parked, Picture
 from quire.errors import CoordinationError, ObjectsError
 from quire.providers.protocol import (
     ContentBlockedError,
@@ -51,73 +52,6 @@ OUT_OF_TIME = "page_timeout"
 UNAVAILABLE = "ai_unavailable"
 
 
-@dataclass(frozen=True, slots=True)
-class Picture:
-    """A page as it is sent. `layer` is its own text where that can be trusted, for the check of the answer."""
-
-    image: bytes
-    mime: str
-    text: str
-    layer: str
-    pixels: int
-
-    def __repr__(self) -> str:
-        return f"Picture({len(self.image)} bytes)"
-
-
-@dataclass(frozen=True, slots=True)
-class PageTask:
-    """A page to be read. `prepared` says that its picture is at hand already.
-
-    `fingerprint` makes the cache's key for a model; None where nothing may be cached.
-    """
-
-    job_id: str
-    epoch: int
-    number: int
-    team: str
-    instructions: str
-    engine: str | None
-    tier: str | None
-    deadline_at: float | None
-    prepare: Callable[[], Awaitable[Picture]]
-    prepared: bool
-    fingerprint: Callable[[str], str] | None
-
-    def __repr__(self) -> str:
-        return f"PageTask({self.job_id}, {self.number})"
-
-
-@dataclass(frozen=True, slots=True)
-class Answered:
-    text: str
-    candidate: Candidate
-    confidence: float | None
-    spent: Spent
-    cached: bool = False
-
-    def __repr__(self) -> str:
-        return f"Answered({self.candidate.name}, {len(self.text)} characters)"
-
-
-@dataclass(frozen=True, slots=True)
-class Parked:
-    """Nothing is free. `in_line`: calls of others are what it waits for, so the end of one may wake it."""
-
-    wait_s: float
-    in_line: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Exhausted:
-    """Every candidate failed. `retryable`: another round may go better."""
-
-    reasons: tuple[str, ...]
-    spent: Spent
-    retryable: bool
-
-
-Outcome = Answered | Parked | Exhausted
 Wake = Callable[[int], Awaitable[object]]
 
 
@@ -169,18 +103,37 @@ class Dispatcher:
         cached = await self._cached(task, every)
         if cached is not None:
             return cached
+        if task.prepared and self._until_deadline(task) >= _LEAST_CALL_S:
+            return await self._ask_at_once(task, every)
         spent = await self.ledger.spent(task.job_id, task.epoch, task.number)
-        if not task.prepared:
-            # Drawing a page is much work for nothing if no model is free.
-            seen = await self.admission.look(self._asks(_left(every, spent) or every, _TYPICAL))
-            if isinstance(seen, Busy):
-                return self._busy(task, seen, spent)
-        return await self._ask_in_turn(task, every, spent)
-
-    async def _ask_in_turn(self, task: PageTask, every: Sequence[Candidate], spent: Spent) -> Outcome:
+        # Drawing a page is much work for nothing if no model is free.
+        seen = await self.admission.look(self._asks(_left(every, spent) or every, _TYPICAL))
+        if isinstance(seen, Busy):
+            return self._busy(task, seen, spent)
         picture = await task.prepare()
-        own = picture.layer or picture.text
-        size = Size(len(picture.text) + len(task.instructions), len(own), picture.pixels)
+        return await self._ask_in_turn(task, every, picture, spent)
+
+    async def _ask_at_once(self, task: PageTask, every: Sequence[Candidate]) -> Outcome:
+        """A page that only waits for a slot takes it in the same round trip in which its past is looked up."""
+        picture = await task.prepare()
+        spent, lease = await asyncio.gather(
+            self.ledger.spent(task.job_id, task.epoch, task.number),
+            self.admission.admit(self._asks(every, _size(task, picture))),
+        )
+        if spent.calls:  # not its first time here: the usual way knows whom to leave out
+            if isinstance(lease, Lease):
+                await self._settle(lease, Ending.UNSENT)
+            return await self._ask_in_turn(task, every, picture, spent)
+        if isinstance(lease, Busy):
+            return self._busy(task, lease, spent)
+        outcome = await self._call(self._attempt(task, picture, every[lease.place], lease, spent))
+        if not isinstance(outcome, Spent):
+            return outcome
+        return await self._ask_in_turn(task, every, picture, outcome)
+
+    async def _ask_in_turn(
+        self, task: PageTask, every: Sequence[Candidate], picture: Picture, spent: Spent
+    ) -> Outcome:
         while True:
             left = _left(every, spent)
             if not left:
@@ -189,14 +142,19 @@ class Dispatcher:
                 return self._exhausted(replace(spent, reasons=(*spent.reasons, OUT_OF_TIME)), retryable=False)
             if self._until_deadline(task) < _LEAST_CALL_S:
                 return Parked(max(0.0, self._until_deadline(task)), in_line=False)
-            lease = await self.admission.admit(self._asks(left, size))
+            lease = await self.admission.admit(self._asks(left, _size(task, picture)))
             if isinstance(lease, Busy):
                 return self._busy(task, lease, spent)
-            price = self.ledger.price(lease.target, estimate(size, self._options.max_tokens_out))
-            outcome = await self._call(_Attempt(task, picture, left[lease.place], lease, spent, price))
+            outcome = await self._call(self._attempt(task, picture, left[lease.place], lease, spent))
             if not isinstance(outcome, Spent):
                 return outcome
             spent = outcome
+
+    def _attempt(
+        self, task: PageTask, picture: Picture, candidate: Candidate, lease: Lease, spent: Spent
+    ) -> _Attempt:
+        guess = estimate(_size(task, picture), self._options.max_tokens_out)
+        return _Attempt(task, picture, candidate, lease, spent, self.ledger.price(lease.target, guess))
 
     async def another_round(self, task: PageTask, spent: Spent) -> None:
         """Every candidate may be tried again; what was spent stays."""
@@ -245,11 +203,8 @@ class Dispatcher:
     async def _answered(self, attempt: _Attempt, answer: VisionAnswer, seconds: float) -> Answered | Spent:
         task, candidate, lease = attempt.task, attempt.candidate, attempt.lease
         used = answer.usage.tokens_in + answer.usage.tokens_out
-        # The slot goes to the next page while this one is looked at.
-        settling = asyncio.ensure_future(
-            self._settle(lease, Ending.OK, tokens=used or lease.tokens, limits=answer.limits)
-        )
-        await asyncio.sleep(0)
+        # First of all the slot goes to the next page.
+        await self._settle(lease, Ending.OK, tokens=used or lease.tokens, limits=answer.limits)
         verdict = check(answer, attempt.picture.layer)
         usd = self.ledger.price(candidate.target, answer.usage)
         spent = attempt.spent.after(
@@ -260,7 +215,6 @@ class Dispatcher:
         await asyncio.gather(
             self._keep(task, candidate, kept),
             self._account(attempt, spent, usd, answer.usage, keep=bool(verdict.reason)),
-            settling,
         )
         if verdict.reason:
             _LOG.info("answer rejected", extra={**_who(task, candidate), "code": verdict.reason})
@@ -394,6 +348,11 @@ async def _finish(work: Coroutine[Any, Any, T]) -> T:
     except asyncio.CancelledError:
         await asyncio.wait({task}, timeout=_FINISH_S)
         raise
+
+
+def _size(task: PageTask, picture: Picture) -> Size:
+    own = picture.layer or picture.text
+    return Size(len(picture.text) + len(task.instructions), len(own), picture.pixels)
 
 
 def _left(every: Sequence[Candidate], spent: Spent) -> list[Candidate]:

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from quire.dispatch.cost import Spent
-from quire.dispatch.dispatcher import Answered, Dispatcher, Exhausted, PageTask, Parked, Picture
+from quire.dispatch.dispatcher import Dispatcher
+from quire.dispatch.pages import Answered, Exhausted, PageTask, Parked, Picture
 from quire.domain.jobs import JobStatus, PageRecord
 from quire.domain.pages import PageClass, PageSource
 from quire.domain.routing import retry_delay_s

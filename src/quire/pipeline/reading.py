@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from quire.dispatch.dispatcher import Exhausted
+from quire.dispatch.pages import Exhausted
 from quire.domain.jobs import JobStatus, PageRecord, UnitKind, chunk_places, unit_page
 from quire.domain.pages import PageClass, PageSource
 from quire.domain.ranges import PageRanges
