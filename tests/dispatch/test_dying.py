@@ -14,6 +14,8 @@ from quire.simulator.thread import RunningSimulator
 from tests.pipeline.documents import marked_pdf, marker, markers_in
 from tests.pipeline.running import at_rest, markdown, over, pages, quire, until, upload
 
+IN_HAND = 25
+
 
 async def test_only_the_calls_that_were_out_are_made_again_when_a_worker_is_killed(
     tmp_path: Path, sim: RunningSimulator
@@ -26,8 +28,8 @@ async def test_only_the_calls_that_were_out_are_made_again_when_a_worker_is_kill
         "OPENAI_SECONDARY_MODEL": "a1",
         "SECONDARY_ENGINE": "",
         "MAX_INFLIGHT_PER_MODEL": "50",
-        "WORKER_CONCURRENCY": "50",
-        "REQUEST_TIMEOUT": "1s",
+        "WORKER_CONCURRENCY": str(IN_HAND),
+        "REQUEST_TIMEOUT": "3s",
         "READER_PROCESSES": "1",
         "RETRY_BASE_DELAY": "20ms",
     }
@@ -53,7 +55,6 @@ async def test_only_the_calls_that_were_out_are_made_again_when_a_worker_is_kill
             finally:
                 worker.send_signal(signal.SIGKILL)
                 worker.wait()
-            out = sim.stats()["models"]["a1"]["in_flight_max"]
             second = start(log)
             try:
                 job = await over(one, accepted.job_id)
@@ -64,7 +65,8 @@ async def test_only_the_calls_that_were_out_are_made_again_when_a_worker_is_kill
         assert {str(record.source) for record in (await pages(one, job)).values()} <= {"ai", "cache"}
         assert markers_in(await markdown(one, job)) == [marker(1, n) for n in range(1, 81)]
         model = sim.stats()["models"]["a1"]
-        assert 80 <= model["calls"] <= 80 + out
+        # Out are also calls that were answered, but whose page was not yet recorded: all that was in hand.
+        assert 80 <= model["calls"] <= 80 + IN_HAND
         assert model["in_flight_max"] <= 50
         await at_rest(one)
         [state] = await one.parts.ai.dispatcher.admission.states(one.parts.ai.dispatcher.candidates.all()[:1])
