@@ -97,22 +97,23 @@ class PageReader:
 
     async def _ocr(self, number: int) -> Chunk | None:
         """The page by OCR, if that finds any text."""
-        ocr = self._parts.settings.ocr
         try:
-            async with (
-                local_document(self._parts.objects, self._job.content_ref or "") as path,
-                self._parts.ocr_turns,
-            ):
-                found = await self._parts.pool.run(
-                    recognise_page,
-                    *(str(path), self._password, number, OcrOptions(ocr.languages, ocr.dpi)),
-                    timeout_s=ocr.page_timeout_s,
-                )
+            async with local_document(self._parts.objects, self._job.content_ref or "") as path:
+                found = await self._ocr_pass(str(path), number)
         except PageError as error:
             if error.retryable:
                 raise
             return None
         return found if found.pages[0].has_text else None
+
+    async def _ocr_pass(self, path: str, number: int) -> Chunk:
+        ocr = self._parts.settings.ocr
+        async with self._parts.ocr_turns:
+            return await self._parts.pool.run(
+                recognise_page,
+                *(path, self._password, number, OcrOptions(ocr.languages, ocr.dpi)),
+                timeout_s=ocr.page_timeout_s,
+            )
 
     async def _stored(self, chunk: Chunk) -> PageRecord:
         """One page that was read here, its text stored, its record not yet counted."""
@@ -123,15 +124,8 @@ class PageReader:
 
     async def _recognise(self, path: str, local: Chunk) -> Chunk:
         """OCR; where that fails, the page's local text stands in and says so."""
-        number = local.pages[0].number
-        ocr = self._parts.settings.ocr
         try:
-            async with self._parts.ocr_turns:
-                return await self._parts.pool.run(
-                    recognise_page,
-                    *(path, self._password, number, OcrOptions(ocr.languages, ocr.dpi)),
-                    timeout_s=ocr.page_timeout_s,
-                )
+            return await self._ocr_pass(path, local.pages[0].number)
         except PageError as error:
             if error.retryable:
                 raise
