@@ -17,7 +17,6 @@ from typing import Any, TypeVar
 from quire.clock import Clock
 from quire.dispatch.cache import AnswerCache, CachedAnswer
 from quire.dispatch.candidates import Candidate, Candidates
-from quire.dispatch.checks import check
 from quire.dispatch.cost import Ledger, Size, Spent, estimate
 from quire.dispatch.pages import Answered, Exhausted, Outcome, PageTask, Parked, Picture
 from quire.errors import CoordinationError, ObjectsError
@@ -107,7 +106,7 @@ class Dispatcher:
             return await self._ask_at_once(task, every)
         spent = await self.ledger.spent(task.job_id, task.epoch, task.number)
         # Drawing a page is much work for nothing if no model is free.
-        seen = await self.admission.look(self._asks(_left(every, spent) or every, _TYPICAL))
+        seen = await self.admission.look(self._asks(task, _left(every, spent) or every, _TYPICAL))
         if isinstance(seen, Busy):
             return self._busy(task, seen, spent)
         picture = await task.prepare()
@@ -118,7 +117,7 @@ class Dispatcher:
         picture = await task.prepare()
         spent, lease = await asyncio.gather(
             self.ledger.spent(task.job_id, task.epoch, task.number),
-            self.admission.admit(self._asks(every, _size(task, picture))),
+            self.admission.admit(self._asks(task, every, _size(task, picture))),
         )
         if spent.calls:  # not its first time here: the usual way knows whom to leave out
             if isinstance(lease, Lease):
@@ -142,7 +141,7 @@ class Dispatcher:
                 return self._exhausted(replace(spent, reasons=(*spent.reasons, OUT_OF_TIME)), retryable=False)
             if self._until_deadline(task) < _LEAST_CALL_S:
                 return Parked(max(0.0, self._until_deadline(task)), in_line=False)
-            lease = await self.admission.admit(self._asks(left, _size(task, picture)))
+            lease = await self.admission.admit(self._asks(task, left, _size(task, picture)))
             if isinstance(lease, Busy):
                 return self._busy(task, lease, spent)
             outcome = await self._call(self._attempt(task, picture, left[lease.place], lease, spent))
@@ -153,7 +152,7 @@ class Dispatcher:
     def _attempt(
         self, task: PageTask, picture: Picture, candidate: Candidate, lease: Lease, spent: Spent
     ) -> _Attempt:
-        guess = estimate(_size(task, picture), self._options.max_tokens_out)
+        guess = estimate(_size(task, picture), self._tokens_out(task))
         return _Attempt(task, picture, candidate, lease, spent, self.ledger.price(lease.target, guess))
 
     async def another_round(self, task: PageTask, spent: Spent) -> None:
@@ -182,8 +181,9 @@ class Dispatcher:
             text=attempt.picture.text,
             image=attempt.picture.image,
             image_mime=attempt.picture.mime,
-            max_tokens_out=self._options.max_tokens_out,
+            max_tokens_out=self._tokens_out(task),
             timeout_s=timeout_s,
+            answer=task.answer,
         )
         started = self._clock.monotonic()
         try:
@@ -205,7 +205,7 @@ class Dispatcher:
         used = answer.usage.tokens_in + answer.usage.tokens_out
         # First of all the slot goes to the next page.
         await self._settle(lease, Ending.OK, tokens=used or lease.tokens, limits=answer.limits)
-        verdict = check(answer, attempt.picture.layer)
+        verdict = task.judge(answer, attempt.picture.layer)
         usd = self.ledger.price(candidate.target, answer.usage)
         spent = attempt.spent.after(
             candidate.name, answer.usage, usd, seconds, verdict.reason, failed=bool(verdict.reason)
@@ -309,8 +309,11 @@ class Dispatcher:
         place, answer = found
         return Answered(answer.text, every[place], answer.confidence, Spent(), cached=True)
 
-    def _asks(self, candidates: Sequence[Candidate], size: Size) -> list[Ask]:
-        guess = estimate(size, self._options.max_tokens_out)
+    def _tokens_out(self, task: PageTask) -> int:
+        return task.max_tokens_out or self._options.max_tokens_out
+
+    def _asks(self, task: PageTask, candidates: Sequence[Candidate], size: Size) -> list[Ask]:
+        guess = estimate(size, self._tokens_out(task))
         return [Ask(one.target, guess.tokens_in + guess.tokens_out) for one in candidates]
 
     def _busy(self, task: PageTask, busy: Busy, spent: Spent) -> Parked | Exhausted:

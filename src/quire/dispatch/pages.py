@@ -6,7 +6,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from quire.dispatch.candidates import Candidate
+from quire.dispatch.checks import Verdict, check
 from quire.dispatch.cost import Spent
+from quire.providers.protocol import AnswerSchema, VisionAnswer
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +29,9 @@ class Picture:
 class PageTask:
     """A page to be read. `prepared` says that its picture is at hand already.
 
-    `fingerprint` makes the cache's key for a model; None where nothing may be cached.
+    `fingerprint` makes the cache's key for a model; None where nothing may be cached. `judge` says whether an answer
+    counts, given the page's own text. With `answer` the model is held to that form; questions other than "what stands
+    on this page?" bring their own of both.
     """
 
     job_id: str
@@ -41,6 +45,9 @@ class PageTask:
     prepare: Callable[[], Awaitable[Picture]]
     prepared: bool
     fingerprint: Callable[[str], str] | None
+    judge: Callable[[VisionAnswer, str], Verdict] = check
+    answer: AnswerSchema | None = None
+    max_tokens_out: int | None = None
 
     def __repr__(self) -> str:
         return f"PageTask({self.job_id}, {self.number})"

@@ -9,7 +9,14 @@ from dataclasses import dataclass, field
 from quire.clock import Clock
 from quire.providers.channel import NO_KEY, Channel, Reply, Sdk, http_client
 from quire.providers.headers import anthropic_limits
-from quire.providers.protocol import ProviderServerError, Stop, Usage, VisionAnswer, VisionRequest
+from quire.providers.protocol import (
+    AnswerSchema,
+    ProviderServerError,
+    Stop,
+    Usage,
+    VisionAnswer,
+    VisionRequest,
+)
 
 NAME = "anthropic"
 BASE_URL = "https://api.anthropic.com"
@@ -93,17 +100,34 @@ def _body(request: VisionRequest) -> bytes:
             _json(request.model),
             b',"max_tokens":',
             str(request.max_tokens_out).encode(),
+            *_form(request.answer),
             b',"system":',
             _json(request.instructions),
-            b',"messages":[{"role":"user","content":[{"type":"image","source":{"type":"base64","media_type":',
-            _json(request.image_mime),
-            b',"data":"',
-            base64.b64encode(request.image),
-            b'"}}',
+            b',"messages":[{"role":"user","content":[',
+            *_image(request),
+            b"," if request.image and request.text.strip() else b"",
             # Anthropic rejects empty texts.
-            b',{"type":"text","text":' + _json(request.text) + b"}" if request.text.strip() else b"",
+            b'{"type":"text","text":' + _json(request.text) + b"}" if request.text.strip() else b"",
             b"]}]}",
         )
+    )
+
+
+def _form(answer: AnswerSchema | None) -> tuple[bytes, ...]:
+    if answer is None:
+        return ()
+    return (b',"output_config":{"format":{"type":"json_schema","schema":', answer.schema, b"}}")
+
+
+def _image(request: VisionRequest) -> tuple[bytes, ...]:
+    if not request.image:
+        return ()
+    return (
+        b'{"type":"image","source":{"type":"base64","media_type":',
+        _json(request.image_mime),
+        b',"data":"',
+        base64.b64encode(request.image),
+        b'"}}',
     )
 
 

@@ -12,6 +12,7 @@ from quire.clock import Clock
 from quire.providers.channel import NO_KEY, Channel, Reply, Sdk, http_client
 from quire.providers.headers import openai_limits
 from quire.providers.protocol import (
+    AnswerSchema,
     ContentBlockedError,
     ProviderServerError,
     SeenLimits,
@@ -78,7 +79,6 @@ class OpenAIProvider:
 
     def _body(self, request: VisionRequest) -> bytes:
         """The JSON, put together around the picture: encoding it as JSON text would cost as much as the call."""
-        detail = b"" if self._options.compatible else b',"detail":"high"'
         return b"".join(
             (
                 b'{"model":',
@@ -87,18 +87,29 @@ class OpenAIProvider:
                 self._limit_name.encode(),
                 b'":',
                 str(request.max_tokens_out).encode(),
+                *_form(request.answer),
                 b',"messages":[{"role":"system","content":',
                 _json(request.instructions),
                 b'},{"role":"user","content":[{"type":"text","text":',
                 _json(request.text),
-                b'},{"type":"image_url","image_url":{"url":"data:',
-                _json(request.image_mime)[1:-1],
-                b";base64,",
-                base64.b64encode(request.image),
-                b'"',
-                detail,
-                b"}}]}]}",
+                b"}",
+                *self._image(request),
+                b"]}]}",
             )
+        )
+
+    def _image(self, request: VisionRequest) -> tuple[bytes, ...]:
+        if not request.image:
+            return ()
+        detail = b"" if self._options.compatible else b',"detail":"high"'
+        return (
+            b',{"type":"image_url","image_url":{"url":"data:',
+            _json(request.image_mime)[1:-1],
+            b";base64,",
+            base64.b64encode(request.image),
+            b'"',
+            detail,
+            b"}}",
         )
 
     def _load(self) -> Sdk:
@@ -121,6 +132,18 @@ class OpenAIProvider:
             http_client=http_client(openai.DefaultAioHttpClient),
         )
         return Sdk(client, httpx2.Response, openai.APIStatusError, openai.OpenAIError, openai.omit)
+
+
+def _form(answer: AnswerSchema | None) -> tuple[bytes, ...]:
+    if answer is None:
+        return ()
+    return (
+        b',"response_format":{"type":"json_schema","json_schema":{"name":',
+        _json(answer.name),
+        b',"strict":true,"schema":',
+        answer.schema,
+        b"}}",
+    )
 
 
 def _answer(who: str, reply: Reply) -> VisionAnswer:

@@ -50,8 +50,19 @@ class SeenLimits:
 
 
 @dataclass(frozen=True, slots=True)
+class AnswerSchema:
+    """The JSON object that an answer has to be. `schema` is its JSON Schema, itself as JSON."""
+
+    name: str
+    schema: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class VisionRequest:
-    """One page for one model. `instructions` is the system prompt, `text` what goes beside the picture."""
+    """One page for one model. `instructions` is the system prompt, `text` what goes beside the picture.
+
+    Without an `image` (no bytes) it is a question about the text alone. With `answer` the model is held to that form.
+    """
 
     model: str
     instructions: str
@@ -60,6 +71,7 @@ class VisionRequest:
     image_mime: str
     max_tokens_out: int
     timeout_s: float
+    answer: AnswerSchema | None = None
 
     def __repr__(self) -> str:
         return f"VisionRequest({self.model}, {len(self.image)} bytes)"
