@@ -9,8 +9,9 @@ STAMP := $(VENV)/.installed
 demo: $(STAMP)
 	$(BIN)/python bench/demo.py
 
+# Three at a time: most tests wait for processes, not for a core.
 test: $(STAMP)
-	$(BIN)/python -m pytest tests
+	$(BIN)/python -m pytest tests -n 3 --dist loadfile
 
 coverage: $(STAMP)
 	$(BIN)/coverage erase

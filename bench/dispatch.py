@@ -4,7 +4,7 @@
     python bench/dispatch.py busy                 10,000 pages of 20 ms: are the slots used?
     python bench/dispatch.py storm                100 documents x 20 pages while providers come and go
     python bench/dispatch.py batch                5 documents x 20 pages against a sliding window of a minute
-    python bench/dispatch.py versus [PYTHON]      side by side; PYTHON has `litellm` and `redis` installed
+    python bench/dispatch.py versus [PYTHON]      side by side; PYTHON has `litellm`, `redis` and `uvloop` installed
 
 The simulator runs in a process of its own, so that CPU figures are the client's alone.
 """
@@ -36,16 +36,18 @@ from tests.queue.servers import plain_server  # noqa: E402
 from quire.clock import SystemClock  # noqa: E402
 from quire.dispatch.cache import AnswerCache  # noqa: E402
 from quire.dispatch.candidates import Candidates  # noqa: E402
-from quire.dispatch.cost import Ledger  # noqa: E402
+from quire.dispatch.cost import Ceilings, Ledger  # noqa: E402
 from quire.dispatch.dispatcher import Dispatcher, DispatchOptions  # noqa: E402
 from quire.dispatch.pages import Answered, Exhausted, PageTask, Parked, Picture  # noqa: E402
+from quire.domain.jobs import UnitKind  # noqa: E402
 from quire.objects.store import ObjectStore  # noqa: E402
 from quire.providers import known  # noqa: E402
 from quire.providers.prices import PriceList  # noqa: E402
-from quire.queue.admission import Admission, Ask, Backoff, Ending, Lease, Target  # noqa: E402
+from quire.queue import keys  # noqa: E402
+from quire.queue.admission import Admission, Ask, Backoff, Ending, Free, Lease, Target  # noqa: E402
 from quire.queue.connection import Connection  # noqa: E402
 from quire.queue.jobs import JobStore  # noqa: E402
-from quire.queue.streams import Queues  # noqa: E402
+from quire.queue.streams import QUEUES, Queues  # noqa: E402
 from quire.settings import load  # noqa: E402
 from quire.simulator.thread import RunningSimulator  # noqa: E402
 
@@ -102,7 +104,12 @@ class Pages:
                 candidates.longest_timeout_s,
                 Backoff(ai.breaker_base_backoff_s, ai.breaker_max_backoff_s),
             ),
-            ledger=Ledger(self.connection, PriceList(ai.prices), clock, ai.max_cost_per_document_usd),
+            ledger=Ledger(
+                self.connection,
+                PriceList(ai.prices),
+                clock,
+                Ceilings(ai.max_cost_per_document_usd, ai.max_cost_per_team_usd),
+            ),
             cache=AnswerCache(
                 self.connection,
                 ObjectStore.open(folder, Path(folder) / "scratch"),
@@ -141,7 +148,9 @@ class Pages:
                 self.parked += 1
                 if outcome.in_line:
                     self.line.append(number)
-                    asyncio.get_running_loop().call_later(0.25, self._overslept, number)
+                    # As `queue/waiting.py` does it: the longer the line, the later the timers.
+                    wait_s = min(outcome.wait_s + 0.02 * len(self.line), 10.0)
+                    asyncio.get_running_loop().call_later(wait_s, self._overslept, number)
                 else:
                     asyncio.get_running_loop().call_later(outcome.wait_s, self.ready.put_nowait, number)
                 continue
@@ -273,7 +282,9 @@ async def main():
     started, cpu = time.perf_counter(), time.process_time()
     await asyncio.gather(*(hand(queue) for _ in range(settings["hands"])))
     print(json.dumps({"wall": time.perf_counter() - started, "cpu": time.process_time() - cpu, "took": took, "lost": lost}))
-asyncio.run(main())
+import uvloop
+with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+    runner.run(main())
 """
 
 
@@ -386,7 +397,9 @@ async def busy(sim: RunningSimulator, pages: int = 10_000, slots: int = 4) -> No
         wall = time.perf_counter() - started
         log = sim.stats(with_calls=True)["models"]["a1"]["log"]
         at_provider = sum(call["ended_at"] - call["at"] for call in log)
-        print(f"{pages} pages of 20 ms, {slots} slots: {pages / wall:.0f} pages/s, {wall:.1f} s")
+        print(
+            f"{pages} pages of 20 ms, {slots} slots: {pages / wall:.0f} pages/s, {wall:.1f} s, {one.parked} times parked"
+        )
         print(
             f"  slots leased {sum(held) / wall / slots:.1%} of the time; at the provider {at_provider / wall / slots:.1%}"
         )
@@ -408,8 +421,46 @@ def storm_rules(chance: random.Random, seconds: float) -> list[dict[str, Any]]:
     return rules
 
 
+class Idleness:
+    """How long pages waited although a model was free and this worker had a hand free, by looking every 50 ms."""
+
+    def __init__(self) -> None:
+        self.looks = 0
+        self.spells: list[float] = []
+
+    async def _waiting(self, one: Any) -> bool:
+        """Whether a page of the line really waits: those that their timer woke may still stand in it."""
+        line = await one.connection.command("ZRANGE", keys.AI_WAITING, 0, 99)
+        if not line:
+            return False
+        scores = await one.connection.command("ZMSCORE", QUEUES[UnitKind.PAGE].delayed, *line)
+        return any(score is not None for score in scores)
+
+    async def watch(self, one: Any, hands: int) -> None:
+        dispatcher, since = one.parts.ai.dispatcher, 0.0
+        asks = [Ask(candidate.target, 3_000) for candidate in dispatcher.candidates.of(None, None)]
+        while True:
+            await asyncio.sleep(0.05)
+            waiting, seen = await asyncio.gather(
+                one.parts.ai.waiting.length(), dispatcher.admission.look(asks)
+            )
+            idle = waiting > 0 and isinstance(seen, Free) and one.worker.in_hand < hands
+            now = time.perf_counter()
+            self.looks += 1
+            if idle and not since:
+                since = now
+            elif not idle and since:
+                self.spells.append(now - since)
+                since = 0.0
+
+
 async def documents(
-    sim: RunningSimulator, count: int, pages: int, timeout_s: float, **env: str
+    sim: RunningSimulator,
+    count: int,
+    pages: int,
+    timeout_s: float,
+    idleness: Idleness | None = None,
+    **env: str,
 ) -> tuple[Any, ...]:
     from tests.pipeline.documents import marked_pdf
     from tests.pipeline.running import over, quire, upload
@@ -433,6 +484,8 @@ async def documents(
         async with quire(folder, **{**names, **env}) as one:
             sim.reset()
             started = time.perf_counter()
+            hands = int(env.get("WORKER_CONCURRENCY", 0))
+            watching = asyncio.create_task(idleness.watch(one, hands)) if idleness else None
             jobs = [await upload(one, file, mode=Mode.AI, timeout_s=timeout_s) for file in files]
             done = []
             for job in jobs:
@@ -441,6 +494,8 @@ async def documents(
                     ended = await over(one, job.job_id)
                 done.append(ended)
             wall = time.perf_counter() - started
+            if watching:
+                watching.cancel()
             sources: Counter[str] = Counter()
             for job in done:
                 sources.update(str(record.source) for record in (await records(one, job)).values())
@@ -464,13 +519,18 @@ async def storm(sim: RunningSimulator) -> None:
         "BREAKER_MAX_BACKOFF": "10s",
         "WORKER_CONCURRENCY": "48",
     }
-    done, sources, late, wall = await documents(sim, 100, 20, 180.0, **env)
+    idleness = Idleness()
+    done, sources, late, wall = await documents(sim, 100, 20, 180.0, idleness, **env)
     calls = sim.stats()["total"]["calls"]
     print(f"storm: 100 documents x 20 pages in {wall:.0f} s; {Counter(str(job.status) for job in done)}")
     print(
         f"  pages {dict(sources)}: {sources['ai'] / 20:.1f} % by AI; {calls} calls, {calls / 2000:.3f} per page"
     )
     print(f"  latest end relative to its deadline: {late:+.1f} s")
+    print(
+        f"  pages waiting while a model and a hand were free: {sum(idleness.spells) / wall:.1%} of the time, "
+        f"longest {max(idleness.spells, default=0) * 1000:.0f} ms, {idleness.looks} looks"
+    )
     for name, model in sim.stats()["models"].items():
         print(
             f"  {name}: {model['calls']} calls, {model['calls_in_window']} during outages, {model['outcomes']}"

@@ -1,4 +1,4 @@
-"""The same service with the in-memory batchers people use. Run as `peers.py batched|mosec BACKEND_URL PORT`, in an
+"""The same service with the in-memory batchers people use. Run as `peers.py bare|batched|mosec BACKEND_URL PORT`, in an
 environment of its own; nothing here is part of Quire."""
 
 from __future__ import annotations
@@ -9,6 +9,67 @@ import sys
 from typing import Any
 
 BATCH, WAIT_MS, SLOTS = 32, 10, 4
+
+
+def serve_bare(backend_url: str, port: int) -> None:
+    """Reads bodies, forwards them in batches, answers. What any batcher in this language has to do, and no more."""
+    import asyncio
+    from collections import deque
+
+    import aiohttp
+    import uvloop
+
+    waiting: deque[tuple[asyncio.Transport, bytes]] = deque()
+
+    class Caller(asyncio.BufferedProtocol):
+        def connection_made(self, transport: Any) -> None:
+            self.transport, self.scratch, self.body, self.filled = transport, bytearray(65536), None, 0
+
+        def get_buffer(self, _hint: int) -> memoryview:
+            if self.body is None or self.filled == len(self.body):
+                return memoryview(self.scratch)[0 if self.body else self.filled :]
+            return memoryview(self.body)[self.filled :]
+
+        def buffer_updated(self, count: int) -> None:
+            self.filled += count
+            if self.body is None:
+                end = self.scratch.find(b"\r\n\r\n", 0, self.filled)
+                if end < 0:
+                    return
+                head = bytes(self.scratch[:end]).lower()
+                self.body = bytearray(int(head.partition(b"content-length:")[2].split(b"\r\n", 1)[0]))
+                rest = self.scratch[end + 4 : self.filled]
+                self.body[: len(rest)], self.filled = rest, len(rest)
+            if self.filled == len(self.body):
+                waiting.append((self.transport, self.body))
+                wake.set()
+
+    async def send(session: aiohttp.ClientSession) -> None:
+        while True:
+            while not waiting:
+                wake.clear()
+                await wake.wait()
+            batch = [waiting.popleft() for _ in range(min(BATCH, len(waiting)))]
+            # The file name is the first field of what the callers send; it is replaced by the place in the batch.
+            images = [
+                b'{"filename":"i%d"' % place + body[body.index(b",") :]
+                for place, (_, body) in enumerate(batch)
+            ]
+            body = b'{"images":[' + b",".join(images) + b"]}"
+            async with session.post(f"{backend_url}/parse-batch", data=body) as answer:
+                found = {one["filename"]: one for one in (await answer.json())["results"]}
+            for place, (transport, _) in enumerate(batch):
+                text = json.dumps(found[f"i{place}"]).encode()
+                transport.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(text) + text)
+
+    async def serve() -> None:
+        loop = asyncio.get_running_loop()
+        await loop.create_server(Caller, "127.0.0.1", port, backlog=2048)
+        async with aiohttp.ClientSession() as session:
+            await asyncio.gather(*(send(session) for _ in range(SLOTS)))
+
+    wake = asyncio.Event()
+    uvloop.run(serve())
 
 
 def serve_batched(backend_url: str, port: int) -> None:
@@ -95,4 +156,6 @@ def serve_mosec(backend_url: str, port: int) -> None:
 
 
 if __name__ == "__main__":
-    {"batched": serve_batched, "mosec": serve_mosec}[sys.argv[1]](sys.argv[2], int(sys.argv[3]))
+    {"bare": serve_bare, "batched": serve_batched, "mosec": serve_mosec}[sys.argv[1]](
+        sys.argv[2], int(sys.argv[3])
+    )

@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import os
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from quire.clock import Clock, SystemClock
 from quire.dispatch.cache import AnswerCache
 from quire.dispatch.candidates import Candidates
-from quire.dispatch.cost import Ledger
+from quire.dispatch.cost import Ceilings, Ledger
 from quire.dispatch.dispatcher import Dispatcher, DispatchOptions
 from quire.domain.jobs import UnitKind
 from quire.domain.routing import Readers
-from quire.errors import CoordinationError
+from quire.errors import CatalogError, CoordinationError
 from quire.objects.store import ObjectStore
 from quire.pipeline.ai import AiReading, Pictures
 from quire.pipeline.engine import Engine
+from quire.pipeline.fetching import clouds_of
 from quire.pipeline.housekeeping import Housekeeper
 from quire.pipeline.parts import Parts
 from quire.pipeline.sealing import Sealer
-from quire.pipeline.worker import Worker, default_slots
+from quire.pipeline.worker import STAGES, Worker, default_slots
 from quire.providers import known
 from quire.providers.prices import PriceList
 from quire.queue.admission import Admission, Backoff
@@ -36,11 +38,17 @@ from quire.queue.streams import Queues
 from quire.queue.waiting import Waiting
 from quire.queue.workers import WorkerId, Workers
 from quire.reading import ocr
+from quire.reading.ocr import OcrOptions
 from quire.reading.pool import ChildPool, PoolOptions
 from quire.settings import Settings
 
 if TYPE_CHECKING:
     from quire.batching.batcher import Batcher
+    from quire.catalog.catalog import Catalog
+    from quire.pipeline.vault.embedder import Embedder
+    from quire.pipeline.vault.sweeper import Sweeper
+    from quire.pipeline.vault.vault import Vault
+    from quire.telemetry.metrics import DispatchMetrics
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +62,8 @@ class Runtime:
     worker: Worker | None
     worker_id: str
     batcher: Batcher | None
+    ai_metrics: DispatchMetrics | None = None
+    vault: Vault | None = None
 
 
 @asynccontextmanager
@@ -64,14 +74,16 @@ async def runtime(
     kinds: Collection[UnitKind] | None = None,
     attach: bool = False,
     batching: bool = False,
+    vault: bool = False,
     clock: Clock | None = None,
 ) -> AsyncIterator[Runtime]:
     """Quire's parts, connected and running until the block ends.
 
     `kinds` are the units this process works on (None: none of them). With `attach` and no REDIS_URL it joins the
     embedded server of a process on the same data directory instead of starting one. With `batching` there is a
-    batcher, which also sends batches if this process works at all. A side task that dies ends the block with its
-    error.
+    batcher, which also sends batches if this process works at all. With `vault` there is the vault, whose catalog is
+    opened when it is first needed; without, its units are left to others. A side task that dies ends the block with
+    its error.
     """
     clock = clock or SystemClock()
     async with AsyncExitStack() as stack:
@@ -87,9 +99,14 @@ async def runtime(
         parts = await _parts(settings, connection, clock, pool, stack)
         events = Events(connection)
         worker_id = str(WorkerId.of_this_process())
-        worker = _worker(parts, worker_id, kinds) if kinds else None
-        housekeeper = Housekeeper(parts, House(connection, clock), worker_id)
+        batching = batching or known.DOLPHIN in known.order(settings.ai)
         batcher = _batcher(parts, connection, stack, sends=kinds is not None) if batching else None
+        ai_metrics = _ai_metrics() if batching else None
+        parts = _with_ai(parts, connection, stack, batcher, ai_metrics)
+        engine = Engine(parts, events)
+        kept = _vault(parts, engine, connection, stack) if vault else None
+        worker = _worker(parts, worker_id, kinds, kept) if kinds else None
+        housekeeper = Housekeeper(parts, House(connection, clock), worker_id, kept)
         async with asyncio.TaskGroup() as group:
             side = [
                 group.create_task(events.run(), name="events"),
@@ -99,9 +116,16 @@ async def runtime(
                 side.append(group.create_task(embedded.watch(), name="embedded-server"))
             if batcher is not None:
                 side.append(group.create_task(batcher.run(), name="batcher"))
+            if parts.ai is not None and kinds and UnitKind.PAGE in kinds:
+                side.append(group.create_task(parts.ai.rouse(), name="ai-rouse"))
+            if kept is not None and kinds is not None:
+                side.append(group.create_task(_sweeper(kept, worker_id).run(), name="vault-sweeper"))
             working = group.create_task(worker.run(), name="worker") if worker else None
             try:
-                yield Runtime(settings, connection, parts, Engine(parts, events), worker, worker_id, batcher)
+                yield Runtime(
+                    *(settings, connection, parts, engine, worker, worker_id, batcher, ai_metrics),
+                    vault=kept,
+                )
             finally:
                 if worker is not None and working is not None and not working.done():
                     await worker.drain(settings.http.shutdown_timeout_s)
@@ -129,6 +153,12 @@ async def _coordination(settings: Settings, owner: str, attach: bool) -> tuple[s
     return await embedded.start(), embedded
 
 
+def _answers_kept_s(settings: Settings) -> float:
+    """Answers of AI hold the text of pages: they are not kept longer than results are."""
+    results_s = settings.retention.results_s
+    return settings.ai.cache_ttl_s if results_s is None else min(settings.ai.cache_ttl_s, results_s)
+
+
 def _processes(settings: Settings) -> int:
     return settings.reading.processes or os.cpu_count() or 1
 
@@ -144,14 +174,10 @@ async def _parts(
     queues = Queues(connection, clock)
     processes = _processes(settings)
     location = settings.objects_location
-    credentials = settings.aws.credentials() if location.startswith("s3://") else None
-    objects = ObjectStore.open(location, data_dir / "scratch", credentials=credentials)
+    objects = ObjectStore.open(location, data_dir / "scratch", clouds=clouds_of(settings))
     stack.push_async_callback(objects.close)
     secret = settings.auth.secret_key
     jobs = JobStore(connection, queues, clock, settings.jobs.ttl_s)
-    ai = _ai(settings, connection, clock, jobs, objects)
-    if ai is not None:
-        stack.push_async_callback(ai.dispatcher.close)
     return Parts(
         settings=settings,
         clock=clock,
@@ -162,26 +188,48 @@ async def _parts(
         pool=pool,
         sealer=Sealer.from_secret(secret) if secret else Sealer.from_data_dir(data_dir),
         readers=Readers(
-            ocr=settings.ocr.enabled and ocr.available(),
-            ai=ai is not None,
+            ocr=_reads_scans(settings),
             ai_reads_all=settings.ai.send_all_pages,
         ),
         reader_processes=processes,
         ocr_turns=asyncio.Semaphore(processes),
-        ai=ai,
     )
 
 
-def _ai(
-    settings: Settings, connection: Connection, clock: Clock, jobs: JobStore, objects: ObjectStore
-) -> AiReading | None:
-    """None where no provider of the order has a key or an address."""
+def _reads_scans(settings: Settings) -> bool:
+    """Raises SettingsError where OCR_LANGUAGES has a language that nobody here can read."""
+    if not settings.ocr.enabled or not ocr.available():
+        return False
+    ocr.check_languages(OcrOptions.of(settings.ocr))
+    return True
+
+
+def _with_ai(
+    parts: Parts,
+    connection: Connection,
+    stack: AsyncExitStack,
+    batcher: Batcher | None,
+    counting: DispatchMetrics | None,
+) -> Parts:
+    """The parts as they are, where no provider of the order can be used."""
+    settings, clock = parts.settings, parts.clock
     providers = known.build(settings.ai, clock)
+    named = known.order(settings.ai)
+    if known.DOLPHIN in named and batcher is not None:
+        from quire.batching.provider import DolphinProvider
+
+        providers[known.DOLPHIN] = DolphinProvider(batcher)
+    # Alone it would only be a longer way to what is there without AI.
+    if known.OCR in named and parts.readers.ocr and providers:
+        from quire.pipeline.ocr_provider import OcrProvider
+
+        options = OcrOptions.of(settings.ocr)
+        providers[known.OCR] = OcrProvider(parts.pool, options, parts.ocr_turns)
     candidates = Candidates.from_settings(settings.ai, list(providers))
     if not candidates.providers:
-        return None
+        return parts
     ai = settings.ai
-    waiting = Waiting(connection, Queues(connection, clock), clock)
+    waiting = Waiting(connection, parts.queues, clock)
     dispatcher = Dispatcher(
         candidates=candidates,
         providers=providers,
@@ -190,18 +238,116 @@ def _ai(
             candidates.longest_timeout_s,
             Backoff(ai.breaker_base_backoff_s, ai.breaker_max_backoff_s),
         ),
-        ledger=Ledger(connection, PriceList(ai.prices), clock, ai.max_cost_per_document_usd),
-        cache=AnswerCache(connection, objects, jobs, ai.cache_ttl_s),
+        ledger=Ledger(
+            connection,
+            PriceList(ai.prices),
+            clock,
+            Ceilings(ai.max_cost_per_document_usd, ai.max_cost_per_team_usd),
+        ),
+        cache=AnswerCache(connection, parts.objects, parts.jobs, _answers_kept_s(settings)),
         clock=clock,
         options=DispatchOptions(ai.page_total_timeout_s, ai.max_tokens_out),
         wake=waiting.wake,
+        counting=counting,
     )
-    return AiReading(dispatcher, waiting, Pictures())
+    stack.push_async_callback(dispatcher.close)
+    reading = AiReading(dispatcher, waiting, Pictures())
+    return replace(parts, ai=reading, readers=replace(parts.readers, ai=True))
 
 
-def _worker(parts: Parts, worker_id: str, kinds: Collection[UnitKind]) -> Worker:
+def _ai_metrics() -> DispatchMetrics:
+    # Imported here: it takes a tenth of a second, and `quire convert` has no use for it.
+    from prometheus_client import CollectorRegistry
+
+    from quire.telemetry.metrics import DispatchMetrics
+
+    return DispatchMetrics(CollectorRegistry())
+
+
+def _worker(parts: Parts, worker_id: str, kinds: Collection[UnitKind], vault: Vault | None) -> Worker:
     slots = default_slots(parts.settings.worker.concurrency, parts.reader_processes)
-    return Worker(parts, worker_id, {kind: slots[kind] for kind in kinds})
+    if vault is None:
+        return Worker(parts, worker_id, {kind: slots[kind] for kind in kinds if kind in STAGES})
+    from quire.pipeline.vault.filing import stages
+
+    return Worker(parts, worker_id, {kind: slots[kind] for kind in kinds}, {**STAGES, **stages(vault)})
+
+
+def _vault(parts: Parts, engine: Engine, connection: Connection, stack: AsyncExitStack) -> Vault:
+    # Imported here: `quire convert` has no use for it.
+    from quire.pipeline.vault.vault import Vault
+    from quire.queue.steps import Steps
+
+    steps = Steps(connection, parts.queues, parts.jobs, parts.clock)
+    vault = Vault(parts, engine, steps, _catalog(parts, stack), _embedder(parts, connection, stack))
+    stack.push_async_callback(vault.close)
+    return vault
+
+
+def _catalog(parts: Parts, stack: AsyncExitStack) -> Callable[[], Awaitable[Catalog]]:
+    """Opens the catalog for the first who asks, and closes it at the end; who comes meanwhile waits for the first."""
+    turn = asyncio.Lock()
+    opened: list[Catalog] = []
+    closed = False
+
+    async def open_once() -> Catalog:
+        # In a thread: importing SQLAlchemy takes a second, in which nobody else would be served.
+        await asyncio.to_thread(importlib.import_module, "quire.catalog.catalog")
+        from quire.catalog.catalog import Catalog, CatalogOptions
+
+        async with turn:
+            if closed:
+                raise CatalogError("The catalog has been closed: this process is stopping.")
+            if not opened:
+                settings = parts.settings
+                options = CatalogOptions(
+                    file=settings.general.data_dir.absolute() / "catalog.db",
+                    url=settings.catalog.database_url,
+                    stale_after_s=settings.vault.stale_after_s,
+                )
+                opened.append(await Catalog.open(options, parts.clock))
+        return opened[0]
+
+    async def close() -> None:
+        nonlocal closed
+        async with turn:
+            closed = True
+            for one in opened:
+                await one.close()
+
+    stack.push_async_callback(close)
+    return open_once
+
+
+def _embedder(parts: Parts, connection: Connection, stack: AsyncExitStack) -> Embedder | None:
+    settings = parts.settings
+    if settings.vault.embedding_provider == "off":
+        return None
+    if settings.vault.embedding_provider == "local":
+        from quire.embedding.local import LocalEmbedder
+
+        return LocalEmbedder()
+    from quire.dispatch.embeddings import RemoteEmbedder
+    from quire.providers.embeddings import OpenAIEmbeddings
+
+    provider = OpenAIEmbeddings.from_settings(settings.ai, parts.clock)
+    stack.push_async_callback(provider.close)
+    return RemoteEmbedder(
+        provider,
+        Admission.for_timeout(
+            connection,
+            settings.vault.embedding_timeout_s,
+            Backoff(settings.ai.breaker_base_backoff_s, settings.ai.breaker_max_backoff_s),
+        ),
+        Ledger(connection, PriceList(settings.ai.prices), parts.clock),
+        settings,
+    )
+
+
+def _sweeper(vault: Vault, worker_id: str) -> Sweeper:
+    from quire.pipeline.vault.sweeper import Sweeper
+
+    return Sweeper(vault, worker_id)
 
 
 def _batcher(parts: Parts, connection: Connection, stack: AsyncExitStack, *, sends: bool) -> Batcher:
@@ -224,7 +370,7 @@ def _batcher(parts: Parts, connection: Connection, stack: AsyncExitStack, *, sen
             options.backend_url, options.backend_timeout_s, options.max_concurrent_batches
         )
     else:
-        elements = ElementOptions(settings.ocr.languages, settings.limits.max_pixels)
+        elements = ElementOptions.of(settings.ocr, settings.limits.max_pixels)
         backend = LocalBackend(parts.pool, elements, settings.ocr.page_timeout_s)
     stack.push_async_callback(backend.close)
     limits = ParseLimits(

@@ -21,11 +21,13 @@ QuireError
 │   ├── PageTimeoutError
 │   └── PageMemoryError
 ├── DownloadError            a link could not be fetched; worth another try unless said otherwise
+├── EmbeddingError           a text could not be turned into a vector; worth another try unless said otherwise
 ├── BusyError                the service is over its bound; come back later
 ├── CancelledError           the job was cancelled while this was running
 └── PlaneError               a plane is out of reach; worth another try
     ├── CoordinationError
     ├── ObjectsError
+    ├── CatalogError
     └── DataDirInUseError    another process owns the data directory; not worth another try
 
 Callers branch on the class, never on the text. `public` is safe to show to whoever asked.
@@ -149,6 +151,11 @@ class DownloadError(QuireError):
     retryable = True
 
 
+class EmbeddingError(QuireError):
+    code = "embedding_failed"
+    retryable = True
+
+
 class BusyError(QuireError):
     code = "busy"
     retryable = True
@@ -169,6 +176,10 @@ class CoordinationError(PlaneError):
 
 class ObjectsError(PlaneError):
     code = "objects_unavailable"
+
+
+class CatalogError(PlaneError):
+    code = "catalog_unavailable"
 
 
 class DataDirInUseError(PlaneError):

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quire.batching.longjson import LongJson
+from quire.batching.longjson import LongJson, read_whole
 from quire.errors import RequestError
 
 
@@ -20,6 +20,22 @@ def read(body: bytes, cuts: list[int]) -> tuple[dict[str, object], bytes]:
     data = b"".join(reader.feed(body[at:to]) for at, to in pairwise(edges))
     fields, rest = reader.end()
     return fields, data + rest
+
+
+def whole(body: bytes) -> object:
+    """What comes out of a body that is there already, a refusal included."""
+    try:
+        fields, data = read_whole(bytearray(body), "image_data")
+    except RequestError as error:
+        return error.public
+    return fields, bytes(data)
+
+
+def in_pieces(body: bytes) -> object:
+    try:
+        return read(body, [])
+    except RequestError as error:
+        return error.public
 
 
 others = st.dictionaries(
@@ -116,3 +132,47 @@ def test_data_url_is_understood_when_a_browser_sends_one(length: int) -> None:
 def test_body_is_refused_when_it_is_no_such_object(body: bytes) -> None:
     with pytest.raises(RequestError):
         read(body, [5, 5000])
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"image_data": "QUJD"}',
+        b'{"image_data":"QUJD","filename":"image_data"}',
+        b'{"filename":"image_data\\":","image_data" : "QUJD"}',
+        b'{"a": {"image_data": "QUJD"}, "image_data": "REVG"}',
+        b'{"a": ["image_data"], "b": "image_data", "image_data": "REVG"}',
+        b'{"image_data": "QU\\/D", "x": 1}',
+        b'{"image_data": "data:image/png;base64,QUJD"}',
+        b'{"image_data": "QUJ"}',
+        b'{"image_data": "QUJD", "image_data": "REVG"}',
+        b'{"image_data": 7}',
+        b'{"image_data": ""}',
+        b'{"image_data": null, "x": "QUJD"}',
+        b'{"x": "image_data"}',
+        b'{"image_data": "QUJD"',
+        b'["image_data", "QUJD"]',
+        b'{"image_data": "QUJD", "x": NaN}',
+        b'\xff{"image_data": "QUJD"}',
+        b'{"image_data": "QUJD", "x": "' + b"A" * 70_000 + b'"}',
+        b"",
+    ],
+)
+def test_whole_body_is_read_as_one_in_pieces_when_it_is_odd(body: bytes) -> None:
+    assert whole(body) == in_pieces(body)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    data=st.binary(min_size=1, max_size=9000),
+    before=others,
+    after=others,
+    indent=st.none() | st.integers(0, 3),
+)
+def test_whole_body_is_read_as_one_in_pieces_when_it_is_anything(
+    data: bytes, before: dict[str, object], after: dict[str, object], indent: int | None
+) -> None:
+    given = {**before, "image_data": base64.b64encode(data).decode(), **after}
+    body = json.dumps(given, indent=indent).encode()
+    assert whole(body) == in_pieces(body)
+    assert whole(body) == ({**before, **after}, data)

@@ -19,7 +19,7 @@ models = st.builds(ServiceModel, st.floats(0, 100), st.floats(0, 10), st.boolean
 def test_size_is_within_its_bounds_when_anything_waits(
     depth: int, slots: int, most: int, model: ServiceModel
 ) -> None:
-    size = batch_size(depth, slots, most, model)
+    size = batch_size(depth, [0.0] * (slots - 1), most, model)
     assert 1 <= size <= min(depth, most)
     least = min(depth, most, next(size for waiting, size in TABLE if depth >= waiting))
     slow = model.measured and model.seconds(2 * size + 1) > SLOW_S
@@ -30,15 +30,30 @@ def test_size_is_within_its_bounds_when_anything_waits(
     ("depth", "size"), [(1, 1), (3, 3), (8, 4), (40, 10), (100, 25), (128, 32), (2000, 32), (10_000, 32)]
 )
 def test_queue_is_spread_over_the_slots_when_that_empties_it_sooner(depth: int, size: int) -> None:
-    assert batch_size(depth, 4, 32, GPU) == size
+    assert batch_size(depth, [0.0] * 3, 32, GPU) == size
+
+
+@pytest.mark.parametrize(
+    ("depth", "busy_s", "size"),
+    [
+        (120, [0.05, 0.06, 0.07], 32),  # more than one batch in every slot: as large as may be
+        (88, [0.01, 0.02, 0.21], 32),
+        (57, [0.01, 0.2, 0.21], 30),  # two slots share the rest, the one that is free later takes less
+        (28, [0.19, 0.2, 0.21], 28),  # nobody else is free in time
+    ],
+)
+def test_slots_end_together_when_they_get_free_one_after_the_other(
+    depth: int, busy_s: list[float], size: int
+) -> None:
+    assert batch_size(depth, busy_s, 32, GPU) == size
 
 
 def test_batches_are_halved_when_they_would_take_too_long() -> None:
-    assert batch_size(2000, 4, 32, ServiceModel(10, 4, measured=True)) == 8
+    assert batch_size(2000, [0.0] * 3, 32, ServiceModel(10, 4, measured=True)) == 8
 
 
 def test_there_is_no_batch_when_nothing_waits() -> None:
-    assert batch_size(0, 4, 32, GPU) == 0
+    assert batch_size(0, [0.0] * 3, 32, GPU) == 0
 
 
 @given(

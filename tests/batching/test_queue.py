@@ -9,7 +9,8 @@ import pytest
 
 from quire.batching.model import ServiceModel
 from quire.queue.connection import Connection
-from quire.queue.parse import (
+from quire.queue.parse import ParseLimits, ParseQueue
+from quire.queue.parse_requests import (
     BackendOpen,
     ClaimedBatch,
     Ending,
@@ -17,8 +18,6 @@ from quire.queue.parse import (
     NewRequest,
     NotNow,
     Outcome,
-    ParseLimits,
-    ParseQueue,
     Priority,
     QueueFull,
     Taken,
@@ -54,6 +53,7 @@ class House:
 
     def __init__(self, connection: Connection, slots: int = 2) -> None:
         self.clock = MovableClock()
+        self.connection = connection
         limits = ParseLimits(3600, slots=slots, failures_to_open=3, cooldown_s=30, backoff_s=1)
         self.one = ParseQueue(connection, self.clock, "one", limits)
         self.two = ParseQueue(connection, self.clock, "two", limits)
@@ -243,13 +243,26 @@ async def test_service_times_are_learnt_when_batches_are_observed(house: House) 
     assert model.each_s == pytest.approx(0.005, abs=1e-5)
 
 
-async def test_objects_are_to_be_deleted_when_their_time_has_come(house: House) -> None:
-    await house.put(Priority.NORMAL, segment="old")
-    assert await house.one.expired() == []
-    house.clock.time += 3601
-    assert await house.one.expired() == ["old"]
-    await house.one.forget_objects(["old"])
-    assert await house.one.expired() == []
+async def test_shelf_is_to_be_emptied_when_its_time_has_come(house: House) -> None:
+    await house.one.expect_shelf("parse/bodies/7", house.clock.time + 10)
+    await house.put(Priority.NORMAL, segment="parse/bodies/7/a")
+    await house.put(Priority.NORMAL, segment="parse/bodies/70/b")
+    assert await house.two.expired_shelves() == []
+    house.clock.time += 11
+    assert await house.two.expired_shelves() == ["parse/bodies/7"]
+    await house.two.forget_shelf("parse/bodies/7")
+    assert await house.one.expired_shelves() == []
+    left = await house.connection.command("HKEYS", "parse:{parse}:segments")
+    assert left == ["parse/bodies/70/b"]
+
+
+async def test_failure_is_seen_with_its_reason_when_an_image_ended_so(house: House) -> None:
+    names, _ = await house.put(Priority.NORMAL)
+    await house.one.claim("a", 1)
+    await end(house.one, "a", [Outcome(names[0], Ending.ERROR, error={"error": "unreadable"})])
+    seen = await house.two.attach("t", names[0])
+    assert seen is not None
+    assert (seen.state, seen.error) == ("e", {"error": "unreadable"})
 
 
 async def test_status_tells_depth_and_age_when_requests_wait(house: House) -> None:

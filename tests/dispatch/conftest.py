@@ -13,7 +13,8 @@ import pytest
 from quire.clock import SystemClock
 from quire.dispatch.cache import AnswerCache
 from quire.dispatch.candidates import Candidates
-from quire.dispatch.cost import Ledger
+from quire.dispatch.cost import Ceilings, Ledger
+from quire.dispatch.counting import Counting
 from quire.dispatch.dispatcher import Dispatcher, DispatchOptions
 from quire.dispatch.pages import PageTask, Picture
 from quire.objects.store import ObjectStore
@@ -97,7 +98,7 @@ async def make(redis_url: str, sim: RunningSimulator, tmp_path: Path) -> AsyncIt
     await first.command("FLUSHALL")
     await first.close()
 
-    def build(**given: str) -> Bench:
+    def build(counting: Counting | None = None, **given: str) -> Bench:
         clock = SystemClock()
         names = {
             "OPENAI_BASE_URL": sim.openai_url,
@@ -129,7 +130,12 @@ async def make(redis_url: str, sim: RunningSimulator, tmp_path: Path) -> AsyncIt
                 candidates.longest_timeout_s,
                 Backoff(ai.breaker_base_backoff_s, ai.breaker_max_backoff_s),
             ),
-            ledger=Ledger(connection, PriceList(ai.prices), clock, ai.max_cost_per_document_usd),
+            ledger=Ledger(
+                connection,
+                PriceList(ai.prices),
+                clock,
+                Ceilings(ai.max_cost_per_document_usd, ai.max_cost_per_team_usd),
+            ),
             cache=AnswerCache(
                 connection,
                 objects,
@@ -139,6 +145,7 @@ async def make(redis_url: str, sim: RunningSimulator, tmp_path: Path) -> AsyncIt
             clock=clock,
             options=DispatchOptions(ai.page_total_timeout_s, ai.max_tokens_out),
             wake=wake,
+            counting=counting,
         )
         bench = Bench(dispatcher, connection, sim, woken)
         opened.append(bench)

@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 import time
 from collections.abc import Callable
 
 import pytest
+from prometheus_client import CollectorRegistry
 
-from quire.dispatch.dispatcher import CEILING, OUT_OF_TIME, UNAVAILABLE
+from quire.dispatch.cost import DOCUMENT_CEILING, TEAM_CEILING
+from quire.dispatch.dispatcher import OUT_OF_TIME, UNAVAILABLE
 from quire.dispatch.pages import Answered, Exhausted, Parked
 from quire.queue.admission import ModelState
+from quire.telemetry.metrics import DispatchMetrics
 from tests.dispatch.conftest import PAGE, Bench
 
 Make = Callable[..., Bench]
@@ -268,13 +272,56 @@ async def test_nothing_is_paid_for_when_the_document_has_reached_its_ceiling(mak
     outcomes = [await bench.read() for _ in range(4)]
     stopped = [one for one in outcomes if isinstance(one, Exhausted)]
     assert stopped
-    assert all(CEILING in one.reasons and not one.retryable for one in stopped)
+    assert all(DOCUMENT_CEILING in one.reasons and not one.retryable for one in stopped)
     paid = first.spent.cost_usd + sum(one.spent.cost_usd for one in outcomes)
     assert paid <= 5
     other = await bench.read(job_id="another")
     assert isinstance(other, Answered), "the ceiling is the document's own"
     team = await bench.dispatcher.ledger.team("team")
     assert team.cost_usd == pytest.approx(paid + other.spent.cost_usd, abs=1e-4)
+
+
+async def test_nothing_is_paid_for_any_document_when_the_team_has_reached_its_ceiling(make: Make) -> None:
+    prices = json.dumps({"openai:a1": {"input": 1000, "output": 1000}})
+    bench = make(AI_PRICES=prices, MAX_COST_PER_TEAM="8", ANTHROPIC_API_KEY="", ANTHROPIC_BASE_URL="")
+    outcomes = [await bench.read(job_id=f"job-{n}") for n in range(6)]
+    answered = [one for one in outcomes if isinstance(one, Answered)]
+    stopped = [one for one in outcomes if isinstance(one, Exhausted)]
+    assert answered
+    assert stopped
+    assert all(TEAM_CEILING in one.reasons and not one.retryable for one in stopped)
+    paid = sum(one.spent.cost_usd for one in answered)
+    assert (await bench.dispatcher.ledger.team("team")).cost_usd == pytest.approx(paid, abs=1e-4)
+    assert paid <= 8
+    assert isinstance(await bench.read(team="others"), Answered), "the ceiling is the team's own"
+
+
+async def test_the_next_model_is_asked_and_the_first_left_alone_when_the_provider_has_no_such_model(
+    make: Make,
+) -> None:
+    bench = make()
+    bench.sim.play({"rules": [{"fault": "rejected", "status": 404, "model": "a1"}]})
+    first, second = await bench.read(), await bench.read()
+    assert isinstance(first, Answered)
+    assert isinstance(second, Answered)
+    assert (first.candidate.name, first.spent.reasons) == ("openai:a2", ("model_not_found",))
+    assert bench.calls() == {"a1": 1, "a2": 2}
+
+
+async def test_calls_pages_and_money_are_counted_when_somebody_counts(make: Make) -> None:
+    counted = DispatchMetrics(CollectorRegistry())
+    bench = make(counted, AI_PRICES=json.dumps({"openai:a1": {"input": 10, "output": 10}}))
+    bench.sim.play({"rules": [rule("server_error", first=2, last=2)]})
+    await bench.read()
+    await bench.read()
+    shown = counted.render().decode()
+    assert 'ai_calls_total{model="a1",outcome="ok",provider="openai"} 1.0' in shown
+    assert 'ai_calls_total{model="a1",outcome="server",provider="openai"} 1.0' in shown
+    assert 'ai_calls_total{model="a2",outcome="ok",provider="openai"} 1.0' in shown
+    assert 'ai_call_duration_seconds_count{model="a2",provider="openai"} 1.0' in shown
+    cost = re.search(r'ai_cost_usd_total\{model="a1",provider="openai"\} ([0-9.e-]+)', shown)
+    assert cost
+    assert float(cost[1]) > 0
 
 
 async def test_the_answer_comes_for_nothing_when_the_same_page_was_read_before(make: Make) -> None:

@@ -13,11 +13,12 @@ from typing import Any
 import pytest
 
 from quire.bootstrap import Runtime
-from quire.domain.jobs import JobSecrets, JobStatus, MainJob, Mode, UnitKind
+from quire.domain.jobs import JobOptions, JobSecrets, JobStatus, MainJob, Mode, UnitKind
 from quire.domain.pages import PageSource
+from quire.pipeline.engine import Submission
 from quire.simulator.thread import RunningSimulator
 from tests.pipeline.documents import marked_pdf, marker, markers_in
-from tests.pipeline.running import at_rest, convert, job_of, markdown, over, pages, quire, until, upload
+from tests.pipeline.running import TEAM, at_rest, convert, job_of, markdown, over, pages, quire, until, upload
 from tests.pipeline.test_losing_the_server import embedded_server
 
 SAMPLES = Path(__file__).parents[2] / "samples"
@@ -307,3 +308,43 @@ async def everything_in(one: Runtime) -> str:
         }[kind]
         found.append(f"{key} {await one.connection.command(*read)}")
     return "\n".join(found)
+
+
+async def test_a_page_is_read_in_a_batch_when_dolphin_is_asked_for(tmp_path: Path) -> None:
+    env = {"PRIMARY_ENGINE": "dolphin", "SECONDARY_ENGINE": "none"}
+    async with quire(tmp_path, **env) as one:
+        job = await convert(one, marked_pdf(tmp_path / "a.pdf", 2), mode=Mode.AI)
+        found = await pages(one, job)
+        assert [record.source for record in found.values()] == [PageSource.BATCH] * 2
+        assert {record.provider for record in found.values()} == {"dolphin"}
+        assert all(record.cost_usd == 0 for record in found.values())
+        assert all(record.words for record in found.values())
+
+
+async def test_a_page_is_read_by_ocr_when_the_models_before_it_in_the_chain_fail(
+    tmp_path: Path, sim: RunningSimulator
+) -> None:
+    sim.play({"rules": [{"fault": "server_error"}]})
+    async with ai(tmp_path, sim, PROVIDER_CHAIN="ocr") as one:
+        job = await convert(one, SAMPLES / "scan.pdf", mode=Mode.AI)
+        [record, *_] = (await pages(one, job)).values()
+        assert (record.source, record.provider) == (PageSource.OCR, "ocr")
+        assert "server" in record.reasons
+        assert record.words
+
+
+async def test_a_file_read_in_its_place_is_answered_from_the_cache_when_it_comes_again(
+    tmp_path: Path, sim: RunningSimulator
+) -> None:
+    path = marked_pdf(tmp_path / "in.pdf", 2)
+    asked = Submission(
+        team=TEAM, options=JobOptions(mode=Mode.AI), secrets=JobSecrets(), filename="in.pdf", force=True
+    )
+    async with ai(tmp_path, sim) as one:
+        first = await over(one, (await one.engine.accept_path(asked, path)).job_id)
+        calls = sim.stats()["total"]["calls"]
+        second = await over(one, (await one.engine.accept_path(asked, path)).job_id)
+        assert first.id != second.id
+        assert set((await sources(one, first)).values()) == {"ai"}
+        assert set((await sources(one, second)).values()) == {"cache"}
+        assert sim.stats()["total"]["calls"] == calls

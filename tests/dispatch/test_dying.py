@@ -14,20 +14,22 @@ from quire.simulator.thread import RunningSimulator
 from tests.pipeline.documents import marked_pdf, marker, markers_in
 from tests.pipeline.running import at_rest, markdown, over, pages, quire, until, upload
 
-IN_HAND = 25
+IN_HAND = 60
+OUT = 50
+PAGES = 160
 
 
 async def test_only_the_calls_that_were_out_are_made_again_when_a_worker_is_killed(
     tmp_path: Path, sim: RunningSimulator
 ) -> None:
-    sim.play({"models": [{"model": "*", "latency": 0.5}]})
+    sim.play({"models": [{"model": "*", "latency": 1.0}]})
     env = {
         "OPENAI_BASE_URL": sim.openai_url,
         "OPENAI_API_KEY": "sk-test",
         "OPENAI_PRIMARY_MODEL": "a1",
         "OPENAI_SECONDARY_MODEL": "a1",
-        "SECONDARY_ENGINE": "",
-        "MAX_INFLIGHT_PER_MODEL": "50",
+        "SECONDARY_ENGINE": "none",
+        "MAX_INFLIGHT_PER_MODEL": str(OUT),
         "WORKER_CONCURRENCY": str(IN_HAND),
         "REQUEST_TIMEOUT": "3s",
         "READER_PROCESSES": "1",
@@ -35,7 +37,7 @@ async def test_only_the_calls_that_were_out_are_made_again_when_a_worker_is_kill
     }
     others = [kind for kind in UnitKind if kind is not UnitKind.PAGE]
     async with quire(tmp_path, kinds=others, **env) as one:
-        accepted = await upload(one, marked_pdf(tmp_path / "a.pdf", 80), mode=Mode.AI)
+        accepted = await upload(one, marked_pdf(tmp_path / "a.pdf", PAGES), mode=Mode.AI)
         command = [sys.executable, "-m", "quire", "worker", "--queues", "slow"]
         alive = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
         alive |= {**env, "DATA_DIR": str(tmp_path / "data")}
@@ -49,9 +51,9 @@ async def test_only_the_calls_that_were_out_are_made_again_when_a_worker_is_kill
 
                 async def many_out() -> bool:
                     assert worker.poll() is None, (tmp_path / "worker.log").read_text()
-                    return sim.stats()["total"]["in_flight"] >= 20
+                    return sim.stats()["total"]["in_flight"] >= OUT
 
-                await until(many_out, "twenty calls are out")
+                await until(many_out, "fifty calls are out")
             finally:
                 worker.send_signal(signal.SIGKILL)
                 worker.wait()
@@ -63,11 +65,11 @@ async def test_only_the_calls_that_were_out_are_made_again_when_a_worker_is_kill
                 second.wait()
         assert job.status is JobStatus.COMPLETED
         assert {str(record.source) for record in (await pages(one, job)).values()} <= {"ai", "cache"}
-        assert markers_in(await markdown(one, job)) == [marker(1, n) for n in range(1, 81)]
+        assert markers_in(await markdown(one, job)) == [marker(1, n) for n in range(1, PAGES + 1)]
         model = sim.stats()["models"]["a1"]
         # Out are also calls that were answered, but whose page was not yet recorded: all that was in hand.
-        assert 80 <= model["calls"] <= 80 + IN_HAND
-        assert model["in_flight_max"] <= 50
+        assert PAGES <= model["calls"] <= PAGES + IN_HAND
+        assert model["in_flight_max"] <= OUT
         await at_rest(one)
         [state] = await one.parts.ai.dispatcher.admission.states(one.parts.ai.dispatcher.candidates.all()[:1])
         assert state.calls_ok <= model["calls"]

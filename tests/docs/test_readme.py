@@ -35,6 +35,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "secret").mkdir()
     shutil.copy(ROOT / "samples/encrypted.pdf", folder / "secret" / "secret.pdf")
     (folder / "pw.txt").write_text("quire\n")
+    (folder / "inbox").mkdir()
+    shutil.copy(ROOT / "samples/notes.md", folder / "inbox" / "notes.md")
     return folder
 
 
@@ -105,6 +107,7 @@ def test_every_command_works_when_typed_as_in_the_readme(
             job_id = job_id or found[1]
     assert (folder / "report.md").read_text().startswith("# ")
     assert (folder / "out" / "report.md").exists()
+    assert list((folder / "done").glob("notes*"))
     assert job_id
 
 

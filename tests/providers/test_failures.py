@@ -9,6 +9,7 @@ from quire.errors import QuireError
 from quire.providers import failures
 from quire.providers.protocol import (
     ContentBlockedError,
+    ModelMissingError,
     Provider,
     ProviderAuthError,
     ProviderError,
@@ -41,7 +42,7 @@ from tests.providers.conftest import MODEL, TEXT, page
         ({"fault": "auth"}, ProviderAuthError),
         ({"fault": "auth", "status": 403}, ProviderAuthError),
         ({"fault": "rejected"}, RejectedError),
-        ({"fault": "rejected", "status": 404}, RejectedError),
+        ({"fault": "rejected", "status": 404}, ModelMissingError),
         ({"fault": "rejected", "status": 413}, RejectedError),
         ({"fault": "rejected", "status": 422}, RejectedError),
         ({"fault": "hang"}, ProviderTimeoutError),

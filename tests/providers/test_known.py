@@ -37,6 +37,8 @@ def test_defaults_are_those_of_the_sources_when_nothing_is_set() -> None:
     assert known.models(ai) == {
         "openai": Models("gpt-4.1", "gpt-4o", "gpt-4.1-mini"),
         "anthropic": Models("claude-3-5-sonnet-20241022", "claude-3-opus", "claude-3-haiku"),
+        "dolphin": Models("dolphin", "dolphin", "dolphin"),
+        "ocr": Models("local", "local", "local"),
     }
     assert (ai.request_timeout_s, ai.page_total_timeout_s) == (60, 120)
     assert (ai.breaker_base_backoff_s, ai.breaker_max_backoff_s, ai.max_inflight_per_model) == (30, 300, 16)

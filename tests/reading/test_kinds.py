@@ -36,13 +36,19 @@ def zipped(*names: str) -> bytes:
         (b"Plain words, nothing more.\n", "text/plain", True),
         (b"# Title\n\n- one\n- two\n", "text/markdown", True),
         ("Grüße".encode("utf-16"), "text/plain", True),
-        (b"<!DOCTYPE html><html><body>", "text/html", False),
+        (b"<!DOCTYPE html><html><body>", "text/html", True),
         (b'<?xml version="1.0"?><svg xmlns="x"/>', "image/svg+xml", False),
         (b"\x1f\x8b\x08\x00", "application/gzip", False),
         (b"\x7fELF\x02\x01", "application/x-elf", False),
         (b"\x00\x00\x00\x18ftypmp42\x00\x00\x00\x00mp42isom", "video/mp4", False),
-        (b"\x00\x00\x00\x18ftypheic\x00\x00\x00\x00mif1heic", "image/heic", False),
-        (b"From: a@example.org\nTo: b@example.org\nSubject: hi\n\nHello", "message/rfc822", False),
+        (b"\x00\x00\x00\x18ftypheic\x00\x00\x00\x00mif1heic", "image/heic", True),
+        (b"From: a@example.org\nTo: b@example.org\nSubject: hi\n\nHello", "message/rfc822", True),
+        (b"name,age,city\nAnn,3,Rome\nBob,4,Oslo\nCy,5,Bonn\n", "text/csv", True),
+        ("Straße,Größe,Preis\nä,1,2\nö,3,4\nü,5,6\n".encode("cp1252"), "text/csv", True),
+        (b'<div align="center">Logo</div>\n\n# Title\n\n- one\n- two\n', "text/markdown", True),
+        (b"<p>just a piece</p>", "text/html", True),
+        (b"\x00\x00\x00\x20ftypavif\x00\x00\x00\x00avifmif1", "image/avif", True),
+        (b"{\\rtf1 Hello}", "application/rtf", False),
         (bytes(range(256)), "application/octet-stream", False),
         (b"", "application/x-empty", False),
     ],
@@ -65,7 +71,7 @@ def test_kind_is_told_by_content_when_bytes_are_known(head: bytes, mime: str, su
 def test_office_files_are_named_when_member_names_are_visible(names: tuple[str, ...], part: str) -> None:
     kind = sniff(zipped(*names))
     assert part in kind.mime
-    assert not kind.supported
+    assert kind.supported == (part != "application/zip")
 
 
 def test_pdf_marker_past_the_first_kilobyte_is_not_believed() -> None:

@@ -12,6 +12,10 @@ from quire.api import (
     auth,
     convert,
     dispatch,
+    document_events,
+    document_files,
+    document_uploads,
+    documents,
     errors,
     events,
     front,
@@ -23,6 +27,8 @@ from quire.api import (
     parse,
     queues,
     results,
+    search,
+    sessions,
 )
 from quire.api.requests import RequestLog
 from quire.api.services import Services
@@ -35,9 +41,11 @@ _DESCRIPTION = (
 _TAGS = [
     {"name": "jobs", "description": "Documents come in, are followed, stopped and redone."},
     {"name": "results", "description": "What came out, page by page or whole."},
+    {"name": "vault", "description": "Documents that stay: named, tagged and found again."},
     {"name": "batching", "description": "One image at a time for you, full batches for the backend."},
     {"name": "ghostserver", "description": "The endpoints of GhostServer, for programs that speak to it."},
     {"name": "operations", "description": "Queues, workers and work that was given up."},
+    {"name": "dashboard", "description": "Signing in to the dashboard."},
     {"name": "health", "description": "For load balancers and people on call."},
 ]
 
@@ -92,6 +100,12 @@ def create_app(runtime: Runtime) -> FastAPI:
         dispatch.router,
         parse.router,
         metrics.router,
+        document_uploads.router,
+        document_files.router,
+        document_events.router,
+        documents.router,
+        search.router,
+        sessions.router,
         health.router,
         front.router,
     ):

@@ -1,4 +1,4 @@
-"""Who asks: the team of an API key, or the only team of a service that nobody else can reach."""
+"""Who asks: the team of an API key, whoever is signed in, or the only team of a service that nobody else can reach."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from urllib.parse import urlsplit
 from fastapi import Depends, Request
 
 from quire.api.services import services
+from quire.api.sessions import DEFAULT_TEAM, session_of, sessions
 from quire.errors import UnauthorizedError
 from quire.settings import ApiKey
-
-DEFAULT_TEAM = "default"
 
 SCHEMES = {
     "bearer": {"type": "http", "scheme": "bearer"},
@@ -23,18 +22,28 @@ SCHEMES = {
 
 
 async def team_of(request: Request) -> str:
-    """Raises UnauthorizedError. Without keys the service is on loopback only, where every user is `default`."""
-    keys = services(request).runtime.settings.auth.api_keys
-    if not keys:
+    """Raises UnauthorizedError, or ForbiddenError for what another site sent with the dashboard's cookie.
+
+    Without keys and without a password the service is on loopback only, where every user is `default`.
+    """
+    auth = services(request).runtime.settings.auth
+    if not auth.api_keys and not auth.web_password:
         _refuse_strangers(request)
         return DEFAULT_TEAM
     given = _given_key(request)
-    if given is None:
-        raise UnauthorizedError("An API key is needed: send `Authorization: Bearer KEY` or `X-API-Key: KEY`.")
-    team = _team_for(given, keys)
-    if team is None:
-        raise UnauthorizedError("The API key is not known.")
-    return team
+    if given is not None:
+        # A key goes before the cookie: whoever sends one means it.
+        team = _team_for(given, auth.api_keys)
+        if team is None:
+            raise UnauthorizedError("The API key is not known.")
+        return team
+    if await session_of(request) is not None:
+        return sessions(request).team
+    if not auth.api_keys:
+        raise UnauthorizedError(
+            "Sign in to the dashboard. For programs, set API_KEYS as well as WEB_PASSWORD."
+        )
+    raise UnauthorizedError("An API key is needed: send `Authorization: Bearer KEY` or `X-API-Key: KEY`.")
 
 
 Team = Annotated[str, Depends(team_of)]

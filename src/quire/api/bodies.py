@@ -85,12 +85,15 @@ async def read_json(request: Request) -> dict[str, Any]:
     return found
 
 
-async def read_form(request: Request) -> AsyncGenerator[Happening, None]:
-    """What a multipart body has in it, as it comes in. Raises RequestError where it is malformed or cut short."""
+async def read_form(request: Request, most_files: int = 1) -> AsyncGenerator[Happening, None]:
+    """What a multipart body has in it, as it comes in. Raises RequestError where it is malformed or cut short.
+
+    With more than one of `most_files` the part `file` may come again and again.
+    """
     boundary = parse_options_header(request.headers.get("content-type", ""))[1].get(b"boundary", b"")
     if not boundary:
         raise RequestError("The multipart body has no boundary in its Content-Type.")
-    form = _Form()
+    form = _Form(most_files=most_files)
     try:
         parser = MultipartParser(boundary, form.callbacks())  # type: ignore[arg-type]
         async with aclosing(pieces(request)) as body:
@@ -124,6 +127,7 @@ class _Form:
     """Collects what the parser's callbacks say between two pieces of the body."""
 
     complete: bool = False
+    most_files: int = 1
     _ready: list[Happening] = field(default_factory=list)
     _parts: int = 0
     _names: set[str] = field(default_factory=set)
@@ -152,8 +156,9 @@ class _Form:
 
     def _part_begins(self) -> None:
         self._parts += 1
-        if self._parts > MOST_PARTS:
-            raise RequestError(f"The form has more than {MOST_PARTS} parts.")
+        most = MOST_PARTS + self.most_files - 1
+        if self._parts > most:
+            raise RequestError(f"The form has more than {most} parts.")
         self._headers, self._value = {}, bytearray()
 
     def _header_begins(self) -> None:
@@ -167,7 +172,7 @@ class _Form:
         self._name = _decoded(options.get(b"name", b""), "a part's name")
         if kind != b"form-data" or not self._name:
             raise RequestError("A part of the form has no name.")
-        if self._name in self._names:
+        if self._name in self._names and not (self._name == _FILE and self.most_files > 1):
             raise RequestError(f"{self._name[:60]!r} is given twice; send it once.")
         self._names.add(self._name)
         if self._name == _FILE:

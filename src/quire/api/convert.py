@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Header, Query, Request, Response
@@ -11,20 +12,21 @@ from quire.api.answers import json_answer
 from quire.api.auth import Team
 from quire.api.bodies import media_type, read_json
 from quire.api.errors import MediaTypeError, documented, stored_error_response
-from quire.api.results import RESULT_RESPONSES, FormatParam, result_answer
-from quire.api.services import ServicesDep
+from quire.api.results import RESULT_RESPONSES, FormatParam, LinkParam, result_answer, result_link
+from quire.api.services import Services, ServicesDep
 from quire.api.submissions import read_fields, read_key, submission
 from quire.api.uploads import receive_upload
 from quire.api.views import AcceptedView, links
 from quire.api.waiting import unless_over
 from quire.domain.jobs import JobStatus, MainJob, job_id_for_key
 from quire.errors import CancelledError, NotFoundError, RequestError
+from quire.objects.buckets import source_address
 from quire.pipeline.engine import Accepted, Engine, Submission
 
 router = APIRouter(tags=["jobs"])
 
 LONGEST_WAIT_S = 600.0
-_QUERY = frozenset({"wait", "format"})
+_QUERY = frozenset({"wait", "format", "link"})
 
 
 class Options(BaseModel):
@@ -41,11 +43,17 @@ class Options(BaseModel):
     timeout_seconds: float | None = Field(None, description="When pages still missing get their plain text.")
     callback_url: str | None = Field(None, description="Told, signed, when the job is over.")
     force: bool = Field(False, description="Make a new job even if an earlier one did the same.")
+    result_to: str | None = Field(
+        None,
+        description="`s3://bucket/prefix/` (or `gs://`, `az://`) in an allowed bucket: the Markdown is put under it as "
+        "well, as `<job id>/<name>.md`.",
+    )
 
 
 class SourceRequest(Options):
     source: str = Field(
-        description="`https://…`; `s3://…`, `gs://…` or `az://…` in an allowed bucket; `file://…` under FILES_BASE."
+        description="`https://…`, also a share link of Google Drive or Dropbox; `s3://…`, `gs://…` or `az://…` in an "
+        "allowed bucket, or a bare key in AWS_S3_BUCKET; `file://…` under FILES_BASE."
     )
 
 
@@ -89,6 +97,7 @@ async def convert(
         Query(ge=0, le=LONGEST_WAIT_S, allow_inf_nan=False, description="Seconds to wait for the result."),
     ] = 0.0,
     format: FormatParam = None,
+    link: LinkParam = False,
     idempotency_key: Annotated[
         str | None, Header(description="The same key gives the same job, however often the request is sent.")
     ] = None,
@@ -107,7 +116,7 @@ async def convert(
         raise MediaTypeError("Send multipart/form-data with a `file`, or application/json with a `source`.")
     await check_room(engine, team, key)
     if kind == "application/json":
-        accepted = await _take_source(request, engine, team, key)
+        accepted = await _take_source(request, services, team, key)
     else:
         accepted = await _take_upload(
             request, engine, team, key, services.runtime.settings.limits.max_upload_bytes
@@ -115,7 +124,7 @@ async def convert(
     if wait > 0:
         job = await unless_over(request, engine.wait(team, accepted.job_id, wait))
         if job is not None and job.status.terminal:
-            return await _over(request, engine, team, job, format)
+            return await _over(request, services, team, job, format, link=link)
         if job is not None:
             accepted = Accepted(accepted.job_id, job.status, accepted.deduplicated)
     return _accepted(accepted)
@@ -133,10 +142,13 @@ async def check_room(engine: Engine, team: str, key: str | None) -> None:
     await engine.check_room()
 
 
-async def _take_source(request: Request, engine: Engine, team: str, key: str | None) -> Accepted:
+async def _take_source(request: Request, services: Services, team: str, key: str | None) -> Accepted:
+    engine = services.runtime.engine
     fields = read_fields(await read_json(request))
     if not fields.secrets.source_url:
         raise RequestError("source: missing. Give the document's address, or send it as multipart/form-data.")
+    place = source_address(fields.secrets.source_url, services.runtime.settings.aws.bucket)
+    fields = replace(fields, secrets=replace(fields.secrets, source_url=place))
     asked = submission(team, fields, "", key)
     engine.check(asked)
     return await engine.accept_source(asked)
@@ -155,9 +167,13 @@ async def _take_upload(
     return await engine.accept_upload(received.submission, received.upload)
 
 
-async def _over(request: Request, engine: Engine, team: str, job: MainJob, format: FormatParam) -> Response:
-    if job.status is JobStatus.COMPLETED:
-        response = await result_answer(request, engine, team, job.id, format)
+async def _over(
+    request: Request, services: Services, team: str, job: MainJob, format: FormatParam, *, link: bool
+) -> Response:
+    if job.status is JobStatus.COMPLETED and link:
+        response = await result_link(request, services, team, job.id)
+    elif job.status is JobStatus.COMPLETED:
+        response = await result_answer(request, services.runtime.engine, team, job.id, format)
     else:
         error = job.error or CancelledError("The job was cancelled.").as_dict()
         response = stored_error_response(request, error, job_id=job.id)

@@ -30,6 +30,13 @@ class ForbiddenError(errors.RequestError):
     code = "forbidden"
 
 
+class ThrottledError(errors.RequestError):
+    """The same client asked too often."""
+
+    code = "too_many_attempts"
+    retryable = True
+
+
 class SlowRequestError(errors.RequestError):
     """The body stopped coming."""
 
@@ -59,15 +66,18 @@ STATUSES: dict[type[errors.QuireError], int] = {
     errors.PageTimeoutError: 422,
     errors.PageMemoryError: 422,
     errors.DownloadError: 502,
+    errors.EmbeddingError: 502,
     errors.BusyError: 503,
     errors.CancelledError: 409,
     errors.PlaneError: 503,
     errors.CoordinationError: 503,
     errors.ObjectsError: 503,
+    errors.CatalogError: 503,
     errors.DataDirInUseError: 503,
     ForbiddenError: 403,
     MediaTypeError: 415,
     SlowRequestError: 408,
+    ThrottledError: 429,
 }
 _BY_CODE = {kind.code: status for kind, status in STATUSES.items()}
 

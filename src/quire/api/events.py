@@ -30,7 +30,7 @@ _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     responses={
         200: {
             "content": {"text/event-stream": {}},
-            "description": "`status`, `pages` and `snapshot` events.",
+            "description": "`status`, `download`, `pages` and `snapshot` events.",
         },
         204: {"description": "The job is over and the caller has seen its last event."},
         **documented(400, 401, 404, 503),
@@ -45,7 +45,7 @@ async def events(
     last_event_id: Annotated[str | None, Header(description="Go on after this event.")] = None,
 ) -> Response:
     """Starts with a snapshot, or after `Last-Event-ID`; ends when the job is over."""
-    last_id = _checked(last_event_id)
+    last_id = checked_event_id(last_event_id)
     job = await engine.job(team, job_id)
     stream = until_stopping(request, engine.events(job, last_id))
     first = await anext(stream, None)
@@ -53,10 +53,10 @@ async def events(
         await stream.aclose()
         # The one answer that keeps a browser from asking again.
         return Response(status_code=204)
-    return Stream(_written(first, stream), media_type="text/event-stream", headers=_HEADERS)
+    return Stream(written(first, stream), media_type="text/event-stream", headers=_HEADERS)
 
 
-def _checked(given: str | None) -> str:
+def checked_event_id(given: str | None) -> str:
     if not given:
         return ""
     found = _EVENT_ID.fullmatch(given)
@@ -65,7 +65,7 @@ def _checked(given: str | None) -> str:
     return given
 
 
-async def _written(first: Event | None, rest: AsyncIterator[Event | None]) -> AsyncIterator[bytes]:
+async def written(first: Event | None, rest: AsyncIterator[Event | None]) -> AsyncIterator[bytes]:
     async with closing(rest):
         yield b"retry: 2000\n\n"
         yield _text(first)

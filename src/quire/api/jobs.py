@@ -11,11 +11,12 @@ from quire.api import views
 from quire.api.answers import json_answer
 from quire.api.auth import Team
 from quire.api.errors import documented
-from quire.api.services import EngineDep
+from quire.api.services import EngineDep, ServicesDep
 from quire.api.submissions import read_key
 from quire.domain.jobs import JobId, JobStatus, JobType, MainJob
 from quire.errors import ConflictError, NotFoundError, RequestError
 from quire.pipeline.engine import Engine
+from quire.pipeline.vault.vault import Vault
 
 router = APIRouter(prefix="/jobs", tags=["jobs"])
 
@@ -81,7 +82,7 @@ def _up_to_a_gap(batch: list[MainJob], limit: int) -> list[MainJob]:
 @router.get(
     "/{job_id}",
     summary="One job of any type",
-    response_model=views.MainJobView | views.PageJobView | views.ChildJobView,
+    response_model=views.MainJobView | views.PageJobView | views.StepJobView | views.ChildJobView,
     responses=documented(401, 404, 503),
 )
 async def job(job_id: str, team: Team, engine: EngineDep) -> Response:
@@ -89,7 +90,9 @@ async def job(job_id: str, team: Team, engine: EngineDep) -> Response:
     main = await engine.job(team, job_id)
     asked = JobId.parse(job_id) or JobId(main.id, JobType.MAIN)
     if asked.type is JobType.MAIN:
-        return json_answer(views.main_job(main))
+        return json_answer(views.main_job(main, await engine.attachments(main)))
+    if asked.type.is_step:
+        return json_answer(views.step_job(main))
     if asked.type is JobType.PAGE:
         return json_answer(views.page_job(main, await engine.page(main, asked.page or 0)))
     return json_answer(views.child_job(main, asked.type))
@@ -152,20 +155,27 @@ async def cancel(job_id: str, team: Team, engine: EngineDep) -> Response:
 async def retry(
     job_id: str,
     team: Team,
-    engine: EngineDep,
+    services: ServicesDep,
     idempotency_key: Annotated[
         str | None, Header(description="Starts it once, however often it is sent.")
     ] = None,
 ) -> Response:
     """Of a page: that page and the merge. Of a merge: the merge. Of a main job: the pages that did not come from
-    their best route, or all if it failed before there were any."""
+    their best route, or all if it failed before there were any. Of a classification: its document."""
+    engine = services.runtime.engine
     main = await engine.job(team, job_id)
-    return await retry_answer(engine, main, job_id, read_key(idempotency_key) or "")
+    key = read_key(idempotency_key) or ""
+    return await retry_answer(engine, main, job_id, key, services.runtime.vault)
 
 
-async def retry_answer(engine: Engine, main: MainJob, job_id: str, key: str = "") -> Response:
+async def retry_answer(
+    engine: Engine, main: MainJob, job_id: str, key: str = "", vault: Vault | None = None
+) -> Response:
     """Raises ConflictError while the job runs, NotFoundError if it has gone meanwhile."""
-    outcome = await engine.retry(main, job_id, key)
+    if main.type.is_step and vault is not None:
+        outcome = await vault.retry_step(main)
+    else:
+        outcome = await engine.retry(main, job_id, key)
     if outcome == "running":
         raise ConflictError("The job is still running. Wait until it is over, or cancel it first.")
     if outcome == "missing":

@@ -30,19 +30,29 @@ from quire.api.errors import MediaTypeError, SlowRequestError, documented, reque
 from quire.api.services import batcher_of, services
 from quire.api.submissions import read_key
 from quire.batching.batcher import Batcher, Ticket
-from quire.batching.bodies import Body, too_large
+from quire.batching.bodies import SPILL_BYTES, Body, Bytes, Receiving, too_large
 from quire.batching.failures import QueueFullError, RateLimitedError, WaitedTooLongError
 from quire.batching.intake import Application
-from quire.batching.longjson import LARGEST_REST, LongJson
+from quire.batching.longjson import LARGEST_REST, LongJson, read_whole
 from quire.batching.waiters import Failed, Parsed, Settled
 from quire.errors import BusyError, QuireError, RequestError
-from quire.queue.parse import Priority
+from quire.queue.parse_requests import Priority
 
 router = APIRouter(tags=["batching"])
+
+LARGEST_AT_THE_DOOR = SPILL_BYTES * 4 // 3 + LARGEST_REST
+"""Bodies that are read whole before they are looked at."""
 
 _LONGEST_NAME = 255
 _BODY_S = 300.0
 _FIELDS = frozenset({"filename", "priority"})
+_PLAIN = {
+    one.encode(): one for one in ("application/json", "application/octet-stream", "image/jpeg", "image/png")
+}
+"""Media types without options, as nearly everybody sends them."""
+
+_CREDENTIALS = frozenset({b"authorization", b"x-api-key", b"cookie"})
+_MOST_HOSTS = 64
 _STATUS_BY_CODE = {"page_failed": 422, "not_found": 404, "stopping": 503, "coordination_unavailable": 503}
 
 
@@ -120,7 +130,7 @@ _RESPONSES = documented(400, 401, 408, 413, 415, 422, 503)
 async def parse(request: Request) -> Response:
     """Held until the image's own result is there. With an Idempotency-Key it can be asked for again."""
     try:
-        team = await team_of(request)
+        team = await _team(request)
         key = read_key(request.headers.get("idempotency-key"))
         batcher = batcher_of(request)
         known = await batcher.known(team, key) if key is not None else None
@@ -214,44 +224,73 @@ async def _submitted(request: Request, batcher: Batcher, team: str, key: str | N
 
 async def _received(request: Request, batcher: Batcher, max_bytes: int) -> tuple[dict[str, Any], Body]:
     """The fields and the image, whichever way they came."""
-    kind = media_type(request)
-    fields: dict[str, Any] = {
-        name: request.query_params[name] for name in _FIELDS & request.query_params.keys()
-    }
-    async with batcher.receiving() as receiving:
+    kind = _kind(request)
+    fields: dict[str, Any] = {}
+    if request.scope["query_string"]:
+        fields |= {name: request.query_params[name] for name in _FIELDS & request.query_params.keys()}
+    if "quire.body" in request.scope and kind.encode() in _PLAIN:
+        image: Bytes = request.scope.pop("quire.body")
         if kind == "application/json":
-            check_length(request, max_bytes * 4 // 3 + 4 + LARGEST_REST, too_large(max_bytes).public)
-            reader = LongJson("image_data")
-
-            async def decoded(piece: bytes) -> None:
-                await receiving.take(reader.feed(piece))
-
-            await _take(request, decoded)
-            given, rest = reader.end()
-            await receiving.take(rest)
+            given, image = read_whole(image, "image_data")
             fields |= given
-        elif kind == "multipart/form-data":
-            check_length(request, max_bytes + FORM_OVERHEAD, too_large(max_bytes).public)
-            async with aclosing(read_form(request)) as form:
-                async for happening in form:
-                    match happening:
-                        case FieldRead(name, value):
-                            fields[name] = value
-                        case FileStarts(filename):
-                            fields.setdefault("filename", filename)
-                        case FilePiece(data):
-                            await receiving.take(data)
-                        case FileEnds():
-                            pass
-        elif kind.startswith("image/") or kind == "application/octet-stream":
-            check_length(request, max_bytes, too_large(max_bytes).public)
-            await _take(request, receiving.take)
-        else:
-            raise MediaTypeError("Send JSON with image_data, a form with a `file`, or the image itself.")
-        unknown = fields.keys() - _FIELDS
-        if unknown:
-            raise RequestError(f"{min(unknown)[:60]!r} is not a field of this request.")
+        _refuse_unknown(fields)
+        return fields, await batcher.whole(image)
+    async with batcher.receiving() as receiving:
+        await _receive(request, kind, fields, receiving, max_bytes)
+        _refuse_unknown(fields)
         return fields, await batcher.checked(receiving)
+
+
+def _kind(request: Request) -> str:
+    """The body's media type. Raises MediaTypeError for a packed body."""
+    given = dict(request.scope["headers"])
+    plain = _PLAIN.get(given.get(b"content-type", b""))
+    return plain if plain is not None and b"content-encoding" not in given else media_type(request)
+
+
+async def _receive(
+    request: Request, kind: str, fields: dict[str, Any], receiving: Receiving, max_bytes: int
+) -> None:
+    """Takes the body in as it comes."""
+    if kind == "application/json":
+        _check_length(request, max_bytes * 4 // 3 + 4 + LARGEST_REST, max_bytes)
+        reader = LongJson("image_data")
+
+        async def decoded(piece: bytes) -> None:
+            await receiving.take(reader.feed(piece))
+
+        await _take(request, decoded)
+        given, rest = reader.end()
+        await receiving.take(rest)
+        fields |= given
+    elif kind == "multipart/form-data":
+        _check_length(request, max_bytes + FORM_OVERHEAD, max_bytes)
+        async with aclosing(read_form(request)) as form:
+            async for happening in form:
+                match happening:
+                    case FieldRead(name, value):
+                        fields[name] = value
+                    case FileStarts(filename):
+                        fields.setdefault("filename", filename)
+                    case FilePiece(data):
+                        await receiving.take(data)
+                    case FileEnds():
+                        pass
+    elif kind.startswith("image/") or kind == "application/octet-stream":
+        _check_length(request, max_bytes, max_bytes)
+        await _take(request, receiving.take)
+    else:
+        raise MediaTypeError("Send JSON with image_data, a form with a `file`, or the image itself.")
+
+
+def _check_length(request: Request, most: int, max_bytes: int) -> None:
+    check_length(request, most, too_large(max_bytes).public)
+
+
+def _refuse_unknown(fields: dict[str, Any]) -> None:
+    unknown = fields.keys() - _FIELDS
+    if unknown:
+        raise RequestError(f"{min(unknown)[:60]!r} is not a field of this request.")
 
 
 async def _take(request: Request, sink: Callable[[bytes], Awaitable[None]]) -> None:
@@ -271,13 +310,17 @@ async def _take(request: Request, sink: Callable[[bytes], Awaitable[None]]) -> N
 
 
 async def _held(request: Request, batcher: Batcher, ticket: Ticket) -> Response:
-    gone = asyncio.create_task(_gone(request), name="parse-caller")
+    gone = request.scope.get("quire.gone")
+    watching = None
+    if gone is None:
+        gone = watching = asyncio.create_task(_gone(request), name="parse-caller")
     try:
         settled = await batcher.result(ticket, gone)
     except WaitedTooLongError as error:
         return _refusal(request, error, ticket.request_id)
     finally:
-        gone.cancel()
+        if watching is not None:
+            watching.cancel()
     if settled is None:
         return Response(status_code=400)  # nobody is there to read it
     return _answer(settled)
@@ -344,6 +387,21 @@ def _failure(shown_id: str, error: dict[str, Any], status: int) -> Response:
         body["estimated_retry_time_seconds"] = wait_s
         headers["Retry-After"] = str(max(1, round(wait_s + 0.5)))
     return JSONResponse(body, status, headers)
+
+
+async def _team(request: Request) -> str:
+    """As `team_of`. Without credentials it depends on the host and origin alone, and is not found out again."""
+    given = dict(request.scope["headers"])
+    if not _CREDENTIALS.isdisjoint(given):
+        return await team_of(request)
+    known = services(request).callers
+    names = (given.get(b"host"), given.get(b"origin"))
+    team = known.get(names)
+    if team is None:
+        team = await team_of(request)
+        if len(known) < _MOST_HOSTS:
+            known[names] = team
+    return team
 
 
 def _client(request: Request, team: str) -> str:

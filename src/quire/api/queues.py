@@ -130,7 +130,9 @@ async def replay(queue: UnitKind, entry_id: str, team: Team, services: ServicesD
     if letter is None:
         raise NotFoundError(f"There is no such entry in the dead letters of {queue.value}.")
     job = await runtime.engine.job(team, letter.job_id)
-    response = await retry_answer(runtime.engine, job, _named(letter, job))
+    if letter.kind is UnitKind.VAULT and job.vault is not None and runtime.vault is not None:
+        await runtime.vault.advance(job.vault.team, job.vault.document_id)
+    response = await retry_answer(runtime.engine, job, _named(letter, job), vault=runtime.vault)
     await runtime.parts.queues.unbury(letter)
     return response
 

@@ -22,12 +22,13 @@ _REQUEST_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _CLIENT_GONE = 499
 _STOPPING = "The service is stopping. Try again shortly."
 
-_DEFAULT_HEADERS = {
+DEFAULT_HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
 }
+"""What every answer has unless it says otherwise."""
 
 
 class RequestLog:
@@ -41,8 +42,7 @@ class RequestLog:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        given = Headers(scope=scope).get("x-request-id", "")
-        request_id = given if _REQUEST_ID.fullmatch(given) else secrets.token_hex(8)
+        request_id = id_for(Headers(scope=scope).get("x-request-id", ""))
         scope.setdefault("state", {})["request_id"] = request_id
         with structlog.contextvars.bound_contextvars(request_id=request_id):
             await self._logged(scope, receive, send, request_id)
@@ -57,7 +57,7 @@ class RequestLog:
                 status = message["status"]
                 headers = MutableHeaders(scope=message)
                 headers["X-Request-ID"] = request_id
-                for name, value in _DEFAULT_HEADERS.items():
+                for name, value in DEFAULT_HEADERS.items():
                     headers.setdefault(name, value)
             await send(message)
 
@@ -77,15 +77,26 @@ class RequestLog:
             # Else the answer is half sent: the server cuts the connection, which is the only way left to say so.
         finally:
             path = str(getattr(scope.get("route"), "path", "(none)"))
-            # Probes come every few seconds, for ever; they would bury everything else.
-            level = logging.DEBUG if path.startswith("/health") and status == 200 else logging.INFO
-            _ACCESS.log(
-                level,
-                "request",
-                extra={
-                    "method": scope["method"],
-                    "path": path,
-                    "status": status or _CLIENT_GONE,
-                    "duration_ms": round((self._clock.monotonic() - began) * 1000, 1),
-                },
-            )
+            log_request(scope["method"], path, status, self._clock.monotonic() - began)
+
+
+def id_for(given: str) -> str:
+    """The id that a request came with, if it is a decent one, else a new one."""
+    return given if given and _REQUEST_ID.fullmatch(given) else secrets.token_hex(8)
+
+
+def log_request(method: str, path: str, status: int, seconds: float) -> None:
+    """The request's line in the log; status 0 means that nobody was there to be answered."""
+    # Probes come every few seconds, for ever; they would bury everything else.
+    level = logging.DEBUG if path.startswith("/health") and status == 200 else logging.INFO
+    if _ACCESS.isEnabledFor(level):
+        _ACCESS.log(
+            level,
+            "request",
+            extra={
+                "method": method,
+                "path": path,
+                "status": status or _CLIENT_GONE,
+                "duration_ms": round(seconds * 1000, 1),
+            },
+        )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import json
+import math
 from collections.abc import AsyncIterator
 from enum import StrEnum
 from io import FileIO
@@ -11,19 +12,20 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
-from quire.api.answers import Stream, closing, disposition, started
+from quire.api.answers import Stream, closing, disposition, json_answer, started
 from quire.api.auth import Team
 from quire.api.errors import documented
-from quire.api.services import EngineDep, ServicesDep
-from quire.api.views import page_metadata
+from quire.api.services import EngineDep, Services, ServicesDep
+from quire.api.views import iso, page_metadata
 from quire.domain.jobs import JobId, JobType, MainJob
 from quire.errors import NotFoundError
 from quire.links import safe_filename
 from quire.objects.store import PIECE_BYTES, in_thread
 from quire.pipeline.documents import FILE_SCHEME, local_document
 from quire.pipeline.engine import Engine, Text
+from quire.pipeline.linking import signed_result
 
 router = APIRouter(prefix="/jobs", tags=["results"])
 
@@ -57,9 +59,25 @@ class ResultView(BaseModel):
     result: ResultBody
 
 
+class LinkView(BaseModel):
+    """Where something can be fetched, and until when."""
+
+    url: str
+    signed: bool = Field(
+        description="Whether anybody may use it; a link that is not signed is one of this service and needs its key."
+    )
+    expires_at: str | None
+
+
+class LinkedView(BaseModel):
+    job_id: str
+    type: str
+    link: LinkView
+
+
 RESULT_RESPONSES: dict[int | str, dict[str, Any]] = {
     200: {
-        "model": ResultView,
+        "model": ResultView | LinkedView,
         "description": "The Markdown and what is known about it; or, if asked for, the bare text.",
         "content": {
             "text/markdown": {"schema": {"type": "string"}},
@@ -76,16 +94,62 @@ FormatParam = Annotated[
 ]
 
 
+LinkParam = Annotated[
+    bool,
+    Query(description="Instead of the content, a link to it: a signed one where the store can make one."),
+]
+
+
 @router.get(
     "/{job_id}/result",
     summary="The Markdown of a document or of one page",
     responses={**RESULT_RESPONSES, **documented(400, 401, 404, 409, 503)},
 )
 async def result(
-    request: Request, job_id: str, team: Team, engine: EngineDep, format: FormatParam = None
+    request: Request,
+    job_id: str,
+    team: Team,
+    services: ServicesDep,
+    *,
+    format: FormatParam = None,
+    link: LinkParam = False,
 ) -> Response:
-    """Of a main or merge job once it is completed, of a page job as soon as that page is done."""
-    return await result_answer(request, engine, team, job_id, format)
+    """Of a main or merge job once it is completed, of a page job as soon as that page is done.
+
+    With `link=1` the answer is `{job_id, type, link: {url, signed, expires_at}}`.
+    """
+    if link:
+        return await result_link(request, services, team, job_id)
+    return await result_answer(request, services.runtime.engine, team, job_id, format)
+
+
+async def result_link(request: Request, services: Services, team: str, job_id: str) -> Response:
+    """Raises NotReadyError, ConflictError (it failed or was cancelled) or NotFoundError."""
+    engine, settings = services.runtime.engine, services.runtime.settings
+    job = await engine.job(team, job_id)
+    asked = JobId.parse(job_id) or JobId(job.id, JobType.MAIN)
+    signed = None
+    if asked.type is JobType.PAGE and asked.page is not None:
+        await engine.page_result(job, asked.page)
+    else:
+        text = await engine.result(job)
+        signed = await signed_result(services.runtime.parts, job, text, settings.retention.link_ttl_s)
+    own = f"{request.base_url}jobs/{asked}/result?format=md"
+    return _linked(services, asked, job, signed=signed, own=own, kept_s=settings.retention.results_s)
+
+
+def _linked(
+    services: Services, asked: JobId, job: MainJob, *, signed: str | None, own: str, kept_s: float | None
+) -> Response:
+    """A signed link, or one of our own, good as long as what it leads to is there."""
+    settings, now = services.runtime.settings, services.runtime.parts.clock.now()
+    ttl_s = settings.jobs.ttl_s if kept_s is None else min(kept_s, settings.jobs.ttl_s)
+    gone_at = None if job.completed_at is None else job.completed_at + ttl_s
+    until = gone_at
+    if signed is not None:
+        until = min(now + settings.retention.link_ttl_s, gone_at or math.inf)
+    shown = LinkView(url=signed or own, signed=signed is not None, expires_at=iso(until))
+    return json_answer(LinkedView(job_id=str(asked), type=asked.type.value, link=shown))
 
 
 async def result_answer(
@@ -187,11 +251,19 @@ async def image(job_id: str, number: int, team: Team, engine: EngineDep) -> Resp
     responses={200: {"content": {"application/octet-stream": {}}}, **documented(401, 404, 409, 503)},
     response_class=Response,
 )
-async def original(job_id: str, team: Team, services: ServicesDep) -> Response:
+async def original(
+    request: Request, job_id: str, team: Team, services: ServicesDep, *, link: LinkParam = False
+) -> Response:
     """Always a download, never shown: nobody knows what is in it."""
     engine, objects = services.runtime.engine, services.runtime.parts.objects
     job = await engine.job(team, job_id)
     ref = await engine.original(job)
+    if link:
+        retention = services.runtime.settings.retention
+        signed = None if ref.startswith(FILE_SCHEME) else await objects.link(ref, retention.link_ttl_s)
+        own = f"{request.base_url}jobs/{job.id}/original"
+        asked = JobId(job.id, JobType.MAIN)
+        return _linked(services, asked, job, signed=signed, own=own, kept_s=retention.originals_s)
     headers = {
         "Content-Disposition": disposition("attachment", safe_filename(job.filename or "document")),
         **_NO_SNIFF,

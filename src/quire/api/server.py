@@ -8,6 +8,7 @@ import gc
 import logging
 import signal
 import socket
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
@@ -15,16 +16,21 @@ import uvicorn
 from fastapi import FastAPI
 
 from quire.api.app import create_app
-from quire.api.arrivals import Arrivals
+from quire.api.arrivals import Arrival
+from quire.api.desk import Desk
+from quire.api.door import Door, DoorOptions, DoorParts
+from quire.api.parse import LARGEST_AT_THE_DOOR
 from quire.bootstrap import Runtime, runtime
 from quire.domain.jobs import UnitKind
 from quire.errors import QuireError, SettingsError
 from quire.settings import Settings
 
 _LOG = logging.getLogger(__name__)
-_BACKLOG = 2048
+_BACKLOG = 4096
 _KEEP_ALIVE_S = 75
 _LEAST_GRACE_S = 1
+_SWITCH_S = 0.0005
+_GC_THRESHOLDS = (10_000, 10, 10)
 
 
 class _Server(uvicorn.Server):
@@ -70,7 +76,9 @@ async def serve(
     kinds = list(UnitKind) if settings.http.run_dispatcher else None
     with _bind(settings.http.host, settings.http.port) as listener, _signals(stop):
         try:
-            async with runtime(settings, owner="quire serve", kinds=kinds, batching=True) as running:
+            async with runtime(
+                settings, owner="quire serve", kinds=kinds, batching=True, vault=True
+            ) as running:
                 service = _Service(running, listener)
                 await service.run(stop, on_ready)
         except ExceptionGroup as group:
@@ -82,16 +90,20 @@ class _Service:
 
     def __init__(self, running: Runtime, listener: socket.socket) -> None:
         self._running = running
-        self._listener = listener
+        self._port = listener.getsockname()[1]
         self._timeout_s = running.settings.http.shutdown_timeout_s
         self._app = create_app(running)
         self._server = _Server(_config(self._app, self._timeout_s))
+        self._door = self._new_door(listener)
 
     async def run(self, stop: Stop, on_ready: Callable[[str], None] | None) -> None:
-        serving = asyncio.create_task(self._server.serve([self._listener]), name="http-server")
+        serving = asyncio.create_task(self._server.serve([]), name="http-server")
         try:
             await _either(serving, self._server.listening)
             if not serving.done():
+                # The first look loads what later ones have at hand; nobody should have to wait for that.
+                await self._app.state.services.readiness.condition()
+                self._door.open()
                 self._announce(on_ready)
                 await _either(serving, stop.asked)
             if serving.done():
@@ -102,6 +114,7 @@ class _Service:
         finally:
             self._app.state.services.stopping.set()
             self._server.should_exit = self._server.force_exit = True
+            await self._door.close(0)
             await asyncio.wait({serving}, timeout=5)
             serving.cancel()
             with suppress(asyncio.CancelledError, Exception):
@@ -121,16 +134,43 @@ class _Service:
 
     async def _both(self, serving: asyncio.Task[None]) -> None:
         parts = (self._running.worker, self._running.batcher)
-        await asyncio.gather(serving, *(part.drain(self._timeout_s) for part in parts if part is not None))
+        drains = [part.drain(self._timeout_s) for part in parts if part is not None]
+        await asyncio.gather(serving, self._door.close(self._timeout_s), *drains)
+
+    def _new_door(self, listener: socket.socket) -> Door:
+        server, batcher = self._server, self._running.batcher
+
+        def protocol(data: bytes) -> asyncio.Protocol:
+            return Arrival(
+                data,
+                config=server.config,
+                server_state=server.server_state,
+                app_state=server.lifespan.state,
+            )
+
+        parts = DoorParts(
+            serve=Desk(self._app, self._running.parts.clock).serve,
+            protocol=protocol,
+            date=lambda: b"".join(b"%s: %s\r\n" % pair for pair in server.server_state.default_headers),
+            reserve=batcher.reserve if batcher else lambda _: False,
+            release=batcher.release if batcher else lambda _: None,
+            expect=batcher.expect if batcher else lambda _: None,
+        )
+        largest = LARGEST_AT_THE_DOOR if batcher else 0
+        return Door(listener, parts, DoorOptions(_BACKLOG, largest, _KEEP_ALIVE_S))
 
     def _announce(self, on_ready: Callable[[str], None] | None) -> None:
-        host, port = self._running.settings.http.host, self._listener.getsockname()[1]
+        host, port = self._running.settings.http.host, self._port
         address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
         _LOG.info("Quire listens on %s", address, extra={"address": address})
         # What there is by now stays to the end; looking through it again and again cost a quarter of all CPU
         # time with two thousand callers waiting.
         gc.collect()
         gc.freeze()
+        gc.set_threshold(*_GC_THRESHOLDS)
+        # Threads that write objects need the interpreter for a moment between any two system calls; with the
+        # usual 5 ms for each such moment, a write of 2 ms took 40 while thousands came in.
+        sys.setswitchinterval(_SWITCH_S)
         if on_ready is not None:
             on_ready(address)
 
@@ -151,10 +191,9 @@ def _config(app: FastAPI, shutdown_timeout_s: float) -> uvicorn.Config:
         ws="none",
         log_config=None,
         access_log=False,
-        http=Arrivals().protocol,  # type: ignore[arg-type]
+        http="httptools",
         server_header=False,
         proxy_headers=False,
-        backlog=_BACKLOG,
         timeout_keep_alive=_KEEP_ALIVE_S,
         timeout_graceful_shutdown=max(_LEAST_GRACE_S, int(shutdown_timeout_s)),
     )

@@ -13,6 +13,7 @@ from quire.batching.batcher import Batcher
 from quire.bootstrap import Runtime
 from quire.errors import BusyError
 from quire.pipeline.engine import Engine
+from quire.pipeline.vault.vault import Vault
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,8 @@ class Services:
     readiness: Readiness
     started_monotonic: float
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    callers: dict[tuple[bytes | None, bytes | None], str] = field(default_factory=dict)
+    """Teams of callers without credentials, by host and origin."""
 
 
 def services(request: Request) -> Services:
@@ -46,5 +49,13 @@ def batcher_of(request: Request) -> Batcher:
     return found
 
 
+async def _vault(request: Request) -> Vault:
+    found = services(request).runtime.vault
+    if found is None:
+        raise BusyError("This service has no vault.", retryable=False)
+    return found
+
+
 ServicesDep = Annotated[Services, Depends(_services)]
 EngineDep = Annotated[Engine, Depends(_engine)]
+VaultDep = Annotated[Vault, Depends(_vault)]

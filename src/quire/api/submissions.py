@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from quire.domain.ghost import Destination, GhostRequest
 from quire.domain.jobs import JobOptions, JobSecrets, Mode
 from quire.errors import RequestError
 from quire.pipeline.engine import Submission
@@ -28,6 +29,8 @@ class Fields:
     options: JobOptions
     secrets: JobSecrets
     force: bool
+    result_to: str = ""
+    """Where the result is put as well; judged by the engine."""
 
 
 def read_fields(given: Mapping[str, Any]) -> Fields:
@@ -55,6 +58,7 @@ def read_fields(given: Mapping[str, Any]) -> Fields:
             callback_url=read.get("callback_url"),
         ),
         read.get("force", False),
+        read.get("result_to", ""),
     )
 
 
@@ -75,7 +79,15 @@ def submission(team: str, fields: Fields, filename: str, key: str | None) -> Sub
         filename=filename,
         force=fields.force,
         idempotency_key=key,
+        ghost=_delivery(fields.result_to),
     )
+
+
+def _delivery(result_to: str) -> GhostRequest | None:
+    """Results are delivered as those of the GhostServer facade are."""
+    if not result_to:
+        return None
+    return GhostRequest("", "", Destination.PREFIX, source="convert", result_to=result_to)
 
 
 def _text(most: int) -> Callable[[str, Any], str]:
@@ -148,4 +160,5 @@ _READERS: dict[str, Callable[[str, Any], Any]] = {
     "timeout_seconds": _seconds,
     "callback_url": _text(8_192),
     "force": _flag,
+    "result_to": _text(2_048),
 }

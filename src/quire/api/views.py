@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 from pydantic import BaseModel, Field
 
-from quire.domain.jobs import ChildJob, JobId, JobStatus, JobType, MainJob, PageRecord, page_job_id
+from quire.domain.jobs import (
+    ChildJob,
+    JobId,
+    JobStatus,
+    JobType,
+    MainJob,
+    PageRecord,
+    conversion_job_id,
+    page_job_id,
+)
 from quire.domain.ranges import PageRanges
+from quire.queue.jobs import Standing
 
 PAGE_JOBS_SHOWN = 1_000
 
@@ -71,6 +82,32 @@ class JobSummary(BaseModel):
     links: Links
 
 
+class DownloadView(BaseModel):
+    """How far the download of a linked document has come."""
+
+    bytes_done: int
+    bytes_total: int | None = Field(description="Null where the server doesn't say.")
+
+
+class DeliveryView(BaseModel):
+    """What came of putting the result into a bucket (`result_to`, or a GhostServer request)."""
+
+    url: str | None = Field(description="The object, once it is there.")
+    bytes: int | None
+    error: dict[str, Any] | None = Field(description="Why it was given up; the result is here all the same.")
+
+
+class AttachmentView(BaseModel):
+    """A file that hung on a mail."""
+
+    name: str
+    mime: str = Field(description="Its type, by its content.")
+    size: int
+    job_id: str | None = Field(description="Its own job; null for what is listed only.")
+    status: str | None = Field(description="That job's status; null where there is none, or it has expired.")
+    error: str | None
+
+
 class MainJobView(JobSummary):
     """A document."""
 
@@ -83,6 +120,10 @@ class MainJobView(JobSummary):
     deadline_at: str | None
     timeout_occurred: bool
     epoch: int = Field(description="1, and one more for each retry.")
+    download: DownloadView | None = Field(description="Null for a document that is not fetched from a link.")
+    delivery: DeliveryView | None = Field(description="Null for a result that is not put anywhere else.")
+    parent: str | None = Field(description="The mail's job, for a document that was attached to one.")
+    children: list[AttachmentView] = Field(description="The attachments of a mail.")
 
 
 class ChildJobView(BaseModel):
@@ -97,6 +138,14 @@ class ChildJobView(BaseModel):
     started_at: str | None
     completed_at: str | None
     error: dict[str, Any] | None
+
+
+class StepJobView(ChildJobView):
+    """The classification or the embedding of a vault document."""
+
+    document_id: str
+    attempt: int = Field(description="The attempt at the document that it was started for.")
+    usage: Usage
 
 
 class PageView(BaseModel):
@@ -167,7 +216,8 @@ def job_summary(job: MainJob) -> JobSummary:
     return JobSummary(**_summary_fields(job))
 
 
-def main_job(job: MainJob) -> MainJobView:
+def main_job(job: MainJob, attachments: Mapping[str, Standing] | None = None) -> MainJobView:
+    """`attachments` says how the jobs of a mail's attachments stand."""
     return MainJobView(
         **_summary_fields(job),
         child_jobs=_child_jobs(job),
@@ -179,7 +229,42 @@ def main_job(job: MainJob) -> MainJobView:
         deadline_at=iso(job.deadline_at),
         timeout_occurred=job.timed_out,
         epoch=job.epoch,
+        download=_download(job),
+        delivery=_delivery(job),
+        parent=job.source.get("parent"),
+        children=_attachments(job, attachments or {}),
     )
+
+
+def _attachments(job: MainJob, found: Mapping[str, Standing]) -> list[AttachmentView]:
+    views = []
+    for entry in job.info.get("attachments", ()):
+        child = found.get(entry["job_id"])
+        error = entry.get("error") or ((child.error or {}).get("error") if child else None)
+        views.append(
+            AttachmentView(
+                name=entry["name"],
+                mime=entry["mime"],
+                size=entry["size"],
+                job_id=entry["job_id"],
+                status=child.status.value if child else None,
+                error=error,
+            )
+        )
+    return views
+
+
+def _download(job: MainJob) -> DownloadView | None:
+    if JobType.DOWNLOAD not in job.children:
+        return None
+    return DownloadView(bytes_done=job.download_bytes, bytes_total=job.download_total)
+
+
+def _delivery(job: MainJob) -> DeliveryView | None:
+    if job.export is None:
+        return None
+    found = job.delivery
+    return DeliveryView(url=found.get("s3_url"), bytes=found.get("text_len"), error=found.get("error"))
 
 
 def child_job(job: MainJob, kind: JobType) -> ChildJobView:
@@ -194,6 +279,24 @@ def child_job(job: MainJob, kind: JobType) -> ChildJobView:
         started_at=iso(child.started_at),
         completed_at=iso(child.completed_at),
         error=child.error,
+    )
+
+
+def step_job(job: MainJob) -> StepJobView:
+    link = job.vault
+    return StepJobView(
+        job_id=job.id,
+        type=job.type.value,
+        parent_job_id=conversion_job_id(link.team, link.document_id) if link else "",
+        status=job.status.value,
+        attempts=job.attempts,
+        created_at=iso(job.created_at),
+        started_at=iso(job.started_at),
+        completed_at=iso(job.completed_at),
+        error=job.error,
+        document_id=link.document_id if link else "",
+        attempt=link.attempt if link else 0,
+        usage=Usage(tokens_in=job.tokens_in, tokens_out=job.tokens_out, cost_usd=job.cost_usd),
     )
 
 

@@ -19,7 +19,7 @@ _UNSAFE = re.compile(r"[^\w.() -]+")
 class SentImage:
     request_id: str
     filename: str
-    data: bytes
+    data: bytes | bytearray
 
 
 @dataclass(frozen=True, slots=True)

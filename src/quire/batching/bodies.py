@@ -6,17 +6,17 @@ so that the replica that took a request in needn't read its body back.
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Callable, Container
+from collections.abc import Awaitable, Callable, Container
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
 from quire.batching.pictures import HEAD_BYTES
-from quire.batching.turns import Turnstile
 from quire.errors import RequestError, TooLargeError
 from quire.objects.store import ObjectStore, ObjectWriter
+
+Bytes = bytes | bytearray
 
 SPILL_BYTES = 4 << 20
 """Larger bodies are not collected in memory."""
@@ -27,7 +27,8 @@ class BodyMemory:
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
-        self._bodies: dict[str, bytes] = {}
+        self._bodies: dict[str, Bytes] = {}
+        self._held_bytes = 0
         self.used_bytes = 0
 
     def __len__(self) -> int:
@@ -46,11 +47,15 @@ class BodyMemory:
     def release(self, size: int) -> None:
         self.used_bytes -= size
 
-    def hold(self, request_id: str, data: bytes) -> None:
-        """Keeps a body whose size has been reserved."""
+    def hold(self, request_id: str, data: Bytes) -> None:
+        """Keeps a body whose size has been reserved, unless the room is needed for those that come in."""
+        if self._held_bytes + len(data) > self._max_bytes // 2:
+            self.release(len(data))
+            return
+        self._held_bytes += len(data)
         self._bodies[request_id] = data
 
-    def get(self, request_id: str) -> bytes | None:
+    def get(self, request_id: str) -> Bytes | None:
         return self._bodies.get(request_id)
 
     def strangers(self, waited_for: Container[str], in_hand: Callable[[str], bool]) -> list[str]:
@@ -60,6 +65,7 @@ class BodyMemory:
     def drop(self, request_id: str) -> None:
         data = self._bodies.pop(request_id, None)
         if data is not None:
+            self._held_bytes -= len(data)
             self.release(len(data))
 
 
@@ -69,13 +75,9 @@ class Body:
 
     request_id: str
     size: int
-    head: bytes
-    data: bytes | None
+    head: Bytes
+    data: Bytes | None
     object_key: str = ""
-
-
-def new_object_key(kind: str) -> str:
-    return f"parse/{kind}/{secrets.token_hex(12)}"
 
 
 class Receiving:
@@ -85,16 +87,14 @@ class Receiving:
         self,
         memory: BodyMemory,
         objects: ObjectStore,
-        turns: Turnstile,
         max_bytes: int,
-        object_key: Callable[[], str],
+        object_key: Callable[[], Awaitable[str]],
     ) -> None:
-        self._turns = turns
         self._memory = memory
         self._objects = objects
         self._max_bytes = max_bytes
         self._object_key = object_key
-        self._pieces: list[bytes] = []
+        self._pieces: list[Bytes] = []
         self._reserved = 0
         self._head = b""
         self._stack = AsyncExitStack()
@@ -117,11 +117,10 @@ class Receiving:
             leaving = error or RequestError("The body was not taken in.")
             await self._stack.__aexit__(type(leaving), leaving, trace)
 
-    async def take(self, piece: bytes) -> None:
+    async def take(self, piece: Bytes) -> None:
         """Raises TooLargeError."""
         if not piece:
             return
-        await self._turns.enter()
         self.size += len(piece)
         if self.size > self._max_bytes:
             raise too_large(self._max_bytes)
@@ -142,11 +141,11 @@ class Receiving:
         data = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
         self._pieces.clear()
         self._finished = True
-        return Body(request_id, self.size, data[:HEAD_BYTES], data)
+        return Body(request_id, self.size, data, data)
 
-    async def _spill(self, piece: bytes) -> None:
+    async def _spill(self, piece: Bytes) -> None:
         if self._writer is None:
-            self._key = self._object_key()
+            self._key = await self._object_key()
             self._writer = await self._stack.enter_async_context(self._objects.writer(self._key))
             pieces, self._pieces = self._pieces, []
             self._memory.release(self._reserved)
@@ -155,11 +154,11 @@ class Receiving:
                 await self._write(one)
         await self._write(piece)
 
-    async def _write(self, piece: bytes) -> None:
+    async def _write(self, piece: Bytes) -> None:
         if self._writer is not None:
             if len(self._head) < HEAD_BYTES:
                 self._head += piece[: HEAD_BYTES - len(self._head)]
-            await self._writer.write(piece)
+            await self._writer.write(bytes(piece))
 
 
 def too_large(max_bytes: int) -> TooLargeError:

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from quire.batching.model import ServiceModel, batch_size
 from quire.batching.sender import Sender, SenderOptions, SenderParts
 from quire.errors import CoordinationError, PageError, QuireError
-from quire.queue.parse import ClaimedBatch, NotNow, Observed
+from quire.queue.parse_requests import ClaimedBatch, NotNow, Observed
 from quire.queue.workers import Workers
 
 _LOG = logging.getLogger(__name__)
 _TICK_S = 0.5
 _MINUTE_S = 60.0
+_MOST_UNWRITTEN = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,7 @@ class Former:
         self._kick = asyncio.Event()
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._claiming: set[str] = set()
+        self._ends_at: dict[str, float] = {}
         self._stopping = False
         self._not_before_s = 0.0
         self._formed: deque[float] = deque()
@@ -45,6 +47,7 @@ class Former:
         self.model = ServiceModel()
         self.opened_until_s = 0.0
         self.depth = 0
+        self.arriving = 0
 
     @property
     def in_hand(self) -> int:
@@ -111,15 +114,18 @@ class Former:
 
     async def _fill(self) -> None:
         """Takes slots and batches until there are no more of either."""
-        self.depth = await self._parts.queue.depth()
-        while not self._stopping and self.depth > 0 and len(self._tasks) < 2 * self._options.slots:
-            if not await self._next():
+        if self.depth <= 0:
+            self.depth = await self._parts.queue.depth()
+        while not self._stopping and self.depth > 0 and len(self._ends_at) < self._options.slots:
+            if self._behind() or not await self._next():
                 return
 
     async def _next(self, release: str = "") -> bool:
         """Whether another batch was begun."""
-        batch_id = "" if self._stopping else f"batch_{secrets.token_hex(6)}"
-        size = batch_size(max(1, self.depth), self._options.slots, self._options.max_batch_size, self.model)
+        batch_id = "" if self._stopping or self._behind() else f"batch_{secrets.token_hex(6)}"
+        # Those that are on their way in would find the slots taken by batches that were cut small without them.
+        demand = max(1, self.depth + self.arriving)
+        size = batch_size(demand, self._others_busy_s(release), self._options.max_batch_size, self.model)
         self._claiming.add(batch_id)
         try:
             claimed = await self._parts.queue.claim(batch_id, size, release=release)
@@ -132,6 +138,18 @@ class Former:
             if claimed.why == "none":
                 self.depth = 0
         return isinstance(claimed, ClaimedBatch)
+
+    def _behind(self) -> bool:
+        """Whether so many batches wait for their results to be written that no more should be sent."""
+        return len(self._tasks) >= _MOST_UNWRITTEN * self._options.slots
+
+    def _others_busy_s(self, release: str) -> list[float]:
+        """How long the other slots are taken, as far as this replica knows."""
+        self._ends_at.pop(release, None)
+        now = self._parts.clock.monotonic()
+        busy = [max(0.0, end - now) for end in self._ends_at.values()]
+        others = self._options.slots - 1
+        return (busy + [0.0] * others)[:others]
 
     def _has(self, batch_id: str) -> bool:
         return batch_id in self._tasks or batch_id in self._claiming
@@ -151,6 +169,7 @@ class Former:
             self._formed.popleft()
         metrics.formation_rate.set(len(self._formed))
         metrics.queue_depth.set(batch.depth_left)
+        self._ends_at[batch.id] = now + self.model.seconds(len(batch.requests))
         self._requests.update(one.id for one in batch.requests)
         self._tasks[batch.id] = self._group.create_task(self._send(batch), name=f"parse-{batch.id}")
 
@@ -178,6 +197,7 @@ class Former:
                 await self._reclaim(batch.id, self._parts.queue.replica)
         finally:
             self._tasks.pop(batch.id, None)
+            self._ends_at.pop(batch.id, None)
             self._requests.difference_update(one.id for one in batch.requests)
             self.kick()
 

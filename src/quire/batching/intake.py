@@ -10,15 +10,18 @@ import asyncio
 import logging
 from dataclasses import dataclass
 
-from quire.batching.bodies import Body, BodyMemory, new_object_key
+from quire.batching.bodies import Body, BodyMemory
+from quire.batching.shelves import Shelves
 from quire.errors import CoordinationError, ObjectsError
 from quire.objects.store import ObjectStore
-from quire.queue.parse import Acceptance, NewRequest, ParseQueue, Priority, Taken
+from quire.queue.parse import ParseQueue
+from quire.queue.parse_requests import Acceptance, NewRequest, Priority, Taken
 
 _LOG = logging.getLogger(__name__)
-_AT_ONCE = 2
+_AT_ONCE = 4
 _GROUP_BYTES = 4 << 20
 _GROUP_REQUESTS = 128
+_WORTH_ANOTHER = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +38,17 @@ class Application:
 
 class Intake:
     def __init__(
-        self, queue: ParseQueue, objects: ObjectStore, memory: BodyMemory, *, forms_batches: bool
+        self,
+        queue: ParseQueue,
+        objects: ObjectStore,
+        shelves: Shelves,
+        memory: BodyMemory,
+        *,
+        forms_batches: bool,
     ) -> None:
         self._queue = queue
         self._objects = objects
+        self._shelves = shelves
         self._memory = memory
         self._forms_batches = forms_batches
         self._pending: list[tuple[Application, asyncio.Future[Acceptance]]] = []
@@ -52,7 +62,8 @@ class Intake:
         """
         future: asyncio.Future[Acceptance] = asyncio.get_running_loop().create_future()
         self._pending.append((application, future))
-        if len(self._writing) < _AT_ONCE:
+        # A lone one waits for nobody; the more are being written, the more have to come together for another.
+        if not self._writing or (len(self._writing) < _AT_ONCE and len(self._pending) >= _WORTH_ANOTHER):
             task = asyncio.create_task(self._write_pending(), name="parse-intake")
             self._writing.add(task)
             task.add_done_callback(self._writing.discard)
@@ -95,15 +106,10 @@ class Intake:
         return group
 
     async def _write(self, group: list[tuple[Application, asyncio.Future[Acceptance]]]) -> None:
-        first = group[0][0].body
-        bodies = [application.body.data for application, _ in group]
-        key = first.object_key or new_object_key("bodies")
-        # Announced, so that it goes some day even if this process ends half-way.
-        steps = [self._queue.expect_object(key)]
-        if not first.object_key:
-            whole = [data for data in bodies if data is not None]
-            steps.append(self._objects.put(key, whole[0] if len(whole) == 1 else b"".join(whole)))
-        await asyncio.gather(*steps)
+        key = group[0][0].body.object_key
+        if not key:
+            key = await self._shelves.place("bodies")
+            await self._objects.put(key, b"".join(application.body.data or b"" for application, _ in group))
         requests, offset = [], 0
         for application, _ in group:
             body = application.body
@@ -130,7 +136,6 @@ class Intake:
                 future.set_result(answer)
         if not any(isinstance(answer, Taken) for answer in answers):
             await self._objects.delete(key)
-            await self._queue.forget_objects([key])
 
     def _forget(self, application: Application) -> None:
         if application.body.data is not None:

@@ -16,6 +16,8 @@ import pybase64
 
 from quire.errors import RequestError
 
+Bytes = bytes | bytearray
+
 LARGEST_REST = 64 << 10
 """What there may be besides the long text."""
 
@@ -24,6 +26,30 @@ _DATA_URL = re.compile(rb"data:[\w/+.-]*(?:;[\w=.-]+)*;base64,")
 _BAD_BASE64 = "image_data is not valid base64."
 _NOT_JSON = "The body is not JSON in UTF-8, or has a number that is too long."
 _PLAIN_ESCAPES = {b"/": b"/", b"n": b"", b"r": b"", b"t": b""}
+
+
+def read_whole(body: Bytes, field: str) -> tuple[dict[str, Any], Bytes]:
+    """The other fields and the decoded long text of a body that is there already. Raises RequestError.
+
+    The usual body, a text without escapes, is decoded where it stands. Whatever is odd is left to `LongJson`.
+    """
+    opening = body.find(b'"', body.find(b":", body.find(b'"%s"' % field.encode())))
+    closing = body.find(b'"', opening + 1)
+    if 0 < opening < closing - 1 and len(body) - (closing - opening) <= LARGEST_REST:
+        stand_in = secrets.token_hex(8)
+        rest = b"".join((body[: opening + 1], stand_in.encode(), body[closing:]))
+        try:
+            found = json.loads(rest.decode(), object_pairs_hook=_each_once, parse_constant=_no_constant)
+            # Only if the stand-in comes back as the field's own text was it this text that was taken out.
+            if isinstance(found, dict) and found.pop(field, None) == stand_in:
+                with memoryview(body) as whole, whole[opening + 1 : closing] as text:
+                    return found, pybase64.b64decode(text, validate=True)
+        except (ValueError, RecursionError):
+            pass
+    reader = LongJson(field)
+    first = reader.feed(bytes(body))
+    others, last = reader.end()
+    return others, first + last
 
 
 class LongJson:

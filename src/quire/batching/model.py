@@ -44,25 +44,35 @@ class ServiceModel:
         return self.fixed_s + size * self.each_s
 
 
-def batch_size(depth: int, slots: int, most: int, model: ServiceModel) -> int:
+def batch_size(depth: int, busy_s: Sequence[float], most: int, model: ServiceModel) -> int:
     """How many of `depth` waiting images the next batch takes: what empties the queue soonest.
 
-    Never more than `most`, never fewer than the table says; of sizes that are equally quick the largest, because
-    that asks the backend least often.
+    `busy_s` says for how long each of the other slots is taken. As long as more waits than one batch in every slot,
+    a batch is as large as it may be; the last ones are cut so that all slots end at the same time. Never more than
+    `most`, never fewer than the table says.
     """
     if depth <= 0:
         return 0
     most = min(most, depth)
     least = min(most, next(size for waiting, size in TABLE if depth >= waiting))
-    best, best_s = most, math.inf
-    for size in range(most, least - 1, -1):
-        rounds = math.ceil(depth / (size * slots))
-        drained_s = rounds * model.seconds(size)
-        if drained_s < best_s - 1e-9:
-            best, best_s = size, drained_s
+    best = max(least, min(most, _even_share(depth, busy_s, model.each_s)))
     while model.measured and best > SLOW_SIZE and model.seconds(best) > SLOW_S:
         best = max(SLOW_SIZE, best // 2)
     return best
+
+
+def _even_share(depth: int, busy_s: Sequence[float], each_s: float) -> int:
+    """The images for a slot that is free now, if slots that are free later get so many fewer."""
+    if each_s <= 0:
+        return depth
+    free_at = [0.0, *sorted(busy_s)]
+    taken = 0.0
+    for slots, at_s in enumerate(free_at, start=1):
+        taken += at_s
+        end_s = (depth * each_s + taken) / slots
+        if slots == len(free_at) or end_s <= free_at[slots]:
+            return math.ceil(end_s / each_s - 1e-9)
+    return depth
 
 
 def wait_s(ahead: int, slots: int, most: int, model: ServiceModel) -> float:

@@ -13,7 +13,7 @@ from quire.batching.batcher import Batcher
 from quire.batching.intake import Application
 from quire.batching.waiters import Failed
 from quire.errors import PageError
-from quire.queue.parse import Priority
+from quire.queue.parse_requests import Priority
 
 _HEADINGS = {"title": "# ", "sec": "## ", "sec_0": "## ", "sec_1": "## ", "sub_sec": "### ", "sec_2": "### "}
 _SKIPPED = frozenset({"header", "foot", "footer", "page_number", "fnote_mark"})

@@ -26,7 +26,7 @@ class Picture:
         return self.width * self.height
 
 
-def look(head: bytes) -> Picture | None:
+def look(head: bytes | bytearray) -> Picture | None:
     """The picture that begins so; None if it is neither JPEG nor PNG, or doesn't say its size in time."""
     if head.startswith(_PNG):
         return _png(head)
@@ -35,14 +35,14 @@ def look(head: bytes) -> Picture | None:
     return None
 
 
-def _png(head: bytes) -> Picture | None:
+def _png(head: bytes | bytearray) -> Picture | None:
     if len(head) < 33 or head[8:16] != b"\x00\x00\x00\x0dIHDR":
         return None
     width, height = struct.unpack_from(">II", head, 16)
     return Picture("png", width, height) if 0 < width < 1 << 31 and 0 < height < 1 << 31 else None
 
 
-def _jpeg(head: bytes) -> Picture | None:
+def _jpeg(head: bytes | bytearray) -> Picture | None:
     at = 2
     while at + 4 <= len(head):
         if head[at] != 0xFF:

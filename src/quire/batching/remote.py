@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import aiohttp
 
 LARGEST_ANSWER = 64 << 20
-_PIECE = 256 << 10
+_PIECE = 1 << 20
 _INLINE_BYTES = 256 << 10
 _CONNECT_S = 5.0
 _HEALTH_S = 5.0

@@ -10,13 +10,15 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from quire.batching.backend import Backend, BatchAnswer, ImageAnswer, SentImage
-from quire.batching.bodies import BodyMemory, new_object_key
+from quire.batching.bodies import BodyMemory, Bytes
 from quire.batching.failures import BackendDownError, BackendFailedError
+from quire.batching.shelves import Shelves
 from quire.batching.waiters import Failed, Parsed, Settled, Waiters
 from quire.clock import Clock
 from quire.errors import CoordinationError, NotFoundError, ObjectsError, PageError
 from quire.objects.store import ObjectStore
-from quire.queue.parse import Claimed, ClaimedBatch, Ending, Observed, Outcome, ParseQueue
+from quire.queue.parse import ParseQueue
+from quire.queue.parse_requests import Claimed, ClaimedBatch, Ending, Observed, Outcome
 from quire.telemetry.metrics import BatchingMetrics
 
 _LOG = logging.getLogger(__name__)
@@ -39,6 +41,7 @@ class SenderParts:
     queue: ParseQueue
     backend: Backend
     objects: ObjectStore
+    shelves: Shelves
     memory: BodyMemory
     waiters: Waiters
     clock: Clock
@@ -59,12 +62,14 @@ class Sender:
     _groups: deque[list[Claimed]] = field(default_factory=deque)
     _alone: dict[str, int] = field(default_factory=dict)
     _open: dict[str, Claimed] = field(default_factory=dict)
+    _names: dict[str, str] = field(default_factory=dict)
     _released: bool = False
     _succeeded: bool = False
 
     async def run(self) -> None:
         """Every request of the batch ends, or is back in the queue. Raises only when cancelled."""
         self._open = {one.id: one for one in self.batch.requests}
+        self._names = {one.id: one.filename for one in self.batch.requests}
         together = [one for one in self.batch.requests if one.misses < _MISSES_BEFORE_ALONE]
         if together:
             self._groups.append(together)
@@ -109,11 +114,15 @@ class Sender:
         """The images with their bodies, without those nobody waits for; None if the object plane is away."""
         outcomes = [Outcome(one.id, Ending.DROP) for one in group if self._left(one)]
         wanted = [one for one in group if not self._left(one)]
+        bodies: list[Bytes | None] = [self.parts.memory.get(one.id) for one in wanted]
+        elsewhere = [place for place, data in enumerate(bodies) if data is None]
         try:
-            bodies = await asyncio.gather(*(self._body(one) for one in wanted))
+            read = await asyncio.gather(*(self._read(wanted[place]) for place in elsewhere))
         except ObjectsError as error:
             _LOG.warning("bodies could not be read", extra={"code": error.code})
             return None
+        for place, found in zip(elsewhere, read, strict=True):
+            bodies[place] = found
         images = []
         for one, data in zip(wanted, bodies, strict=True):
             if data is None:
@@ -128,10 +137,7 @@ class Sender:
     def _left(self, one: Claimed) -> bool:
         return one.holder == self.parts.queue.replica and not one.keyed and one.id not in self.parts.waiters
 
-    async def _body(self, one: Claimed) -> bytes | None:
-        held = self.parts.memory.get(one.id)
-        if held is not None:
-            return held
+    async def _read(self, one: Claimed) -> bytes | None:
         try:
             pieces = [
                 piece
@@ -232,7 +238,6 @@ class Sender:
     async def _store(self, outcomes: list[Outcome], fragments: dict[str, bytes]) -> tuple[str, list[Outcome]]:
         if not fragments:
             return "", outcomes
-        key = new_object_key("results")
         placed, pieces, offset = [], [], 0
         for one in outcomes:
             fragment = fragments.get(one.id)
@@ -253,16 +258,14 @@ class Sender:
             pieces.append(fragment)
             offset += len(fragment)
         data = b"".join(pieces)
-        await asyncio.gather(
-            self._until_written(lambda: self.parts.queue.expect_object(key)),
-            self._until_written(lambda: self.parts.objects.put(key, data)),
-        )
+        key = await self._until_written(lambda: self.parts.shelves.place("results"))
+        await self._until_written(lambda: self.parts.objects.put(key, data))
         return key, placed
 
     def _tell(self, one: Outcome, fragments: dict[str, bytes], now: float) -> None:
         settled: Settled | None = None
         if one.ending is Ending.DONE:
-            filename = next(r.filename for r in self.batch.requests if r.id == one.id)
+            filename = self._names[one.id]
             settled = Parsed(one.id, filename, one.seconds, now, fragments[one.id])
         elif one.ending is Ending.ERROR and one.error is not None:
             settled = Failed(one.id, one.error)

@@ -10,7 +10,8 @@ from typing import Any
 
 from quire.errors import NotFoundError, QuireError
 from quire.objects.store import ObjectStore
-from quire.queue.parse import ParseQueue, Seen
+from quire.queue.parse import ParseQueue
+from quire.queue.parse_requests import Seen
 
 _LOG = logging.getLogger(__name__)
 _LOOKED_AT_ONCE = 256
@@ -39,7 +40,7 @@ Settled = Parsed | Failed
 @dataclass(slots=True)
 class _Waiting:
     team: str
-    futures: list[asyncio.Future[Settled]]
+    futures: list[asyncio.Future[Settled | None]]
     accepted: bool = False  # before that there is nothing to look at
 
 
@@ -58,8 +59,8 @@ class Waiters:
     def ids(self) -> list[str]:
         return list(self._waiting)
 
-    def join(self, team: str, request_id: str) -> asyncio.Future[Settled]:
-        future: asyncio.Future[Settled] = asyncio.get_running_loop().create_future()
+    def join(self, team: str, request_id: str) -> asyncio.Future[Settled | None]:
+        future: asyncio.Future[Settled | None] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(request_id, _Waiting(team, [])).futures.append(future)
         return future
 
@@ -69,7 +70,7 @@ class Waiters:
         if waiting is not None:
             waiting.accepted = True
 
-    def leave(self, request_id: str, future: asyncio.Future[Settled]) -> bool:
+    def leave(self, request_id: str, future: asyncio.Future[Settled | None]) -> bool:
         """Whether that was the last of this request's callers and nothing has been told to it."""
         waiting = self._waiting.get(request_id)
         if waiting is None or future not in waiting.futures:
@@ -78,7 +79,7 @@ class Waiters:
         if waiting.futures:
             return False
         del self._waiting[request_id]
-        return not future.done() or future.cancelled()
+        return not future.done() or future.cancelled() or future.result() is None
 
     def deliver(self, settled: Settled) -> None:
         waiting = self._waiting.pop(settled.request_id, None)

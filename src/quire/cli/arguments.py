@@ -28,14 +28,17 @@ def _parser() -> argparse.ArgumentParser:
     _debug(parser)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _convert(commands)
+    _watch(commands)
     _serve(commands)
     _worker(commands)
     _jobs(commands)
     _dlq(commands)
+    _search(commands)
     _doctor(commands)
     _config(commands)
     _simulate(commands)
     _backend(commands)
+    _mcp(commands)
     return parser
 
 
@@ -101,7 +104,10 @@ def _convert(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         "Documents have no deadline here unless DOCUMENT_PROCESSING_TIMEOUT is set.",
     )
     parser.add_argument(
-        "sources", nargs="+", metavar="PATH_OR_URL", help="files, http(s) links, or - for stdin"
+        "sources",
+        nargs="+",
+        metavar="PATH_OR_URL",
+        help="files, http(s) links, s3:// objects, or - for stdin",
     )
     parser.add_argument(
         "-o",
@@ -125,6 +131,38 @@ def _convert(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     parser.add_argument("-q", "--quiet", action="store_true", help="say nothing but errors")
 
 
+def _watch(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = _command(
+        commands,
+        "watch",
+        "watch",
+        "run",
+        "convert what is dropped into a folder",
+        details="Every finished file below INBOX is converted once, as the journal in the output folder remembers. "
+        "Hidden files and unfinished downloads are left alone. With --once, exit codes are those of convert.",
+    )
+    parser.add_argument("inbox", metavar="INBOX", help="the folder to watch, with those below it")
+    parser.add_argument(
+        "--out", metavar="DIR", required=True, help="where results go, in the same sub-folders"
+    )
+    parser.add_argument(
+        "--failed",
+        metavar="DIR",
+        help="where documents go that can't be converted (default: failed, in --out)",
+    )
+    parser.add_argument("--once", action="store_true", help="convert what is there, then end")
+    parser.add_argument(
+        "--every", type=_pause, default=1.0, metavar="SECONDS", help="how often to look (default: 1)"
+    )
+    parser.add_argument(
+        "--mode", choices=("auto", "local", "ai"), default="auto", help="how pages are read (default: auto)"
+    )
+    parser.add_argument(
+        "--format", choices=("md", "text", "json"), default="md", help="what to write (default: md)"
+    )
+    _data_dir(parser, "where work in hand is kept (default: a folder of its own in DATA_DIR)")
+
+
 def _serve(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = _command(commands, "serve", "serve", "run", "run the service and the dashboard")
     parser.add_argument("--host", help="the address to listen on (HOST)")
@@ -140,7 +178,7 @@ def _worker(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         "run",
         "run workers beside a running service",
         details="Queues: download, split, read (pages read locally in bulk), page (pages read one by one: OCR, AI; "
-        "and read, as both read pages), merge, callback; slow is page without read.",
+        "and read, as both read pages), merge, export, callback, classify, embed; slow is page without read.",
     )
     parser.add_argument("--queues", metavar="NAMES", help="comma-separated (default: all)")
     parser.add_argument(
@@ -204,6 +242,34 @@ def _dlq(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     _service(replay)
 
 
+def _search(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = _command(
+        commands,
+        "search",
+        "search",
+        "run",
+        "find documents in the vault of a running service",
+        details="At QUIRE_URL with QUIRE_API_KEY. Exit codes: 0 something was found; 1 nothing was.",
+    )
+    parser.add_argument("query", nargs="+", metavar="Q", help="words, or what it is about")
+    parser.add_argument(
+        "--limit", type=_few, default=20, metavar="N", help="how many, up to 100 (default: 20)"
+    )
+    parser.add_argument(
+        "--status",
+        choices=("pending", "completed", "failed", "stale", "needs_classification"),
+        help="only documents that stand so",
+    )
+    parser.add_argument("--tag", metavar="TAG", help="only documents with this tag")
+    parser.add_argument("--type", metavar="TYPE", help="only this type: pdf, docx, …")
+    parser.add_argument("--language", metavar="CODE", help="only in this language: en, de, …")
+    parser.add_argument(
+        "--from", dest="date_from", metavar="DATE", help="dated this day or later (YYYY-MM-DD)"
+    )
+    parser.add_argument("--to", dest="date_to", metavar="DATE", help="dated this day or earlier")
+    _service(parser)
+
+
 def _doctor(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = _command(commands, "doctor", "doctor", "run", "check this installation and say what to do")
     parser.add_argument("--json", action="store_true", help="the findings for programs")
@@ -248,10 +314,42 @@ def _simulate(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     )
 
 
+def _mcp(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = _command(
+        commands,
+        "mcp",
+        "mcp",
+        "run",
+        "let an agent convert, search and read, over the Model Context Protocol",
+        details="Speaks on standard input and output, with the service at QUIRE_URL; see docs/client.md.",
+    )
+    parser.add_argument("--url", help="the address of the service (QUIRE_URL)")
+    parser.add_argument(
+        "--root",
+        action="append",
+        metavar="DIR",
+        help="a folder whose files may be converted, as often as needed (default: the current one)",
+    )
+
+
+def _pause(text: str) -> float:
+    value = float(text)
+    if not 0.05 <= value <= 3600:
+        raise argparse.ArgumentTypeError("expected a number of seconds from 0.05 to 3600")
+    return value
+
+
 def _port(text: str) -> int:
     value = int(text)
     if not 0 <= value <= 65_535:
         raise argparse.ArgumentTypeError("expected a number from 0 to 65535")
+    return value
+
+
+def _few(text: str) -> int:
+    value = int(text)
+    if not 1 <= value <= 100:
+        raise argparse.ArgumentTypeError("expected a number from 1 to 100")
     return value
 
 

@@ -32,13 +32,17 @@ async def _serve(settings: Settings) -> None:
     from quire.batching.local import LocalBackend
     from quire.batching.serving import BackendServer
     from quire.clock import SystemClock
+    from quire.reading import ocr
     from quire.reading.elements import ElementOptions
+    from quire.reading.ocr import OcrOptions
     from quire.reading.pool import ChildPool, PoolOptions
 
+    if settings.ocr.enabled and ocr.available():
+        ocr.check_languages(OcrOptions.of(settings.ocr))
     processes = settings.reading.processes or os.cpu_count() or 1
     pool = ChildPool(PoolOptions(processes=processes, memory_bytes=settings.reading.memory_bytes))
     pool.warm()
-    elements = ElementOptions(settings.ocr.languages, settings.limits.max_pixels)
+    elements = ElementOptions.of(settings.ocr, settings.limits.max_pixels)
     backend = LocalBackend(pool, elements, settings.ocr.page_timeout_s)
     server = BackendServer(backend, SystemClock(), settings.batching.max_batch_size)
     runner = web.AppRunner(server.application(), access_log=None)

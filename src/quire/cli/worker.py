@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import logging
+from collections.abc import Collection
 
 from quire.bootstrap import runtime
 from quire.cli import exits
-from quire.cli.exits import UsageError, say
+from quire.cli.exits import UsageError
 from quire.cli.interrupts import until_stopped
 from quire.cli.loop import run_service
 from quire.cli.overrides import settings_from
@@ -26,47 +27,55 @@ QUEUES: dict[str, tuple[UnitKind, ...]] = {
     "merge": (UnitKind.MERGE,),
     "export": (UnitKind.EXPORT,),
     "callback": (UnitKind.CALLBACK,),
-    "classify": (),
-    "embed": (),
+    "classify": (UnitKind.VAULT, UnitKind.CLASSIFY),
+    "embed": (UnitKind.EMBED,),
     "batch": (),
 }
-"""What each name stands for. The last three are names of the contract that have no work of their own yet."""
+"""What each name stands for. Whoever classifies also takes documents from one step to the next. `batch` has no units:
+the worker forms batches of what waits in `POST /parse`, beside the services that do so."""
+
+_BATCH = "batch"
 
 
 def run(args: argparse.Namespace) -> int:
     """Works until SIGTERM or SIGINT. Raises UsageError, SettingsError or CoordinationError."""
-    kinds = kinds_of(args.queues) if args.queues is not None else list(UnitKind)
+    names = _names(args.queues) if args.queues is not None else list(QUEUES)
+    kinds = kinds_of(names)
     settings = settings_from(args)
     take_down = configure(settings.logging)
     try:
-        run_service(_work(settings, kinds))
+        run_service(_work(settings, kinds, batching=_BATCH in names))
     finally:
         take_down()
     return exits.OK
 
 
-def kinds_of(names: str) -> list[UnitKind]:
+def _names(given: str) -> list[str]:
     """Raises UsageError, with the names there are, for one that is not known."""
-    wanted = [name.strip().lower() for name in names.split(",") if name.strip()]
+    wanted = [name.strip().lower() for name in given.split(",") if name.strip()]
     unknown = [name for name in wanted if name not in QUEUES]
     if unknown:
         raise UsageError(f"There is no queue {unknown[0]!r}. Known are: {', '.join(QUEUES)}.")
-    for name in wanted:
-        if not QUEUES[name]:
-            say(f"quire: the queue {name} has no work in this version.")
-    kinds = {kind for name in wanted for kind in QUEUES[name]}
-    if not kinds:
-        raise UsageError("--queues names no queue with work in it.")
+    if not wanted:
+        raise UsageError("--queues names no queue.")
+    return wanted
+
+
+def kinds_of(names: Collection[str]) -> list[UnitKind]:
+    """The units behind the names of queues."""
+    kinds = {kind for name in names for kind in QUEUES[name]}
     return [kind for kind in UnitKind if kind in kinds]
 
 
-async def _work(settings: Settings, kinds: list[UnitKind]) -> None:
-    async with runtime(settings, owner="quire worker", kinds=kinds, attach=True) as running:
+async def _work(settings: Settings, kinds: list[UnitKind], *, batching: bool) -> None:
+    async with runtime(
+        settings, owner="quire worker", kinds=kinds, attach=True, vault=True, batching=batching
+    ) as running:
         _LOG.info(
             "worker started",
             extra={
                 "worker": running.worker_id,
-                "queues": [kind.value for kind in kinds],
+                "queues": [kind.value for kind in kinds] + ([_BATCH] if batching else []),
                 "coordination": running.connection.where,
                 "reader_processes": running.parts.reader_processes,
             },

@@ -39,8 +39,10 @@ class AnswerCache:
     expiry: Expiry
     ttl_s: float
 
-    async def find(self, fingerprints: Sequence[str]) -> tuple[int, CachedAnswer] | None:
-        """The first that is known, and its place."""
+    async def find(
+        self, fingerprints: Sequence[str], owner: str | None = None
+    ) -> tuple[int, CachedAnswer] | None:
+        """The first that is known, and its place. `owner` is the vault document's job that is served by it."""
         if not self.ttl_s or not fingerprints:
             return None
         found = await self.connection.commands(("GET", keys.ai_answer(one)) for one in fingerprints)
@@ -51,12 +53,14 @@ class AnswerCache:
                 data = json.loads(await self.objects.get(key))
             except (NotFoundError, ObjectsError):
                 continue
+            await self._belongs(fingerprints[place], owner)
             return place, CachedAnswer(data["text"], data["confidence"])
         return None
 
-    async def keep(self, fingerprint: str, answer: CachedAnswer) -> None:
+    async def keep(self, fingerprint: str, answer: CachedAnswer, owner: str | None = None) -> None:
         if not self.ttl_s or not fingerprint:
             return
+        await self._belongs(fingerprint, owner)
         folder = f"answer-{fingerprint}"
         key = f"jobs/{folder}/answer"
         # Known to the housekeeper first: what is stored can't be forgotten.
@@ -64,3 +68,11 @@ class AnswerCache:
         data = {"text": answer.text, "confidence": answer.confidence}
         await self.objects.put(key, json.dumps(data).encode())
         await self.connection.command("SET", keys.ai_answer(fingerprint), key, "PX", int(self.ttl_s * 1000))
+
+    async def _belongs(self, fingerprint: str, owner: str | None) -> None:
+        """Remembered before anything is stored: a document that is deleted takes its answers with it."""
+        if owner is not None:
+            key = keys.ai_answers_of(owner)
+            await self.connection.commands(
+                [("SADD", key, fingerprint), ("PEXPIRE", key, int(self.ttl_s * 1000) + 3_600_000)]
+            )

@@ -69,6 +69,18 @@ class Spent:
         )
 
 
+DOCUMENT_CEILING = "cost_ceiling"
+TEAM_CEILING = "team_cost_ceiling"
+
+
+@dataclass(frozen=True, slots=True)
+class Ceilings:
+    """US dollars after which nothing more is paid: for a document, and for a team in a month. 0 is no ceiling."""
+
+    document_usd: float = 0.0
+    team_usd: float = 0.0
+
+
 @dataclass(frozen=True, slots=True)
 class TeamUsage:
     """A team's calls of a month."""
@@ -83,12 +95,17 @@ class Ledger:
     """Keeps what was spent, in whole micro-dollars. A page's own account goes with its job."""
 
     def __init__(
-        self, connection: Connection, prices: PriceList, clock: Clock, ceiling_usd: float = 0.0
+        self,
+        connection: Connection,
+        prices: PriceList,
+        clock: Clock,
+        ceilings: Ceilings = Ceilings(),  # noqa: B008 - frozen
     ) -> None:
         self._connection = connection
         self._prices = prices
         self._clock = clock
-        self._ceiling_micro = round(ceiling_usd * _MICRO)
+        self._document_micro = round(ceilings.document_usd * _MICRO)
+        self._team_micro = round(ceilings.team_usd * _MICRO)
 
     def price(self, target: Target, usage: Usage) -> float:
         return self._prices.cost(target.provider, target.model, usage).usd
@@ -113,42 +130,57 @@ class Ledger:
     async def forget(self, job_id: str, epoch: int, number: int) -> None:
         await self._connection.command("HDEL", keys.ai_pages(job_id), f"{epoch}:{number}")
 
-    async def reserve(self, job_id: str, usd: float) -> bool:
-        """Puts the price of a call on the document's account before it is made; False if that is over its ceiling."""
-        if not self._ceiling_micro:
-            return True
-        key, micro = keys.ai_pages(job_id), math.ceil(usd * _MICRO)
-        total = int(await self._connection.command("HINCRBY", key, "cost", micro))
-        if total > self._ceiling_micro:
-            await self._connection.command("HINCRBY", key, "cost", -micro)
-            return False
-        await self._connection.command("EXPIRE", key, _PAGES_KEPT_S)
-        return True
+    async def reserve(self, job_id: str, team: str, usd: float) -> str:
+        """Puts the price of a call on the accounts that have a ceiling, before it is made; answers which is in the way.
+
+        If this process dies with the call out, the price stays where it was put: the call was probably billed.
+        """
+        micro = math.ceil(usd * _MICRO)
+        accounts = [
+            (reason, key, ceiling, kept_s)
+            for reason, key, ceiling, kept_s in (
+                (DOCUMENT_CEILING, keys.ai_pages(job_id), self._document_micro, _PAGES_KEPT_S),
+                (TEAM_CEILING, self._month(team), self._team_micro, _TEAM_KEPT_S),
+            )
+            if ceiling
+        ]
+        if not accounts:
+            return ""
+        answers = await self._connection.commands(
+            command
+            for _, key, _, kept_s in accounts
+            for command in (("HINCRBY", key, "cost", micro), ("EXPIRE", key, kept_s))
+        )
+        totals = [int(total) for total in answers[::2]]
+        over = [
+            reason for total, (reason, _, ceiling, _) in zip(totals, accounts, strict=True) if total > ceiling
+        ]
+        if over:
+            await self._connection.commands(("HINCRBY", key, "cost", -micro) for _, key, _, _ in accounts)
+        return over[0] if over else ""
 
     async def charge(self, job_id: str, team: str, reserved_usd: float, usd: float, usage: Usage) -> None:
         """Replaces what was reserved by what the call really cost, and puts it on the team's account."""
-        month = keys.ai_team_usage(team, time.strftime("%Y-%m", time.gmtime(self._clock.now())))
+        month = self._month(team)
         micro = round(usd * _MICRO)
+        difference = micro - math.ceil(reserved_usd * _MICRO)
         commands: list[tuple[str | int, ...]] = [
             ("HINCRBY", month, "calls", 1),
             ("HINCRBY", month, "tokens_in", usage.tokens_in),
             ("HINCRBY", month, "tokens_out", usage.tokens_out),
-            ("HINCRBY", month, "cost", micro),
+            ("HINCRBY", month, "cost", difference if self._team_micro else micro),
             ("EXPIRE", month, _TEAM_KEPT_S),
         ]
-        if self._ceiling_micro:
-            difference = micro - math.ceil(reserved_usd * _MICRO)
+        if self._document_micro:
             commands.append(("HINCRBY", keys.ai_pages(job_id), "cost", difference))
         await self._connection.commands(commands)
 
-    async def release(self, job_id: str, reserved_usd: float) -> None:
-        """The call was never made."""
-        if self._ceiling_micro:
-            micro = math.ceil(reserved_usd * _MICRO)
-            await self._connection.command("HINCRBY", keys.ai_pages(job_id), "cost", -micro)
-
     async def team(self, team: str) -> TeamUsage:
-        month = keys.ai_team_usage(team, time.strftime("%Y-%m", time.gmtime(self._clock.now())))
-        found = await self._connection.command("HMGET", month, "calls", "tokens_in", "tokens_out", "cost")
+        found = await self._connection.command(
+            "HMGET", self._month(team), "calls", "tokens_in", "tokens_out", "cost"
+        )
         calls, tokens_in, tokens_out, cost = (int(one or 0) for one in found)
         return TeamUsage(calls, tokens_in, tokens_out, cost / _MICRO)
+
+    def _month(self, team: str) -> str:
+        return keys.ai_team_usage(team, time.strftime("%Y-%m", time.gmtime(self._clock.now())))

@@ -18,10 +18,13 @@ from quire.clock import Clock
 from quire.dispatch.cache import AnswerCache, CachedAnswer
 from quire.dispatch.candidates import Candidate, Candidates
 from quire.dispatch.cost import Ledger, Size, Spent, estimate
+from quire.dispatch.counting import Counting, NotCounting
 from quire.dispatch.pages import Answered, Exhausted, Outcome, PageTask, Parked, Picture
 from quire.errors import CoordinationError, ObjectsError
+from quire.providers import known
 from quire.providers.protocol import (
     ContentBlockedError,
+    ModelMissingError,
     Provider,
     ProviderAuthError,
     ProviderError,
@@ -34,7 +37,7 @@ from quire.providers.protocol import (
     VisionAnswer,
     VisionRequest,
 )
-from quire.queue.admission import Admission, Ask, Busy, Ending, Lease, Told, Why
+from quire.queue.admission import Admission, Ask, Busy, Ending, Free, Lease, Told, Why
 
 T = TypeVar("T")
 
@@ -46,9 +49,9 @@ _AFTER_DEADLINE_S = 2.0
 _ROOM_USED = 8
 _TYPICAL = Size(characters=5_000, own_characters=3_000, pixels=850 * 1100)
 
-CEILING = "cost_ceiling"
 OUT_OF_TIME = "page_timeout"
 UNAVAILABLE = "ai_unavailable"
+_PAGES_ONLY = (known.OCR, known.DOLPHIN)
 
 
 Wake = Callable[[int], Awaitable[object]]
@@ -86,6 +89,7 @@ class Dispatcher:
         clock: Clock,
         options: DispatchOptions,
         wake: Wake,
+        counting: Counting | None = None,
     ) -> None:
         self.candidates = candidates
         self.admission = admission
@@ -95,10 +99,21 @@ class Dispatcher:
         self._clock = clock
         self._options = options
         self._wake = wake
+        self._counting = counting or NotCounting()
 
     async def read(self, task: PageTask) -> Outcome:
         """Raises CoordinationError where the coordination server is away, and PageError where there is no picture."""
-        every = self.candidates.of(task.engine, task.tier)
+        outcome = await self._read(task)
+        if isinstance(outcome, Parked):
+            self._counting.page_parked()
+        elif isinstance(outcome, Answered) and outcome.cached:
+            self._counting.page_from_cache()
+        return outcome
+
+    async def _read(self, task: PageTask) -> Outcome:
+        every = self._every(task)
+        if not every:
+            return self._exhausted(Spent(reasons=(UNAVAILABLE,)), retryable=False)
         cached = await self._cached(task, every)
         if cached is not None:
             return cached
@@ -137,7 +152,7 @@ class Dispatcher:
             left = _left(every, spent)
             if not left:
                 return self._exhausted(spent)
-            if self._options.page_total_timeout_s - spent.seconds < _LEAST_CALL_S:
+            if self._total_s(task) - spent.seconds < _LEAST_CALL_S:
                 return self._exhausted(replace(spent, reasons=(*spent.reasons, OUT_OF_TIME)), retryable=False)
             if self._until_deadline(task) < _LEAST_CALL_S:
                 return Parked(max(0.0, self._until_deadline(task)), in_line=False)
@@ -155,6 +170,22 @@ class Dispatcher:
         guess = estimate(_size(task, picture), self._tokens_out(task))
         return _Attempt(task, picture, candidate, lease, spent, self.ledger.price(lease.target, guess))
 
+    async def room(self) -> int:
+        """How many pages that ask for nothing special could go now, up to a handful."""
+        every = self.candidates.of(None, None)
+        guess = estimate(_TYPICAL, self._options.max_tokens_out)
+        asks = [Ask(one.target, guess.tokens_in + guess.tokens_out) for one in every]
+        if not isinstance(await self.admission.look(asks), Free):
+            return 0
+        states = await self.admission.states([one.target for one in every])
+        slots = sum(max(0, one.cap - one.in_flight) for one in states if one.state == "closed")
+        return max(1, min(slots, _ROOM_USED))
+
+    @property
+    def answers_questions(self) -> bool:
+        """Whether any provider can be asked something else than what stands on a page."""
+        return any(name not in _PAGES_ONLY for name in self.candidates.providers)
+
     async def another_round(self, task: PageTask, spent: Spent) -> None:
         """Every candidate may be tried again; what was spent stays."""
         await self.ledger.keep(task.job_id, task.epoch, task.number, replace(spent, tried=()))
@@ -168,10 +199,11 @@ class Dispatcher:
     async def _call(self, attempt: _Attempt) -> Answered | Exhausted | Spent:
         """What was spent so far, if the answer does not count and another candidate is to be asked."""
         task, candidate, spent = attempt.task, attempt.candidate, attempt.spent
-        if not await self.ledger.reserve(task.job_id, attempt.reserved_usd):
+        ceiling = await self.ledger.reserve(task.job_id, task.team, attempt.reserved_usd)
+        if ceiling:
             await self._settle(attempt.lease, Ending.UNSENT)
-            return self._exhausted(replace(spent, reasons=(*spent.reasons, CEILING)), retryable=False)
-        timeout_s = min(candidate.timeout_s, self._options.page_total_timeout_s - spent.seconds)
+            return self._exhausted(replace(spent, reasons=(*spent.reasons, ceiling)), retryable=False)
+        timeout_s = min(candidate.timeout_s, self._total_s(task) - spent.seconds)
         # At the deadline the document takes its pages back and this call is stopped; the call's own time is
         # only there for the case that nobody does.
         timeout_s = min(timeout_s, self._until_deadline(task) + _AFTER_DEADLINE_S)
@@ -184,6 +216,9 @@ class Dispatcher:
             max_tokens_out=self._tokens_out(task),
             timeout_s=timeout_s,
             answer=task.answer,
+            team=task.team,
+            attempt=f"{task.job_id}:{task.epoch}:{task.number}:{spent.calls}",
+            redraw=task.redraw,
         )
         started = self._clock.monotonic()
         try:
@@ -210,6 +245,7 @@ class Dispatcher:
         spent = attempt.spent.after(
             candidate.name, answer.usage, usd, seconds, verdict.reason, failed=bool(verdict.reason)
         )
+        self._count(candidate, verdict.reason or "ok", seconds, answer.usage, usd)
         text = answer.text.strip()
         kept = None if verdict.reason else CachedAnswer(text, verdict.confidence)
         await asyncio.gather(
@@ -225,13 +261,14 @@ class Dispatcher:
         """If this process dies before the page is recorded, whoever repeats the page finds the answer here."""
         if answer is not None and task.fingerprint is not None:
             with suppress(CoordinationError, ObjectsError):
-                await self._cache.keep(task.fingerprint(candidate.name), answer)
+                await self._cache.keep(task.fingerprint(candidate.name), answer, task.owner)
 
     async def _failed(
         self, attempt: _Attempt, error: ProviderError, ending: Ending, seconds: float
     ) -> Exhausted | Spent:
         task, candidate, lease = attempt.task, attempt.candidate, attempt.lease
         usd = self.ledger.price(candidate.target, error.usage) if error.usage != Usage() else 0.0
+        self._count(candidate, error.code, seconds, error.usage, usd)
         spent = attempt.spent.after(candidate.name, error.usage, usd, seconds, error.code, failed=True)
         if isinstance(error, ContentBlockedError):
             # What this provider's filter refuses, its other models refuse as well.
@@ -251,7 +288,7 @@ class Dispatcher:
                 limits=error.limits,
             ),
         )
-        shout = _LOG.error if isinstance(error, ProviderAuthError) else _LOG.warning
+        shout = _LOG.error if isinstance(error, ProviderAuthError | ModelMissingError) else _LOG.warning
         shout(
             "AI call failed: %s",
             error.public,
@@ -260,6 +297,16 @@ class Dispatcher:
         if isinstance(error, RejectedError):
             return self._exhausted(spent, retryable=False)
         return spent
+
+    def _count(self, candidate: Candidate, outcome: str, seconds: float, usage: Usage, usd: float) -> None:
+        self._counting.call_ended(
+            candidate.provider,
+            candidate.target.model,
+            outcome,
+            seconds=seconds,
+            tokens=(usage.tokens_in, usage.tokens_out),
+            usd=usd,
+        )
 
     async def _account(
         self, attempt: _Attempt, spent: Spent, usd: float, usage: Usage, *, keep: bool
@@ -284,13 +331,19 @@ class Dispatcher:
         limits: SeenLimits = SeenLimits(),  # noqa: B008 - frozen
     ) -> None:
         """Ends the lease and wakes who may go now. If the server is away, the lease expires by itself."""
-        try:
-            settled = await self.admission.settle(
+        settling = asyncio.ensure_future(
+            self.admission.settle(
                 lease, ending, code=code, tokens=tokens, retry_after_s=retry_after_s, told=_told(limits)
             )
+        )
+        try:
+            # A call that went well nearly always leaves room for one: that page needn't wait for the answer.
+            early = 1 if ending is Ending.OK and not lease.probe else 0
+            await self._wake(early)
+            settled = await settling
             # The slot that is free again and one more, so that a line gets going; many after a probe.
-            room = min(settled.room, _ROOM_USED if lease.probe else 2)
-            if room:
+            room = min(settled.room, _ROOM_USED if lease.probe else 2) - early
+            if room > 0:
                 await self._wake(room)
         except CoordinationError as error:
             _LOG.warning("AI call not settled", extra={"model": str(lease.target), "code": error.code})
@@ -303,11 +356,19 @@ class Dispatcher:
     async def _cached(self, task: PageTask, every: Sequence[Candidate]) -> Answered | None:
         if task.fingerprint is None:
             return None
-        found = await self._cache.find([task.fingerprint(one.name) for one in every])
+        found = await self._cache.find([task.fingerprint(one.name) for one in every], task.owner)
         if found is None:
             return None
         place, answer = found
         return Answered(answer.text, every[place], answer.confidence, Spent(), cached=True)
+
+    def _every(self, task: PageTask) -> tuple[Candidate, ...]:
+        """Those that only read pages can't answer another question."""
+        every = self.candidates.of(task.engine, task.tier)
+        return tuple(one for one in every if task.answer is None or one.provider not in _PAGES_ONLY)
+
+    def _total_s(self, task: PageTask) -> float:
+        return self._options.page_total_timeout_s if task.total_timeout_s is None else task.total_timeout_s
 
     def _tokens_out(self, task: PageTask) -> int:
         return task.max_tokens_out or self._options.max_tokens_out

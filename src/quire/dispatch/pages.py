@@ -31,7 +31,8 @@ class PageTask:
 
     `fingerprint` makes the cache's key for a model; None where nothing may be cached. `judge` says whether an answer
     counts, given the page's own text. With `answer` the model is held to that form; questions other than "what stands
-    on this page?" bring their own of both.
+    on this page?" bring their own of both. `redraw` draws the page at so many dots an inch, for readers that need a
+    finer picture.
     """
 
     job_id: str
@@ -48,6 +49,11 @@ class PageTask:
     judge: Callable[[VisionAnswer, str], Verdict] = check
     answer: AnswerSchema | None = None
     max_tokens_out: int | None = None
+    total_timeout_s: float | None = None
+    """The time that all calls have together, where it is not that of a page."""
+    owner: str | None = None
+    """The vault document's job that answers are kept for: when it is deleted, they go."""
+    redraw: Callable[[int], Awaitable[bytes]] | None = None
 
     def __repr__(self) -> str:
         return f"PageTask({self.job_id}, {self.number})"

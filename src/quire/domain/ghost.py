@@ -23,10 +23,12 @@ class GhostStatus(StrEnum):
 
 
 class Destination(StrEnum):
-    """Where the text goes: next to the original in its bucket, or into a file on this machine."""
+    """Where the text goes: next to the original in its bucket, into a file on this machine, or where POST /convert
+    was told by `result_to`, which is delivered in the same way."""
 
     BUCKET = "bucket"
     LOCAL = "local"
+    PREFIX = "prefix"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +46,14 @@ class GhostRequest:
     fast_upload: bool = False
     ahead: int = 0
     """Documents that were not over when this one came."""
+    result_to: str = ""
+    """The prefix of Destination.PREFIX."""
 
     @property
-    def identity(self) -> tuple[str, str, str]:
+    def identity(self) -> tuple[str, ...]:
         """What makes two requests for the same content and options different all the same."""
+        if self.destination is Destination.PREFIX:
+            return self.destination.value, self.result_to
         return self.destination.value, self.file_path, self.user
 
     def as_dict(self) -> dict[str, Any]:

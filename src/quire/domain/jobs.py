@@ -9,6 +9,12 @@ A document is one main job. Its work is cut into units; each unit belongs to one
     merge       join the pages                                <main>-merge
     export      put the text where a GhostServer caller looks (no job of its own)
     callback    tell the caller                               (no job of its own)
+    vault       take the vault's document a step further      (no job of its own)
+
+A document of the vault has jobs beside its main job, each of one unit, named after the document:
+
+    classify    find title, summary, date, tags               classify-doc_<team>_<document>
+    embed       vectors of summary and tags                   embed-doc_<team>_<document>
 """
 
 from __future__ import annotations
@@ -29,6 +35,13 @@ class JobType(StrEnum):
     SPLIT = "split"
     PAGE = "page"
     MERGE = "merge"
+    CLASSIFY = "classify"
+    EMBED = "embed"
+
+    @property
+    def is_step(self) -> bool:
+        """Whether it is a step of a vault document: a job of one unit beside the main job."""
+        return self in (JobType.CLASSIFY, JobType.EMBED)
 
 
 class JobStatus(StrEnum):
@@ -191,6 +204,22 @@ _SHORT = {
 
 
 @dataclass(frozen=True, slots=True)
+class VaultLink:
+    """The vault's document that a job works for. `attempt` is the one it was started for."""
+
+    team: str
+    document_id: str
+    attempt: int
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"team": self.team, "document_id": self.document_id, "attempt": self.attempt}
+
+    @classmethod
+    def from_dict(cls, found: Mapping[str, Any]) -> VaultLink:
+        return cls(str(found["team"]), str(found["document_id"]), int(found["attempt"]))
+
+
+@dataclass(frozen=True, slots=True)
 class MainJob:
     """A document's record as read from Redis."""
 
@@ -229,6 +258,29 @@ class MainJob:
     """What a GhostServer caller asked for beside the conversion; None for everybody else's jobs."""
     exported: dict[str, Any] | None = None
     """What came of it, with the epoch whose text it was."""
+    type: JobType = JobType.MAIN
+    vault: VaultLink | None = None
+    retry_key: str = ""
+    """The key of the retry that started this epoch."""
+    attempts: int = 0
+    """How often the only unit of a vault step was started."""
+    download_bytes: int = 0
+    download_total: int | None = None
+    original_deleted: bool = False
+    """Whether the document was deleted before its job (RETAIN_ORIGINALS)."""
+    deleted_result: str | None = None
+    """The key of a result that was deleted before its job (RETAIN_RESULTS)."""
+
+    @property
+    def delivery(self) -> Mapping[str, Any]:
+        """What came of putting the result where its caller wants it, unless that was of an earlier run."""
+        found = self.exported or {}
+        current = found.get("epoch") == self.epoch and self.status is JobStatus.COMPLETED
+        return found if current else {}
+
+    @property
+    def result_deleted(self) -> bool:
+        return self.result is not None and self.result["key"] == self.deleted_result
 
     @property
     def progress(self) -> int:
@@ -248,6 +300,9 @@ def progress(split_done: bool, pages_done: int, total_pages: int) -> int:
 
 
 _CHILD_ID = re.compile(r"(?P<main>[0-9a-f-]{36})(?:-(?P<kind>download|split|merge|p(?P<page>[0-9]{1,9})))?")
+_STEP_ID = re.compile(
+    r"(?P<step>process|classify|embed)-doc_(?P<team>[A-Za-z0-9][A-Za-z0-9_.-]{0,63})_(?P<document>[0-9a-f-]{36})"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,13 +318,22 @@ class JobId:
         """None for what can't be an id of ours."""
         found = _CHILD_ID.fullmatch(text)
         if not found:
-            return None
+            return cls._of_document(text)
         if found["page"]:
             return cls(found["main"], JobType.PAGE, int(found["page"]))
         return cls(found["main"], JobType(found["kind"]) if found["kind"] else JobType.MAIN)
 
+    @classmethod
+    def _of_document(cls, text: str) -> JobId | None:
+        found = _STEP_ID.fullmatch(text)
+        if not found:
+            return None
+        if found["step"] == "process":
+            return cls(conversion_job_id(found["team"], found["document"]), JobType.MAIN)
+        return cls(text, JobType(found["step"]))
+
     def __str__(self) -> str:
-        if self.type is JobType.MAIN:
+        if self.type is JobType.MAIN or self.type.is_step:
             return self.main
         if self.type is JobType.PAGE:
             return page_job_id(self.main, self.page or 0)
@@ -289,6 +353,20 @@ def job_id_for_key(team: str, idempotency_key: str) -> str:
     return str(uuid.uuid5(uuid.NAMESPACE_URL, f"quire:{team}:{idempotency_key}"))
 
 
+def conversion_job_id(team: str, document_id: str) -> str:
+    """The main job of a vault document, also known as `process-doc_<team>_<document>`: one for each."""
+    return str(uuid.uuid5(uuid.NAMESPACE_URL, f"quire:process-doc_{team}_{document_id}"))
+
+
+def step_job_id(step: JobType, team: str, document_id: str) -> str:
+    return f"{step.value}-doc_{team}_{document_id}"
+
+
+def attachment_job_id(parent: str, place: int) -> str:
+    """The main job of a mail's attachment: the same however often the mail is split."""
+    return str(uuid.uuid5(uuid.NAMESPACE_URL, f"quire:attachment:{parent}:{place}"))
+
+
 class UnitKind(StrEnum):
     DOWNLOAD = "download"
     SPLIT = "split"
@@ -297,6 +375,9 @@ class UnitKind(StrEnum):
     MERGE = "merge"
     EXPORT = "export"
     CALLBACK = "callback"
+    VAULT = "vault"
+    CLASSIFY = "classify"
+    EMBED = "embed"
 
 
 _CHUNK = re.compile(r"^c(\d+)-(\d+)$")

@@ -1,4 +1,4 @@
-"""Other people's buckets: a document is fetched from one, a result is put next to it. Nothing else is touched.
+"""Other people's buckets: a document is fetched from one, a result is put into one. Nothing else is touched.
 
 The operator's credentials may reach far more than callers should, so every address is judged against a list of
 places first, and never leads into our own object store.
@@ -12,17 +12,34 @@ import urllib.parse
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from quire.errors import DownloadError, LinkRefusedError, ObjectsError, TooLargeError
+from quire.objects.clients import SCHEMES, Clouds, Patience, connect
 from quire.objects.store import PIECE_BYTES
 
 if TYPE_CHECKING:
-    from obstore.store import ObjectStore as Client
+    from obstore import GetOptions, GetResult
 
-SCHEMES = ("s3", "gs", "az")
+    from quire.objects.clients import Client
+
+Sink = Callable[[bytes], Awaitable[None]]
+Progress = Callable[[int, int | None], Awaitable[None]]
+
 _PART_BYTES = 5 << 20
 _LONGEST_KEY = 1024
+_UTF8 = "; charset=utf-8"
+
+
+class Part(Protocol):
+    """What has arrived of a document so far; `objects.partials` has one."""
+
+    @property
+    def size(self) -> int: ...
+    @property
+    def validator(self) -> str: ...
+    async def write(self, chunk: bytes) -> None: ...
+    async def restart(self, validator: str) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +71,10 @@ class Address:
     def name(self) -> str:
         return self.key.rpartition("/")[2]
 
+    def below(self, *parts: str) -> Address:
+        """An object under this one's key taken as a prefix. Raises LinkRefusedError if that is too long."""
+        return Address.parse("/".join((str(self).rstrip("/"), *parts)))
+
     def beside(self, ending: str) -> Address:
         """An object in the same folder, named after this one."""
         return Address(self.scheme, self.bucket, self.key + ending)
@@ -64,59 +85,89 @@ def in_bucket(url: str) -> bool:
     return url.partition("://")[0] in SCHEMES
 
 
+def source_address(given: str, bucket: str) -> str:
+    """A source as it was given, or the address of a bare key in `bucket`. Raises LinkRefusedError."""
+    if not bucket or "://" in given or given.startswith("file:"):
+        return given
+    return str(Address.parse(f"s3://{bucket}/{given.lstrip('/')}"))
+
+
 class Buckets:
     """`places` are prefixes that end with a slash; `own` is where our own object store lies."""
 
-    def __init__(self, places: tuple[str, ...], own: str, s3: Mapping[str, str]) -> None:
+    def __init__(self, places: tuple[str, ...], own: str, clouds: Clouds | Mapping[str, str]) -> None:
         self._places = places
         self._own = own
-        self._s3 = dict(s3)
+        self._clouds = clouds if isinstance(clouds, Clouds) else Clouds(s3=dict(clouds))
 
     def check(self, url: str) -> Address:
         """Raises LinkRefusedError unless the object lies where sources may lie."""
         address = Address.parse(url)
-        text = str(address)
-        if not any(text.startswith(place) for place in self._places):
+        if not self._is_at(address, self._places):
             raise LinkRefusedError(
                 f"The bucket {address.bucket} (or this part of it) is not among those that may be read. "
                 "The operator can allow it by S3_ALLOWED_BUCKETS."
             )
-        for own in {self._own, urllib.parse.unquote(self._own)}:
-            if in_bucket(own) and text.startswith(own.rstrip("/") + "/"):
-                raise LinkRefusedError("This is the service's own object store, which holds no sources.")
+        self._check_not_own(address)
         return address
+
+    def check_prefix(self, url: str, places: tuple[str, ...]) -> Address:
+        """A folder that results may be put into, without its last slash. Raises LinkRefusedError."""
+        scheme, _, rest = url.partition("://")
+        bucket, _, prefix = rest.strip("/").partition("/")
+        # Parsed as an object in it: the prefix may be empty, and is judged like any key.
+        inside = Address.parse("/".join(part for part in (f"{scheme}://{bucket}", prefix, "x") if part))
+        if not self._is_at(inside, places):
+            raise LinkRefusedError(
+                f"The bucket {inside.bucket} (or this part of it) is not among those that results may be put "
+                "into. The operator can allow it by RESULT_BUCKETS."
+            )
+        self._check_not_own(inside)
+        return Address(inside.scheme, inside.bucket, prefix)
 
     async def fetch(
         self,
         address: Address,
-        write: Callable[[bytes], Awaitable[None]],
+        into: Sink | Part,
         *,
         max_bytes: int,
         timeout_s: float,
+        on_progress: Progress | None = None,
     ) -> None:
-        """Streams the object into `write`. Raises TooLargeError or DownloadError."""
-        import obstore
+        """Streams the object; a part that has the beginning of the same version gets only the rest.
 
+        A connection that breaks is made again by the client itself. Raises TooLargeError or DownloadError; what
+        has arrived by then stays.
+        """
+        part = _Through(into) if callable(into) else into
         too_large = TooLargeError(
             f"The document is larger than the {max_bytes / (1 << 20):g} MB allowed (MAX_UPLOAD_MB)."
         )
         try:
             async with asyncio.timeout(timeout_s):
                 with _translated(address, DownloadError):
-                    answer = await obstore.get_async(self._client(address, timeout_s), address.key)
-                    if answer.meta["size"] > max_bytes:
+                    answer = await self._answer(address, part, timeout_s)
+                    total = answer.meta["size"]
+                    if total > max_bytes:
                         raise too_large
-                    got = 0
                     async for chunk in answer.stream(min_chunk_size=PIECE_BYTES):
                         piece = bytes(chunk)
-                        got += len(piece)
-                        if got > max_bytes:
+                        if part.size + len(piece) > max_bytes:
                             raise too_large
-                        await write(piece)
+                        await part.write(piece)
+                        if on_progress is not None:
+                            await on_progress(part.size, total)
         except TimeoutError as error:
             raise DownloadError(f"Fetching from {address.bucket} took longer than allowed.") from error
 
-    async def put(self, address: Address, pieces: AsyncIterator[bytes], *, timeout_s: float) -> int:
+    async def put(
+        self,
+        address: Address,
+        pieces: AsyncIterator[bytes],
+        *,
+        timeout_s: float,
+        media_type: str = "text/plain",
+    ) -> int:
         """Writes an object, whole or not at all, and says how many bytes it has. Raises ObjectsError."""
         import obstore
 
@@ -136,7 +187,7 @@ class Buckets:
                 size += len(piece)
                 yield piece
 
-        attributes: Any = {"Content-Type": "text/plain; charset=utf-8"}
+        attributes: Any = {"Content-Type": media_type + _UTF8}
         with _translated(address, ObjectsError):
             if len(head) <= _PART_BYTES:
                 await obstore.put_async(client, address.key, bytes(head), attributes=attributes)
@@ -151,21 +202,62 @@ class Buckets:
             )
         return size
 
-    def _client(self, address: Address, timeout_s: float) -> Client:
-        from obstore.store import from_url
+    async def link(self, address: Address, for_s: float) -> str:
+        """A signed address at which anybody can fetch the object for that long. Raises ObjectsError."""
+        import obstore
 
-        config = self._s3 if address.scheme == "s3" else {}
-        options: dict[str, Any] = {"timeout": f"{max(1, int(timeout_s))}s", "connect_timeout": "5s"}
-        if config.get("endpoint", "").startswith("http://"):
-            options["allow_http"] = True
         with _translated(address, ObjectsError):
-            client: Client = from_url(
-                f"{address.scheme}://{address.bucket}",
-                config=config,  # type: ignore[call-overload]
-                client_options=options,
-                retry_config={"max_retries": 2, "retry_timeout": timedelta(seconds=20)},
-            )
-        return client
+            client = self._client(address, Patience().timeout_s)
+            return await obstore.sign_async(client, "GET", address.key, timedelta(seconds=for_s))
+
+    async def _answer(self, address: Address, part: Part, timeout_s: float) -> GetResult:
+        import obstore
+        from obstore.exceptions import BaseError, PreconditionError
+
+        client = self._client(address, timeout_s)
+        if part.size and part.validator:
+            rest: GetOptions = {"range": {"offset": part.size}, "if_match": part.validator}
+            try:
+                return await obstore.get_async(client, address.key, options=rest)
+            except PreconditionError:
+                pass  # there is another version now
+            except BaseError as error:
+                # A range at the very end is an error to servers, and to the client one without a name.
+                if type(error).__name__ != "GenericError":
+                    raise
+        answer = await obstore.get_async(client, address.key)
+        await part.restart(answer.meta["e_tag"] or "")
+        return answer
+
+    def _is_at(self, address: Address, places: tuple[str, ...]) -> bool:
+        text = str(address)
+        return any(text.startswith(place) for place in places)
+
+    def _check_not_own(self, address: Address) -> None:
+        text = str(address)
+        for own in {self._own, urllib.parse.unquote(self._own)}:
+            if in_bucket(own) and text.startswith(own.rstrip("/") + "/"):
+                raise LinkRefusedError("This is the service's own object store, which holds no sources.")
+
+    def _client(self, address: Address, timeout_s: float) -> Client:
+        patience = Patience(timeout_s=timeout_s, retries=2, retry_s=20)
+        return connect(f"{address.scheme}://{address.bucket}", self._clouds, patience)
+
+
+class _Through:
+    """A sink as a part."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self.size = 0
+        self.validator = ""
+
+    async def write(self, chunk: bytes) -> None:
+        await self._sink(chunk)
+        self.size += len(chunk)
+
+    async def restart(self, validator: str) -> None:
+        self.validator = validator
 
 
 @contextlib.contextmanager

@@ -68,12 +68,19 @@ class DirectoryStore(ObjectStore):
     async def delete_prefix(self, prefix: str) -> int:
         return await self._in_thread(self._delete_tree, self._path(prefix.rstrip("/")))
 
+    async def keys(self, prefix: str) -> list[str]:
+        return await self._in_thread(self._keys_below, self._path(prefix.rstrip("/")))
+
     @contextlib.asynccontextmanager
     async def local(self, key: str) -> AsyncIterator[Path]:
         path = self._path(key)
         if await self._in_thread(_size, path) is None:
             raise missing(key)
         yield path
+
+    async def link(self, key: str, for_s: float) -> str | None:
+        checked_key(key)
+        return None
 
     async def check(self) -> None:
         await self._in_thread(self._probe)
@@ -112,6 +119,10 @@ class DirectoryStore(ObjectStore):
                 Path(folder).rmdir()
         self._prune(top.parent)
         return removed
+
+    def _keys_below(self, top: Path) -> list[str]:
+        found = (Path(folder) / name for folder, _folders, files in os.walk(top) for name in files)
+        return [path.relative_to(self._root).as_posix() for path in found]
 
     def _prune(self, folder: Path) -> None:
         """Remove folders that have become empty, from `folder` upwards."""

@@ -11,13 +11,13 @@ import secrets
 from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import obstore
 from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
-from obstore.store import from_url
 
 from quire.errors import ObjectsError
+from quire.objects.clients import Clouds, Patience, connect
 from quire.objects.scratch import Scratch
 from quire.objects.store import (
     BLOCK_BYTES,
@@ -40,23 +40,15 @@ _LISTED_AT_ONCE = 1000
 
 
 class RemoteStore(ObjectStore):
-    def __init__(self, url: str, scratch_dir: Path, credentials: dict[str, str], scratch_bytes: int) -> None:
+    def __init__(self, url: str, scratch_dir: Path, clouds: Clouds, scratch_bytes: int) -> None:
         self._url = url
         self._scratch = Scratch(scratch_dir, scratch_bytes)
-        options: dict[str, Any] = {"timeout": "120s", "connect_timeout": "5s"}
-        if credentials.get("endpoint", "").startswith("http://"):
-            options["allow_http"] = True
         try:
-            self._store = from_url(
-                url,
-                config=credentials,  # type: ignore[call-overload]
-                client_options=options,
-                retry_config={"max_retries": 4, "retry_timeout": timedelta(seconds=30)},
-            )
-        except (BaseError, ValueError) as error:
+            self._store = connect(url, clouds, Patience())
+        except ObjectsError as error:
             raise ObjectsError(
-                f"OBJECT_STORE={url} is not understood ({type(error).__name__}). Use a directory, "
-                "s3://bucket/prefix, gs://bucket/prefix or az://account/container/prefix.",
+                f"OBJECT_STORE={url} is not understood. Use a directory, s3://bucket/prefix, "
+                "gs://bucket/prefix or az://container/prefix, and check the credentials.",
                 retryable=False,
             ) from error
 
@@ -110,6 +102,14 @@ class RemoteStore(ObjectStore):
                 removed += len(keys)
         return removed
 
+    async def keys(self, prefix: str) -> list[str]:
+        folder = checked_key(prefix.rstrip("/"))
+        found: list[str] = []
+        with self._translated():
+            async for batch in obstore.list(self._store, folder, chunk_size=_LISTED_AT_ONCE):
+                found += [one["path"] for one in batch]
+        return found
+
     @contextlib.asynccontextmanager
     async def local(self, key: str) -> AsyncIterator[Path]:
         checked_key(key)
@@ -125,6 +125,10 @@ class RemoteStore(ObjectStore):
 
         async with self._scratch.copy(key, fetch) as path:
             yield path
+
+    async def link(self, key: str, for_s: float) -> str | None:
+        with self._translated():
+            return await obstore.sign_async(self._store, "GET", checked_key(key), timedelta(seconds=for_s))
 
     async def check(self) -> None:
         key = f"checks/{secrets.token_hex(8)}"

@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import ParamSpec, Self, TypeVar
 
 from quire.errors import NotFoundError, ObjectsError
+from quire.objects.clients import Clouds
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -39,12 +40,14 @@ class ObjectStore(abc.ABC):
         scratch_dir: Path,
         *,
         credentials: Mapping[str, str] | None = None,
+        clouds: Clouds | None = None,
         scratch_bytes: int = SCRATCH_BYTES,
     ) -> ObjectStore:
         """The store at `url`: a directory, `file:///dir`, `s3://bucket/prefix`, `gs://…` or `az://…`.
 
-        `credentials` are the settings of the provider's client (`endpoint`, `access_key_id`, …). Local copies
-        of remote objects are kept in `scratch_dir`, up to about `scratch_bytes`. Nothing is contacted yet.
+        `clouds` has the credentials for each scheme; `credentials` are those for the scheme of `url`, where
+        nothing else is needed. Local copies of remote objects are kept in `scratch_dir`, up to about
+        `scratch_bytes`. Nothing is contacted yet.
         """
         parts = urllib.parse.urlsplit(url)
         if parts.scheme in ("", "file"):
@@ -54,7 +57,8 @@ class ObjectStore(abc.ABC):
             return DirectoryStore(Path(urllib.parse.unquote(parts.path) if parts.scheme else url).absolute())
         from quire.objects.remote import RemoteStore
 
-        return RemoteStore(url, scratch_dir, dict(credentials or {}), scratch_bytes)
+        found = clouds or Clouds.with_only(parts.scheme, credentials or {})
+        return RemoteStore(url, scratch_dir, found, scratch_bytes)
 
     @abc.abstractmethod
     def writer(self, key: str) -> ObjectWriter:
@@ -85,10 +89,21 @@ class ObjectStore(abc.ABC):
         """Remove everything below `prefix/` and say how many objects that was."""
 
     @abc.abstractmethod
+    async def keys(self, prefix: str) -> list[str]:
+        """The keys of everything below `prefix/`, in no order."""
+
+    @abc.abstractmethod
     def local(self, key: str) -> AbstractAsyncContextManager[Path]:
         """A file with the object's content, good until the block ends and not to be changed.
 
         For objects that are never replaced under their key: a copy made earlier may be handed out again.
+        """
+
+    @abc.abstractmethod
+    async def link(self, key: str, for_s: float) -> str | None:
+        """A signed address at which anybody can fetch the object for that long; None where the store has none.
+
+        It says nothing about whether there is such an object.
         """
 
     @abc.abstractmethod

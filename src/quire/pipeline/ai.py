@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import random
 from collections import OrderedDict
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from quire.dispatch.cost import Spent
 from quire.dispatch.dispatcher import Dispatcher
@@ -14,11 +16,12 @@ from quire.dispatch.pages import Answered, Exhausted, PageTask, Parked, Picture
 from quire.domain.jobs import JobStatus, PageRecord
 from quire.domain.pages import PageClass, PageSource
 from quire.domain.routing import retry_delay_s
-from quire.errors import PageError
+from quire.errors import CoordinationError, PageError
 from quire.pipeline.documents import chunk_key, local_document
+from quire.providers import known
 from quire.queue.jobs import Claim
 from quire.queue.waiting import Waiting
-from quire.reading.render import RenderOptions
+from quire.reading.render import RenderOptions, render_page
 from quire.reading.vision import ContextOptions, picture_page
 
 if TYPE_CHECKING:
@@ -26,6 +29,10 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 _PICTURES_BYTES = 64 << 20
+_ROUSE_EVERY_S = 0.1
+_FINE_QUALITY = 90
+_FINE_PX = 4_000
+_OWN_READERS = {known.OCR: PageSource.OCR, known.DOLPHIN: PageSource.BATCH}
 
 
 class Pictures:
@@ -61,15 +68,54 @@ class AiReading:
     waiting: Waiting
     pictures: Pictures
 
+    async def rouse(self) -> None:
+        """Wakes pages when a model becomes free by itself: a breaker's time is up, a budget has refilled.
+
+        The ends of calls wake pages at once; but while every call hangs, none ends. Runs until cancelled.
+        """
+        while True:
+            await asyncio.sleep(_ROUSE_EVERY_S)
+            with suppress(CoordinationError):
+                if await self.waiting.length():
+                    await self.waiting.wake(await self.dispatcher.room())
+
+
+class Question(Protocol):
+    """Something else than "what stands on this page?" that a model is asked about a page."""
+
+    def instructions(self, prompt: str | None) -> str:
+        """The system prompt, given the caller's own."""
+        ...
+
+    def asked(self, task: PageTask) -> PageTask:
+        """The task with the form that an answer must have, and who judges it."""
+        ...
+
+    async def picture(self) -> Picture:
+        """Raises PageError where there is nothing to be shown."""
+        ...
+
+    async def page(self, answer: str) -> str:
+        """The page's Markdown, given an answer that counts."""
+        ...
+
 
 class AiPage:
     """One claimed page on its way through the dispatcher. `local` is the page as it was read locally."""
 
-    def __init__(self, claim: Claim, parts: Parts, ai: AiReading, local: PageRecord) -> None:
+    def __init__(
+        self,
+        claim: Claim,
+        parts: Parts,
+        ai: AiReading,
+        local: PageRecord,
+        question: Question | None = None,
+    ) -> None:
         self._claim = claim
         self._parts = parts
         self._ai = ai
         self._local = local
+        self._question = question
         self._secrets = parts.sealer.unseal(claim.job.id, claim.job.sealed)
         self._started_at = parts.clock.now()
 
@@ -85,6 +131,8 @@ class AiPage:
             outcome = Exhausted((error.code,), Spent(), retryable=False)
         if isinstance(outcome, Answered):
             self._ai.pictures.drop(job.id, number)
+            if self._question is not None:
+                outcome = replace(outcome, text=await self._question.page(outcome.text))
             record = await self._record(outcome)
             await self._ai.dispatcher.ledger.forget(job.id, self._claim.hint.epoch, number)
             return record
@@ -123,7 +171,9 @@ class AiPage:
     def _task(self) -> PageTask:
         job, ai = self._claim.job, self._parts.settings.ai
         instructions = self._secrets.prompt or ai.system_prompt
-        return PageTask(
+        if self._question is not None:
+            instructions = self._question.instructions(self._secrets.prompt)
+        task = PageTask(
             job_id=job.id,
             epoch=self._claim.hint.epoch,
             number=self._local.number,
@@ -135,7 +185,10 @@ class AiPage:
             prepare=self._picture,
             prepared=self._ai.pictures.get(job.id, self._local.number) is not None,
             fingerprint=(lambda model: self._fingerprint(model, instructions)) if job.sha256 else None,
+            owner=job.id if job.vault else None,
+            redraw=self._redraw,
         )
+        return task if self._question is None else self._question.asked(task)
 
     def _fingerprint(self, model: str, instructions: str) -> str:
         """Of everything that makes the answer. A page that is asked for again gets a new one."""
@@ -153,6 +206,10 @@ class AiPage:
         found = self._ai.pictures.get(job.id, number)
         if found is not None:
             return found
+        if self._question is not None:
+            picture = await self._question.picture()
+            self._ai.pictures.put(job.id, number, picture)
+            return picture
         settings = self._parts.settings
         images, ai = settings.images, settings.ai
         render = RenderOptions(
@@ -175,6 +232,23 @@ class AiPage:
         self._ai.pictures.put(job.id, number, picture)
         return picture
 
+    async def _redraw(self, dpi: int) -> bytes:
+        """The page in colour, finer than a vision model needs it. Raises PageError."""
+        settings = self._parts.settings
+        render = RenderOptions(
+            dpi=dpi,
+            format="jpeg",
+            quality=_FINE_QUALITY,
+            max_px=_FINE_PX,
+            max_pixels=settings.limits.max_pixels,
+        )
+        async with local_document(self._parts.objects, self._claim.job.content_ref or "") as path:
+            return await self._parts.pool.run(
+                render_page,
+                *(str(path), self._secrets.password, self._local.number, render),
+                timeout_s=settings.reading.page_timeout_s,
+            )
+
     async def _record(self, answer: Answered) -> PageRecord:
         claim, spent = self._claim, answer.spent
         block = answer.text.encode("utf-8", "replace")
@@ -183,7 +257,9 @@ class AiPage:
         return PageRecord(
             number=self._local.number,
             status=JobStatus.COMPLETED,
-            source=PageSource.CACHE if answer.cached else PageSource.AI,
+            source=PageSource.CACHE
+            if answer.cached
+            else _OWN_READERS.get(answer.candidate.provider, PageSource.AI),
             page_class=self._local.page_class,
             reasons=(*self._local.reasons, *spent.reasons),
             provider=answer.candidate.provider,

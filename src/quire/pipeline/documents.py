@@ -40,6 +40,16 @@ def pages_key(job_id: str, epoch: int, token: str) -> str:
     return f"{job_prefix(job_id)}pages-{epoch}-{token}.json"
 
 
+def record_key(job_id: str) -> str:
+    """Where the record of a vault document's conversion lies, for when its time in Redis is up."""
+    return f"{job_prefix(job_id)}record.json"
+
+
+def answer_prefix(fingerprint: str) -> str:
+    """Where the cache keeps a model's answer."""
+    return job_prefix(f"answer-{fingerprint}")
+
+
 def file_ref(path: Path) -> str:
     return FILE_SCHEME + quote(str(path.absolute()))
 

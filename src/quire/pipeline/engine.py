@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from quire.domain.ghost import GhostRequest
+from quire.domain.ghost import Destination, GhostRequest
 from quire.domain.jobs import (
     JobId,
     JobOptions,
@@ -38,15 +38,18 @@ from quire.errors import (
     RequestError,
     TooLargeError,
 )
-from quire.links import check_url, safe_filename
+from quire.links import check_url, safe_filename, starting_point
 from quire.objects.buckets import in_bucket
 from quire.objects.store import ObjectWriter
+from quire.pipeline.archive import Archive
 from quire.pipeline.documents import file_ref, local_document, original_key
+from quire.pipeline.exporting import prefix_of
 from quire.pipeline.fetching import buckets_of, link_policy
 from quire.pipeline.merging import failure_note, unpack_pages
 from quire.pipeline.parts import Parts
+from quire.pipeline.retention import expect_retention
 from quire.queue.events import Event, Events
-from quire.queue.jobs import NewJob
+from quire.queue.jobs import NewJob, Standing
 from quire.reading.render import RenderOptions, render_page
 
 _UPLOAD_KEPT_S = 6 * 3600.0
@@ -98,6 +101,11 @@ class Engine:
     def __init__(self, parts: Parts, events: Events) -> None:
         self._parts = parts
         self._events = events
+        self._archive = Archive(parts.jobs, parts.objects)
+
+    @property
+    def events_source(self) -> Events:
+        return self._events
 
     # ---- taking documents ----------------------------------------------------------------------------------
 
@@ -122,6 +130,8 @@ class Engine:
             check_url(submission.secrets.callback_url, link_policy(self._parts))
         if submission.secrets.source_url:
             self._check_source(submission.secrets.source_url)
+        if submission.ghost and submission.ghost.destination is Destination.PREFIX:
+            prefix_of(self._parts, submission.ghost.result_to)
 
     async def begin_upload(self, submission: Submission) -> Upload:
         """If the process dies before the job is made, the bytes go after some hours."""
@@ -180,6 +190,10 @@ class Engine:
             )
         return await self._create(new)
 
+    def local_source(self, url: str) -> Path | None:
+        """The file that a `file://` source names; None for a link or an object in a bucket. Raises as `check` does."""
+        return self._check_source(url)
+
     async def accept_path(self, submission: Submission, path: Path) -> Accepted:
         """A file named by whoever runs this process (`quire convert`): read where it lies, without a copy."""
         new = self._new_job(
@@ -197,6 +211,8 @@ class Engine:
         """The main job of any id of the family. Raises NotFoundError, also for another team's job."""
         parsed = JobId.parse(job_id)
         job = await self._parts.jobs.get(parsed.main) if parsed else None
+        if job is None and parsed and not parsed.type.is_step:
+            job = await self._archive.find(parsed.main)
         if job is None or job.team != team:
             raise NotFoundError(f"There is no job {job_id[:60]!r}.")
         if (
@@ -210,6 +226,11 @@ class Engine:
         if parsed and parsed.type in alone and parsed.type not in job.children:
             raise NotFoundError(f"Job {parsed.main} has no {parsed.type.value} job (yet).")
         return job
+
+    async def attachments(self, job: MainJob) -> dict[str, Standing]:
+        """How the jobs of a mail's attachments stand, by id, as far as they are still kept."""
+        ids = [entry["job_id"] for entry in job.info.get("attachments", ()) if entry.get("job_id")]
+        return await self._parts.jobs.standings(ids)
 
     async def newest(self, team: str, limit: int, before_s: float | None) -> list[MainJob]:
         return await self._parts.jobs.newest(team, limit, before_s)
@@ -271,6 +292,7 @@ class Engine:
     async def result(self, job: MainJob) -> Text:
         """Where the merged Markdown lies. Raises NotReadyError while it is not there, ConflictError if never."""
         if job.status is JobStatus.COMPLETED and job.result:
+            _check_kept(job)
             return Text(job.result["key"], 0, None)
         raise _no_result(job.id, job.status, job.error)
 
@@ -281,6 +303,7 @@ class Engine:
             raise _no_result(f"{job.id}-p{number}", record.status, None)
         if record.ref is None:
             return record, failure_note(record)
+        _check_kept(job)
         return record, Text(record.ref, record.offset, record.length)
 
     def text(self, found: Text) -> AsyncIterator[bytes]:
@@ -288,12 +311,16 @@ class Engine:
         return self._parts.objects.stream(found.key, start=found.offset, end=end)
 
     async def original(self, job: MainJob) -> str:
+        if job.original_deleted:
+            raise _original_gone()
         if not job.content_ref:
             raise NotReadyError("The document has not been fetched yet.")
         return job.content_ref
 
     async def image(self, job: MainJob, number: int) -> tuple[bytes, str]:
         """The page as a picture, and its media type."""
+        if job.original_deleted:
+            raise _original_gone()
         if not job.content_ref or not job.total_pages:
             raise NotReadyError("The document has not been opened yet.", retry_after_s=1.0)
         images, limits = self._parts.settings.images, self._parts.settings.limits
@@ -318,6 +345,10 @@ class Engine:
 
     async def cancel(self, job: MainJob, why: QuireError | None = None) -> JobStatus:
         status = await self._parts.jobs.cancel(job.id, why)
+        for job_id, attached in (await self.attachments(job)).items():
+            found = None if attached.status.terminal else await self._parts.jobs.get(job_id)
+            if found is not None:
+                await self.cancel(found, why)
         return status or job.status
 
     async def retry(self, job: MainJob, job_id: str, key: str = "") -> str:
@@ -325,11 +356,21 @@ class Engine:
         parsed = JobId.parse(job_id)
         kind = parsed.type if parsed else JobType.MAIN
         if not job.status.terminal:
-            return "running"
+            # Somebody may have lost the answer to this very key. No epoch is -1: nothing can be started by asking.
+            return (
+                await self._parts.jobs.retry(replace(job, epoch=-1), "merge", key=key) if key else "running"
+            )
+        if job.type.is_step:
+            raise ConflictError("A step of a document is tried again with its document.")
+        if job.original_deleted and not self._parts.sealer.unseal(job.id, job.sealed).source_url:
+            raise ConflictError(f"{_original_gone().public} It can't be read again.")
         records = await self._all_records(job)
+        if job.vault is not None:
+            await self._archive.put_back(job.id)
+        await expect_retention(self._parts, job.id)
         first = "split" if job.content_ref else "download"
         whole = kind in (JobType.SPLIT, JobType.DOWNLOAD) or not job.total_pages or not records
-        if whole:
+        if whole or job.original_deleted or job.result_deleted:
             return await self._parts.jobs.retry(job, "all", first=first, key=key)
         missing = [n for n in _numbers(job) if n not in records or not records[n].status.terminal]
         if kind is JobType.PAGE and parsed and parsed.page is not None:
@@ -367,7 +408,9 @@ class Engine:
         )
 
     async def _create(self, new: NewJob) -> Accepted:
+        await expect_retention(self._parts, new.id)
         taken = await self._parts.jobs.create(new)
+        await expect_retention(self._parts, new.id)
         if taken is None:
             return Accepted(new.id, JobStatus.QUEUED, deduplicated=False)
         if taken.fingerprint != new.fingerprint:
@@ -395,7 +438,8 @@ class Engine:
         while True:
             seen = await jobs.answer_for(team, fingerprint)
             job = await jobs.get(seen) if seen else None
-            if seen and job and job.status not in (JobStatus.FAILED, JobStatus.CANCELLED):
+            over = (JobStatus.FAILED, JobStatus.CANCELLED)
+            if seen and job and job.status not in over and not job.result_deleted:
                 return Accepted(seen, job.status, deduplicated=True)
             if seen and job is None and loop.time() < until:  # it is being made, unless its maker has died
                 await asyncio.sleep(_TWIN_POLL_S)
@@ -412,7 +456,7 @@ class Engine:
             buckets_of(self._parts).check(url)
             return None
         if not url.startswith("file:"):
-            check_url(url, link_policy(self._parts))
+            starting_point(url, link_policy(self._parts))
             return None
         base = self._parts.settings.downloads.files_base
         if base is None:
@@ -480,6 +524,15 @@ def _standing(job: MainJob, number: int, record: PageRecord | None, in_work: boo
     return replace(record or PageRecord(number=number, status=status), status=status)
 
 
+def _original_gone() -> NotFoundError:
+    return NotFoundError("The original was deleted; it is kept only as long as RETAIN_ORIGINALS says.")
+
+
+def _check_kept(job: MainJob) -> None:
+    if job.result_deleted:
+        raise NotFoundError("The result was deleted; it is kept only as long as RETAIN_RESULTS says.")
+
+
 def _snapshot(job: MainJob) -> dict[str, Any]:
     return {
         "status": job.status.value,
@@ -488,6 +541,8 @@ def _snapshot(job: MainJob) -> dict[str, Any]:
         "pages_failed": job.pages_failed,
         "total_pages": job.total_pages,
         "error": job.error,
+        "bytes_done": job.download_bytes,
+        "bytes_total": job.download_total,
     }
 
 

@@ -1,4 +1,6 @@
-"""Export: a GhostServer job's text, put where its caller looks for it once the job is done.
+"""Export: a job's text, put where its caller looks for it once the job is done.
+
+A GhostServer job's goes next to its original or into a file; that of a job with `result_to` under that prefix.
 
 It is a unit like any other: kept with the job in the same step that completes it, taken over when its worker
 dies, tried again with growing waits, and given up into the dead letters.
@@ -15,6 +17,8 @@ from typing import Any
 from quire.domain.ghost import Destination, GhostRequest
 from quire.domain.jobs import MainJob
 from quire.errors import ObjectsError, QuireError
+from quire.links import safe_filename
+from quire.objects.buckets import Address
 from quire.objects.store import ObjectStore, in_thread
 from quire.pipeline.fetching import buckets_of
 from quire.pipeline.merging import unpack_pages
@@ -31,20 +35,26 @@ async def run_export(claim: Claim, parts: Parts) -> None:
     """Raises ObjectsError (worth another try unless it says otherwise) or LinkRefusedError (final)."""
     job = claim.job
     request = GhostRequest.from_dict(job.export or {})
-    text = aggregated(parts.objects, job)
     outcome: dict[str, Any]
-    if request.destination is Destination.BUCKET:
-        # Judged again, as before the download: what may be read from may be written to.
-        buckets = buckets_of(parts)
+    # Judged again, as before the download: the lists may have been changed since the job was accepted.
+    buckets = buckets_of(parts)
+    if request.destination is Destination.PREFIX:
+        address = prefix_of(parts, request.result_to).below(job.id, result_name(job))
+        markdown = parts.objects.stream((job.result or {})["key"])
+        size = await buckets.put(address, markdown, timeout_s=_UPLOAD_TIMEOUT_S, media_type="text/markdown")
+        outcome = {"s3_url": str(address), "text_len": size}
+    elif request.destination is Destination.BUCKET:
+        # What may be read from may be written to.
         address = buckets.check(request.file_path).beside(RESULT_ENDING)
-        size = await buckets.put(address, text, timeout_s=_UPLOAD_TIMEOUT_S)
+        size = await buckets.put(address, aggregated(parts.objects, job), timeout_s=_UPLOAD_TIMEOUT_S)
         outcome = {"s3_url": str(address), "text_len": size}
     else:
         path = local_result(parts, job.id)
-        size = await _write(path, text)
+        size = await _write(path, aggregated(parts.objects, job))
         outcome = {"local_path": str(path), "text_len": size}
     claim.settlement.begun = True
-    if await parts.jobs.ghost.exported(job.id, claim.hint.epoch, outcome) and job.epoch == 1:
+    kept = await parts.jobs.ghost.exported(job.id, claim.hint.epoch, outcome)
+    if kept and job.epoch == 1 and request.destination is not Destination.PREFIX:
         await parts.jobs.ghost.add_served(_served(job, request))
 
 
@@ -65,6 +75,16 @@ async def aggregated(objects: ObjectStore, job: MainJob) -> AsyncIterator[bytes]
         text = await cut.take(record.offset, record.length)
         yield f"{before}=== Page {number} ===\n".encode() + text.strip(b"\r\n")
         before = "\n\n"
+
+
+def prefix_of(parts: Parts, result_to: str) -> Address:
+    """The folder that `result_to` names. Raises LinkRefusedError unless results may be put there."""
+    return buckets_of(parts).check_prefix(result_to, parts.settings.aws.result_places)
+
+
+def result_name(job: MainJob) -> str:
+    """What the result is called under its prefix: as the document, with another ending."""
+    return f"{Path(safe_filename(job.filename or 'document')).stem}.md"
 
 
 def local_result(parts: Parts, job_id: str) -> Path:

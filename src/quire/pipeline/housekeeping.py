@@ -5,13 +5,20 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from quire.domain.jobs import UnitKind
-from quire.errors import CoordinationError, ObjectsError
+from quire.errors import CatalogError, CoordinationError, ObjectsError
+from quire.pipeline.archive import Archive
 from quire.pipeline.documents import job_prefix
 from quire.pipeline.exporting import forget_local_result
+from quire.pipeline.fetching import forget_old_downloads
 from quire.pipeline.parts import Parts
+from quire.pipeline.retention import apply_retention
 from quire.queue.house import House
+
+if TYPE_CHECKING:
+    from quire.pipeline.vault.vault import Vault
 
 _LOG = logging.getLogger(__name__)
 _LEASE_S = 3.0
@@ -19,15 +26,19 @@ _TICK_S = 0.1
 _SLOW_TICKS = 10
 _GRACE_S = 10.0
 _LOOK_AGAIN_S = 10.0
+_CATALOG_S = 2.0
+_ASK_AGAIN_S = 600.0
 
 
 class Housekeeper:
     """Runs in every process; only the one that holds the lock does anything."""
 
-    def __init__(self, parts: Parts, house: House, worker_id: str) -> None:
+    def __init__(self, parts: Parts, house: House, worker_id: str, vault: Vault | None = None) -> None:
         self._parts = parts
         self._house = house
         self._id = worker_id
+        self._vault = vault
+        self._archive = Archive(parts.jobs, parts.objects)
 
     async def run(self) -> None:
         await self._sweep_up()
@@ -42,6 +53,7 @@ class Housekeeper:
         with suppress(ObjectsError):
             if swept := await self._parts.objects.sweep_temporaries():
                 _LOG.info("half-written files of killed processes removed", extra={"files": swept})
+        await forget_old_downloads(self._parts)
 
     async def _keep_house(self) -> None:
         tick = 0
@@ -63,10 +75,13 @@ class Housekeeper:
             await self._look_after(job_id)
         for job_id in await self._house.expired():
             await self._expire(job_id)
+        await apply_retention(self._parts)
         await self._parts.workers.forget_silent()
 
     async def _expire(self, job_id: str) -> None:
         """Deletes a job's objects, unless it ended later than was thought when it was made, or has not ended."""
+        if await self._belongs_to_the_vault(job_id):
+            return
         until = await self._parts.jobs.objects_wanted_until(job_id)
         if until > self._parts.clock.now():
             await self._house.keep_objects(job_id, until)
@@ -74,6 +89,25 @@ class Housekeeper:
         await self._parts.objects.delete_prefix(job_prefix(job_id))
         await forget_local_result(self._parts, job_id)
         await self._house.forget_objects(job_id)
+
+    async def _belongs_to_the_vault(self, job_id: str) -> bool:
+        """Whether the objects are the vault's business. They stay, unless whoever deleted their document has died
+        half-way: then the rest goes now."""
+        job = await self._archive.job(job_id)
+        if job is None or job.vault is None:
+            return False
+        now = self._parts.clock.now()
+        held: bool | None = None
+        if self._vault is not None:
+            with suppress(CatalogError, TimeoutError):
+                async with asyncio.timeout(_CATALOG_S):
+                    held = await self._vault.holds(job.vault)
+        if self._vault is not None and held is False:
+            await self._vault.purge(job.vault.team, job.vault.document_id)
+        else:
+            again_s = max(self._parts.jobs.ttl_s, _ASK_AGAIN_S) if held else _ASK_AGAIN_S
+            await self._house.keep_objects(job_id, now + again_s)
+        return True
 
     async def _bury_the_dead(self) -> None:
         """Entries in the hands of dead workers go back to the queue."""

@@ -10,14 +10,17 @@ from quire.domain.jobs import JobStatus, PageRecord, UnitKind, chunk_places, uni
 from quire.domain.pages import PageClass, PageSource
 from quire.domain.ranges import PageRanges
 from quire.domain.routing import Route, best_route
-from quire.errors import PageError, QuireError
+from quire.errors import PageCrashedError, PageError, PageMemoryError, PageTimeoutError, QuireError
 from quire.pipeline.ai import AiPage, with_spent
+from quire.pipeline.attachments import office_limits
 from quire.pipeline.documents import chunk_key, local_document
+from quire.pipeline.illustrations import Illustrations
 from quire.pipeline.parts import Parts
 from quire.queue.jobs import Claim, PageOutcome
 from quire.reading.chunks import Chunk, PageSlice, read_chunk
-from quire.reading.ocr import OCR_READER, OcrOptions, recognise_page
-from quire.reading.pages import READER_TEXT, ReadOptions
+from quire.reading.images import HEIC_OVER_BOUND
+from quire.reading.ocr import OCR_READERS, OcrOptions, recognise_page
+from quire.reading.pages import MARKUP_READERS, ReadOptions
 
 _EXTRA_S_PER_PAGE = 1.0
 
@@ -33,7 +36,9 @@ class PageReader:
         self._started_at = parts.clock.now()
         reading = parts.settings.reading
         self._options = ReadOptions(
-            strip_running=reading.strip_running_headers, join_hyphens=reading.join_hyphens
+            strip_running=reading.strip_running_headers,
+            join_hyphens=reading.join_hyphens,
+            office=office_limits(claim.job, parts.settings.limits),
         )
 
     async def chunk(self) -> None:
@@ -47,7 +52,9 @@ class PageReader:
         """One page by its own route: again, or by a reader that takes its time."""
         number = unit_page(self._claim.hint.unit)
         known = (await self._parts.jobs.pages(self._job.id, [number])).get(number)
-        route = self._best_route(known.page_class, known.reader) if known and known.ref else Route.LOCAL
+        route = Route.LOCAL
+        if known and known.ref:
+            route = self._best_route(known.page_class, known.reader, known.reasons)
         if known and route is Route.AI:
             await self._by_ai(known)
             return
@@ -66,7 +73,8 @@ class PageReader:
         """AI; where that can't be had, the page's local text or OCR, and a copy for people to look at."""
         ai = self._parts.ai
         assert ai is not None  # noqa: S101 - there is no such route without it
-        outcome = await AiPage(self._claim, self._parts, ai, local).read()
+        question = Illustrations(self._claim, self._parts, local) if local.reader in MARKUP_READERS else None
+        outcome = await AiPage(self._claim, self._parts, ai, local, question).read()
         if outcome is None:
             return
         if isinstance(outcome, Exhausted):
@@ -107,13 +115,19 @@ class PageReader:
         return found if found.pages[0].has_text else None
 
     async def _ocr_pass(self, path: str, number: int) -> Chunk:
-        ocr = self._parts.settings.ocr
+        settings = self._parts.settings.ocr
+        options = OcrOptions.of(settings)
         async with self._parts.ocr_turns:
-            return await self._parts.pool.run(
-                recognise_page,
-                *(path, self._password, number, OcrOptions(ocr.languages, ocr.dpi)),
-                timeout_s=ocr.page_timeout_s,
-            )
+            run, timeout_s = self._parts.pool.run, settings.page_timeout_s
+            try:
+                return await run(recognise_page, path, self._password, number, options, timeout_s=timeout_s)
+            except (PageCrashedError, PageTimeoutError, PageMemoryError) as error:
+                if error.retryable or not options.has_quicker:
+                    raise
+                # It may be the careful reader that this page was too much for; the quick one's text is better
+                # than none.
+                options = options.quicker()
+                return await run(recognise_page, path, self._password, number, options, timeout_s=timeout_s)
 
     async def _stored(self, chunk: Chunk) -> PageRecord:
         """One page that was read here, its text stored, its record not yet counted."""
@@ -124,16 +138,18 @@ class PageReader:
 
     async def _recognise(self, path: str, local: Chunk) -> Chunk:
         """OCR; where that fails, the page's local text stands in and says so."""
+        page = local.pages[0]
         try:
-            return await self._ocr_pass(path, local.pages[0].number)
+            found = await self._ocr_pass(path, page.number)
         except PageError as error:
             if error.retryable:
                 raise
             return _with_reason(local, error.code)
+        return _with_reason(found, HEIC_OVER_BOUND) if HEIC_OVER_BOUND in page.reasons else found
 
     async def _read(self, path: str, numbers: Sequence[int]) -> list[Chunk | PageRecord]:
         """Raises PageError only where it was not the pages' fault, and another try is worth it."""
-        page_timeout_s = self._parts.settings.reading.page_timeout_s
+        page_timeout_s = self._parts.settings.reading.page_timeout_s * (3 if self._is_opened_whole else 1)
         quick = self._job.timed_out
         try:
             return [
@@ -223,19 +239,30 @@ class PageReader:
         )
 
     def _route(self, page: PageSlice) -> Route:
-        return self._best_route(page.page_class, page.reader)
+        return self._best_route(page.page_class, page.reader, page.reasons)
 
-    def _best_route(self, page_class: PageClass | None, reader: str | None) -> Route:
+    @property
+    def _is_opened_whole(self) -> bool:
+        """Whether a reader process must go through all of the document before it can give one page of it."""
+        return not (self._job.mime or "").startswith(("application/pdf", "image/"))
+
+    def _best_route(
+        self, page_class: PageClass | None, reader: str | None, reasons: Sequence[str] = ()
+    ) -> Route:
         if self._job.timed_out or page_class is None:
             return Route.LOCAL
         options = self._job.options
-        route = best_route(page_class, options.mode, self._parts.readers, text_only=options.text_only)
-        # A text file has no picture that a model could see.
-        return Route.LOCAL if route is Route.AI and reader == READER_TEXT else route
+        readers = self._parts.readers
+        if HEIC_OVER_BOUND in reasons:
+            readers = replace(readers, ai=False)
+        route = best_route(page_class, options.mode, readers, text_only=options.text_only)
+        # A text has no picture that a model could see, unless there are pictures in it.
+        seen = reader not in MARKUP_READERS or page_class is PageClass.HAS_GRAPHICS
+        return route if seen or route is not Route.AI else Route.LOCAL
 
 
 def _source(page: PageSlice, timed_out: bool) -> PageSource:
-    if page.reader == OCR_READER:
+    if page.reader in OCR_READERS:
         return PageSource.OCR
     if timed_out:
         return PageSource.MUPDF_TIMEOUT_FALLBACK

@@ -6,11 +6,12 @@ import json
 
 from quire.domain.ranges import PageRanges
 from quire.errors import DamagedError, PageCrashedError, PageMemoryError, PageTimeoutError, TooManyPagesError
+from quire.pipeline.attachments import Attachments, office_limits
 from quire.pipeline.documents import local_document
 from quire.pipeline.parts import Parts
 from quire.queue.connection import Arg
 from quire.queue.jobs import Claim
-from quire.reading.document import DocumentInfo, inspect
+from quire.reading.document import DocumentInfo, inspect, sha256_of
 
 _ANY = 1 << 30  # the bound is on the pages asked for, which only the selection knows
 
@@ -20,7 +21,10 @@ async def run_split(claim: Claim, parts: Parts) -> None:
     job = claim.job
     password = parts.sealer.unseal(job.id, job.sealed).password
     async with local_document(parts.objects, job.content_ref or "") as path:
-        info = await _inspect(parts, str(path), password)
+        info = await _inspect(claim, parts, str(path), password)
+        # A file read in its place was not hashed on its way in; answers of AI are kept by what they are about.
+        sha256 = job.sha256 or (await _hash(parts, str(path)) if parts.ai is not None else "")
+        attachments = await Attachments(claim, parts, str(path), info.attachments).create()
     limit = parts.settings.limits.max_pages
     ranges = PageRanges.parse(job.options.pages).clip(info.page_count)
     if len(ranges) > limit:
@@ -31,12 +35,14 @@ async def run_split(claim: Claim, parts: Parts) -> None:
     found: dict[str, Arg] = {
         "ranges": str(ranges),
         "mime": info.mime,
+        "sha256": sha256,
         "info": json.dumps(
             {
                 "page_count": info.page_count,
                 "encrypted": info.encrypted,
                 "title": info.title,
                 "author": info.author,
+                **({"attachments": attachments} if attachments else {}),
             }
         ),
     }
@@ -46,15 +52,21 @@ async def run_split(claim: Claim, parts: Parts) -> None:
     await parts.jobs.split_done(claim, len(ranges), chunk, window, found)
 
 
-async def _inspect(parts: Parts, path: str, password: str | None) -> DocumentInfo:
+async def _inspect(claim: Claim, parts: Parts, path: str, password: str | None) -> DocumentInfo:
     try:
         return await parts.pool.run(
-            inspect, path, password, _ANY, timeout_s=parts.settings.reading.page_timeout_s * 3
+            inspect,
+            *(path, password, _ANY, office_limits(claim.job, parts.settings.limits)),
+            timeout_s=parts.settings.reading.page_timeout_s * 3,
         )
     except (PageCrashedError, PageMemoryError, PageTimeoutError) as error:
         if error.retryable:  # the readers could not be kept running: nothing is known of the document
             raise
         raise DamagedError(f"The document could not be opened: {error.public}") from error
+
+
+async def _hash(parts: Parts, path: str) -> str:
+    return await parts.pool.run(sha256_of, path, timeout_s=parts.settings.reading.page_timeout_s * 3)
 
 
 def chunk_size(total: int, most: int, processes: int) -> int:

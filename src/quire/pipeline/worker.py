@@ -267,7 +267,7 @@ class Worker:
         kind = claim.hint.kind
         if error.retryable or kind in (UnitKind.CALLBACK, UnitKind.EXPORT):
             await self._parts.queues.bury(claim.hint, error.public)
-        if kind is UnitKind.CALLBACK:
+        if kind in (UnitKind.CALLBACK, UnitKind.VAULT):  # a document of the vault is left to its sweeper
             await self._parts.jobs.drop_unit(claim)
         elif kind is UnitKind.EXPORT:
             await export_failed(claim, self._parts, error)
@@ -354,4 +354,7 @@ def default_slots(concurrency: int, reader_processes: int) -> dict[UnitKind, int
         UnitKind.MERGE: 2,
         UnitKind.EXPORT: 4,
         UnitKind.CALLBACK: 4,
+        UnitKind.VAULT: 4,
+        UnitKind.CLASSIFY: concurrency,
+        UnitKind.EMBED: 2,
     }

@@ -11,6 +11,7 @@ from typing import Any
 from quire.providers.headers import retry_after_s, wait_for_limits_s
 from quire.providers.protocol import (
     ContentBlockedError,
+    ModelMissingError,
     ProviderAuthError,
     ProviderError,
     ProviderServerError,
@@ -52,6 +53,11 @@ def by_status(
         wait_s = wait_for_limits_s(limits) if wait_s is None else wait_s
     elif status in {401, 403}:
         kind, text = ProviderAuthError, f"{who} doesn't accept the key ({status})."
+    elif status in {404, 410}:
+        kind, text = (
+            ModelMissingError,
+            f"{who} is not there ({status}): check the model's name and the address.",
+        )
     elif status == 408:
         kind, text = ProviderTimeoutError, f"{who} waited too long for the request (408)."
     elif status >= 500 or status < 400 or status in {409, 425, 499}:

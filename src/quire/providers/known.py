@@ -15,6 +15,12 @@ from quire.providers.protocol import Provider
 from quire.settings import AiSettings
 from quire.settings.tables import RESERVED_PROVIDERS
 
+DOLPHIN = "dolphin"
+"""The batch parser, which `bootstrap` adds because it needs the batcher."""
+OCR = "ocr"
+"""Local OCR, which `bootstrap` adds because it needs the child pool."""
+LOCAL = "local"
+
 _log = logging.getLogger(__name__)
 
 
@@ -73,8 +79,10 @@ def order(settings: AiSettings) -> tuple[str, ...]:
 
 
 def models(settings: AiSettings) -> dict[str, Models]:
-    """The models of OpenAI, Anthropic and each server, by provider."""
+    """The models of every provider that there may be, by provider. The readers of our own have one each."""
     found = {
+        DOLPHIN: Models(DOLPHIN, DOLPHIN, DOLPHIN),
+        OCR: Models(LOCAL, LOCAL, LOCAL),
         openai.NAME: Models(
             settings.openai_primary_model, settings.openai_secondary_model, settings.openai_fast_model
         ),

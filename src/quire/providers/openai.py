@@ -58,6 +58,10 @@ class OpenAIProvider:
         )
         return _answer(f"{self.name} ({request.model})", reply)
 
+    async def post(self, path: str, body: bytes, *, model: str, timeout_s: float) -> Reply:
+        """Any other call of the same protocol. Raises ProviderError."""
+        return await self._channel.post(path, body, model=model, timeout_s=timeout_s)
+
     async def check(self, model: str) -> None:
         """A few tokens: only a real answer shows that the key may use the model and has credit left."""
         body = {

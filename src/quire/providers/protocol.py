@@ -8,6 +8,7 @@ ProviderError
 ├── ProviderTimeoutError no answer within the time of one call
 ├── ProviderNetworkError no connection, or it was cut
 ├── ProviderServerError  5xx, 529, an answer that can't be understood
+│   └── ModelMissingError    the provider has no such model; its others and other providers may do
 ├── ProviderAuthError    the key is wrong or may not use this model
 ├── ContentBlockedError  the provider's filter refused picture or answer
 └── RejectedError        the request itself is wrong; no provider would take it
@@ -15,6 +16,7 @@ ProviderError
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -62,6 +64,8 @@ class VisionRequest:
     """One page for one model. `instructions` is the system prompt, `text` what goes beside the picture.
 
     Without an `image` (no bytes) it is a question about the text alone. With `answer` the model is held to that form.
+    `attempt` names this very call, so that a provider that remembers its answers gives the same one again. `redraw`
+    gives the page as a picture of so many dots an inch, for readers that need a finer one.
     """
 
     model: str
@@ -72,6 +76,9 @@ class VisionRequest:
     max_tokens_out: int
     timeout_s: float
     answer: AnswerSchema | None = None
+    team: str = ""
+    attempt: str = ""
+    redraw: Callable[[int], Awaitable[bytes]] | None = None
 
     def __repr__(self) -> str:
         return f"VisionRequest({self.model}, {len(self.image)} bytes)"
@@ -145,6 +152,10 @@ class ProviderNetworkError(ProviderError):
 
 class ProviderServerError(ProviderError):
     code = "server"
+
+
+class ModelMissingError(ProviderServerError):
+    code = "model_not_found"
 
 
 class ProviderAuthError(ProviderError):

@@ -77,6 +77,8 @@ class Events:
     async def _listen(self, pubsub: PubSub) -> None:
         subscribed: set[str] = set()
         while True:
+            # Before the look at who waits: whoever comes while we subscribe is seen the next time round.
+            self._changed.clear()
             wanted = set(self._waiters)
             if wanted - subscribed:
                 await pubsub.subscribe(*(wanted - subscribed))
@@ -85,7 +87,6 @@ class Events:
             _end_if_cancelled()
             self._wake(wanted - subscribed)
             subscribed = wanted
-            self._changed.clear()
             if not subscribed:
                 await self._changed.wait()
                 continue

@@ -19,11 +19,14 @@ from quire.domain.jobs import (
     JobType,
     MainJob,
     PageRecord,
+    VaultLink,
 )
 from quire.errors import QuireError
 from quire.queue import keys
 from quire.queue.connection import Arg, Connection
+from quire.queue.fetches import Fetches
 from quire.queue.ghost import GhostRecords
+from quire.queue.retained import Retained
 from quire.queue.streams import Hint, Queues
 
 _CHILD_TYPES = (JobType.DOWNLOAD, JobType.SPLIT, JobType.MERGE)
@@ -51,6 +54,7 @@ class NewJob:
     sealed: str | None = None
     has_callback: bool = False
     export: dict[str, Any] | None = None
+    vault: VaultLink | None = None
     document_timeout_s: float = 180.0
     page_timeout_s: float = 2.0
 
@@ -62,6 +66,14 @@ class Taken:
     status: JobStatus
     sha256: str
     fingerprint: str
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A job's status and its error, and nothing else of it."""
+
+    status: JobStatus
+    error: dict[str, Any] | None
 
 
 class Settlement:
@@ -128,6 +140,8 @@ class JobStore:
         self._clock = clock
         self.ttl_s = ttl_s
         self.ghost = GhostRecords(connection, queues, clock, self._running_ms())
+        self.fetches = Fetches(connection)
+        self.retained = Retained(connection, clock)
 
     async def create(self, new: NewJob) -> Taken | None:
         """Makes the job and queues its first unit; None if made, else who has the id.
@@ -302,6 +316,24 @@ class JobStore:
         found = _pairs(flat)
         return _main_job(job_id, found) if found else None
 
+    async def standings(self, job_ids: Sequence[str]) -> dict[str, Standing]:
+        """How each of these jobs stands, in one round trip; those that are gone are left out."""
+        if not job_ids:
+            return {}
+        rows = await self._connection.commands(
+            [("HMGET", keys.JobKeys.of(job_id).job, "status", "error") for job_id in job_ids]
+        )
+        found = zip(job_ids, rows, strict=True)
+        return {one: Standing(JobStatus(row[0]), _loaded(row[1])) for one, row in found if row[0]}
+
+    async def fields(self, job_id: str) -> dict[str, str]:
+        """The record as it lies here, to be kept elsewhere when it goes; empty if there is none."""
+        return _pairs(await self._connection.command("HGETALL", keys.JobKeys.of(job_id).job))
+
+    async def revive(self, job_id: str, fields: Mapping[str, str]) -> bool:
+        """Puts such a record back, unless there is one."""
+        return bool(await self._run("revive", job_id, self._ttl_ms(), *_flat(fields)))
+
     async def pages(self, job_id: str, numbers: Sequence[int] | None = None) -> dict[int, PageRecord]:
         """The page records that are in Redis: those of a running job."""
         key = keys.JobKeys.of(job_id).pages
@@ -367,6 +399,10 @@ class JobStore:
         )
         return str(stands)
 
+    async def forget_answer_for(self, team: str, fingerprint: str) -> None:
+        """Nobody answers for this content any more."""
+        await self._connection.command("DEL", keys.dedup(team, fingerprint))
+
     async def _end(
         self, job_id: str, status: str, error: QuireError | None, unit: str, epoch: int
     ) -> list[Any]:
@@ -376,6 +412,14 @@ class JobStore:
         if answer[0] == 1:
             await self._after_end(job_id, None, answer[1:], now)
         return answer
+
+    async def after_end(self, job_id: str, epoch: int | None, units: Sequence[str], ended_ms: int) -> None:
+        """Queues what is to be done after a job's end, or lets go of it."""
+        await self._after_end(job_id, epoch, units, ended_ms)
+
+    @property
+    def running_ttl_ms(self) -> int:
+        return self._running_ms()
 
     async def _after_end(self, job_id: str, epoch: int | None, units: Sequence[str], ended_ms: int) -> None:
         if not units:
@@ -434,7 +478,20 @@ def _new_fields(new: NewJob) -> dict[str, Arg]:
         fields["callback"] = "1"
     if new.export:
         fields["export"] = _json(new.export)
+    if new.vault:
+        fields |= {"vault": _json(new.vault.as_dict()), "follow": "1"}
+        fields["retry_key"] = attempt_key(new.vault.attempt)
     return fields
+
+
+def job_from_fields(job_id: str, found: Mapping[str, str]) -> MainJob:
+    """A job's record from its fields as Redis has them."""
+    return _main_job(job_id, found)
+
+
+def attempt_key(attempt: int) -> str:
+    """The retry key of a conversion that was started for this attempt at a vault document."""
+    return f"attempt-{attempt}"
 
 
 def _main_job(job_id: str, found: Mapping[str, str]) -> MainJob:
@@ -473,6 +530,14 @@ def _main_job(job_id: str, found: Mapping[str, str]) -> MainJob:
         info=_loaded(found.get("info")) or {},
         export=_loaded(found.get("export")),
         exported=_loaded(found.get("exported")),
+        type=JobType(found.get("type") or "main"),
+        vault=VaultLink.from_dict(json.loads(found["vault"])) if found.get("vault") else None,
+        retry_key=found.get("retry_key") or "",
+        attempts=int(found.get("attempts") or 0),
+        download_bytes=int(found.get("download.bytes") or 0),
+        download_total=int(found.get("download.total") or 0) or None,
+        original_deleted=bool(found.get("original.deleted")) and not found.get("content_ref"),
+        deleted_result=found.get("result.deleted"),
     )
 
 

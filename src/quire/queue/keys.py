@@ -12,6 +12,9 @@ ACTIVE = "jobs:active"
 EXPIRY = "jobs:expiry"
 """zset: object prefixes of main jobs by the time (ms) their objects are to be deleted."""
 
+RETAINED = "jobs:retained"
+"""zset: main jobs by the time (ms) to look whether their original or result is to be deleted before they go."""
+
 WORKERS = "workers"
 """zset: worker ids by their last heartbeat (ms), trimmed by whoever keeps house."""
 
@@ -33,6 +36,22 @@ def dedup(team: str, fingerprint: str) -> str:
     """string with TTL: the job that already answers for this content and these options."""
     return f"dedup:{team}:{fingerprint}"
 
+
+def vault_revivals(team: str, document_id: str) -> str:
+    """hash with TTL: attempt -> how often the sweeper had to take the document up again."""
+    return f"vault:revivals:{team}:{document_id}"
+
+
+def vault_deleted(job_id: str) -> str:
+    """string with TTL: the document of this conversion was deleted; what is left of it may go."""
+    return f"vault:deleted:{job_id}"
+
+
+VAULT_UNTIDY = "vault:untidy"
+"""string with TTL: since this deletion the catalog's full text has words of deleted documents in it."""
+
+VAULT_EMBEDDER = "lock:vault-embedder"
+"""string with TTL: the one process that embeds what has no vector yet."""
 
 SERVED = "jobs:served"
 """list with TTL: how long the latest GhostServer documents waited and took, for estimates."""
@@ -86,7 +105,20 @@ QUEUES: dict[UnitKind, QueueKeys] = {
     UnitKind.MERGE: QueueKeys("jobs:merge", "workers:merge"),
     UnitKind.EXPORT: QueueKeys("jobs:export", "workers:export"),
     UnitKind.CALLBACK: QueueKeys("jobs:callback", "workers:callback"),
+    UnitKind.VAULT: QueueKeys("jobs:vault", "workers:vault"),
+    UnitKind.CLASSIFY: QueueKeys("jobs:ai:classify", "workers:classify"),
+    UnitKind.EMBED: QueueKeys("jobs:embed", "workers:embed"),
 }
+
+
+def login_attempts(client: str) -> str:
+    """hash with TTL: what is left of a client's attempts at signing in, and when that was."""
+    return f"login:{client}"
+
+
+def ended_session(session_id: str) -> str:
+    """string with TTL: a session of the dashboard that was signed out before its time."""
+    return f"session:ended:{session_id}"
 
 
 # --- Batching. One hash tag for all of it, so that each change is one script on a cluster too. ---
@@ -202,6 +234,11 @@ def ai_pages(job_id: str) -> str:
 def ai_answer(fingerprint: str) -> str:
     """string with TTL: the object that holds the answer to this request."""
     return f"answer:{fingerprint}"
+
+
+def ai_answers_of(job_id: str) -> str:
+    """set with TTL: the fingerprints of kept answers that a vault document's job got or was served."""
+    return f"job:{{{job_id}}}:answers"
 
 
 def ai_team_usage(team: str, month: str) -> str:

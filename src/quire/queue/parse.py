@@ -7,7 +7,6 @@ import hashlib
 import json
 from collections.abc import AsyncGenerator, Collection, Sequence
 from dataclasses import dataclass
-from enum import IntEnum, StrEnum
 from typing import Any
 
 from redis.exceptions import RedisError
@@ -15,6 +14,21 @@ from redis.exceptions import RedisError
 from quire.clock import Clock
 from quire.queue import keys
 from quire.queue.connection import Arg, Connection
+from quire.queue.parse_requests import (
+    FIELDS_OF_A_CLAIM,
+    Acceptance,
+    ClaimedBatch,
+    Ending,
+    NewRequest,
+    NotNow,
+    Observed,
+    Outcome,
+    QueueStatus,
+    Seen,
+    acceptance,
+    claimed,
+    seen,
+)
 
 WORK = "work"
 """The wake-up for replicas that form batches, where the one that took a request in does not."""
@@ -23,13 +37,6 @@ _DECAY = 0.95
 _LONGEST_BACKOFF_S = 10.0
 _MOST_SENDS = 10
 _POLL_S = 5.0
-_FIELDS_OF_A_CLAIM = 10
-
-
-class Priority(IntEnum):
-    LOW = 0
-    NORMAL = 1
-    HIGH = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,140 +48,6 @@ class ParseLimits:
     failures_to_open: int
     cooldown_s: float
     backoff_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class NewRequest:
-    id: str
-    team: str
-    filename: str
-    priority: Priority
-    offset: int
-    length: int
-    key: str | None
-    most_waiting: int
-
-
-@dataclass(frozen=True, slots=True)
-class Taken:
-    depth: int
-
-
-@dataclass(frozen=True, slots=True)
-class Known:
-    """An earlier request was made with the same key."""
-
-    request_id: str
-
-
-@dataclass(frozen=True, slots=True)
-class QueueFull:
-    depth: int
-
-
-@dataclass(frozen=True, slots=True)
-class BackendOpen:
-    """The backend's breaker is open until then."""
-
-    until_s: float
-
-
-Acceptance = Taken | Known | QueueFull | BackendOpen
-
-
-@dataclass(frozen=True, slots=True)
-class Claimed:
-    """One request of a batch, and where its body is."""
-
-    id: str
-    team: str
-    filename: str
-    object_key: str
-    offset: int
-    length: int
-    holder: str
-    keyed: bool
-    misses: int
-    enqueued_at: float
-
-
-@dataclass(frozen=True, slots=True)
-class ClaimedBatch:
-    id: str
-    requests: tuple[Claimed, ...]
-    depth_left: int
-
-
-@dataclass(frozen=True, slots=True)
-class NotNow:
-    """No batch: nothing waits, no slot is free, or the backend is to be left alone until then."""
-
-    why: str
-    until_s: float = 0.0
-
-
-class Ending(StrEnum):
-    DONE = "done"
-    ERROR = "error"
-    AGAIN = "again"
-    BACK = "back"
-    DROP = "drop"
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What became of one request of a batch; `position`, `size` and `seconds` are of the call that answered it."""
-
-    id: str
-    ending: Ending
-    offset: int = 0
-    length: int = 0
-    error: dict[str, Any] | None = None
-    position: int = 0
-    size: int = 0
-    seconds: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """A request as it stands: `state` is q (waits), s (in a batch), d (done) or e (failed)."""
-
-    id: str
-    state: str
-    filename: str
-    enqueued_at: float
-    object_key: str
-    offset: int
-    length: int
-    error: dict[str, Any] | None
-    batch_id: str
-    position: int
-    size: int
-    seconds: float
-    finished_at: float
-
-    @property
-    def over(self) -> bool:
-        return self.state in ("d", "e")
-
-
-@dataclass(frozen=True, slots=True)
-class Observed:
-    """The breaker, and the sums from which service times are fitted."""
-
-    failures: int
-    not_before_s: float
-    sums: tuple[float, float, float, float, float]
-
-
-@dataclass(frozen=True, slots=True)
-class QueueStatus:
-    depth: int
-    oldest_at: float | None
-    slots_taken: int
-    observed: Observed
-    last_batch_at: float | None
-    counters: dict[str, int]
 
 
 class ParseQueue:
@@ -195,7 +68,6 @@ class ParseQueue:
             keys.PARSE_QUEUE,
             keys.PARSE_SEQUENCE,
             keys.PARSE_SEGMENTS,
-            keys.PARSE_EXPIRY,
             keys.PARSE_BREAKER,
             keys.PARSE_WAKE,
         ]
@@ -213,7 +85,7 @@ class ParseQueue:
             args += [one.id, one.team, one.filename, int(one.priority), one.offset, one.length]
             args += [1 if one.key else 0, one.most_waiting]
         answers = await self._connection.script("parse_accept", names, *args)
-        return [_acceptance(answer) for answer in answers]
+        return [acceptance(answer) for answer in answers]
 
     async def known(self, team: str, key: str) -> str | None:
         """The request that was made with this Idempotency-Key."""
@@ -245,19 +117,13 @@ class ParseQueue:
         if answer[0] != "batch":
             return NotNow(answer[0], float(answer[1]) / 1000 if len(answer) > 1 else 0.0)
         flat = answer[2:]
-        rows = (flat[at : at + _FIELDS_OF_A_CLAIM] for at in range(0, len(flat), _FIELDS_OF_A_CLAIM))
-        return ClaimedBatch(batch_id, tuple(_claimed(row) for row in rows), int(answer[1]))
+        rows = (flat[at : at + FIELDS_OF_A_CLAIM] for at in range(0, len(flat), FIELDS_OF_A_CLAIM))
+        return ClaimedBatch(batch_id, tuple(claimed(row) for row in rows), int(answer[1]))
 
-    async def peek(self, count: int) -> list[str]:
-        """The requests that are first in the queue."""
-        return list(await self._connection.command("ZRANGE", keys.PARSE_QUEUE, 0, count - 1))
-
-    async def places(self, ids: Sequence[str]) -> list[tuple[str, int, int] | None]:
-        """Where the bodies of requests are that have not ended: object, offset and length."""
-        rows = await self._connection.commands(
-            [("HMGET", keys.parse_request(one), "sg", "of", "ln", "st") for one in ids]
-        )
-        return [(row[0], int(row[1]), int(row[2])) if row[3] in ("q", "s") else None for row in rows]
+    async def unfinished(self, ids: Sequence[str]) -> list[bool]:
+        """Which of these requests wait or are in a batch."""
+        states = await self._connection.commands([("HGET", keys.parse_request(one), "st") for one in ids])
+        return [state in ("q", "s") for state in states]
 
     async def call_others(self) -> None:
         """Wakes whoever forms batches."""
@@ -272,7 +138,6 @@ class ParseQueue:
             keys.PARSE_BATCHES,
             keys.PARSE_SLOTS,
             keys.PARSE_SEGMENTS,
-            keys.PARSE_EXPIRY,
             keys.PARSE_STATS,
             keys.parse_batch(batch_id),
             keys.PARSE_WAKE,
@@ -341,7 +206,7 @@ class ParseQueue:
         answer = await self._connection.script(
             "parse_attach", [keys.parse_request(request_id)], team, self.replica if wait else ""
         )
-        return _seen(request_id, answer) if answer else None
+        return seen(request_id, answer) if answer else None
 
     async def wait_for_rate(self, client: str, a_minute: int) -> float:
         """0 if the client's request may pass, else the seconds until one may."""
@@ -406,24 +271,29 @@ class ParseQueue:
             counters=counters,
         )
 
-    async def expired(self, limit: int = 200) -> list[str]:
-        """Objects that are to be deleted."""
+    async def expect_shelf(self, prefix: str, until_s: float) -> None:
+        """Has everything below this prefix of object keys deleted at that time; called before anything is put there."""
+        await self._connection.command("ZADD", keys.PARSE_EXPIRY, int(until_s * 1000), prefix)
+
+    async def expired_shelves(self, limit: int = 20) -> list[str]:
+        """Prefixes whose objects are to be deleted."""
         found = await self._connection.command(
             "ZRANGEBYSCORE", keys.PARSE_EXPIRY, "-inf", self._now_ms(), "LIMIT", 0, limit
         )
         return list(found)
 
-    async def forget_objects(self, object_keys: Collection[str]) -> None:
-        if object_keys:
-            await self._connection.commands(
-                [("ZREM", keys.PARSE_EXPIRY, *object_keys), ("HDEL", keys.PARSE_SEGMENTS, *object_keys)]
+    async def forget_shelf(self, prefix: str) -> None:
+        """The objects are deleted: nothing here speaks of them any more."""
+        cursor = "0"
+        while True:
+            cursor, found = await self._connection.command(
+                "HSCAN", keys.PARSE_SEGMENTS, cursor, "MATCH", f"{prefix}/*", "COUNT", 500
             )
-
-    async def expect_object(self, object_key: str) -> None:
-        """Has an object deleted by and by whatever becomes of it; called before it is written."""
-        await self._connection.command(
-            "ZADD", keys.PARSE_EXPIRY, "NX", self._now_ms() + self._ttl_ms, object_key
-        )
+            if found:
+                await self._connection.command("HDEL", keys.PARSE_SEGMENTS, *_pairs(found))
+            if str(cursor) == "0":
+                break
+        await self._connection.command("ZREM", keys.PARSE_EXPIRY, prefix)
 
     async def beat(self, ttl_s: float) -> None:
         """This replica is alive."""
@@ -454,51 +324,6 @@ class ParseQueue:
 
 def fingerprint(team: str, key: str) -> str:
     return hashlib.sha256(f"{team}\0{key}".encode()).hexdigest()[:32]
-
-
-def _acceptance(answer: list[Any]) -> Acceptance:
-    match answer[0]:
-        case "ok":
-            return Taken(int(answer[1]))
-        case "known":
-            return Known(str(answer[1]))
-        case "full":
-            return QueueFull(int(answer[1]))
-        case _:
-            return BackendOpen(int(answer[1]) / 1000)
-
-
-def _claimed(row: list[str]) -> Claimed:
-    return Claimed(
-        row[0],
-        row[1],
-        row[2],
-        row[3],
-        int(row[4]),
-        int(row[5]),
-        row[6],
-        row[7] == "1",
-        int(row[8]),
-        int(row[9]) / 1000,
-    )
-
-
-def _seen(request_id: str, row: list[str]) -> Seen:
-    return Seen(
-        request_id,
-        row[0],
-        row[1],
-        int(row[2]) / 1000,
-        row[3],
-        int(row[4] or 0),
-        int(row[5] or 0),
-        json.loads(row[6]) if row[6] else None,
-        row[7],
-        int(row[8] or 0),
-        int(row[9] or 0),
-        float(row[10] or 0),
-        int(row[11] or 0) / 1000,
-    )
 
 
 def _pairs(found: Any) -> dict[str, str]:

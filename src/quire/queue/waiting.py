@@ -55,22 +55,26 @@ class Waiting:
 
     async def wake(self, count: int) -> int:
         """Queues the next of the line at once; answers how many."""
-        if count <= 0:
-            return 0
+        woken = 0
+        while woken < count:
+            hints = await self._first(count - woken)
+            if not hints:
+                break
+            gone = await self.connection.commands(
+                ("ZREM", QUEUES[hint.kind].delayed, hint.packed()) for hint in hints
+            )
+            # Those that are no longer delayed were woken by their timer: the next ones take their turn.
+            awake = [hint for hint, was_there in zip(hints, gone, strict=True) if was_there]
+            await self.queues.put(awake)
+            woken += len(awake)
+        return woken
+
+    async def _first(self, count: int) -> list[Hint]:
         answer = await self.connection.command("ZPOPMIN", keys.AI_WAITING, count)
         # The client gives pairs; a plain answer has members and scores in turn.
         paired = answer and not isinstance(answer[0], str)
         popped: list[str] = [row[0] for row in answer] if paired else answer[::2]
-        if not popped:
-            return 0
-        hints = [Hint.unpack(packed) for packed in popped]
-        gone = await self.connection.commands(
-            ("ZREM", QUEUES[hint.kind].delayed, packed) for hint, packed in zip(hints, popped, strict=True)
-        )
-        # Those that are no longer delayed were woken by their timer.
-        woken = [hint for hint, was_there in zip(hints, gone, strict=True) if was_there]
-        await self.queues.put(woken)
-        return len(woken)
+        return [Hint.unpack(packed) for packed in popped]
 
     async def length(self) -> int:
         return int(await self.connection.command("ZCARD", keys.AI_WAITING))

@@ -36,7 +36,9 @@ def read_chunk(
     """Reads the pages as `read_pages` does, or as `read_text` does where time is short."""
     try:
         readings = (
-            read_text(path, password, numbers) if quick else read_pages(path, password, numbers, options)
+            read_text(path, password, numbers, options)
+            if quick
+            else read_pages(path, password, numbers, options)
         )
     finally:
         empty_store()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,9 +21,21 @@ from quire.errors import (
 )
 from quire.reading.kinds import EMPTY, SNIFF_BYTES, Kind, sniff
 from quire.reading.mupdf import mupdf
+from quire.reading.office.limits import OfficeLimits
 
 _KEPT_OPEN = 2
 _METADATA_MAX_CHARS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Attached:
+    """A file that hangs on a mail. `converted` says whether it is to become a document of its own."""
+
+    name: str
+    mime: str
+    size: int
+    converted: bool
+    is_mail: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +48,11 @@ class DocumentInfo:
     title: str | None = None
     author: str | None = None
     metadata: dict[str, str] = field(default_factory=dict)
+    attachments: tuple[Attached, ...] = ()
 
 
 class Source(Protocol):
-    """A document held open. The three kinds of source (PDF, image, text) have nothing else in common."""
+    """A document held open. The kinds of source (PDF, image, text, office) have nothing else in common."""
 
     @property
     def page_count(self) -> int: ...
@@ -141,8 +155,8 @@ class OpenDocuments:
         self._limit = limit
         self._open: dict[tuple[str, int, int, str | None], Source] = {}
 
-    def get(self, path: str, password: str | None) -> Source:
-        """The document at `path`, opened now or before. Raises DocumentError or UnsupportedTypeError."""
+    def get(self, path: str, password: str | None, limits: OfficeLimits | None = None) -> Source:
+        """The document at `path`, opened now or before. Raises DocumentError, UnsupportedTypeError, TooLargeError."""
         try:
             status = Path(path).stat()
         except OSError as error:
@@ -151,11 +165,14 @@ class OpenDocuments:
         source = self._open.pop(key, None)
         if source is None:
             self._make_room()
-            source = _open_source(path, password)
+            source = _open_source(path, password, limits or OfficeLimits())
         self._open[key] = source
         return source
 
     def _make_room(self) -> None:
+        # A document that fills the memory would take it from the next one.
+        for key in [key for key, source in self._open.items() if getattr(source, "holds_much", False)]:
+            self._open.pop(key).close()
         while len(self._open) >= self._limit:
             self._open.pop(next(iter(self._open))).close()
 
@@ -171,18 +188,29 @@ def open_documents() -> OpenDocuments:
     return OpenDocuments()
 
 
-def inspect(path: str, password: str | None, max_pages: int) -> DocumentInfo:
+def inspect(
+    path: str, password: str | None, max_pages: int, limits: OfficeLimits | None = None
+) -> DocumentInfo:
     """What the document at `path` is, without reading its pages.
 
-    Raises UnsupportedTypeError, EmptyError, DamagedError, PasswordRequiredError, PasswordWrongError or
-    TooManyPagesError; no other exception but MemoryError.
+    Raises UnsupportedTypeError, EmptyError, DamagedError, PasswordRequiredError, PasswordWrongError,
+    TooLargeError or TooManyPagesError; no other exception but MemoryError.
     """
-    source = open_documents().get(path, password)
+    source = open_documents().get(path, password, limits)
     if source.page_count > max_pages:
         raise TooManyPagesError(
             f"The document has {source.page_count:,} pages; at most {max_pages:,} are allowed. Send it in parts."
         )
     return source.info()
+
+
+def sha256_of(path: str) -> str:
+    """Raises DamagedError if the file can't be read."""
+    try:
+        with Path(path).open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise DamagedError("The document's file can't be read.") from error
 
 
 def kind_of(path: str) -> Kind:
@@ -194,13 +222,16 @@ def kind_of(path: str) -> Kind:
         raise DamagedError("The document's file can't be read.") from error
 
 
-def _open_source(path: str, password: str | None) -> Source:
+def _open_source(path: str, password: str | None, limits: OfficeLimits) -> Source:
+    from quire.reading.guessing import finer_kind
     from quire.reading.images import ImageSource
+    from quire.reading.office.opening import open_office, reads
     from quire.reading.texts import TextSource
 
     kind = kind_of(path)
     if kind == EMPTY:
         raise EmptyError("The file is empty (0 bytes). Send it again.")
+    kind = finer_kind(path, kind)
     if not kind.supported:
         raise UnsupportedTypeError(
             f"This is a file of type {kind.mime} ({kind.label}), which Quire can't read."
@@ -209,6 +240,8 @@ def _open_source(path: str, password: str | None) -> Source:
         return PdfSource(path, password)
     if kind.is_image:
         return ImageSource(path, kind)
+    if reads(kind):
+        return open_office(path, kind, limits)
     return TextSource(path, kind)
 
 

@@ -1,29 +1,32 @@
 """The parts of a page's picture, with their places: titles, paragraphs, lists, tables and figures, in reading order.
 
-Weakness: the words and their boxes are Tesseract's, the rest is a handful of rules about sizes and gaps. A title
+Weakness: the words and their boxes are the OCR reader's, the rest is a handful of rules about sizes and gaps. A title
 is told by its height, a list by its marks, a table by gaps that line up, a figure by a block without words.
 """
 
 from __future__ import annotations
 
-import csv
 import io
 import re
 import statistics
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from itertools import groupby
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from quire.errors import PageError
-from quire.reading.ocr import OcrOptions, word_table
+from quire.reading.ocr_stages import AUTO, OcrOptions, recognise
+from quire.reading.ocr_words import Box, Line, Seen, around, joined
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+    from quire.settings import OcrSettings
 
 TITLE, PARA, LIST, TABLE, FIGURE = "title", "para", "list", "table", "figure"
 
-_NOISE = 30.0
 _TITLE_RATIO = 1.25
 _TITLE_LINES = 3
 _TITLE_WORDS = 25
-_CELL_GAP = 1.8
 _TABLE_ROWS = 3
 _FIGURE_SHARE = 0.01
 _FIGURE_SIDE_PX = 40
@@ -36,98 +39,42 @@ class ElementOptions:
     languages: str = "eng"
     max_pixels: int = 100_000_000
     longest_px: int = 4000
+    data_dir: str | None = None
+    mode: str = AUTO
+
+    @classmethod
+    def of(cls, settings: OcrSettings, max_pixels: int) -> ElementOptions:
+        ocr = OcrOptions.of(settings)
+        return cls(ocr.languages, max_pixels, data_dir=ocr.data_dir, mode=ocr.mode)
 
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """One part; `bbox` is left, top, right, bottom in pixels of the image. A table's rows are lines, cells `|`."""
+    """One part; `bbox` is left, top, right, bottom in pixels. A table's rows are lines, cells `|`."""
 
     label: str
-    bbox: tuple[int, int, int, int]
+    bbox: Box
     text: str
     reading_order: int
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
-    left: int
-    top: int
-    right: int
-    bottom: int
-    text: str
-
-    @property
-    def height(self) -> int:
-        return self.bottom - self.top
-
-
-@dataclass(slots=True)
-class Line:
-    words: list[Word]
-
-    @property
-    def text(self) -> str:
-        return " ".join(word.text for word in self.words)
-
-    @property
-    def height(self) -> float:
-        return statistics.median(word.height for word in self.words)
-
-    def box(self) -> tuple[int, int, int, int]:
-        return around([(word.left, word.top, word.right, word.bottom) for word in self.words])
-
-    def cells(self) -> list[list[Word]]:
-        """The words, cut where the gap between two is much wider than a space."""
-        found = [[self.words[0]]]
-        for before, word in zip(self.words, self.words[1:], strict=False):
-            if word.left - before.right > _CELL_GAP * self.height:
-                found.append([])
-            found[-1].append(word)
-        return found
-
-
-@dataclass(slots=True)
-class Seen:
-    """What was recognised: paragraphs of lines, and boxes without words."""
-
-    width: int
-    height: int
-    paragraphs: list[list[Line]] = field(default_factory=list)
-    blank: list[tuple[int, int, int, int]] = field(default_factory=list)
-
-
 def read_elements(picture: bytes, options: ElementOptions) -> list[Element]:
-    """The page's parts. Raises PageError where the picture can't be decoded or OCR fails."""
-    png, scale, size = _prepared(picture, options)
-    dpi = min(600, max(70, round(max(size) / _INCHES)))
-    table = word_table(png, OcrOptions(options.languages, dpi))
-    return arrange(see(table), scale)
+    """The page's parts, their boxes in pixels of the picture as it came, upright or not.
+
+    Raises PageError where the picture can't be decoded or OCR fails.
+    """
+    grey, scale = _prepared(picture, options)
+    dpi = min(600, max(70, round(max(grey.size) / _INCHES)))
+    found = recognise(grey, OcrOptions(options.languages, dpi, options.data_dir, options.mode))
+    return [replace(one, bbox=_scaled(found.turn.back(one.bbox), scale)) for one in arrange(found.seen)]
 
 
-def see(table: str) -> Seen:
-    """Tesseract's table as lines and boxes; words it is not sure of are noise."""
-    seen = Seen(0, 0)
-    rows = list(csv.DictReader(io.StringIO(table), delimiter="\t", quoting=csv.QUOTE_NONE))
-    for _, block in groupby(
-        (row for row in rows if row["block_num"] != "0"), key=lambda row: row["block_num"]
-    ):
-        members = list(block)
-        paragraphs = list(_paragraphs(members))
-        if paragraphs:
-            seen.paragraphs += paragraphs
-        elif members:
-            seen.blank.append(_box(members[0]))
-    if rows:
-        _, _, seen.width, seen.height = _box(rows[0])
-    return seen
-
-
-def arrange(seen: Seen, scale: float = 1.0) -> list[Element]:
-    """Labels, texts and the order of reading."""
+def arrange(seen: Seen) -> list[Element]:
+    """Labels, texts and the order of reading, boxes in pixels of what was seen."""
     paragraphs = list(_without_tables(seen))
     heights = [line.height for lines, _ in paragraphs for line in lines if len(line.text) > 2]
     body = statistics.median_low(heights) if heights else 0.0
-    parts: list[tuple[str, tuple[int, int, int, int], str]] = []
+    parts: list[tuple[str, Box, str]] = []
     for lines, label in paragraphs:
         box = around([line.box() for line in lines])
         if label == TABLE:
@@ -141,26 +88,10 @@ def arrange(seen: Seen, scale: float = 1.0) -> list[Element]:
     for figure in (box for box in seen.blank if _is_figure(box, seen)):
         above = sum(1 for _, box, _ in parts if box[1] < figure[1])
         parts.insert(above, (FIGURE, figure, ""))
-    return [
-        Element(label, _scaled(box, scale), text, order) for order, (label, box, text) in enumerate(parts)
-    ]
+    return [Element(label, box, text, order) for order, (label, box, text) in enumerate(parts)]
 
 
-def around(boxes: list[tuple[int, int, int, int]]) -> tuple[int, int, int, int]:
-    lefts, tops, rights, bottoms = zip(*boxes, strict=True)
-    return min(lefts), min(tops), max(rights), max(bottoms)
-
-
-def joined(lines: Iterator[str]) -> str:
-    """Lines as one text; a word that was hyphenated at a line's end is whole again."""
-    text = ""
-    for line in lines:
-        hyphenated = text.endswith("-") and line[:1].islower()
-        text = text[:-1] + line if hyphenated else f"{text} {line}".strip()
-    return text
-
-
-def _prepared(picture: bytes, options: ElementOptions) -> tuple[bytes, float, tuple[int, int]]:
+def _prepared(picture: bytes, options: ElementOptions) -> tuple[Image.Image, float]:
     """The picture upright, in grey and not too large; and how many of its pixels make one of these."""
     from PIL import Image, ImageOps
 
@@ -177,25 +108,11 @@ def _prepared(picture: bytes, options: ElementOptions) -> tuple[bytes, float, tu
     scale = max(1.0, max(grey.size) / options.longest_px)
     if scale > 1.0:
         grey = grey.resize((max(1, round(grey.width / scale)), max(1, round(grey.height / scale))))
-    out = io.BytesIO()
-    grey.save(out, "PNG", compress_level=1)
-    return out.getvalue(), scale, grey.size
-
-
-def _paragraphs(rows: list[dict[str, str]]) -> Iterator[list[Line]]:
-    words = [row for row in rows if row["level"] == "5" and (row["text"] or "").strip()]
-    sure = [row for row in words if float(row["conf"]) >= _NOISE]
-    for _, paragraph in groupby(sure, key=lambda row: row["par_num"]):
-        lines = [
-            Line([Word(*_box(row), row["text"].strip()) for row in line])
-            for _, line in groupby(paragraph, key=lambda row: row["line_num"])
-        ]
-        if lines:
-            yield lines
+    return grey, scale
 
 
 def _without_tables(seen: Seen) -> Iterator[tuple[list[Line], str]]:
-    """Paragraphs as they are, except that rows of a table, wherever Tesseract put them, come as one part."""
+    """Paragraphs as they are, except that rows of a table, wherever the reader put them, come as one part."""
     rows = _rows(seen)
     tables = list(_tables(rows))
     taken = {id(word) for table in tables for line in table for word in line.words}
@@ -273,7 +190,7 @@ def _items(lines: list[Line]) -> list[str]:
         if _MARK.match(line.text) or not items:
             items.append(line.text)
         else:
-            items[-1] = joined(iter((items[-1], line.text)))
+            items[-1] = joined((items[-1], line.text))
     return items
 
 
@@ -283,17 +200,12 @@ def _is_title(lines: list[Line], body: float) -> bool:
     return len(lines) <= _TITLE_LINES and words <= _TITLE_WORDS and body > 0 and height >= _TITLE_RATIO * body
 
 
-def _is_figure(box: tuple[int, int, int, int], seen: Seen) -> bool:
+def _is_figure(box: Box, seen: Seen) -> bool:
     width, height = box[2] - box[0], box[3] - box[1]
     page = max(1, seen.width * seen.height)
     return min(width, height) >= _FIGURE_SIDE_PX and width * height >= _FIGURE_SHARE * page
 
 
-def _box(row: dict[str, str]) -> tuple[int, int, int, int]:
-    left, top = int(row["left"]), int(row["top"])
-    return left, top, left + int(row["width"]), top + int(row["height"])
-
-
-def _scaled(box: tuple[int, int, int, int], scale: float) -> tuple[int, int, int, int]:
+def _scaled(box: Box, scale: float) -> Box:
     left, top, right, bottom = (round(side * scale) for side in box)
     return left, top, right, bottom

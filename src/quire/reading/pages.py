@@ -13,12 +13,14 @@ from quire.reading.document import PdfSource, open_documents, page_errors
 from quire.reading.flow import flow
 from quire.reading.grids import Table, could_be_grid, find_grids
 from quire.reading.gutters import could_be_aligned, find_aligned
-from quire.reading.images import ImageSource
+from quire.reading.images import HEIC_OVER_BOUND, ImageSource
 from quire.reading.layout import Block, lay_out, make_parser
 from quire.reading.lines import Line, body_size, lines_of
 from quire.reading.markdown import clean, paragraph
 from quire.reading.matching import FilledBlock, compact
 from quire.reading.mupdf import mupdf
+from quire.reading.office.limits import OfficeLimits
+from quire.reading.office.source import OfficeSource
 from quire.reading.pieces import Word
 from quire.reading.rules import Box, Rules, rules_of
 from quire.reading.running import EdgeLine, Edges, edge_lines, running
@@ -30,6 +32,8 @@ READER_LAYOUT = "liteparse"
 READER_MUPDF = "mupdf"
 READER_TEXT = "text"
 READER_IMAGE = "image"
+MARKUP_READERS = frozenset({READER_TEXT, "docx", "pptx", "xlsx", "html", "epub", "csv", "eml", "msg"})
+"""Readers of documents that have no picture of their pages."""
 
 _KEPT_AT_LEAST = 0.85
 """Markdown with fewer of the page's letters and digits than this has lost something; MuPDF's lines have not."""
@@ -42,6 +46,7 @@ class ReadOptions:
     strip_running: bool = True
     join_hyphens: bool = True
     thresholds: Thresholds = field(default_factory=Thresholds)
+    office: OfficeLimits = field(default_factory=OfficeLimits)
 
 
 def read_pages(
@@ -53,20 +58,24 @@ def read_pages(
     `inspect` raises for a document that can't be opened, and PageError for the whole call when a page fails.
     """
     options = options or ReadOptions()
-    source = open_documents().get(path, password)
+    source = open_documents().get(path, password, options.office)
     if isinstance(source, PdfSource):
         return _read_pdf(source, numbers, options)
     if isinstance(source, ImageSource):
         return [_read_image(source, number) for number in numbers]
+    if isinstance(source, OfficeSource):
+        return [page_errors(number)(_read_office_page)(source, number) for number in numbers]
     return [_read_text_page(source, number) for number in numbers] if isinstance(source, TextSource) else []
 
 
-def read_text(path: str, password: str | None, numbers: Sequence[int]) -> list[PageReading]:
+def read_text(
+    path: str, password: str | None, numbers: Sequence[int], options: ReadOptions | None = None
+) -> list[PageReading]:
     """The quick fallback: MuPDF's plain text of each page and nothing else. Raises as `read_pages` does."""
-    source = open_documents().get(path, password)
+    source = open_documents().get(path, password, options.office if options else None)
     if isinstance(source, PdfSource):
         return [page_errors(number)(_plain)(source, number) for number in numbers]
-    return read_pages(path, password, numbers)
+    return read_pages(path, password, numbers, options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,13 +242,23 @@ def _read_image(source: ImageSource, number: int) -> PageReading:
     signals = PageSignals(
         image_coverage=1.0, largest_image=1.0, width_pt=float(width), height_pt=float(height)
     )
-    return PageReading(
-        number, PageClass.SCANNED, "", "", READER_IMAGE, ("image_file", "no_text_layer"), signals
-    )
+    reasons = ("image_file", "no_text_layer", *((HEIC_OVER_BOUND,) if source.is_heavy else ()))
+    return PageReading(number, PageClass.SCANNED, "", "", READER_IMAGE, reasons, signals)
 
 
 def _read_text_page(source: TextSource, number: int) -> PageReading:
     text = source.page_text(number)
     signals = PageSignals(chars=len("".join(text.split())), garbled_ratio=round(garbled_ratio(text), 4))
     reasons = () if signals.chars else ("blank_page",)
-    return PageReading(number, PageClass.TEXT_ONLY, text, text.strip(), READER_TEXT, reasons, signals)
+    return PageReading(
+        number, PageClass.TEXT_ONLY, text, source.page_markdown(number), READER_TEXT, reasons, signals
+    )
+
+
+def _read_office_page(source: OfficeSource, number: int) -> PageReading:
+    text = source.page(number).markdown
+    signals = PageSignals(chars=len("".join(text.split())), garbled_ratio=round(garbled_ratio(text), 4))
+    has_pictures = source.has_pictures(number)
+    reasons = ("has_pictures",) if has_pictures else () if signals.chars else ("blank_page",)
+    page_class = PageClass.HAS_GRAPHICS if has_pictures else PageClass.TEXT_ONLY
+    return PageReading(number, page_class, text, text.strip(), source.reader, reasons, signals)

@@ -345,7 +345,12 @@ class _ForkServer:
                 stdout=subprocess.DEVNULL,
                 stderr=None if options.keep_stderr else subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
-                env={"TMPDIR": tempfile.gettempdir(), "PYTHONUTF8": "1", **options.environment},
+                env={
+                    "TMPDIR": tempfile.gettempdir(),
+                    "PYTHONUTF8": "1",
+                    "ORT_DISABLE_TELEMETRY": "1",  # onnxruntime reports to its maker unless it is told not to
+                    **options.environment,
+                },
                 start_new_session=True,  # Ctrl-C in a terminal is for the parent alone
             )
         self._control.setblocking(False)

@@ -37,14 +37,18 @@ def render_page(path: str, password: str | None, number: int, options: RenderOpt
     drawn or has no picture (a text file).
     """
     options = options or RenderOptions()
+    picture = draw_page(path, password, number, options)
+    return page_errors(number)(_encode)(picture, options)
+
+
+def draw_page(path: str, password: str | None, number: int, options: RenderOptions) -> Image.Image:
+    """The picture of page `number` (from 1), not encoded. Raises as `render_page` does."""
     source = open_documents().get(path, password)
     if isinstance(source, PdfSource):
-        picture = page_errors(number)(_draw)(source, number, options)
-    elif isinstance(source, ImageSource):
-        picture = page_errors(number)(_fit)(source, number, options)
-    else:
-        raise PageError("A text file has no picture of its pages.")
-    return page_errors(number)(_encode)(picture, options)
+        return page_errors(number)(_draw)(source, number, options)
+    if isinstance(source, ImageSource):
+        return page_errors(number)(_fit)(source, number, options)
+    raise PageError("A document of this type has no picture of its pages.")
 
 
 def scale_for(width_pt: float, height_pt: float, options: RenderOptions) -> float:

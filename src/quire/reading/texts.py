@@ -7,7 +7,8 @@ from pathlib import Path
 
 from quire.errors import DamagedError, EmptyError, PageError, TooLargeError
 from quire.reading.document import DocumentInfo
-from quire.reading.kinds import MARKDOWN, Kind, decode_text
+from quire.reading.kinds import MARKDOWN, Kind, decode_text, legacy_text
+from quire.reading.markdown import code
 
 MAX_TEXT_BYTES = 64 * 1024 * 1024
 MAX_PAGE_CHARS = 60_000
@@ -31,6 +32,8 @@ class TextSource:
             raise DamagedError("The document's file can't be read.") from error
         text = decode_text(data)
         if text is None:
+            text = legacy_text(data)
+        if text is None:
             raise DamagedError(
                 "The text file is not valid UTF-8 or UTF-16. Save it as UTF-8 and send it again."
             )
@@ -53,10 +56,19 @@ class TextSource:
         return DocumentInfo(mime=self.kind.mime, page_count=self.page_count)
 
     def page_text(self, number: int) -> str:
-        """The text of page `number` (from 1). Raises PageError where there is no such page."""
+        """The text of page `number` (from 1), as it stands in the file. Raises PageError where there is none."""
         if not 1 <= number <= len(self._pages):
             raise PageError(f"There is no page {number}: the document has {len(self._pages)}.")
         return self._pages[number - 1]
+
+    def page_markdown(self, number: int) -> str:
+        """The same as Markdown: source code stands between fences. Raises PageError where there is no such page."""
+        text = self.page_text(number)
+        if not self.kind.fence:
+            return text.strip()
+        fenced = code(text.strip("\n").split("\n"))
+        at = fenced.index("\n")
+        return f"{fenced[:at]}{self.kind.fence}{fenced[at:]}"
 
     def close(self) -> None:
         self._pages = []

@@ -13,5 +13,7 @@ import PIL.WebPImagePlugin
 import pymupdf
 
 from quire.reading import document, pages, render
+from quire.reading.office import books, hypertext, mail, separated, sheets, slides, word
 
+_OFFICE = (books, hypertext, mail, separated, sheets, slides, word)
 __all__ = ["PIL", "document", "liteparse", "pages", "pymupdf", "render"]

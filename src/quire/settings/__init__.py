@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from quire.settings.ai import AiSettings
 from quire.settings.aws import AwsSettings
+from quire.settings.clouds import CloudsSettings
 from quire.settings.kinds import ApiKey
 from quire.settings.page import render_markdown
+from quire.settings.retention import RetentionSettings
 from quire.settings.sections import (
     AuthSettings,
     CallbacksSettings,
+    CatalogSettings,
     ClientSettings,
     CoordinationSettings,
     DownloadsSettings,
@@ -37,7 +40,9 @@ __all__ = [
     "AuthSettings",
     "AwsSettings",
     "CallbacksSettings",
+    "CatalogSettings",
     "ClientSettings",
+    "CloudsSettings",
     "CoordinationSettings",
     "DownloadsSettings",
     "GeneralSettings",
@@ -49,6 +54,7 @@ __all__ = [
     "ObjectsSettings",
     "OcrSettings",
     "ReadingSettings",
+    "RetentionSettings",
     "SettingView",
     "Settings",
     "WorkerSettings",

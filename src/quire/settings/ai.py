@@ -135,6 +135,12 @@ class AiSettings:
         kinds.number(0, 1_000_000),
         "US dollars after which a document's other pages are read locally; 0 means no ceiling.",
     )
+    max_cost_per_team_usd: float = setting(
+        "MAX_COST_PER_TEAM",
+        "0",
+        kinds.number(0, 1_000_000_000),
+        "US dollars a month after which a team's pages are read locally; 0 means no ceiling.",
+    )
     system_prompt: str = setting(
         "AI_SYSTEM_PROMPT", SYSTEM_PROMPT, kinds.secret(), "What a model is told to do."
     )

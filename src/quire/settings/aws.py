@@ -46,7 +46,7 @@ class AwsSettings:
     """Buckets: sources given as `s3://…`, and results written next to them."""
 
     bucket: str = setting(
-        "AWS_S3_BUCKET", "", bucket(), "The bucket that a bare key of the GhostServer facade is in."
+        "AWS_S3_BUCKET", "", bucket(), "The bucket that a source given as a bare key is in."
     )
     allowed_buckets: tuple[str, ...] = setting(
         "S3_ALLOWED_BUCKETS",
@@ -54,9 +54,18 @@ class AwsSettings:
         bucket_places(),
         "Further buckets that sources may be in; every other one is refused, whatever the credentials reach.",
     )
+    result_buckets: tuple[str, ...] = setting(
+        "RESULT_BUCKETS",
+        "",
+        bucket_places(),
+        "Where `result_to` may point; when empty, only into AWS_S3_BUCKET.",
+    )
     region: str = setting("AWS_REGION", "us-east-1", kinds.text(), "The region of S3.")
     access_key_id: str = setting("AWS_ACCESS_KEY_ID", "", kinds.secret(), "The key's id for S3.")
     secret_access_key: str = setting("AWS_SECRET_ACCESS_KEY", "", kinds.secret(), "The key for S3.")
+    session_token: str = setting(
+        "AWS_SESSION_TOKEN", "", kinds.secret(), "The token that goes with a key that was lent for a while."
+    )
     endpoint_url: str = setting(
         "AWS_ENDPOINT_URL", "", kinds.url("http", "https"), "The address of S3, where it is another."
     )
@@ -72,12 +81,18 @@ class AwsSettings:
         """Every place that sources may be in, each ending with a slash."""
         return (*((f"s3://{self.bucket}/",) if self.bucket else ()), *self.allowed_buckets)
 
+    @property
+    def result_places(self) -> tuple[str, ...]:
+        """Every place that `result_to` may point into, each ending with a slash."""
+        return self.result_buckets or ((f"s3://{self.bucket}/",) if self.bucket else ())
+
     def credentials(self) -> dict[str, str]:
         """For the client of S3; without keys it finds its own, such as the role of the machine."""
         given = {
             "region": self.region,
             "access_key_id": self.access_key_id,
             "secret_access_key": self.secret_access_key,
+            "session_token": self.session_token,
             "endpoint": self.endpoint_url,
         }
         return {name: value for name, value in given.items() if value}

@@ -17,8 +17,11 @@ from quire.errors import SettingsError
 from quire.settings import kinds
 from quire.settings.ai import AiSettings
 from quire.settings.aws import AwsSettings
+from quire.settings.clouds import CloudsSettings
 from quire.settings.declaration import Declaration, setting
 from quire.settings.kinds import ApiKey
+from quire.settings.retention import RetentionSettings
+from quire.settings.vault import VaultSettings
 
 DEFAULT_ORIGIN = "default"
 
@@ -79,6 +82,18 @@ class CoordinationSettings:
 
 
 @dataclass(frozen=True)
+class CatalogSettings:
+    """Documents, tags and search."""
+
+    database_url: str = setting(
+        "DATABASE_URL",
+        "",
+        kinds.url("postgresql", "postgres"),
+        "The PostgreSQL server, with pgvector; when empty, an SQLite file inside the data directory.",
+    )
+
+
+@dataclass(frozen=True)
 class ObjectsSettings:
     """Originals and results."""
 
@@ -108,6 +123,30 @@ class LimitsSettings:
         "100000000",
         kinds.integer(10_000, 2_000_000_000),
         "The most pixels a picture may unpack to.",
+    )
+    max_archive_bytes: int = setting(
+        "MAX_ARCHIVE_MB",
+        "512MB",
+        kinds.size("1MB", "1TB", bare_unit="MB"),
+        "What the parts of an office file or a book may unpack to, together.",
+    )
+    max_archive_members: int = setting(
+        "MAX_ARCHIVE_MEMBERS",
+        "20000",
+        kinds.integer(1, 10_000_000),
+        "The most parts that an office file or a book may have inside.",
+    )
+    max_attachments: int = setting(
+        "MAX_ATTACHMENTS",
+        "100",
+        kinds.integer(0, 10_000),
+        "The most attachments of a mail, and of the mails attached to it, that become documents of their own.",
+    )
+    max_attachment_depth: int = setting(
+        "MAX_ATTACHMENT_DEPTH",
+        "3",
+        kinds.integer(0, 20),
+        "How deep mails in mails are followed; attachments below that are listed, not converted.",
     )
     queue_max_documents: int = setting(
         "QUEUE_MAX_DOCUMENTS",
@@ -161,6 +200,18 @@ class OcrSettings:
     dpi: int = setting("OCR_DPI", "200", kinds.integer(70, 600), "Dots per inch at which OCR sees a page.")
     page_timeout_s: float = setting(
         "OCR_PAGE_TIMEOUT", "60s", kinds.duration("1s", "1h"), "The time OCR has for one page."
+    )
+    mode: str = setting(
+        "OCR_MODE",
+        "auto",
+        kinds.choice("auto", "quick", "careful"),
+        "`quick` reads with Tesseract alone, `careful` with RapidOCR's models, `auto` quickly where that is enough.",
+    )
+    data_dir: Path | None = setting(
+        "OCR_DATA_DIR",
+        "",
+        kinds.optional_path(),
+        "A folder with Tesseract's models (`fra.traineddata`) for languages other than English and German.",
     )
 
 
@@ -216,7 +267,7 @@ class JobsSettings:
     pages_in_queue_per_document: int = setting(
         "PAGES_IN_QUEUE_PER_DOCUMENT",
         "128",
-        kinds.integer(1, 100_000),
+        kinds.integer(1, 5_000),
         "Pages of one document in the queue at a time, so that a long one doesn't starve the others.",
     )
 
@@ -245,6 +296,18 @@ class AuthSettings:
     )
     web_username: str = setting("WEB_USERNAME", "admin", kinds.text(), "The user name of the dashboard.")
     web_password: str = setting("WEB_PASSWORD", "", kinds.secret(), "The password of the dashboard.")
+    web_team: str = setting(
+        "WEB_TEAM",
+        "",
+        kinds.text(),
+        "The team that the dashboard's user belongs to; when empty, the first one of API_KEYS.",
+    )
+    web_session_ttl_s: float = setting(
+        "WEB_SESSION_TTL",
+        "12h",
+        kinds.duration("1m", "30d"),
+        "How long somebody stays signed in to the dashboard; using it prolongs that.",
+    )
     secret_key: str = setting(
         "SECRET_KEY",
         "",
@@ -428,7 +491,10 @@ class Settings:
     http: HttpSettings = field(default_factory=HttpSettings)
     coordination: CoordinationSettings = field(default_factory=CoordinationSettings)
     objects: ObjectsSettings = field(default_factory=ObjectsSettings)
+    catalog: CatalogSettings = field(default_factory=CatalogSettings)
     aws: AwsSettings = field(default_factory=AwsSettings)
+    clouds: CloudsSettings = field(default_factory=CloudsSettings)
+    retention: RetentionSettings = field(default_factory=RetentionSettings)
     limits: LimitsSettings = field(default_factory=LimitsSettings)
     reading: ReadingSettings = field(default_factory=ReadingSettings)
     ocr: OcrSettings = field(default_factory=OcrSettings)
@@ -440,6 +506,7 @@ class Settings:
     callbacks: CallbacksSettings = field(default_factory=CallbacksSettings)
     downloads: DownloadsSettings = field(default_factory=DownloadsSettings)
     batching: BatchingSettings = field(default_factory=BatchingSettings)
+    vault: VaultSettings = field(default_factory=VaultSettings)
     logging: LoggingSettings = field(default_factory=LoggingSettings)
     client: ClientSettings = field(default_factory=ClientSettings)
     origins: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)

@@ -16,8 +16,10 @@ from quire.settings.kinds import Kind
 
 T = TypeVar("T")
 
-RESERVED_PROVIDERS = ("openai", "anthropic", "ocr", "batch")
+RESERVED_PROVIDERS = ("openai", "anthropic", "ocr", "dolphin")
 """Names that a server of one's own may not take."""
+
+NOBODY = "none"
 
 _SERVER_NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 _MODEL = re.compile(r"[!-~]{1,200}")
@@ -79,9 +81,10 @@ def provider() -> Kind[str]:
     def read(value: str) -> str:
         if value and not _SERVER_NAME.fullmatch(value.lower()):
             raise ValueError("not a provider's name")
-        return value.lower()
+        return "" if value.lower() == NOBODY else value.lower()
 
-    return Kind("openai, anthropic or a name of AI_SERVERS", read, str)
+    expected = f"openai, anthropic, dolphin, ocr, a name of AI_SERVERS, or {NOBODY}"
+    return Kind(expected, read, lambda name: name or NOBODY)
 
 
 def providers() -> Kind[tuple[str, ...]]:
@@ -106,7 +109,7 @@ def ai_servers() -> Kind[tuple[AiServer, ...]]:
             model().read(words["secondary_model"] or primary),
             model().read(words["fast_model"] or primary),
         )
-        if not one.base_url or name in RESERVED_PROVIDERS or not _SERVER_NAME.fullmatch(name):
+        if not one.base_url or name in (*RESERVED_PROVIDERS, NOBODY) or not _SERVER_NAME.fullmatch(name):
             raise ValueError("no address, or a name that is taken")
         return one
 

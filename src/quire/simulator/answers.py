@@ -5,8 +5,10 @@ from __future__ import annotations
 import random
 import re
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
+from quire.simulator.forms import filled_form
 from quire.simulator.scenario import Fault
 
 _CHARACTERS_PER_TOKEN = 4
@@ -25,6 +27,8 @@ class Asked:
     text: str
     image: str
     max_tokens: int
+    schema: dict[str, Any] | None = field(default=None, kw_only=True)
+    """The form that the answer is held to, if any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +45,7 @@ class Written:
 
 def write(asked: Asked, fault: Fault | None, image_tokens: int) -> Written:
     """The same for the same request, always."""
-    text = _page(asked)
+    text = (filled_form(asked.schema, asked.text) if asked.schema else None) or _page(asked)
     tokens_in = _tokens(asked.instructions) + _tokens(asked.text) + (image_tokens if asked.image else 0)
     if fault is Fault.EMPTY:
         return Written("", tokens_in, 1)

@@ -9,7 +9,7 @@ from typing import Any
 from quire.simulator.answers import Asked, Written
 from quire.simulator.budgets import Budgets
 from quire.simulator.scenario import Fault
-from quire.simulator.wire import Moment, packed, texts_and_image
+from quire.simulator.wire import Moment, packed, schema_at, texts_and_image
 
 _ERRORS = {
     Fault.RATE_LIMIT: (429, "rate_limit_error", "This request would exceed your rate limit."),
@@ -35,7 +35,8 @@ class AnthropicWire:
             return None
         instructions, _ = texts_and_image(data.get("system", ""), _image)
         text, image = texts_and_image(messages[-1].get("content"), _image)
-        return Asked(model, instructions, text, image, limit)
+        schema = schema_at(data, "output_config", "format", "schema")
+        return Asked(model, instructions, text, image, limit, schema=schema)
 
     def answer(self, asked: Asked, written: Written, number: int) -> bytes:
         refused = written.refused or written.filtered

@@ -10,7 +10,7 @@ from typing import Any
 from quire.simulator.answers import Asked, Written
 from quire.simulator.budgets import Budget, Budgets
 from quire.simulator.scenario import Fault
-from quire.simulator.wire import Moment, packed, texts_and_image
+from quire.simulator.wire import Moment, packed, schema_at, texts_and_image
 
 _DEFAULT_MAX_TOKENS = 16_384
 _DEFAULT_DIMENSIONS = 256
@@ -55,7 +55,12 @@ class OpenAIWire:
                 text, image = said, shown
         limit = data.get("max_completion_tokens") or data.get("max_tokens")
         return Asked(
-            model, instructions, text, image, limit if isinstance(limit, int) else _DEFAULT_MAX_TOKENS
+            model,
+            instructions,
+            text,
+            image,
+            limit if isinstance(limit, int) else _DEFAULT_MAX_TOKENS,
+            schema=schema_at(data, "response_format", "json_schema", "schema"),
         )
 
     def answer(self, asked: Asked, written: Written, number: int) -> bytes:

@@ -47,6 +47,14 @@ def packed(data: object) -> bytes:
     return json.dumps(data, separators=(",", ":")).encode()
 
 
+def schema_at(data: dict[str, Any], *path: str) -> dict[str, Any] | None:
+    """The JSON Schema that an answer is held to, from where the protocol has it; None if there is none."""
+    found: Any = data
+    for name in path:
+        found = found.get(name) if isinstance(found, dict) else None
+    return found if isinstance(found, dict) else None
+
+
 def texts_and_image(content: object, image_of: Any) -> tuple[str, str]:
     """The texts and the last picture of a message's content, which is a text or a list of parts."""
     if isinstance(content, str):

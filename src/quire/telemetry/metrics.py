@@ -67,3 +67,57 @@ class BatchingMetrics:
 
     def render(self) -> bytes:
         return generate_latest(self._registry)
+
+
+class DispatchMetrics:
+    """What this process asked of AI models, and how the models stood when somebody last looked."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._registry = registry
+        who = ["provider", "model"]
+        self.calls = Counter(
+            "ai_calls_total", "Calls of AI models, by how they ended.", [*who, "outcome"], registry=registry
+        )
+        self.duration = Histogram(
+            "ai_call_duration_seconds", "Time of one call.", who, buckets=_LATENCIES, registry=registry
+        )
+        self.tokens = Counter("ai_tokens_total", "Tokens used.", [*who, "direction"], registry=registry)
+        self.cost = Counter("ai_cost_usd_total", "US dollars spent.", who, registry=registry)
+        self.from_cache = Counter(
+            "ai_pages_from_cache_total", "Pages whose answer was there already.", registry=registry
+        )
+        self.parked = Counter("ai_pages_parked_total", "Pages that found no free model.", registry=registry)
+        self.waiting = Gauge(
+            "ai_pages_waiting", "Pages that wait for a free model, of all replicas.", registry=registry
+        )
+        self.in_flight = Gauge("ai_in_flight", "Calls that are out, of all replicas.", who, registry=registry)
+        self.in_flight_allowed = Gauge(
+            "ai_in_flight_allowed", "Calls that may be out at a time, as adapted.", who, registry=registry
+        )
+        self.breaker_open = Gauge(
+            "ai_breaker_open", "1 while the model is left alone, else 0.", who, registry=registry
+        )
+
+    def call_ended(
+        self, provider: str, model: str, outcome: str, *, seconds: float, tokens: tuple[int, int], usd: float
+    ) -> None:
+        """`outcome` is `ok`, the code of an error, or why the answer did not count."""
+        self.calls.labels(provider, model, outcome).inc()
+        self.duration.labels(provider, model).observe(seconds)
+        self.tokens.labels(provider, model, "in").inc(tokens[0])
+        self.tokens.labels(provider, model, "out").inc(tokens[1])
+        self.cost.labels(provider, model).inc(usd)
+
+    def page_from_cache(self) -> None:
+        self.from_cache.inc()
+
+    def page_parked(self) -> None:
+        self.parked.inc()
+
+    def model_seen(self, provider: str, model: str, *, in_flight: int, allowed: int, is_open: bool) -> None:
+        self.in_flight.labels(provider, model).set(in_flight)
+        self.in_flight_allowed.labels(provider, model).set(allowed)
+        self.breaker_open.labels(provider, model).set(is_open)
+
+    def render(self) -> bytes:
+        return generate_latest(self._registry)

@@ -99,6 +99,9 @@ local function finish(units, status, now, ttl_ms)
   if redis.call('HGET', JOB, 'callback') == '1' then
     add_unit(units, 'callback', num('epoch'), now)
   end
+  if redis.call('HGET', JOB, 'follow') == '1' then
+    add_unit(units, 'vault', num('epoch'), now)
+  end
   redis.call('PEXPIRE', WORK, ttl_ms)
   redis.call('PEXPIRE', JOB, ttl_ms)
   emit_status(now)

@@ -4,7 +4,8 @@
 -- Answers {'gone'} | {'held', owner} | {'early', not before ms} | {'run', starts, failures, field, value, …}
 local unit, epoch, owner, token, dead, now = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6])
 local entry = wanted(unit, epoch)
-if not entry then return {'gone'} end
+-- A record that has just expired, a moment before the list of its work, must not come back as half a record.
+if not entry or redis.call('EXISTS', JOB) == 0 then return {'gone'} end
 if entry.o ~= '' and entry.o ~= dead and entry.tk ~= token then return {'held', entry.o} end
 if entry.nb > now then return {'early', entry.nb} end
 if entry.tk ~= token then
@@ -21,6 +22,9 @@ end
 if unit == 'split' or unit == 'merge' or unit == 'download' then
   redis.call('HSET', JOB, unit .. '.status', 'processing', unit .. '.attempts', entry.s)
   redis.call('HSETNX', JOB, unit .. '.started_at', now)
+end
+if unit == 'classify' or unit == 'embed' then
+  redis.call('HSET', JOB, 'attempts', entry.s)
 end
 local answer = {'run', entry.s, entry.f}
 for _, v in ipairs(redis.call('HGETALL', JOB)) do answer[#answer + 1] = v end

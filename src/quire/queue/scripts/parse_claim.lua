@@ -9,13 +9,15 @@ local now, batch, owner = tonumber(ARGV[1]), ARGV[3], ARGV[4]
 if ARGV[9] ~= '' then redis.call('HDEL', KEYS[3], ARGV[9]) end
 if batch == '' then return {'none'} end
 local answer = {'batch', 0}
-local function add(id)
-  local f = redis.call('HMGET', ARGV[8] .. id, 'tm', 'fn', 'sg', 'of', 'ln', 'hd', 'ky', 'mi', 'at')
+local function look(id)
+  return redis.call('HMGET', ARGV[8] .. id, 'tm', 'fn', 'sg', 'of', 'ln', 'hd', 'ky', 'mi', 'at', 'st', 'sn')
+end
+local function add(id, f)
   answer[#answer + 1] = id
   for j = 1, 9 do answer[#answer + 1] = f[j] or '' end
 end
 if redis.call('HGET', KEYS[2], batch) == owner then -- this very call, repeated after a lost connection
-  for _, id in ipairs(redis.call('SMEMBERS', KEYS[6])) do add(id) end
+  for _, id in ipairs(redis.call('SMEMBERS', KEYS[6])) do add(id, look(id)) end
   answer[2] = redis.call('ZCARD', KEYS[1])
   return answer
 end
@@ -32,17 +34,18 @@ if failures >= tonumber(ARGV[7]) then
   redis.call('HSET', KEYS[4], 'probe', batch)
 end
 local popped = redis.call('ZPOPMIN', KEYS[1], ARGV[5])
+local ids = {}
 for i = 1, #popped, 2 do
   local id = popped[i]
-  local record = ARGV[8] .. id
-  if redis.call('HGET', record, 'st') == 'q' then
-    redis.call('HSET', record, 'st', 's', 'b', batch)
-    redis.call('HINCRBY', record, 'sn', 1)
-    redis.call('SADD', KEYS[6], id)
-    add(id)
+  local f = look(id)
+  if f[10] == 'q' then
+    redis.call('HSET', ARGV[8] .. id, 'st', 's', 'b', batch, 'sn', tonumber(f[11] or 0) + 1)
+    ids[#ids + 1] = id
+    add(id, f)
   end
 end
 if #answer == 2 then return {'none'} end
+redis.call('SADD', KEYS[6], unpack(ids))
 redis.call('PEXPIRE', KEYS[6], ARGV[2])
 redis.call('HSET', KEYS[2], batch, owner)
 redis.call('HSET', KEYS[3], batch, owner)

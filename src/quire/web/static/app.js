@@ -1,54 +1,62 @@
-// The application: which view the address asks for, the key, and whether the service is there.
+// The application: which view the address asks for, who is signed in, and whether the service is there.
 
+import { conversions } from "./conversions.js";
+import { oneConversion } from "./conversion.js";
 import { oneDocument } from "./document.js";
-import { documents } from "./documents.js";
 import { say } from "./element.js";
+import { signIn } from "./login.js";
 import { operations } from "./operations.js";
-import { key } from "./service.js";
+import { access, session } from "./service.js";
+import { vault } from "./vault.js";
 
 const main = document.getElementById("main");
-const forget = document.getElementById("forget");
+const leave = document.getElementById("leave");
 let current = { name: "", stop: new AbortController() };
 
+const VIEWS = [
+  [/^\/vault\/([0-9a-f-]{36})(?:\/page\/(\d{1,9}))?$/, "vault", "Document", oneDocument],
+  [/^\/jobs\/([0-9a-f-]{36})(?:\/page\/(\d{1,9}))?$/, "jobs", "Conversion", oneConversion],
+  [/^\/jobs$/, "jobs", "Conversions", conversions],
+  [/^\/operations$/, "operations", "Operations", operations],
+  [/^/, "vault", "Vault", vault],
+];
+
+/** A view is `view(main, asked, signal)` and may answer `show(asked)`, for when only the rest of the address changes. */
 function route() {
-  const asked = location.hash.slice(1) || "/documents";
-  const one = /^\/documents\/([0-9a-f-]{36})(?:\/page\/(\d{1,9}))?$/.exec(asked);
-  const name = one ? one[1] : asked === "/operations" ? "operations" : "documents";
-  if (name === current.name && one) return void current.view?.show(Number(one[2]) || null);
-  if (name === current.name) return;
+  const [path, query] = (location.hash.slice(1) || "/vault").split("?");
+  const [pattern, section, title, view] = VIEWS.find(([one]) => one.test(path));
+  const [, id, page] = pattern.exec(path);
+  const asked = { id, page: Number(page) || null, query: new URLSearchParams(query) };
+  const name = `${title} ${id || ""}`;
+  if (name === current.name) return void current.view?.show(asked);
   current.stop.abort();
   document.getElementById("notices").replaceChildren();
   const first = !current.name, stop = new AbortController();
-  current = { name, stop };
+  current = { name, stop, up: id ? `#/${section}` : "" };
   for (const link of document.querySelectorAll("[data-view]")) {
-    const here = link.dataset.view === (one ? "documents" : name);
-    if (here) link.setAttribute("aria-current", "page");
+    if (link.dataset.view === section) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
-  if (one) current.view = oneDocument(main, one[1], Number(one[2]) || null, stop.signal);
-  else (name === "operations" ? operations : documents)(main, stop.signal);
-  document.title = `${one ? "Document" : name[0].toUpperCase() + name.slice(1)} · Quire`;
+  document.title = `${title} · Quire`;
+  current.view = view(main, asked, stop.signal);
+  window.scrollTo(0, 0);
   if (!first) main.querySelector("h1")?.focus();
 }
 
-key.ask = (why) => new Promise((resolve) => {
-  const dialog = document.getElementById("key"), input = document.getElementById("key-text");
-  document.getElementById("key-why").textContent = why;
-  input.value = "";
-  dialog.returnValue = "";
-  dialog.addEventListener("close", () => {
-    const given = dialog.returnValue === "use" ? input.value.trim() : "";
-    if (given) key.set(given);
-    input.value = "";
-    forget.hidden = !key.get();
-    resolve(Boolean(given));
-  }, { once: true });
-  dialog.showModal();
+async function greet() {
+  const found = await session.look().catch(() => ({}));
+  document.getElementById("who").textContent = access.key() ? "API key" : found.user || "";
+  leave.textContent = access.key() ? "Forget key" : "Sign out";
+  leave.hidden = !access.key() && !found.signed_in;
+}
+
+access.ask = signIn;
+leave.addEventListener("click", async () => {
+  if (access.key()) access.use("");
+  else await session.end().catch(() => {});
+  location.reload();
 });
-
-forget.hidden = !key.get();
-forget.addEventListener("click", () => { key.set(""); location.reload(); });
-
+window.addEventListener("signed-in", greet);
 window.addEventListener("reached", ({ detail: yes }) => {
   const banner = document.getElementById("offline");
   if (banner.hidden !== yes) say(yes ? "The service answers again." : "");
@@ -61,6 +69,11 @@ document.querySelector(".skip").addEventListener("click", (event) => {
 window.addEventListener("hashchange", route);
 window.addEventListener("keydown", (event) => {
   const busy = event.target.closest("input, select, textarea, dialog[open]");
-  if (event.key === "Escape" && !busy && current.view) location.hash = "#/documents";
+  if (event.key === "Escape" && !busy && current.up) location.hash = current.up;
+  if (event.key === "/" && !busy && !event.ctrlKey && !event.metaKey) {
+    const box = main.querySelector("input[type=search]");
+    if (box) { event.preventDefault(); box.focus(); }
+  }
 });
+greet();
 route();

@@ -1,115 +1,87 @@
-// Document: one of them, live, with its pages.
+// Document: one of the vault, with what is known about it, its pages and what can be done with it.
 
-import { action, ago, complain, fill, h, plural, say, showStanding, size, skeleton, standing, write } from "./element.js";
-import { page } from "./page.js";
-import { pages } from "./pages.js";
-import { download, events, get, over, post } from "./service.js";
+import { day, named, reprocess, standing, tagLinks } from "./card.js";
+import { action, ago, complain, fill, h, icon, money, plural, question, readBy, renew, showStanding, size, write } from "./element.js";
+import { download, events, get, remove, repeat } from "./service.js";
+import { attention, work } from "./work.js";
 
-/** Answers `show(number)`, for when the address asks for another page. */
-export function oneDocument(main, id, number, signal) {
-  const title = h("h1", { tabindex: "-1" }, "…"), badge = h("span.badge"), about = h("p.hint.about"), tools = h("div.tools");
-  const bar = h("progress", { max: 100, "aria-label": "Progress" }), error = h("p.error"), attention = h("p.attention");
-  const work = h("div.work", {}, skeleton(6));
-  let job = null, following = false, drawn = "";
+export function oneDocument(main, { id, page }, signal) {
+  const title = h("h1", { tabindex: "-1" }, "…"), badge = h("span.badge"), file = h("p.hint.about"), tools = h("div.tools");
+  const bar = h("progress", { max: 100, "aria-label": "Progress", hidden: true }), error = h("p.error");
+  const remark = h("p.attention"), look = h("p.attention");
+  const summary = h("p.summary"), facts = h("dl.facts.inline"), chips = h("p.chips"), about = h("section.panel.record", { "aria-label": "About" }, summary, chips, facts);
+  const below = h("div");
+  const place = (number) => `#/vault/${id}/page/${number}`;
+  let found = null, job = null, shown = null, shownJob = "", stands = "", drawn = "";
 
-  const sheet = page(id, { step: (by) => grid.step(by), retried: follow }, signal);
-  const grid = pages(id, (chosen) => choose(chosen), signal);
-
-  function choose(chosen) {
-    history.replaceState(null, "", `#/documents/${id}/page/${chosen}`);
-    sheet.show(chosen, plainTotal());
-  }
-
-  // "of 12" would mislead where only some pages were asked for.
-  const plainTotal = () => (job.options.pages ? null : job.total_pages);
-
-  async function begin() {
-    job = await get(`/jobs/${id}`, signal);
+  async function refresh() {
+    found = await get(`/documents/${id}`, signal);
     draw();
-    await unfold();
-    if (!over(job.status)) follow();
+    const wanted = found.jobs?.process || "", now = `${found.attempt} ${found.status} ${found.pages}`;
+    if (wanted !== shownJob) await open(wanted);
+    else if (now !== stands) await shown?.begin();
+    stands = now;
   }
 
-  /** Shows the pages, once it is known how many there are. */
-  async function unfold() {
-    if (!job.total_pages) {
-      if (over(job.status)) work.replaceChildren();
-      return;
-    }
-    const first = !grid.element.isConnected;
-    if (first) fill(work, grid.element, sheet.element);
-    grid.open(job);
-    if (!first) return;
-    const chosen = await grid.select(number);
-    if (chosen) sheet.show(chosen, plainTotal());
-  }
-
-  async function follow() {
-    if (following) return;
-    following = true;
-    try {
-      await events(`/jobs/${id}/events`, heard, signal);
-      if (signal.aborted) return;
-      job = await get(`/jobs/${id}`, signal);
-      draw();
-      say(`${job.filename}: ${standing(job).words}`);
-      await unfold();
-      await grid.refresh();
-      if (sheet.number()) sheet.show(sheet.number(), plainTotal());
-    } catch (failure) { complain(failure); } finally { following = false; }
-  }
-
-  function heard(type, data) {
-    const { pages: changed = [], at, ...news } = data;
-    job = { ...job, ...news, error: news.error ?? null, total_pages: news.total_pages || job.total_pages };
-    draw();
-    unfold().catch(complain);
-    if (type === "snapshot") grid.refresh();
-    for (const one of changed) grid.draw(one.number, one);
-    if (changed.some((one) => one.number === sheet.number())) sheet.show(sheet.number(), plainTotal());
+  async function open(wanted) {
+    shownJob = wanted;
+    job = null;
+    shown = wanted ? work(wanted, page, { place, onJob: (now) => { job = now; draw(); } }, signal) : null;
+    fill(below, shown?.element);
+    // A conversion that is not there (yet) leaves the rest as it is.
+    await shown?.begin().catch((failure) => { if (failure.status !== 404) throw failure; below.replaceChildren(); shownJob = ""; });
   }
 
   function draw() {
-    const how = standing(job), name = job.filename || id;
+    if (!found) return;
+    const how = standing(found), name = named(found);
     write(title, name);
     document.title = `${name} · Quire`;
     showStanding(badge, how);
-    bar.value = job.progress;
-    bar.hidden = over(job.status);
-    const took = job.completed_at && (new Date(job.completed_at) - new Date(job.started_at || job.created_at)) / 1000;
-    const done = job.pages_completed + job.pages_failed, meta = job.metadata || {};
-    write(about, [meta.title !== name && meta.title, job.total_pages && (over(job.status) ? plural(job.total_pages, "page")
-      : `${done} of ${plural(job.total_pages, "page")} read`), meta.total_words && plural(meta.total_words, "word"), size(job.size),
-    `added ${ago(job.created_at)}`, over(job.status) && took > 0 && `took ${took < 90 ? `${took.toFixed(1)} s` : `${Math.round(took / 60)} min`}`,
-    job.usage?.cost_usd > 0 && `cost $${job.usage.cost_usd.toFixed(4)}`, job.timeout_occurred && "time was up before all was read"]
-      .filter(Boolean).join(" · "));
-    write(error, job.error?.error || "");
-    const state = `${job.status} ${how.tone} ${job.epoch}`;
+    write(file, [found.title && found.filename, found.content_type, size(found.size), `added ${ago(found.created_at)}`].filter(Boolean).join(" · "));
+    bar.hidden = found.status !== "pending";
+    const progress = job?.progress ?? found.progress;
+    if (progress === null) bar.removeAttribute("value");
+    else bar.value = progress;
+    write(error, how.tone === "bad" ? found.error?.error || "" : "");
+    write(remark, how.tone === "bad" ? "" : found.error?.error || "");
+    attention(look, how.tone === "bad" || !job ? {} : job, place);
+    write(summary, found.summary || "");
+    renew(chips, found.tags.join(), () => tagLinks(found.tags));
+    const usage = job?.usage, tokens = (usage?.tokens_in || 0) + (usage?.tokens_out || 0);
+    const words = job?.metadata?.total_words, sources = Object.entries(job?.sources || {});
+    const pairs = [["Date", day(found.date)], ["Language", found.language], ["Pages", found.pages], ["Words", words?.toLocaleString()],
+      ["Read by", sources.map(([source, count]) => `${readBy(source)} ${count}`).join(", ")],
+      ["Named by", found.classified_by === "local" ? "this machine" : found.classified_by],
+      ["Cost", tokens > 0 && `${money(usage.cost_usd)}, ${plural(tokens, "token")}`],
+      ["Came as", found.source === "upload" ? "upload" : found.source], ["Attempt", found.attempt > 1 && found.attempt]];
+    fill(facts, ...pairs.filter(([, value]) => value).map(([label, value]) => h("div", {}, h("dt", {}, label), h("dd", {}, String(value)))));
+    about.hidden = !found.summary && !facts.children.length && !found.tags.length;
+    const state = `${found.state} ${found.attempt} ${found.error?.code} ${Boolean(found.pages)}`;
     if (state === drawn) return;
     drawn = state;
-    const links = (label, numbers = []) => numbers.length ? [`${label}: `, ...numbers.slice(0, 20).flatMap((one) =>
-      [h("a", { href: `#/documents/${id}/page/${one}` }, String(one)), " "]), numbers.length > 20 ? "… " : ""] : [];
-    fill(attention, ...links("Failed pages", meta.failed_pages), ...links("Fallback text on pages", meta.fallback_pages));
+    const stem = found.filename.replace(/\.[^.]+$/, "");
     fill(tools,
-      job.status === "completed" && action("Download Markdown", () =>
-        download(`/jobs/${id}/result?format=md`, `${name.replace(/\.[^.]+$/, "")}.md`), ".primary"),
-      job.sha256 && action("Original", () => download(`/jobs/${id}/original`, name)),
-      over(job.status) && action("Retry document", retry),
-      !over(job.status) && action("Cancel", async () => { await post(`/jobs/${id}/cancel`); }));
+      found.pages && action([icon("download"), "Markdown"], () => download(`/documents/${id}/content`, `${stem}.md`), ".primary"),
+      action("Original", () => download(`/documents/${id}/download`, found.filename)),
+      (found.status !== "pending" || found.state === "stale") && action([icon("retry"), how.retry || "Reprocess"], async () => { if (await reprocess(found)) await refresh(); }),
+      action("Delete", erase, ".quiet.bad"));
   }
 
-  async function retry() {
-    const answer = await post(`/jobs/${id}/retry`);
-    say(answer.retried ? "It is being read again." : "");
-    if (answer.retried) follow();
-    else complain(new Error("Nothing to retry: every page already came from its best route."));
+  async function erase() {
+    const sure = await question({ title: "Delete this document?", yes: "Delete", danger: true,
+      text: `${named(found)} goes with its file, its text and everything known about it. This can't be undone.` });
+    if (!sure) return;
+    await remove(`/documents/${id}`);
+    location.hash = "#/vault";
   }
 
-  fill(main, h("div.head", {}, h("div", {}, h("a.back", { href: "#/documents" }, "← Documents"),
-    h("div.titles", {}, title, badge), about), tools), bar, error, attention, work);
-  begin().catch((failure) => { work.replaceChildren(); write(title, "Not there"); complain(failure); });
-
-  return {
-    show: (asked) => grid.select(asked).then((found) => found && found !== sheet.number() && sheet.show(found, plainTotal())).catch(complain),
-  };
+  fill(main, h("div.head", {}, h("div", {}, h("a.back", { href: "#/vault" }, "← Vault"),
+    h("div.titles", {}, title, badge), file), tools), bar, error, remark, look, about, below);
+  refresh().catch((failure) => { write(title, "Not there"); complain(failure); });
+  events("/documents/events", (type, data) => {
+    if (data.document_id === id && data.status !== "deleted") refresh().catch(complain);
+  }, signal, () => false);
+  repeat(async () => { if (found?.status === "pending") await refresh(); return 2; }, signal, complain);
+  return { show: ({ page: asked }) => shown?.show(asked) };
 }

@@ -15,9 +15,20 @@ export function h(name, options = {}, ...children) {
 }
 
 export function fill(element, ...children) {
-  const kept = children.flat().filter((child) => child !== null && child !== undefined && child !== false);
+  const kept = children.flat().filter((child) => child !== null && child !== undefined && child !== false && child !== "");
   element.replaceChildren(...kept);
   return element;
+}
+
+const drawn = new WeakMap();
+
+/** Fills anew only if `key` is new, and leaves the focus where it was: on the child with the same `data-name`. */
+export function renew(element, key, make) {
+  if (drawn.get(element) === key) return;
+  drawn.set(element, key);
+  const focused = element.contains(document.activeElement) ? document.activeElement.dataset.name : undefined;
+  fill(element, ...make());
+  if (focused !== undefined) [...element.querySelectorAll("[data-name]")].find((one) => one.dataset.name === focused)?.focus();
 }
 
 /** Changes a text only if it differs, so that screen readers are not told again. */
@@ -26,6 +37,27 @@ export function write(element, text) {
 }
 
 export const say = (text) => write(document.getElementById("live"), text);
+
+const PATHS = {
+  search: "M10.5 4a6.5 6.5 0 1 0 0 13 6.5 6.5 0 0 0 0-13zM15.5 15.5 20 20",
+  upload: "M12 16V5M7.5 9.5 12 5l4.5 4.5M5 19h14",
+  cards: "M4 5h7v6H4zM13 5h7v6h-7zM4 13h7v6H4zM13 13h7v6h-7z",
+  table: "M4 6h16M4 12h16M4 18h16",
+  file: "M7 3h7l4 4v14H7zM14 3v4h4",
+  picture: "M4 5h16v14H4zM4 16l5-5 4 4 3-3 4 4M15 9h.01",
+  retry: "M19 12a7 7 0 1 1-2-5M19 4v4h-4",
+  download: "M12 5v10M7.5 11 12 15.5 16.5 11M5 19h14",
+};
+
+/** A drawing that says nothing by itself; words stand beside it. */
+export function icon(name) {
+  const space = ["http:", "", "www.w3.org", "2000", "svg"].join("/"); // a name, not an address
+  const made = document.createElementNS(space, "svg"), path = document.createElementNS(space, "path");
+  for (const [option, value] of Object.entries({ viewBox: "0 0 24 24", "aria-hidden": "true", class: "icon" })) made.setAttribute(option, value);
+  path.setAttribute("d", PATHS[name]);
+  made.append(path);
+  return made;
+}
 
 /** Shows an error until it is dismissed or the view changes. */
 export function complain(error) {
@@ -38,7 +70,7 @@ export function complain(error) {
 
 /** A button that is off while its work runs and shows what went wrong. */
 export function action(label, work, look = "") {
-  const made = h(`button${look}`, { type: "button" }, label);
+  const made = h(`button${look}`, { type: "button" }, ...[label].flat());
   made.addEventListener("click", async () => {
     made.disabled = true;
     try {
@@ -49,6 +81,26 @@ export function action(label, work, look = "") {
     made.disabled = false;
   });
   return made;
+}
+
+/** Asks before something is done; answers whether to, or with `secret` the password given. */
+export function question({ title, text, yes, secret = false, danger = false }) {
+  const at = (id) => document.getElementById(id), dialog = at("question"), answer = at("question-answer");
+  write(at("question-title"), title);
+  write(at("question-text"), text);
+  write(at("question-yes"), yes);
+  at("question-yes").className = danger ? "danger" : "primary";
+  answer.hidden = at("question-label").hidden = !secret;
+  answer.required = secret;
+  answer.value = dialog.returnValue = "";
+  return new Promise((resolve) => {
+    dialog.addEventListener("close", () => {
+      const said = dialog.returnValue === "yes";
+      resolve(secret ? said && answer.value : said);
+      answer.value = "";
+    }, { once: true });
+    dialog.showModal();
+  });
 }
 
 export function skeleton(rows) {
@@ -81,10 +133,12 @@ const READ = {
 
 export const readBy = (source) => READ[source] || source;
 
+export const money = (dollars) => `$${dollars < 0.01 ? dollars.toFixed(4) : dollars.toFixed(2)}`;
+
 const TONES = { queued: "idle", processing: "busy", completed: "good", failed: "bad", cancelled: "idle" };
 const SIGNS = { idle: "·", busy: "…", good: "✓", warn: "!", bad: "✕" };
 
-/** How a document stands: its tone, and the words for it. */
+/** How a conversion stands: its tone, and the words for it. */
 export function standing(job) {
   const count = job.mupdf_fallback_count;
   if (job.status === "completed" && (job.pages_failed || count)) {

@@ -1,6 +1,6 @@
 // Page: its picture beside its Markdown, and how it was read.
 
-import { action, complain, fill, h, plural, readBy, say, showStanding, skeleton, write } from "./element.js";
+import { action, complain, fill, h, money, plural, readBy, say, showStanding, skeleton, write } from "./element.js";
 import { markdown } from "./markdown.js";
 import { look } from "./pages.js";
 import { blob, get, over, post, text } from "./service.js";
@@ -79,7 +79,7 @@ export function page(id, on, signal) {
       ["Reader", [found.reader, found.provider, found.model].filter(Boolean).join(", ")],
       ["Class", found.page_class?.toLowerCase().replace("_", " ")], ["Because", found.reason.join(", ").replaceAll("_", " ")],
       ["Attempts", found.attempts], ["Confidence", found.confidence !== null && `${Math.round(found.confidence * 100)} %`],
-      ["Words", over(found.status) && found.words.toLocaleString()], ["Cost", tokens > 0 && `$${found.cost_usd.toFixed(4)}, ${plural(tokens, "token")}`]];
+      ["Words", over(found.status) && found.words.toLocaleString()], ["Cost", tokens > 0 && `${money(found.cost_usd)}, ${plural(tokens, "token")}`]];
     fill(facts, ...pairs.filter(([, value]) => value).map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, String(value)))));
     write(error, found.error?.error || "");
   }

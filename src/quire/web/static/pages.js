@@ -22,7 +22,7 @@ export function look(page) {
 
 export function pages(id, onChosen, signal) {
   const grid = h("div.grid", { role: "listbox", "aria-label": "Pages", tabindex: "-1" });
-  const legend = h("p.legend", { "aria-hidden": "true" }, ...["done", "ocr", "fallback", "failed", "queued", "empty"]
+  const legend = h("p.legend", { "aria-hidden": "true" }, ...["done", "ai", "ocr", "fallback", "failed", "queued", "empty"]
     .map((name) => h("span", {}, h(`i.${LOOKS[name][0]}`, {}, LOOKS[name][1]), ` ${LOOKS[name][2]}`)));
   const cells = new Map(), places = [], visible = new Set();
   let pieces = [], total = 0, chosen = null, settling = 0, plain = true;

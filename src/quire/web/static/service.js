@@ -7,31 +7,32 @@ let asking = null;
 export class ServiceError extends Error {
   constructor(status, body = {}) {
     super(body.error || (status ? `The service answered ${status}.` : "The service can't be reached."));
-    Object.assign(this, { status, code: body.code || "", requestId: body.request_id || "" });
+    Object.assign(this, { status, code: body.code || "", requestId: body.request_id || "",
+      retryAfter: body.retry_after_seconds || 0 });
   }
 }
 
-/** The key of this tab. `ask` is set by the application; it answers whether there is a new key. */
-export const key = {
+/** The key of this tab, for those who don't sign in. `ask` is set by the application; it answers whether to go on. */
+export const access = {
   ask: async () => false,
-  get: () => sessionStorage.getItem(KEY) || "",
-  set: (text) => (text ? sessionStorage.setItem(KEY, text) : sessionStorage.removeItem(KEY)),
+  key: () => sessionStorage.getItem(KEY) || "",
+  use: (text) => (text ? sessionStorage.setItem(KEY, text) : sessionStorage.removeItem(KEY)),
 };
 
 function headers(more = {}) {
-  return key.get() ? { ...more, "X-API-Key": key.get() } : more;
+  return access.key() ? { ...more, "X-API-Key": access.key() } : more;
 }
 
-/** Runs an attempt again after each 401 for which a new key was given. Many at once ask once. */
-async function withKey(attempt) {
+/** Runs an attempt again after each 401 for which somebody signed in. Many at once ask once. */
+async function withAccess(attempt) {
   for (;;) {
-    const used = key.get();
+    const used = access.key();
     try {
       return await attempt();
     } catch (error) {
       if (error.status !== 401) throw error;
-      if (key.get() !== used) continue;
-      asking ??= key.ask(error.message).finally(() => (asking = null));
+      if (access.key() !== used) continue;
+      asking ??= access.ask().finally(() => (asking = null));
       if (!(await asking)) throw error;
     }
   }
@@ -41,33 +42,46 @@ function reached(yes) {
   window.dispatchEvent(new CustomEvent("reached", { detail: yes }));
 }
 
-async function ask(method, path, { signal, accept, lastId, body } = {}) {
-  return withKey(async () => {
-    const more = { Accept: accept || "application/json", ...(lastId && { "Last-Event-ID": lastId }),
-      ...(body && { "Content-Type": "application/json" }) };
-    let answer;
-    try {
-      answer = await fetch(path, { method, signal, body, headers: headers(more) });
-    } catch (error) {
-      if (error.name === "AbortError") throw error;
-      reached(false);
-      throw new ServiceError(0);
-    }
-    reached(true);
-    if (!answer.ok) throw new ServiceError(answer.status, await answer.json().catch(() => ({})));
-    return answer;
-  });
+async function once(method, path, { signal, accept, lastId, body } = {}) {
+  const more = { Accept: accept || "application/json", ...(lastId && { "Last-Event-ID": lastId }),
+    ...(body && { "Content-Type": "application/json" }) };
+  let answer;
+  try {
+    answer = await fetch(path, { method, signal, body, headers: headers(more) });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    reached(false);
+    throw new ServiceError(0);
+  }
+  reached(true);
+  if (!answer.ok) throw new ServiceError(answer.status, await answer.json().catch(() => ({})));
+  return answer;
 }
+
+const ask = (method, path, options) => withAccess(() => once(method, path, options));
 
 export const get = async (path, signal) => (await ask("GET", path, { signal })).json();
 export const post = async (path) => (await ask("POST", path)).json();
 export const send = async (path, fields) => (await ask("POST", path, { body: JSON.stringify(fields) })).json();
+export const remove = async (path) => { await ask("DELETE", path); };
 export const text = async (path, signal) => (await ask("GET", path, { signal, accept: "text/markdown" })).text();
 export const blob = async (path, signal) => (await ask("GET", path, { signal, accept: "*/*" })).blob();
 
+// The same without asking anybody to sign in, which these are about.
+const quietly = {
+  get: async (path) => (await once("GET", path)).json(),
+  send: async (path, fields) => (await once("POST", path, { body: JSON.stringify(fields) })).json(),
+  remove: async (path) => { await once("DELETE", path); },
+};
+export const session = {
+  look: () => quietly.get("/session"),
+  begin: (user, password) => quietly.send("/session", { user, password }),
+  end: () => quietly.remove("/session"),
+};
+
 /** Saves a file. With a key it must be fetched first, since a link can't carry one. */
 export async function download(path, name) {
-  const fetched = key.get() ? URL.createObjectURL(await blob(path)) : "";
+  const fetched = access.key() ? URL.createObjectURL(await blob(path)) : "";
   const link = Object.assign(document.createElement("a"), { href: fetched || path, download: name });
   link.click();
   if (fetched) setTimeout(() => URL.revokeObjectURL(fetched), 60_000);
@@ -75,7 +89,7 @@ export async function download(path, name) {
 
 /** Sends a file; `onShare` hears how much has gone, 0 to 1. `fetch` can't tell that, hence the old way. */
 export function upload(path, file, fields, onShare) {
-  return withKey(() => new Promise((resolve, reject) => {
+  return withAccess(() => new Promise((resolve, reject) => {
     const form = new FormData();
     for (const [name, value] of Object.entries(fields)) form.append(name, value);
     form.append("file", file, file.name);
@@ -93,12 +107,26 @@ export function upload(path, file, fields, onShare) {
   }));
 }
 
-/** Calls `onEvent(type, data)` for each event until the job is over, coming back after a lost connection. */
-export async function events(path, onEvent, signal) {
+export const over = (status) => ["completed", "failed", "cancelled"].includes(status);
+
+/** Resolves while the page is seen, or when nobody waits any more. */
+const seen = (signal) => new Promise((resolve) => {
+  if (!document.hidden || signal.aborted) return void resolve();
+  const once = { once: true };
+  document.addEventListener("visibilitychange", () => resolve(seen(signal)), once);
+  signal.addEventListener("abort", resolve, once);
+});
+
+/** Calls `onEvent(type, data)` for each event until it is `ended`, coming back after a lost connection.
+ *  A page that nobody sees lets go of its connection (a browser has six for all its tabs) and catches up later. */
+export async function events(path, onEvent, signal, ended = (data) => over(data.status)) {
   let lastId = "", waitMs = 2000;
   while (!signal.aborted) {
+    await seen(signal);
+    const hidden = new AbortController(), either = AbortSignal.any([signal, hidden.signal]);
+    document.addEventListener("visibilitychange", () => hidden.abort(), { once: true, signal: either });
     try {
-      const answer = await ask("GET", path, { signal, lastId, accept: "text/event-stream" });
+      const answer = await ask("GET", path, { signal: either, lastId, accept: "text/event-stream" });
       if (answer.status === 204) return;
       const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
       for (let rest = ""; ;) {
@@ -110,18 +138,19 @@ export async function events(path, onEvent, signal) {
           const fields = Object.fromEntries(block.split("\n").map((line) => line.split(/: (.*)/s, 2)));
           if (fields.id) lastId = fields.id;
           if (fields.retry) waitMs = Number(fields.retry);
-          if (fields.data) onEvent(fields.event, JSON.parse(fields.data));
-          if (fields.data && over(JSON.parse(fields.data).status)) return;
+          if (!fields.data) continue;
+          const data = JSON.parse(fields.data);
+          onEvent(fields.event, data);
+          if (ended(data)) return;
         }
       }
     } catch (error) {
-      if (error.name === "AbortError" || [401, 404].includes(error.status)) return;
+      if (signal.aborted || [401, 404].includes(error.status)) return;
+      if (hidden.signal.aborted) continue;
     }
     await new Promise((done) => setTimeout(done, waitMs));
   }
 }
-
-export const over = (status) => ["completed", "failed", "cancelled"].includes(status);
 
 /** Repeats `work` while the page is seen; it answers how many seconds to wait. Failures wait too. */
 export function repeat(work, signal, onError) {

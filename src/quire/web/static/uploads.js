@@ -1,18 +1,18 @@
 // Uploads: where files are dropped or picked, a few options, and how far each file has come.
 
-import { action, complain, h, say, write } from "./element.js";
+import { action, complain, h, icon, say, write } from "./element.js";
 import { send, upload } from "./service.js";
 
 const AT_ONCE = 2;
 
-/** The panel. `onAccepted` is called for each document that was taken in. */
-export function uploads(onAccepted, signal) {
+/** The panel that sends to `path`. `place(answer)` is where what was taken in is shown; `onAccepted` hears of it. */
+export function uploads(path, { place, onAccepted }, signal) {
   const picker = h("input.unseen", { type: "file", multiple: true, id: "files", "aria-describedby": "files-hint" });
   const form = h("form.options", { autocomplete: "off" },
     choice("Read", "mode", [["auto", "best way for each page"], ["local", "on this machine only"], ["ai", "with AI"]]),
     field("Pages", "pages", { placeholder: "all, or 1-5,8" }),
     field("Password of a PDF", "password", { type: "password", autocomplete: "new-password" }),
-    h("label.check", {}, h("input", { type: "checkbox", name: "force", value: "true" }), " Convert again if done before"));
+    h("label.check", {}, h("input", { type: "checkbox", name: "force", value: "true" }), " Also if it is here already"));
   const link = h("input", { type: "url", required: true, placeholder: "https://…", "aria-label": "Link to a document" });
   const waiting = [], list = h("ul.uploads", { "aria-label": "Uploads" });
   let running = 0;
@@ -21,7 +21,7 @@ export function uploads(onAccepted, signal) {
 
   function add(files) {
     for (const file of files) {
-      const item = row(file, fields(), begin, onAccepted);
+      const item = row(path, file, fields(), { begin, place, onAccepted });
       list.append(item.element);
       waiting.push(item);
     }
@@ -37,16 +37,16 @@ export function uploads(onAccepted, signal) {
   }
 
   const zone = h("section.drop", { "aria-label": "Add documents" },
-    h("p.lead", {}, h("label.button.primary", { for: "files" }, "Choose files"), picker, " or drop them anywhere on this page"),
-    h("p.hint", { id: "files-hint" }, "PDF, scans, pictures, text and Markdown. Several at once are fine."),
+    h("p.lead", {}, h("label.button.primary", { for: "files" }, icon("upload"), "Choose files"), picker, " or drop them anywhere on this page"),
+    h("p.hint", { id: "files-hint" }, "PDF, scans, photos, office files, mail, text. Several at once are fine."),
     h("details", {}, h("summary", {}, "Options, or a link instead of a file"), form,
       h("form.link", { onsubmit: async (event) => {
         event.preventDefault();
         try {
-          onAccepted(await send("/convert", { ...fields(), source: link.value.trim() }));
+          onAccepted(taken(await send(path, { ...fields(), source: link.value.trim() })));
           link.value = "";
         } catch (error) { complain(error); }
-      } }, link, h("button", { type: "submit" }, "Convert link"))),
+      } }, link, h("button", { type: "submit" }, "Add link"))),
     list);
 
   picker.addEventListener("change", () => { add(picker.files); picker.value = ""; });
@@ -61,7 +61,10 @@ export function uploads(onAccepted, signal) {
   return zone;
 }
 
-function row(file, fields, begin, onAccepted) {
+/** The vault answers with a list, a conversion with itself. */
+const taken = (answer) => answer.documents?.[0] ?? answer;
+
+function row(path, file, fields, { begin, place, onAccepted }) {
   const bar = h("progress", { max: 100, value: 0, "aria-label": `Upload of ${file.name}` });
   const state = h("span.hint", {}, "waiting");
   const again = h("span");
@@ -72,14 +75,14 @@ function row(file, fields, begin, onAccepted) {
     again.replaceChildren();
     element.classList.remove("bad");
     try {
-      const accepted = await upload("/convert", file, fields, (share) => {
+      const accepted = taken(await upload(path, file, fields, (share) => {
         bar.value = Math.round(share * 100);
         write(state, share < 1 ? `${bar.value} %` : "taking in…");
-      });
-      say(accepted.deduplicated ? `${file.name} was converted before.` : `${file.name} was taken in.`);
+      }));
+      say(accepted.deduplicated ? `${file.name} was there before.` : `${file.name} was taken in.`);
       if (accepted.deduplicated) {
         bar.hidden = true;
-        state.replaceChildren("done before: ", h("a", { href: `#/documents/${accepted.job_id}` }, "open it"));
+        state.replaceChildren("here already: ", h("a", { href: place(accepted) }, "open it"));
         setTimeout(() => element.remove(), 15_000);
       } else element.remove();
       onAccepted(accepted);

@@ -1,4 +1,4 @@
-// Documents: the list, live, and the place to add to it.
+// Conversions: documents that were only to be converted, live, and the place to add to them.
 
 import { action, ago, complain, fill, h, plural, readBy, say, showStanding, size, skeleton, standing, write } from "./element.js";
 import { get, over, post, repeat } from "./service.js";
@@ -6,9 +6,9 @@ import { uploads } from "./uploads.js";
 
 const AT_ONCE = 50;
 
-export function documents(main, signal) {
+export function conversions(main, _asked, signal) {
   const rows = new Map();
-  const list = h("ul.documents", { "aria-label": "Documents" });
+  const list = h("ul.documents", { "aria-label": "Conversions" });
   const below = h("div.below");
   const filter = h("select", { "aria-label": "Show", onchange: () => restart() },
     ...[["", "All"], ["processing", "Processing"], ["queued", "Queued"], ["completed", "Completed"],
@@ -59,14 +59,15 @@ export function documents(main, signal) {
   }
 
   fill(main,
-    h("h1", { tabindex: "-1" }, "Documents"),
-    uploads(() => refresh().catch(complain), signal),
+    h("div.head", {}, h("div", {}, h("h1", { tabindex: "-1" }, "Conversions"),
+      h("p.hint", {}, "Every document on its way to Markdown. What is added here is kept for some days; what should stay belongs in the ", h("a", { href: "#/vault" }, "vault"), "."))),
+    uploads("/convert", { place: (job) => `#/jobs/${job.job_id}`, onAccepted: () => refresh().catch(complain) }, signal),
     h("div.bar", {}, h("h2", {}, "Recent"), h("label.hint", {}, "Show ", filter)),
     list, fill(below, skeleton(4)));
   repeat(refresh, signal, complain);
 
   function row(id, again) {
-    const name = h("a.name", { href: `#/documents/${id}` });
+    const name = h("a.name", { href: `#/jobs/${id}` });
     const badge = h("span.badge"), bar = h("progress", { max: 100 }), pages = h("span.pages"), how = h("span.how");
     const when = h("time"), error = h("p.error"), tools = h("span.tools");
     const element = h("li", {}, name, badge, bar, pages, how, when, tools, error);

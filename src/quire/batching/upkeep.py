@@ -1,0 +1,140 @@
+"""What a replica does all the time beside its callers: it shows that it lives, listens, takes over and tidies up."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import aclosing, suppress
+from dataclasses import dataclass
+
+from quire.batching.backend import Backend
+from quire.batching.bodies import BodyMemory
+from quire.batching.former import Former
+from quire.batching.shelves import Shelves
+from quire.batching.waiters import Waiters
+from quire.clock import Clock
+from quire.errors import CoordinationError, ObjectsError
+from quire.queue.parse import WORK, ParseQueue
+from quire.queue.parse_requests import QueueStatus
+from quire.telemetry.metrics import BatchingMetrics
+
+_LOG = logging.getLogger(__name__)
+_ROUND_S = 0.5
+_LOOK_EVERY = 40  # rounds between looks for wake-ups that were missed
+_EXPIRE_EVERY = 20
+
+
+@dataclass(frozen=True, slots=True)
+class UpkeepParts:
+    queue: ParseQueue
+    shelves: Shelves
+    backend: Backend
+    memory: BodyMemory
+    waiters: Waiters
+    former: Former
+    clock: Clock
+    metrics: BatchingMetrics
+
+
+@dataclass(frozen=True, slots=True)
+class UpkeepOptions:
+    ttl_s: float
+    """How long a replica that shows nothing is believed to live."""
+    health_interval_s: float
+    failures_to_open: int
+    forms_batches: bool
+
+
+class Upkeep:
+    def __init__(self, parts: UpkeepParts, options: UpkeepOptions) -> None:
+        self._parts = parts
+        self._options = options
+        self._asked_health: tuple[float, bool] = (float("-inf"), True)
+        self.stopping = False
+
+    async def beat(self) -> None:
+        await self._parts.queue.beat(self._options.ttl_s)
+
+    async def keep_beating(self) -> None:
+        while True:
+            with suppress(CoordinationError):
+                await self.beat()
+            await asyncio.sleep(self._options.ttl_s / 4)
+
+    async def listen(self) -> None:
+        """Hears of requests that other replicas have ended, and of work."""
+        async with aclosing(self._parts.queue.wakeups()) as wakeups:
+            async for ids in wakeups:
+                try:
+                    await self._wake(ids)
+                except CoordinationError:
+                    await asyncio.sleep(_ROUND_S)
+
+    async def keep_order(self) -> None:
+        turn = 0
+        if self._options.forms_batches:
+            await self.reachable()  # loads what the first call would have to wait for
+        while True:
+            try:
+                await self._round(turn)
+            except (CoordinationError, ObjectsError) as error:
+                _LOG.warning("the batcher's round put off", extra={"code": error.code})
+            turn += 1
+            await asyncio.sleep(_ROUND_S)
+
+    async def status(self) -> QueueStatus:
+        """How the queue stands; the former and the metrics take note."""
+        status = await self._parts.queue.status()
+        self._parts.former.note(status.observed)
+        self._parts.metrics.queue_depth.set(status.depth)
+        return status
+
+    async def reachable(self) -> bool:
+        now = self._parts.clock.monotonic()
+        asked_at, answer = self._asked_health
+        if now - asked_at < self._options.health_interval_s:
+            return answer
+        answer = await self._parts.backend.healthy()
+        self._asked_health = (self._parts.clock.monotonic(), answer)
+        return answer
+
+    async def _round(self, turn: int) -> None:
+        parts = self._parts
+        if self._options.forms_batches and not self.stopping:
+            await parts.former.take_over()
+        if turn % _LOOK_EVERY == _LOOK_EVERY - 1:
+            await parts.waiters.look(parts.waiters.ids())
+        if turn % _EXPIRE_EVERY == 0:
+            await parts.shelves.empty()
+            await self._forget_bodies()
+        await self._ask_after_backend()
+
+    async def _wake(self, ids: list[str] | None) -> None:
+        parts = self._parts
+        if ids is None:
+            await parts.waiters.look(parts.waiters.ids())
+            parts.former.kick()
+        elif ids == [WORK]:
+            parts.former.kick()
+        else:
+            for one in ids:
+                parts.memory.drop(one)
+            await parts.waiters.look(ids)
+
+    async def _ask_after_backend(self) -> None:
+        """While the breaker is open: a backend that says that it is well again gets its trial early."""
+        status = await self.status()
+        self._parts.former.depth = status.depth
+        opened = status.observed.failures >= self._options.failures_to_open
+        waiting = status.observed.not_before_s > self._parts.clock.now()
+        if opened and waiting and await self.reachable():
+            await self._parts.queue.observe("healthy")
+            self._parts.former.kick()
+
+    async def _forget_bodies(self) -> None:
+        """Copies of bodies that other replicas have sent, and whose callers have left."""
+        parts = self._parts
+        strangers = parts.memory.strangers(parts.waiters, parts.former.has_request)
+        for one, needed in zip(strangers, await parts.queue.unfinished(strangers), strict=True):
+            if not needed:
+                parts.memory.drop(one)

@@ -1,0 +1,166 @@
+"""The database behind the catalog: connections, transactions, and its errors in our own words."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sqlalchemy import URL, event, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+
+from quire.catalog import sqlite
+from quire.errors import CatalogError, SettingsError
+
+T = TypeVar("T")
+
+_BUSY_TIMEOUT_S = 15.0
+_CONNECT_TIMEOUT_S = 10.0
+_ATTEMPTS = 5
+_RETRY_DELAY_S = 0.02
+_MMAP_BYTES = 256 << 20
+_CACHE_KB = 16_384
+_AGAIN = ("40001", "40P01", "55P03")  # PostgreSQL: could not serialise, deadlock, lock not available
+
+
+class Database:
+    """Transactions on SQLite or PostgreSQL. Raises CatalogError in place of the driver's errors."""
+
+    def __init__(self, engine: AsyncEngine, *, postgres: bool) -> None:
+        self._engine = engine
+        self.postgres = postgres
+        # SQLite has one writer at a time; waiting here is fair and costs no polling of the file's lock.
+        self._writer = asyncio.Lock()
+
+    @classmethod
+    def on_sqlite(cls, file: Path, pool_size: int) -> Database:
+        url = URL.create("sqlite+aiosqlite", database=str(file))
+        arguments = {"timeout": _BUSY_TIMEOUT_S, "cached_statements": 256, "async_creator_fn": sqlite.connect}
+        engine = create_async_engine(
+            url, pool_size=pool_size, max_overflow=0, pool_timeout=60, connect_args=arguments
+        )
+        event.listen(engine.sync_engine, "connect", _prepare_sqlite)
+        event.listen(engine.sync_engine, "begin", _begin_sqlite)
+        return cls(engine, postgres=False)
+
+    @classmethod
+    def on_postgres(cls, url: str, pool_size: int) -> Database:
+        """Raises SettingsError for an address that makes no sense."""
+        parsed, arguments = _postgres_address(url)
+        engine = create_async_engine(
+            parsed,
+            pool_size=pool_size,
+            max_overflow=pool_size,
+            pool_timeout=60,
+            pool_pre_ping=True,
+            connect_args=arguments,
+        )
+        return cls(engine, postgres=True)
+
+    async def close(self) -> None:
+        await self._engine.dispose()
+
+    @contextlib.asynccontextmanager
+    async def reading(self) -> AsyncIterator[AsyncConnection]:
+        """A connection with one consistent view of the data."""
+        try:
+            with translated():
+                async with self._engine.connect() as connection, connection.begin():
+                    yield connection
+        except _LostRaceError as lost:
+            raise CatalogError("The catalog is too busy at the moment.") from lost
+
+    async def write(self, change: Callable[[AsyncConnection], Awaitable[T]]) -> T:
+        """The result of `change`, run as one transaction, and again from its beginning after a lost race."""
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                with translated():
+                    return await self._once(change)
+            except _LostRaceError as lost:
+                if attempt == _ATTEMPTS:
+                    raise CatalogError("The catalog is too busy at the moment.") from lost
+                await asyncio.sleep(_RETRY_DELAY_S * attempt)
+        raise AssertionError("unreachable")
+
+    async def _once(self, change: Callable[[AsyncConnection], Awaitable[T]]) -> T:
+        if self.postgres:
+            async with self._engine.begin() as connection:
+                return await change(connection)
+        async with self._writer, self._engine.connect() as plain:
+            connection = await plain.execution_options(quire_write=True)
+            async with connection.begin():
+                return await change(connection)
+
+
+class _LostRaceError(Exception):
+    """Another transaction was in the way; the same one may succeed when it is run again."""
+
+
+@contextlib.contextmanager
+def translated() -> Iterator[None]:
+    """The driver's errors as CatalogError. Their texts hold statements and values, so none of it is repeated."""
+    try:
+        yield
+    except IntegrityError as error:
+        raise _LostRaceError from error
+    except DBAPIError as error:
+        code = str(getattr(error.orig, "sqlstate", None) or "")
+        words = str(error.orig)
+        if code in _AGAIN or "database is locked" in words or "database table is locked" in words:
+            raise _LostRaceError from error
+        raise CatalogError("The catalog's database doesn't answer as it should.") from error
+    except (PoolTimeoutError, OSError, TimeoutError) as error:
+        raise CatalogError("The catalog's database is out of reach.") from error
+
+
+def _prepare_sqlite(connection: Any, _record: Any) -> None:
+    cursor = connection.cursor()
+    for pragma in (
+        "journal_mode=WAL",
+        "synchronous=NORMAL",
+        "foreign_keys=ON",
+        "temp_store=MEMORY",
+        "secure_delete=FAST",
+        f"cache_size=-{_CACHE_KB}",
+        f"mmap_size={_MMAP_BYTES}",
+    ):
+        cursor.execute(f"PRAGMA {pragma}")
+    cursor.close()
+
+
+def _begin_sqlite(connection: Any) -> None:
+    # A transaction that begins by reading and then wants to write can't wait for its turn: it fails at once.
+    write = connection.get_execution_options().get("quire_write")
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
+
+
+def _postgres_address(url: str) -> tuple[URL, dict[str, Any]]:
+    """The address for the driver, which knows some options by other names than everybody else."""
+    try:
+        parsed = make_url(url)
+    except (ArgumentError, ValueError) as error:
+        raise SettingsError("DATABASE_URL is not the address of a PostgreSQL server.") from error
+    query = dict(parsed.query)
+    # Compiling a search takes ten times as long as running it.
+    arguments: dict[str, Any] = {
+        "timeout": _CONNECT_TIMEOUT_S,
+        "server_settings": {"application_name": "quire", "jit": "off"},
+    }
+    if "sslmode" in query:
+        arguments["ssl"] = str(query.pop("sslmode"))
+    if "application_name" in query:
+        arguments["server_settings"]["application_name"] = str(query.pop("application_name"))
+    if "connect_timeout" in query:
+        try:
+            arguments["timeout"] = float(str(query.pop("connect_timeout")))
+        except ValueError as error:
+            raise SettingsError("connect_timeout in DATABASE_URL is not a number of seconds.") from error
+    unknown = set(query) - {"host", "port"}
+    if unknown:
+        listed = ", ".join(sorted(unknown))
+        raise SettingsError(f"DATABASE_URL has options that are not understood: {listed}.")
+    return parsed.set(drivername="postgresql+asyncpg", query=query), arguments

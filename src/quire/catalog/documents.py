@@ -1,0 +1,310 @@
+"""Documents in the database: their rows, their attempts, and lists of them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Row, Update, delete, func, insert, select, text, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from quire.catalog import contents, cursors, filters, records, tagging, vectors
+from quire.catalog.contents import Indexed
+from quire.catalog.database import Database
+from quire.catalog.tables import DOCUMENTS
+from quire.catalog.words import storable
+from quire.clock import Clock
+from quire.domain.documents import (
+    Classification,
+    Conversion,
+    Document,
+    DocumentFilters,
+    DocumentPage,
+    DocumentState,
+    DocumentStatus,
+    NewDocument,
+)
+
+_PAGE_OF_EXPORT = 200
+_PENDING = DocumentStatus.PENDING.value
+
+
+class Documents:
+    def __init__(self, database: Database, clock: Clock, stale_after_s: float) -> None:
+        self._database = database
+        self._postgres = database.postgres
+        self._clock = clock
+        self._stale_after_s = stale_after_s
+
+    async def create(self, new: NewDocument) -> tuple[Document, bool]:
+        head = contents.prepare_head(None, (), storable(new.filename), None)
+
+        async def change(connection: AsyncConnection) -> tuple[Document, bool]:
+            there = await _row(connection, new.team, new.id)
+            if there is not None:
+                return records.document(there), False
+            seq = await connection.execute(
+                text(
+                    "INSERT INTO catalog_teams (team, documents_made) VALUES (:team, 1) ON CONFLICT (team) "
+                    "DO UPDATE SET documents_made = catalog_teams.documents_made + 1 RETURNING documents_made"
+                ),
+                {"team": new.team},
+            )
+            row = records.new_row(new, int(seq.scalar_one()), self._clock.now())
+            made = (await connection.execute(insert(DOCUMENTS).returning(*DOCUMENTS.c), row)).one()
+            await contents.replace_head(connection, new.team, made.pk, head, postgres=self._postgres)
+            return records.document(made), True
+
+        return await self._database.write(change)
+
+    async def find(self, team: str, document_id: str) -> Document | None:
+        async with self._database.reading() as connection:
+            row = await _row(connection, team, document_id)
+        return None if row is None else records.document(row)
+
+    async def find_by_hash(self, team: str, content_hash: str) -> Document | None:
+        wanted = (
+            select(DOCUMENTS)
+            .where(DOCUMENTS.c.team == team, DOCUMENTS.c.content_hash == content_hash)
+            .order_by(DOCUMENTS.c.seq.desc())
+            .limit(1)
+        )
+        async with self._database.reading() as connection:
+            row = (await connection.execute(wanted)).first()
+        return None if row is None else records.document(row)
+
+    async def list(self, team: str, wanted: DocumentFilters, cursor: str | None, limit: int) -> DocumentPage:
+        mark = cursors.question(team, wanted, "list")
+        before = None if cursor is None else cursors.read(cursor, mark, int)[0]
+        rows = await self._page(team, wanted, before, limit + 1)
+        more = cursors.write(mark, rows[limit - 1].seq) if len(rows) > limit else None
+        return DocumentPage(tuple(map(records.document, rows[:limit])), more)
+
+    async def each(self, team: str, wanted: DocumentFilters) -> AsyncIterator[Document]:
+        before: int | None = None
+        while rows := await self._page(team, wanted, before, _PAGE_OF_EXPORT):
+            for row in rows:
+                yield records.document(row)
+            before = int(rows[-1].seq)
+
+    async def _page(
+        self, team: str, wanted: DocumentFilters, before: int | None, limit: int
+    ) -> Sequence[Row[Any]]:
+        async with self._database.reading() as connection:
+            narrowing = await self.narrowing(connection, team, wanted)
+            if narrowing.impossible:
+                return []
+            query = narrowing.newest_first(records.COLUMNS, before).limit(limit)
+            rows: Sequence[Row[Any]] = (await connection.execute(query)).all()
+            return rows
+
+    async def narrowing(
+        self, connection: AsyncConnection, team: str, wanted: DocumentFilters
+    ) -> filters.Narrowing:
+        stale_before_s = self._clock.now() - self._stale_after_s
+        return await filters.prepare(
+            connection, team, wanted, postgres=self._postgres, stale_before_s=stale_before_s
+        )
+
+    async def counts(self, team: str) -> Mapping[DocumentState, int]:
+        by_status = (
+            select(DOCUMENTS.c.status, func.count())
+            .where(DOCUMENTS.c.team == team)
+            .group_by(DOCUMENTS.c.status)
+        )
+        async with self._database.reading() as connection:
+            found = {str(name): int(many) for name, many in await connection.execute(by_status)}
+            seen = {}
+            for state in (DocumentState.STALE, DocumentState.NEEDS_CLASSIFICATION):
+                narrowing = await self.narrowing(connection, team, DocumentFilters(state=state))
+                some = select(func.count()).select_from(DOCUMENTS).where(narrowing.where())
+                seen[state] = int((await connection.execute(some)).scalar_one())
+        pending, completed = (
+            found.get(one.value, 0) for one in (DocumentStatus.PENDING, DocumentStatus.COMPLETED)
+        )
+        return {
+            DocumentState.PENDING: pending - seen[DocumentState.STALE],
+            DocumentState.COMPLETED: completed - seen[DocumentState.NEEDS_CLASSIFICATION],
+            DocumentState.FAILED: found.get(DocumentStatus.FAILED.value, 0),
+            **seen,
+        }
+
+    async def delete(self, team: str, document_id: str) -> Document | None:
+        async def change(connection: AsyncConnection) -> Document | None:
+            row = await _row(connection, team, document_id, lock=True)
+            if row is None:
+                return None
+            await tagging.remove(connection, team, row.pk)
+            await vectors.forget_document(connection, team, row.pk)
+            await contents.remove(connection, team, row.pk, postgres=self._postgres)
+            await connection.execute(delete(DOCUMENTS).where(DOCUMENTS.c.pk == row.pk))
+            return records.document(row)
+
+        return await self._database.write(change)
+
+    async def begin_processing(self, team: str, document_id: str, seen: int | None) -> int | None:
+        now_s = self._clock.now()
+        statement = (
+            update(DOCUMENTS)
+            .where(DOCUMENTS.c.team == team, DOCUMENTS.c.id == document_id)
+            .values(
+                attempt=DOCUMENTS.c.attempt + 1,
+                status=_PENDING,
+                pending_since=now_s,
+                updated_at=now_s,
+                completed_at=None,
+                error=None,
+            )
+            .returning(DOCUMENTS.c.attempt)
+        )
+        if seen is not None:
+            statement = statement.where(DOCUMENTS.c.attempt == seen)
+
+        async def change(connection: AsyncConnection) -> int | None:
+            number: int | None = (await connection.execute(statement)).scalar()
+            return number
+
+        return await self._database.write(change)
+
+    async def still_current(self, team: str, document_id: str, attempt: int) -> bool:
+        found = await self.find(team, document_id)
+        return found is not None and found.status is DocumentStatus.PENDING and found.attempt == attempt
+
+    async def note_conversion(self, team: str, document_id: str, attempt: int, found: Conversion) -> bool:
+        values: dict[str, Any] = {
+            name: value
+            for name in ("job_id", "result_ref", "pages", "kind", "content_type", "content_ref")
+            if (value := getattr(found, name)) is not None
+        }
+        if found.metadata is not None:
+            values["metadata"] = records.as_json(found.metadata)
+
+        async def change(connection: AsyncConnection) -> bool:
+            statement = self._finishing(team, document_id, attempt).values(**values)
+            return (await connection.execute(statement)).first() is not None
+
+        return await self._database.write(change)
+
+    async def set_body(self, team: str, document_id: str, attempt: int, body: Sequence[Indexed]) -> bool:
+        async def change(connection: AsyncConnection) -> bool:
+            row = await _row(connection, team, document_id, lock=True)
+            if row is None or row.attempt != attempt:
+                return False
+            await contents.replace_body(connection, team, row.pk, body, postgres=self._postgres)
+            if not row.summary:
+                await vectors.forget_document(connection, team, row.pk)
+            return True
+
+        return await self._database.write(change)
+
+    async def complete(
+        self,
+        team: str,
+        document_id: str,
+        attempt: int,
+        found: Classification | None,
+        error: Mapping[str, Any] | None,
+    ) -> bool:
+        async def change(connection: AsyncConnection) -> bool:
+            ending = self._ending(team, document_id, attempt, DocumentStatus.COMPLETED, error)
+            if found is not None:
+                ending = ending.values(
+                    title=None if found.title is None else storable(found.title).strip() or None,
+                    summary=None if found.summary is None else storable(found.summary).strip() or None,
+                    date=found.date,
+                    language=found.language,
+                    classified_by=found.by,
+                )
+            row = (await connection.execute(ending)).first()
+            if row is None:
+                return False
+            if found is not None:
+                await self._retag(connection, row, found.tags)
+            return True
+
+        return await self._database.write(change)
+
+    async def fail(self, team: str, document_id: str, attempt: int, error: Mapping[str, Any]) -> bool:
+        async def change(connection: AsyncConnection) -> bool:
+            ending = self._ending(team, document_id, attempt, DocumentStatus.FAILED, error)
+            return (await connection.execute(ending)).first() is not None
+
+        return await self._database.write(change)
+
+    async def stale(self, older_than_s: float, limit: int) -> Sequence[Document]:
+        query = (
+            select(DOCUMENTS)
+            .where(
+                text("documents.status = 'pending'"),
+                DOCUMENTS.c.pending_since < self._clock.now() - older_than_s,
+            )
+            .order_by(DOCUMENTS.c.pending_since)
+            .limit(limit)
+        )
+        async with self._database.reading() as connection:
+            return [records.document(row) for row in await connection.execute(query)]
+
+    async def assign_tags(self, team: str, document_id: str, names: Sequence[str]) -> tuple[str, ...] | None:
+        async def change(connection: AsyncConnection) -> tuple[str, ...] | None:
+            row = await _row(connection, team, document_id, lock=True)
+            return None if row is None else await self._retag(connection, row, names)
+
+        return await self._database.write(change)
+
+    async def _retag(
+        self, connection: AsyncConnection, row: Row[Any], names: Sequence[str]
+    ) -> tuple[str, ...]:
+        """New tags, and with them a new head and, when its text is another one, no vector any more."""
+        kept = await tagging.assign(connection, row.team, row.pk, row.seq, names)
+        changed = await connection.execute(
+            update(DOCUMENTS)
+            .where(DOCUMENTS.c.pk == row.pk)
+            .values(tags=records.as_json(kept), updated_at=self._clock.now())
+            .returning(*DOCUMENTS.c)
+        )
+        now = changed.one()
+        head = contents.prepare_head(now.title, kept, now.filename, now.summary)
+        await contents.replace_head(connection, now.team, now.pk, head, postgres=self._postgres)
+        described = await records.text_to_embed(connection, now)
+        await vectors.forget_document(
+            connection, now.team, now.pk, unless_hash=records.text_hash(described.text) if described else None
+        )
+        return kept
+
+    def _finishing(self, team: str, document_id: str, attempt: int) -> Update:
+        """A change that only the pending attempt may make."""
+        return (
+            update(DOCUMENTS)
+            .where(
+                DOCUMENTS.c.team == team,
+                DOCUMENTS.c.id == document_id,
+                DOCUMENTS.c.attempt == attempt,
+                DOCUMENTS.c.status == _PENDING,
+            )
+            .values(updated_at=self._clock.now())
+            .returning(*DOCUMENTS.c)
+        )
+
+    def _ending(
+        self,
+        team: str,
+        document_id: str,
+        attempt: int,
+        status: DocumentStatus,
+        error: Mapping[str, Any] | None,
+    ) -> Update:
+        return self._finishing(team, document_id, attempt).values(
+            status=status.value,
+            completed_at=self._clock.now(),
+            pending_since=None,
+            error=None if error is None else records.as_json(error),
+        )
+
+
+async def _row(
+    connection: AsyncConnection, team: str, document_id: str, *, lock: bool = False
+) -> Row[Any] | None:
+    query = select(DOCUMENTS).where(DOCUMENTS.c.team == team, DOCUMENTS.c.id == document_id)
+    if lock:
+        query = query.with_for_update()  # SQLite ignores it: its writer is alone anyway
+    return (await connection.execute(query)).first()

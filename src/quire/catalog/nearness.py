@@ -1,0 +1,198 @@
+"""The documents and tags whose vectors lie nearest to a query's."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any, Protocol
+from weakref import WeakKeyDictionary, WeakValueDictionary
+
+from sqlalchemy import Column, Table, select, text
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from quire.catalog.matrices import Matrix
+from quire.catalog.tables import DOCUMENT_VECTORS, TAG_VECTORS, TEAMS
+from quire.catalog.vectors import as_text, unit
+from quire.domain.documents import Vector
+
+_ROWS_AT_A_TIME = 20_000
+_IN_A_THREAD_FROM = 20_000
+
+
+class Nearness(Protocol):
+    async def documents(
+        self, connection: AsyncConnection, team: str, query: Vector, most: int, among: Sequence[int] | None
+    ) -> dict[int, float]:
+        """The cosines of the nearest documents by their pk; `among` narrows them to these."""
+        ...
+
+    async def of_documents(
+        self, connection: AsyncConnection, team: str, query: Vector, pks: Sequence[int]
+    ) -> dict[int, float]:
+        """The cosines of exactly these documents, as far as they have a vector of the query's model."""
+        ...
+
+    async def tags(
+        self, connection: AsyncConnection, team: str, query: Vector, most: int
+    ) -> dict[int, float]: ...
+
+
+class PostgresNearness:
+    """Asks pgvector. Large teams are served by its HNSW index, small ones by looking at every row."""
+
+    async def documents(
+        self, connection: AsyncConnection, team: str, query: Vector, most: int, among: Sequence[int] | None
+    ) -> dict[int, float]:
+        if among is not None:
+            found = await self.of_documents(connection, team, query, among)
+            return dict(sorted(found.items(), key=lambda one: -one[1])[:most])
+        # Without this, rows of other teams or models use up what the index looks at.
+        await connection.execute(text("SET LOCAL hnsw.iterative_scan = relaxed_order"))
+        await connection.execute(text(f"SET LOCAL hnsw.ef_search = {min(1_000, max(100, most))}"))
+        return await self._ask(connection, DOCUMENT_VECTORS, team, query, most)
+
+    async def of_documents(
+        self, connection: AsyncConnection, team: str, query: Vector, pks: Sequence[int]
+    ) -> dict[int, float]:
+        if not pks:
+            return {}
+        also = f"AND document_pk IN ({', '.join(str(int(pk)) for pk in pks)})"
+        return await self._ask(connection, DOCUMENT_VECTORS, team, query, len(pks), also=also)
+
+    async def tags(
+        self, connection: AsyncConnection, team: str, query: Vector, most: int
+    ) -> dict[int, float]:
+        return await self._ask(connection, TAG_VECTORS, team, query, most)
+
+    async def _ask(
+        self,
+        connection: AsyncConnection,
+        table: Table,
+        team: str,
+        query: Vector,
+        most: int,
+        *,
+        also: str = "",
+    ) -> dict[int, float]:
+        values = unit(query)
+        wide = f"halfvec({len(values)})"
+        distance = f"embedding::{wide} <=> CAST(CAST(:query AS text) AS {wide})"
+        order = "" if also else f"ORDER BY {distance}"
+        statement = (
+            f"SELECT {_key(table).name}, 1 - ({distance}) FROM {table.name} "  # noqa: S608 - numbers and names of ours
+            f"WHERE dims = {len(values)} AND team = :team AND model = :model {also} {order} LIMIT :most"
+        )
+        # `::` right after a name would be read as a parameter
+        rows = await connection.execute(
+            text(statement.replace("::", r"\:\:")),
+            {"query": as_text(values), "team": team, "model": query.model, "most": most},
+        )
+        return {int(pk): float(cosine) for pk, cosine in rows}
+
+
+class SqliteNearness:
+    """Keeps the vectors of the teams that search in memory and compares with all of them.
+
+    What changed since is read before each question: new vectors have a number above the last one seen, and a
+    counter tells that some were removed, in which case those that are left are listed.
+    """
+
+    def __init__(self, cache_bytes: int) -> None:
+        self._cache_bytes = cache_bytes
+        self._kept: OrderedDict[tuple[str, str, str], Matrix] = OrderedDict()
+        self._locks: WeakValueDictionary[tuple[str, str, str], asyncio.Lock] = WeakValueDictionary()
+        self._read: WeakKeyDictionary[AsyncConnection, dict[str, tuple[int, int]]] = WeakKeyDictionary()
+
+    async def documents(
+        self, connection: AsyncConnection, team: str, query: Vector, most: int, among: Sequence[int] | None
+    ) -> dict[int, float]:
+        if among is not None:
+            found = await self.of_documents(connection, team, query, among)
+            return dict(sorted(found.items(), key=lambda one: (-one[1], one[0]))[:most])
+        return await self._nearest(connection, DOCUMENT_VECTORS, team, query, most)
+
+    async def of_documents(
+        self, connection: AsyncConnection, team: str, query: Vector, pks: Sequence[int]
+    ) -> dict[int, float]:
+        matrix = await self._matrix(connection, DOCUMENT_VECTORS, team, query.model)
+        return matrix.cosines(unit(query), pks)
+
+    async def tags(
+        self, connection: AsyncConnection, team: str, query: Vector, most: int
+    ) -> dict[int, float]:
+        return await self._nearest(connection, TAG_VECTORS, team, query, most)
+
+    async def _nearest(
+        self, connection: AsyncConnection, table: Table, team: str, query: Vector, most: int
+    ) -> dict[int, float]:
+        matrix = await self._matrix(connection, table, team, query.model)
+        if matrix.used < _IN_A_THREAD_FROM:
+            return matrix.nearest(unit(query), most)
+        return await asyncio.to_thread(matrix.nearest, unit(query), most)
+
+    async def _counters(self, connection: AsyncConnection, team: str) -> tuple[int, int]:
+        """How far the vectors have changed in this connection's view, which lasts for one search."""
+        known = self._read.setdefault(connection, {})
+        if team not in known:
+            found = await connection.execute(
+                select(TEAMS.c.vector_changes, TEAMS.c.vectors_removed).where(TEAMS.c.team == team)
+            )
+            change, removed = found.one_or_none() or (0, 0)
+            known[team] = (int(change), int(removed))
+        return known[team]
+
+    async def _matrix(self, connection: AsyncConnection, table: Table, team: str, model: str) -> Matrix:
+        """The matrix with everything that this connection's view of the data has."""
+        key = (table.name, team, model)
+        lock = self._locks.setdefault(key, asyncio.Lock())
+        async with lock:
+            matrix = self._kept.get(key) or Matrix()
+            change, removed = await self._counters(connection, team)
+            if removed > matrix.removed and matrix.used:
+                matrix = await _without_removed(connection, (table, team, model), matrix)
+            matrix.removed = max(matrix.removed, removed)
+            await _read_changes(connection, (table, team, model), matrix, change)
+            self._kept[key] = matrix
+            self._kept.move_to_end(key)
+        while len(self._kept) > 1 and sum(one.size_bytes for one in self._kept.values()) > self._cache_bytes:
+            self._kept.popitem(last=False)
+        return matrix
+
+
+async def _read_changes(
+    connection: AsyncConnection, source: tuple[Table, str, str], matrix: Matrix, upto: int
+) -> None:
+    table, team, model = source
+    while matrix.change < upto:
+        rows = (
+            await connection.execute(
+                select(_key(table), table.c.change, table.c.embedding)
+                .where(table.c.team == team, table.c.model == model, table.c.change > matrix.change)
+                .order_by(table.c.change)
+                .limit(_ROWS_AT_A_TIME)
+            )
+        ).all()
+        if rows:
+            await asyncio.to_thread(matrix.put, [(row[0], row[2]) for row in rows])
+        # Past the last row there is nothing of this model up to the counter that was read first.
+        matrix.change = int(rows[-1][1]) if len(rows) == _ROWS_AT_A_TIME else upto
+        if matrix.wants_sketch:
+            await asyncio.to_thread(matrix.make_sketch)
+
+
+async def _without_removed(
+    connection: AsyncConnection, source: tuple[Table, str, str], matrix: Matrix
+) -> Matrix:
+    table, team, model = source
+    rows = await connection.execute(select(_key(table)).where(table.c.team == team, table.c.model == model))
+    left = set(rows.scalars())
+    gone = [pk for pk in matrix.places if pk not in left]
+    if matrix.dead + len(gone) > matrix.used // 3:
+        return Matrix()
+    matrix.drop(gone)
+    return matrix
+
+
+def _key(table: Table) -> Column[Any]:
+    return table.c.document_pk if table is DOCUMENT_VECTORS else table.c.tag_pk

@@ -1,0 +1,292 @@
+"""Records: what a service answers, as frozen dataclasses. Fields that a newer service adds are passed over."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import date as Date  # noqa: N812 - a field is named date
+from datetime import datetime
+from functools import cache
+from typing import Any, TypeVar
+
+from quire.client.errors import UnreadableError
+
+T = TypeVar("T")
+
+OVER = frozenset({"completed", "failed", "cancelled"})
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    tokens_in: int = 0
+    tokens_out: int = 0
+    cost_usd: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job of any type. What only documents have is empty for the others."""
+
+    job_id: str
+    type: str
+    status: str
+    parent_job_id: str | None = None
+    filename: str = ""
+    mime: str | None = None
+    size: int | None = None
+    progress: int = 0
+    total_pages: int | None = None
+    pages_completed: int = 0
+    pages_failed: int = 0
+    created_at: datetime | None = None
+    started_at: datetime | None = None
+    completed_at: datetime | None = None
+    error: dict[str, Any] | None = None
+    sources: dict[str, int] = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict)
+    metadata: dict[str, Any] | None = None
+    usage: Usage = field(default_factory=Usage)
+    timeout_occurred: bool = False
+
+    @property
+    def over(self) -> bool:
+        return self.status in OVER
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """How a page stands, how it was read and what it cost."""
+
+    page_number: int
+    job_id: str
+    status: str
+    source: str | None = None
+    reason: tuple[str, ...] = ()
+    page_class: str | None = None
+    reader: str | None = None
+    provider: str | None = None
+    model: str | None = None
+    attempts: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    cost_usd: float = 0.0
+    confidence: float | None = None
+    words: int = 0
+    error: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PageDone:
+    """A page that has just been read, or could not be. `result(job_id)` gives its text."""
+
+    number: int
+    job_id: str
+    status: str
+    source: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened to a job: `status`, `pages` or `snapshot`."""
+
+    id: str
+    type: str
+    data: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The Markdown of a document or of one page, and what is known about it."""
+
+    job_id: str
+    markdown: str
+    metadata: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """A document that was handed in. `markdown` is None as long as nobody waited for it."""
+
+    job_id: str
+    status: str
+    deduplicated: bool
+    markdown: str | None = None
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return self.markdown or ""
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """How a job stands after it was asked to stop."""
+
+    job_id: str
+    status: str
+
+
+@dataclass(frozen=True, slots=True)
+class Retried:
+    """Whether a retry was started; not if there is nothing better to get."""
+
+    job_id: str
+    status: str
+    retried: bool
+    repeated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    label: str
+    bbox: tuple[float, ...]
+    text: str
+    reading_order: int
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """An image and what is on it, in reading order."""
+
+    request_id: str
+    filename: str
+    processing_time_seconds: float
+    results: tuple[Element, ...]
+    metadata: dict[str, Any]
+
+    @property
+    def text(self) -> str:
+        return "\n".join(element.text for element in self.results if element.text)
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A document of the vault. `state` says more than `status`: also `stale` and `needs_classification`."""
+
+    document_id: str
+    status: str
+    state: str
+    filename: str = ""
+    type: str = ""
+    content_type: str | None = None
+    size: int | None = None
+    sha256: str | None = None
+    source: str | None = None
+    pages: int | None = None
+    progress: int | None = None
+    title: str | None = None
+    summary: str | None = None
+    date: Date | None = None
+    language: str | None = None
+    tags: tuple[str, ...] = ()
+    classified_by: str | None = None
+    attempt: int = 0
+    error: dict[str, Any] | None = None
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+    completed_at: datetime | None = None
+    pending_since: datetime | None = None
+    jobs: dict[str, str | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """A document that the vault has taken in, or had already (`deduplicated`)."""
+
+    document_id: str
+    status: str
+    state: str
+    deduplicated: bool
+    filename: str = ""
+    job_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """A file of many that was not taken."""
+
+    filename: str
+    error: str
+    code: str
+    retryable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Uploaded:
+    """What became of several files, each kind in the order in which they were given."""
+
+    documents: tuple[Added, ...]
+    rejected: tuple[Rejected, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Reprocessed:
+    """`outcome` is `started`, `running` (it was under way already), `skipped` or `missing`."""
+
+    document_id: str
+    outcome: str
+    attempt: int | None = None
+    job_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tag:
+    name: str
+    slug: str
+    documents: int
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of a text; `match` where it is what was looked for."""
+
+    text: str
+    match: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Highlighted:
+    pieces: tuple[Piece, ...]
+    page: int | None = None
+
+    def __str__(self) -> str:
+        return "".join(piece.text for piece in self.pieces)
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A document that was found, and the words of it that fit."""
+
+    document: Document
+    score: float
+    title: Highlighted | None = None
+    snippet: Highlighted | None = None
+    parts: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A page of a search. `next_cursor` asks for the next one."""
+
+    query: str
+    hits: tuple[Hit, ...]
+    next_cursor: str | None = None
+    corrections: dict[str, str] = field(default_factory=dict)
+    similarity: bool = False
+
+
+def read(kind: type[T], found: Any) -> T:
+    """A record of this kind from the service's JSON. Raises UnreadableError where it can't be one."""
+    from pydantic import ValidationError
+
+    try:
+        return _reader(kind)(found)  # type: ignore[no-any-return, arg-type]
+    except ValidationError as error:
+        raise UnreadableError(
+            f"The service's answer is not a {kind.__name__}. Check the address, and the versions of both sides."
+        ) from error
+
+
+@cache
+def _reader(kind: type[Any]) -> Any:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(kind).validate_python

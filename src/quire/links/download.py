@@ -1,0 +1,306 @@
+"""Downloads: a link's document, streamed into a part that can be completed later where the server allows it.
+
+Redirects are followed here, by hand, each judged anew.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, NoReturn, Protocol
+from urllib.parse import unquote
+
+from quire.errors import DownloadError, TooLargeError
+from quire.links.addresses import LinkPolicy, ParsedLink, check_url
+from quire.links.hops import (
+    Lookup,
+    answer,
+    check_status,
+    deadline,
+    followed,
+    redirected,
+    system_lookup,
+    translated,
+)
+from quire.links.names import safe_filename
+from quire.links.shares import LARGEST_PAGE_BYTES, confirmed, direct, is_drive
+
+if TYPE_CHECKING:
+    from aiohttp import ClientResponse
+
+Sink = Callable[[bytes], Awaitable[None]]
+Progress = Callable[[int, int | None], Awaitable[None]]
+
+_CHUNK_BYTES = 256 * 1024
+_REDIRECTS = {301, 302, 303, 307, 308}
+_MOST_RESUMES = 20
+_MOST_FRUITLESS = 2  # in a row: what had arrived but was not read yet is lost with its connection
+_CLOCKS_APART_S = 60.0
+_RANGE = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18}|\*)", re.ASCII)
+
+
+class Part(Protocol):
+    """What has arrived of a document so far, in the order in which it stands."""
+
+    @property
+    def size(self) -> int:
+        """How many bytes are there."""
+
+    @property
+    def validator(self) -> str:
+        """The server's name for the version they are of; empty where the rest can't be asked for."""
+
+    async def write(self, chunk: bytes) -> None:
+        """Adds what comes next."""
+
+    async def restart(self, validator: str) -> None:
+        """Forgets everything; what comes next is the beginning of the version named so."""
+
+
+@dataclass(frozen=True)
+class Downloaded:
+    """What came of a download. `content_type` and `filename` are claims of the other side."""
+
+    final_url: str
+    content_type: str
+    filename: str
+    size: int
+
+
+@dataclass(frozen=True)
+class Start:
+    """Where a download begins; `service` is that of a share link, which may answer with a page instead."""
+
+    link: ParsedLink
+    service: str = ""
+
+
+def starting_point(url: str, policy: LinkPolicy) -> Start:
+    """The link, or the download behind a share link, judged. Raises LinkRefusedError."""
+    # Judged as it was given too: what is no link at all is not to be repaired.
+    link = check_url(url, policy)
+    share = direct(url)
+    return Start(check_url(share.url, policy), share.service) if share else Start(link)
+
+
+async def download(
+    url: str,
+    into: Sink | Part,
+    policy: LinkPolicy,
+    on_progress: Progress | None = None,
+    *,
+    lookup: Lookup = system_lookup,
+) -> Downloaded:
+    """Streams what the link leads to and tells `on_progress` (bytes so far, bytes expected).
+
+    A connection that breaks is made again and asked for the rest, if the server named the version it was
+    sending. A part that already has something is completed in the same way, or restarted.
+    Raises LinkRefusedError, TooLargeError, or DownloadError, whose `retryable` and `retry_after_s` say
+    whether and when to try again; what has arrived by then stays. What a sink or a part raises goes through.
+    """
+    return await fetch(starting_point(url, policy), into, policy, on_progress, lookup=lookup)
+
+
+async def fetch(
+    start: Start,
+    into: Sink | Part,
+    policy: LinkPolicy,
+    on_progress: Progress | None = None,
+    *,
+    lookup: Lookup = system_lookup,
+) -> Downloaded:
+    """`download` from a starting point that was judged before."""
+    part = _Through(into) if callable(into) else into
+    async with deadline(policy):
+        resumes = fruitless = 0
+        while True:
+            before = part.size
+            try:
+                done = await _follow(start, part, policy, on_progress, lookup)
+            except _BrokenOffError:
+                resumes += 1
+                fruitless = 0 if part.size > before else fruitless + 1
+                if resumes > _MOST_RESUMES or fruitless > _MOST_FRUITLESS:
+                    raise
+            else:
+                if done is not None:
+                    return done
+
+
+class _BrokenOffError(DownloadError):
+    """The body ended too early, and the rest of it can be asked for."""
+
+
+class _Through:
+    """A sink as a part: what went through it can be added to, but not taken back."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self.size = 0
+        self.validator = ""
+
+    async def write(self, chunk: bytes) -> None:
+        await self._sink(chunk)
+        self.size += len(chunk)
+
+    async def restart(self, validator: str) -> None:
+        if self.size:
+            raise DownloadError("The document was changed while it was being fetched.")
+        self.validator = validator
+
+
+async def _follow(
+    start: Start, part: Part, policy: LinkPolicy, on_progress: Progress | None, lookup: Lookup
+) -> Downloaded | None:
+    """One walk from the link to its document. None if the part was dropped and it must be walked again."""
+    link = start.link
+    if part.size and not part.validator:
+        await part.restart("")
+    headers = {"Accept": "*/*", "Accept-Encoding": "identity"}
+    if part.size:
+        headers |= {"Range": f"bytes={part.size}-", "If-Range": part.validator}
+    for _ in range(policy.max_redirects + 1):
+        async with answer("GET", link, policy, lookup, headers=headers) as response:
+            if response.status in _REDIRECTS:
+                link = redirected(link, response, policy)
+            elif start.service and _is_page(response):
+                link = await _behind_the_page(start, link, response, policy)
+            elif part.size and (response.status == 416 or not _continues(part, response)):
+                await part.restart("")
+                return None
+            else:
+                return await _receive(link, response, part, policy, on_progress)
+    raise DownloadError(f"The link was redirected more than {policy.max_redirects} times.", retryable=False)
+
+
+def _is_page(response: ClientResponse) -> bool:
+    """Whether a share link was answered for a person to read: a document of any kind comes as an attachment."""
+    offered = response.content_disposition
+    attached = offered is not None and offered.type == "attachment"
+    return response.status == 200 and response.content_type == "text/html" and not attached
+
+
+async def _behind_the_page(
+    start: Start, link: ParsedLink, response: ClientResponse, policy: LinkPolicy
+) -> ParsedLink:
+    """The link behind Drive's question about large files. Raises DownloadError for any other page."""
+    if is_drive(link.host):
+        page = bytearray()
+        async for chunk in _body(link, response):
+            page += chunk
+            if len(page) > LARGEST_PAGE_BYTES:
+                break
+        if target := confirmed(link.url, page.decode("utf-8", "replace")):
+            return followed(link, target, policy)
+    raise DownloadError(
+        f"{start.service} answered with a page instead of the document. "
+        "Share it with everybody who has the link.",
+        retryable=False,
+    )
+
+
+def _continues(part: Part, response: ClientResponse) -> bool:
+    """Whether the answer may be taken: the whole document again, an error, or exactly the rest of the part."""
+    if response.status != 206:
+        return True
+    found = _RANGE.fullmatch(response.headers.get("Content-Range", "").strip())
+    tag = response.headers.get("ETag", "")
+    same = not part.validator.startswith('"') or tag in ("", part.validator)
+    return found is not None and int(found[1]) == part.size and same and not _encoding(response)
+
+
+async def _receive(
+    link: ParsedLink, response: ClientResponse, part: Part, policy: LinkPolicy, on_progress: Progress | None
+) -> Downloaded:
+    check_status(link, response, good=(200, 203, 206) if part.size else (200, 203))
+    total = response.content_length if not _encoding(response) else None
+    announced = response.content_length
+    if response.status == 206:
+        found = _RANGE.fullmatch(response.headers["Content-Range"].strip())
+        total = announced = int(found[3]) if found and found[3] != "*" else None
+    else:
+        await part.restart(_validator(response))
+    if announced is not None and announced > policy.max_bytes:
+        _too_large(policy)
+    async for chunk in _resumable(part, _body(link, response)):
+        if part.size + len(chunk) > policy.max_bytes:
+            _too_large(policy)
+        await part.write(chunk)
+        if on_progress is not None:
+            await on_progress(part.size, total)
+    if total is not None and part.size < total:
+        raise _BrokenOffError(f"{link.host} broke off before everything had arrived.")
+    offered = response.content_disposition
+    name = (offered.filename if offered else None) or unquote(response.url.raw_name)
+    return Downloaded(link.url, response.content_type, safe_filename(name), part.size)
+
+
+async def _resumable(part: Part, body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """The body; where it breaks off, whether the rest can be asked for is told by the error."""
+    try:
+        async for chunk in body:
+            yield chunk
+    except DownloadError as error:
+        if error.retryable and part.validator:
+            raise _BrokenOffError(error.public) from error
+        raise
+
+
+def _encoding(response: ClientResponse) -> str:
+    """How the body is packed; empty if it is not."""
+    encoding = response.headers.get("Content-Encoding", "").strip().lower()
+    return "" if encoding == "identity" else encoding
+
+
+def _validator(response: ClientResponse) -> str:
+    """The name of exactly these bytes, by which the rest can be asked for; empty where there is none.
+
+    A weak ETag names more than one version. A date does too, unless it was old when it was sent.
+    """
+    if _encoding(response) or response.headers.get("Accept-Ranges", "").strip().lower() == "none":
+        return ""
+    tag = response.headers.get("ETag", "").strip()
+    if re.fullmatch(r'"[\x21\x23-\x7e]{0,256}"', tag):
+        return tag
+    try:
+        changed, sent = (
+            parsedate_to_datetime(response.headers.get(name, "")) for name in ("Last-Modified", "Date")
+        )
+        old = (sent - changed).total_seconds() >= _CLOCKS_APART_S
+    except (TypeError, ValueError):
+        return ""
+    return response.headers["Last-Modified"].strip() if old else ""
+
+
+async def _body(link: ParsedLink, response: ClientResponse) -> AsyncIterator[bytes]:
+    """The content in chunks, unpacked where the server packed it though asked not to."""
+    encoding = _encoding(response)
+    if encoding not in {"", "gzip", "x-gzip", "deflate"}:
+        raise DownloadError(f"{link.host} sent an encoding that was not asked for.", retryable=False)
+    unpacker = zlib.decompressobj(wbits=zlib.MAX_WBITS | 32) if encoding else None
+    while True:
+        with translated(link):
+            chunk = await response.content.read(_CHUNK_BYTES)
+        if unpacker is None:
+            if not chunk:
+                return
+            yield chunk
+            continue
+        try:
+            while chunk and not unpacker.eof:  # in steps, so that a bomb is met by the byte limit
+                if part := unpacker.decompress(chunk, _CHUNK_BYTES):
+                    yield part
+                chunk = unpacker.unconsumed_tail
+        except zlib.error as error:
+            raise DownloadError(f"{link.host} sent damaged data.") from error
+        if unpacker.eof:
+            return
+        if response.content.at_eof():
+            raise DownloadError(f"{link.host} broke off before everything had arrived.")
+
+
+def _too_large(policy: LinkPolicy) -> NoReturn:
+    raise TooLargeError(f"The document is larger than {policy.max_bytes / (1 << 20):g} MB.")

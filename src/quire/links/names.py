@@ -1,0 +1,29 @@
+"""File names from outside, as they may be stored and shown."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+
+def safe_filename(name: str) -> str:
+    """The name as it may be stored and shown: one path part, printable, at most 200 bytes, never empty."""
+    last = re.split(r"[/\\]", name.rstrip("/\\"))[-1]
+    kept = "".join(_safe_character(c) for c in unicodedata.normalize("NFC", last))
+    kept = re.sub(r"\s+", " ", kept).strip(" .")
+    if re.fullmatch(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", kept, re.IGNORECASE):
+        kept = f"_{kept}"  # these open devices on Windows
+    stem, dot, ending = kept.rpartition(".")
+    if not stem or len(ending.encode()) > 20:
+        stem, dot, ending = kept, "", ""
+    room = 200 - len(f"{dot}{ending}".encode())
+    stem = stem.encode()[:room].decode("utf-8", "ignore").rstrip(" .")
+    return f"{stem}{dot}{ending}" or "document"
+
+
+def _safe_character(c: str) -> str:
+    # Cc: control; Cf: invisible, among them those that turn the writing direction; Cs: broken; Zl, Zp: lines.
+    if unicodedata.category(c) in {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}:
+        return " " if c in "\t\n\r" else ""
+    looks_like = unicodedata.normalize("NFKC", c)
+    return "_" if any(part in '/\\<>:"|?*' for part in looks_like) else c

@@ -1,0 +1,125 @@
+"""Attachments of a mail: each becomes a document with a job of its own, made once however often the mail is split.
+
+A mail in a mail is a document like any other, so it has attachments again. How many there may be is an allowance of
+the outermost mail: what it does not use itself is shared among the mails in it, so that the whole tree keeps to it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from quire.domain.jobs import JobSecrets, MainJob, attachment_job_id
+from quire.errors import PageError, QuireError
+from quire.links import safe_filename
+from quire.pipeline.documents import original_key
+from quire.pipeline.parts import Parts
+from quire.pipeline.retention import expect_retention
+from quire.queue.jobs import Claim, NewJob
+from quire.reading.document import Attached
+from quire.reading.office.attached import attached_bytes
+from quire.reading.office.limits import OfficeLimits
+from quire.settings.sections import LimitsSettings
+
+_KEPT_WITHOUT_JOB_S = 6 * 3600.0
+_PIECE_BYTES = 8 << 20
+_LISTED = 200
+"""Of those that are not converted, the record names only the first: it is kept in Redis."""
+
+
+def office_limits(job: MainJob, limits: LimitsSettings) -> OfficeLimits:
+    """What holds for this job's document: a mail inside others may have fewer attachments, or none."""
+    allowance = int(job.source.get("allowance", limits.max_attachments))
+    depth = int(job.source.get("depth", 0))
+    return OfficeLimits(
+        limits.max_archive_bytes,
+        limits.max_archive_members,
+        allowance if depth < limits.max_attachment_depth else 0,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Attachments:
+    """Those of one mail that is being split."""
+
+    claim: Claim
+    parts: Parts
+    path: str
+    files: tuple[Attached, ...]
+
+    async def create(self) -> list[dict[str, Any]]:
+        """What the mail's record says of its attachments: name, type, size, and the job where there is one.
+
+        An attachment that can't be taken out is listed without a job; the mail is not harmed by it.
+        """
+        wanted = [one for one in self.files if one.converted]
+        mails = sum(one.is_mail for one in wanted)
+        left = office_limits(self.claim.job, self.parts.settings.limits).max_attachments - len(wanted)
+        share = left // mails if mails else 0
+        found: list[dict[str, Any]] = []
+        for place, one in enumerate(self.files):
+            if place >= _LISTED and not one.converted:
+                continue
+            entry: dict[str, Any] = {"name": one.name, "mime": one.mime, "size": one.size, "job_id": None}
+            if one.converted:
+                try:
+                    entry["job_id"] = await self._create(place, one, share if one.is_mail else 0)
+                except PageError as error:
+                    if error.retryable:
+                        raise
+                    entry["error"] = error.public
+            found.append(entry)
+        return found
+
+    async def _create(self, place: int, one: Attached, allowance: int) -> str:
+        parts, parent = self.parts, self.claim.job
+        job_id = attachment_job_id(parent.id, place)
+        if await parts.jobs.get(job_id) is not None:
+            return job_id
+        await parts.jobs.expect_objects(job_id, _KEPT_WITHOUT_JOB_S)
+        key = original_key(job_id)
+        async with parts.objects.writer(key) as out:
+            for start in range(0, one.size, _PIECE_BYTES):
+                await out.write(await self._bytes(place, start))
+        new = NewJob(
+            id=job_id,
+            team=parent.team,
+            options=replace(parent.options, pages=None),
+            source={
+                "kind": "attachment",
+                "parent": parent.id,
+                "depth": int(parent.source.get("depth", 0)) + 1,
+                "allowance": allowance,
+            },
+            filename=safe_filename(one.name),
+            size=out.size,
+            sha256=out.sha256,
+            fingerprint=parts.sealer.fingerprint("attachment", parent.id, place),
+            content_ref=key,
+            sealed=parts.sealer.seal(job_id, self._secrets()),
+            document_timeout_s=parts.settings.jobs.processing_timeout_s,
+            page_timeout_s=parts.settings.jobs.timeout_per_page_s,
+        )
+        await expect_retention(parts, job_id)
+        if (
+            await parts.jobs.create(new) is not None
+        ):  # another worker, which took this one for dead, was first
+            await parts.objects.delete(key)
+        await expect_retention(parts, job_id)
+        return job_id
+
+    async def _bytes(self, place: int, start: int) -> bytes:
+        parts = self.parts
+        piece = await parts.pool.run(
+            attached_bytes,
+            *(self.path, office_limits(self.claim.job, parts.settings.limits), place, start, _PIECE_BYTES),
+            timeout_s=parts.settings.reading.page_timeout_s * 3,
+        )
+        if not piece:
+            raise QuireError("The mail has changed while its attachments were taken out.", retryable=True)
+        return piece
+
+    def _secrets(self) -> JobSecrets:
+        """The password and the prompt hold for what is inside as well; the callback tells of the mail alone."""
+        found = self.parts.sealer.unseal(self.claim.job.id, self.claim.job.sealed)
+        return JobSecrets(password=found.password, prompt=found.prompt)

@@ -1,0 +1,19 @@
+"""Who makes vectors: the model that comes with Quire, or a provider."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+
+class Embedder(Protocol):
+    """Safe for many calls at once."""
+
+    @property
+    def model(self) -> str:
+        """The model and what else makes its vectors comparable; kept with each vector."""
+        ...
+
+    async def embed(self, texts: Sequence[str], *, team: str, timeout_s: float) -> Sequence[Any]:
+        """A vector for each text, in order. Raises NoEmbedderFreeError, or a QuireError that says what went wrong."""
+        ...

@@ -1,0 +1,205 @@
+"""What the vault takes in: bytes that are uploaded, files of this machine, links."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+from io import FileIO
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from quire.domain.documents import Document, DocumentStatus, NewDocument
+from quire.domain.jobs import conversion_job_id, new_job_id
+from quire.errors import ConflictError, NotFoundError, RequestError
+from quire.links import safe_filename
+from quire.objects.buckets import in_bucket
+from quire.objects.store import PIECE_BYTES, ObjectWriter, in_thread
+from quire.pipeline.documents import original_key
+from quire.pipeline.engine import Submission
+from quire.pipeline.vault.vault import Vault, short_type
+from quire.reading.kinds import SNIFF_BYTES, Kind, sniff
+
+_UPLOAD_KEPT_S = 6 * 3600.0
+_TWIN_WAIT_S = 2.0
+_TWIN_POLL_S = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class TakenIn:
+    """A document that is in the vault. `deduplicated`: it was there before."""
+
+    document: Document
+    deduplicated: bool
+
+
+class DocumentUpload:
+    """A place for the bytes of a document that does not exist yet. Looks at the first of them on their way."""
+
+    def __init__(self, document_id: str, key: str, writer: ObjectWriter) -> None:
+        self.document_id = document_id
+        self.key = key
+        self.writer = writer
+        self._head = b""
+
+    async def write(self, data: bytes) -> None:
+        if len(self._head) < SNIFF_BYTES:
+            self._head += data[: SNIFF_BYTES - len(self._head)]
+        await self.writer.write(data)
+
+    @property
+    def kind(self) -> Kind:
+        return sniff(self._head)
+
+
+class Intake:
+    def __init__(self, vault: Vault) -> None:
+        self._vault = vault
+        self._parts = vault.parts
+
+    async def begin_upload(self, submission: Submission, place: int = 0) -> DocumentUpload:
+        """`place` is the file's among those of one request. If the process dies, the bytes go after some hours."""
+        document_id = _document_id(submission, place)
+        job_id = conversion_job_id(submission.team, document_id)
+        await self._parts.jobs.expect_objects(job_id, _UPLOAD_KEPT_S)
+        key = original_key(job_id)
+        return DocumentUpload(document_id, key, self._parts.objects.writer(key))
+
+    async def accept_upload(
+        self, submission: Submission, upload: DocumentUpload, source: dict[str, Any] | None = None
+    ) -> TakenIn:
+        """Puts an upload that is complete into the vault, or answers with the document that has these bytes."""
+        writer, team = upload.writer, submission.team
+        if writer.size == 0:
+            await self._parts.objects.delete(upload.key)
+            raise RequestError("The file is empty.")
+        if not submission.force and not submission.idempotency_key:
+            twin = await self._twin(team, writer.sha256, upload.document_id)
+            if twin is not None:
+                await self._parts.objects.delete(upload.key)
+                return await self._again(twin, submission)
+        shown = source or {"kind": "upload"}
+        new = NewDocument(
+            team=team,
+            id=upload.document_id,
+            filename=_filename(submission),
+            content_ref=upload.key,
+            content_hash=writer.sha256,
+            size_bytes=writer.size,
+            kind=short_type(upload.kind.mime),
+            content_type=upload.kind.mime,
+            source=str(shown.get("url") or "upload"),
+            metadata={"request": self._request(submission, upload.document_id, shown)},
+        )
+        taken = await self._create(new)
+        if taken.deduplicated and taken.document.content_ref != upload.key:
+            await self._parts.objects.delete(upload.key)
+            if taken.document.content_hash != writer.sha256:
+                raise _other_request()
+        return taken
+
+    async def accept_source(self, submission: Submission) -> TakenIn:
+        """A link, fetched later, or a file of this machine, copied now: the vault keeps what it has."""
+        url = submission.secrets.source_url or ""
+        path = self._vault.engine.local_source(url)
+        if path is not None:
+            return await self._accept_file(submission, path, url)
+        parts = urlsplit(url)
+        shown = f"{parts.scheme}://{parts.hostname or ''}{parts.path}"
+        source = {"kind": "bucket", "url": url} if in_bucket(url) else {"kind": "link", "url": shown}
+        document_id = _document_id(submission, 0)
+        new = NewDocument(
+            team=submission.team,
+            id=document_id,
+            filename=_filename(submission, unquote(Path(parts.path).name)),
+            content_ref="",
+            source=source["url"],
+            metadata={"request": self._request(submission, document_id, source)},
+        )
+        taken = await self._create(new)
+        if taken.deduplicated and taken.document.source != new.source:
+            raise _other_request()
+        return taken
+
+    async def _accept_file(self, submission: Submission, path: Path, url: str) -> TakenIn:
+        upload = await self.begin_upload(submission)
+        async with upload.writer:
+            async for piece in _pieces(path):
+                await upload.write(piece)
+        named = submission if submission.filename else replace(submission, filename=path.name)
+        return await self.accept_upload(named, upload, {"kind": "file", "url": url})
+
+    async def _create(self, new: NewDocument) -> TakenIn:
+        catalog = await self._vault.catalog()
+        document, made = await catalog.create(new)
+        if made:
+            await self._vault.told(document, DocumentStatus.PENDING)
+        if made or document.attempt == 0:  # whoever made it may have died before the next step
+            await self._vault.advance(new.team, new.id)
+            document = await catalog.find(new.team, new.id) or document
+        return TakenIn(document, deduplicated=not made)
+
+    async def _twin(self, team: str, content_hash: str, document_id: str) -> Document | None:
+        """The team's document with these bytes. None if there is none; from then on document_id answers for them."""
+        catalog, jobs = await self._vault.catalog(), self._parts.jobs
+        found = await catalog.find_by_hash(team, content_hash)
+        if found is not None:
+            return found
+        fingerprint = self._vault.content_fingerprint(team, content_hash)
+        loop = asyncio.get_running_loop()
+        until = loop.time() + _TWIN_WAIT_S
+        while True:
+            seen = await jobs.answer_for(team, fingerprint)
+            found = await catalog.find(team, seen) if seen else None
+            if found is not None:
+                return found
+            if seen and loop.time() < until:  # it is being made, unless it was deleted or its maker has died
+                await asyncio.sleep(_TWIN_POLL_S)
+            elif await jobs.answer_with(team, fingerprint, document_id, seen) == document_id:
+                return None
+
+    async def _again(self, twin: Document, submission: Submission) -> TakenIn:
+        """Sent once more, a document that could not be read is tried once more."""
+        if twin.status is DocumentStatus.FAILED:
+            again = await self._vault.reprocess(twin.team, twin.id, submission.secrets.password)
+            twin = again.document
+        elif twin.status is DocumentStatus.PENDING:  # whoever took it in may have died on the way
+            await self._vault.advance(twin.team, twin.id)
+        return TakenIn(twin, deduplicated=True)
+
+    def _request(self, submission: Submission, document_id: str, source: dict[str, Any]) -> dict[str, Any]:
+        """All that a conversion needs to be started, at any later time; secrets sealed."""
+        job_id = conversion_job_id(submission.team, document_id)
+        return {
+            "options": submission.options.as_dict(),
+            "sealed": self._vault.seal(job_id, submission.secrets),
+            "source": source,
+            "callback": bool(submission.secrets.callback_url),
+        }
+
+
+def _document_id(submission: Submission, place: int) -> str:
+    if not submission.idempotency_key:
+        return new_job_id()
+    named = f"quire:document:{submission.team}:{place}:{submission.idempotency_key}"
+    return str(uuid.uuid5(uuid.NAMESPACE_URL, named))
+
+
+def _filename(submission: Submission, otherwise: str = "") -> str:
+    return safe_filename(submission.filename or otherwise or "document")
+
+
+def _other_request() -> ConflictError:
+    return ConflictError("This Idempotency-Key was used before with another document.")
+
+
+async def _pieces(path: Path) -> AsyncIterator[bytes]:
+    try:
+        file = await in_thread(FileIO, path)
+    except OSError as error:
+        raise NotFoundError("There is no such file.") from error
+    with file:
+        while piece := await in_thread(file.read, PIECE_BYTES):
+            yield piece

@@ -1,0 +1,1 @@
+"""Readers for documents that are markup and not pictures: office files, web pages, books, tables, mails."""

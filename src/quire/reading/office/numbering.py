@@ -1,0 +1,117 @@
+"""Numbered paragraphs of a Word document: what the number of each would be, which the file does not say."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from xml.etree.ElementTree import Element
+
+from quire.reading.office.package import Package
+
+MAX_LEVEL = 8
+_SIMPLE = re.compile(r"%\d[.)]?")
+_ROMAN = (
+    *((1000, "m"), (900, "cm"), (500, "d"), (400, "cd"), (100, "c"), (90, "xc"), (50, "l"), (40, "xl")),
+    *((10, "x"), (9, "ix"), (5, "v"), (4, "iv"), (1, "i")),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    format: str = "bullet"
+    text: str = ""
+    start: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """How a numbered paragraph begins. `marker` is what a Markdown list takes; `text` what a reader would see."""
+
+    marker: str
+    text: str
+
+
+class Numbering:
+    """Counts as it goes: labels are to be asked for in the order of the document."""
+
+    def __init__(self, package: Package, root: Element | None) -> None:
+        self._levels: dict[str, dict[int, Level]] = {}
+        self._counts: dict[str, list[int | None]] = {}
+        self._abstract_of: dict[str, str] = {}
+        if root is None:
+            return
+        abstract = {
+            package.attribute(one, "abstractNumId"): _levels(package, one)
+            for one in package.children(root, "abstractNum")
+        }
+        for one in package.children(root, "num"):
+            number, link = package.attribute(one, "numId"), package.child(one, "abstractNumId")
+            key = package.attribute(link, "val") if link is not None else ""
+            levels = dict(abstract.get(key, {}))
+            overrides = package.children(one, "lvlOverride")
+            for override in overrides:
+                depth = _number(package.attribute(override, "ilvl"))
+                begin = package.child(override, "startOverride")
+                given = _levels(package, override)
+                level = given.get(depth) or levels.get(depth) or Level()
+                start = _number(package.attribute(begin, "val"), 1) if begin is not None else level.start
+                levels[depth] = Level(level.format, level.text, start)
+            self._levels[number] = levels
+            # Lists that share a definition go on counting, unless one starts anew.
+            self._abstract_of[number] = f"{key}/{number}" if overrides else key
+
+    def label(self, number: str, depth: int) -> Label | None:
+        """The next label of list `number` at this depth; None if the paragraph has none."""
+        levels = self._levels.get(number)
+        if levels is None:
+            return None
+        level = levels.get(depth) or Level()
+        if level.format == "none":
+            return None
+        if level.format == "bullet":
+            return Label("-", "")
+        counts = self._counts.setdefault(self._abstract_of[number], [None] * (MAX_LEVEL + 1))
+        count = counts[depth]
+        counts[depth] = level.start if count is None else count + 1
+        counts[depth + 1 :] = [None] * (MAX_LEVEL - depth)
+        shown = re.sub(r"%(\d)", lambda found: self._shown(levels, counts, int(found[1]) - 1), level.text)
+        if level.format.startswith("decimal") and _SIMPLE.fullmatch(level.text):
+            return Label(f"{counts[depth]}.", shown)
+        return Label("-", shown)
+
+    @staticmethod
+    def _shown(levels: dict[int, Level], counts: list[int | None], depth: int) -> str:
+        if not 0 <= depth <= MAX_LEVEL:
+            return ""
+        level = levels.get(depth) or Level("decimal")
+        count = counts[depth]
+        return _written(level.start if count is None else count, level.format)
+
+
+def _levels(package: Package, holder: Element) -> dict[int, Level]:
+    found: dict[int, Level] = {}
+    for one in package.children(holder, "lvl"):
+        form, text, start = (package.child(one, name) for name in ("numFmt", "lvlText", "start"))
+        found[min(_number(package.attribute(one, "ilvl")), MAX_LEVEL)] = Level(
+            package.attribute(form, "val", "bullet") if form is not None else "decimal",
+            package.attribute(text, "val") if text is not None else "",
+            _number(package.attribute(start, "val"), 1) if start is not None else 1,
+        )
+    return found
+
+
+def _written(count: int, form: str) -> str:
+    if form in ("lowerLetter", "upperLetter"):
+        letter = chr(ord("a") + (count - 1) % 26) * min(1 + (max(count, 1) - 1) // 26, 10)
+        return letter if form == "lowerLetter" else letter.upper()
+    if form in ("lowerRoman", "upperRoman") and 0 < count < 4000:
+        text = ""
+        for value, sign in _ROMAN:
+            times, count = divmod(count, value)
+            text += sign * times
+        return text if form == "lowerRoman" else text.upper()
+    return f"{count:02d}" if form == "decimalZero" else str(count)
+
+
+def _number(text: str, otherwise: int = 0) -> int:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 7 else otherwise

@@ -1,0 +1,83 @@
+// Work: the pages of one conversion and the page that is looked at, live.
+
+import { complain, fill, h, renew, say, skeleton, standing } from "./element.js";
+import { page } from "./page.js";
+import { pages } from "./pages.js";
+import { events, get, over } from "./service.js";
+
+/** `place(number)` is the address of a page; `onJob(job)` hears whenever something about the conversion is new. */
+export function work(id, number, { place, onJob }, signal) {
+  const element = h("div.work", {}, skeleton(6));
+  let job = null, following = false;
+
+  const sheet = page(id, { step: (by) => grid.step(by), retried: () => follow() }, signal);
+  const grid = pages(id, (chosen) => {
+    history.replaceState(null, "", place(chosen));
+    sheet.show(chosen, plainTotal());
+  }, signal);
+
+  // "of 12" would mislead where only some pages were asked for.
+  const plainTotal = () => (job.options.pages ? null : job.total_pages);
+
+  /** Shows it as it stands, also for another time. Fails if there is no such conversion. */
+  async function begin() {
+    job = await get(`/jobs/${id}`, signal);
+    onJob(job);
+    await unfold();
+    if (!over(job.status)) follow();
+  }
+
+  /** Shows the pages, once it is known how many there are. */
+  async function unfold() {
+    if (!job.total_pages) {
+      if (over(job.status)) element.replaceChildren();
+      return;
+    }
+    const first = !grid.element.isConnected;
+    if (first) fill(element, grid.element, sheet.element);
+    grid.open(job);
+    if (!first) return void (over(job.status) && grid.refresh());
+    const chosen = await grid.select(number);
+    if (chosen) sheet.show(chosen, plainTotal());
+  }
+
+  async function follow() {
+    if (following) return;
+    following = true;
+    try {
+      await events(`/jobs/${id}/events`, heard, signal);
+      if (signal.aborted) return;
+      job = await get(`/jobs/${id}`, signal);
+      onJob(job);
+      say(`${job.filename}: ${standing(job).words}`);
+      await unfold();
+      await grid.refresh();
+      if (sheet.number()) sheet.show(sheet.number(), plainTotal());
+    } catch (failure) { complain(failure); } finally { following = false; }
+  }
+
+  function heard(type, data) {
+    const { pages: changed = [], at, ...news } = data;
+    job = { ...job, ...news, error: news.error ?? null, total_pages: news.total_pages || job.total_pages };
+    onJob(job);
+    unfold().catch(complain);
+    if (type === "snapshot") grid.refresh();
+    for (const one of changed) grid.draw(one.number, one);
+    if (changed.some((one) => one.number === sheet.number())) sheet.show(sheet.number(), plainTotal());
+  }
+
+  return {
+    element, begin, follow,
+    show: (asked) => grid.select(asked)
+      .then((found) => found && found !== sheet.number() && sheet.show(found, plainTotal())).catch(complain),
+  };
+}
+
+/** What should be looked at: pages that failed, and pages that only have their fallback text. */
+export function attention(element, job, place) {
+  const meta = job.metadata || {};
+  const links = (label, numbers = []) => numbers.length ? [`${label}: `, ...numbers.slice(0, 20).flatMap((one) =>
+    [h("a", { href: place(one) }, String(one)), " "]), numbers.length > 20 ? "… " : ""] : [];
+  const failed = links("Failed pages", meta.failed_pages), fallback = links("Fallback text on pages", meta.fallback_pages);
+  renew(element, JSON.stringify([meta.failed_pages, meta.fallback_pages]), () => [...failed, failed.length && fallback.length ? " · " : "", ...fallback]);
+}

@@ -1,0 +1,260 @@
+"""`gs://` and `az://` against servers that speak their protocols: both are far away, and neither is ours."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import re
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+from yarl import URL
+
+from quire.errors import DownloadError, LinkRefusedError, TooLargeError
+from quire.objects.buckets import Address, Buckets, source_address
+from quire.objects.partials import Partial
+from quire.objects.store import ObjectStore
+from quire.pipeline.fetching import clouds_of
+from quire.settings import load
+from tests.links.test_download import Received, serving
+
+ACCOUNT, KEY = "quireaccount", base64.b64encode(b"the key of the account").decode()
+
+
+@dataclass
+class Cloud:
+    """Objects by path, with their versions; what was asked, and what was wrong about it."""
+
+    objects: dict[str, bytes] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+
+    async def serve(self, request: web.Request) -> web.Response:
+        self.asked.append(f"{request.method} {request.path} {request.headers.get('Range', '')}".strip())
+        if not self.allowed(request):
+            self.wrong.append(self.asked[-1])
+            return web.Response(status=403)
+        if request.method == "PUT":
+            self.objects[request.path] = await request.read()
+            return web.Response(status=201, headers=self.version(request.path))
+        if request.path not in self.objects:
+            return web.Response(status=404)
+        return self.content(request)
+
+    def allowed(self, _request: web.Request) -> bool:
+        return True
+
+    def version(self, path: str) -> dict[str, str]:
+        tag = hashlib.md5(self.objects[path], usedforsecurity=False).hexdigest()
+        return {"ETag": f'"{tag}"', "Last-Modified": "Wed, 01 Jan 2020 00:00:00 GMT"}
+
+    def content(self, request: web.Request) -> web.Response:
+        whole, headers = self.objects[request.path], self.version(request.path)
+        if request.headers.get("If-Match", headers["ETag"]) != headers["ETag"]:
+            return web.Response(status=412)
+        found = re.fullmatch(r"bytes=(\d+)-(\d*)", request.headers.get("Range", ""))
+        if not found:
+            return web.Response(body=whole, headers=headers)
+        start, end = int(found[1]), min(int(found[2] or len(whole) - 1), len(whole) - 1)
+        if start >= len(whole):
+            return web.Response(status=416)
+        headers["Content-Range"] = f"bytes {start}-{end}/{len(whole)}"
+        return web.Response(status=206, body=whole[start : end + 1], headers=headers)
+
+
+class Azure(Cloud):
+    """Get Blob and Put Blob, each signed with the account's key or a shared access signature."""
+
+    def allowed(self, request: web.Request) -> bool:
+        if request.query.get("sig"):
+            return request.query["sig"] == "right"
+        _, _, given = request.headers.get("Authorization", "").partition(f"SharedKey {ACCOUNT}:")
+        return bool(given) and hmac.compare_digest(given, self.signature(request))
+
+    def signature(self, request: web.Request) -> str:
+        """The string to sign of the service's own description, for a path-style endpoint."""
+        names = ("Content-Encoding", "Content-Language", "Content-Length", "Content-MD5", "Content-Type")
+        values = [request.headers.get(name, "") for name in names]
+        values[2] = "" if values[2] == "0" else values[2]
+        more = ("Date", "If-Modified-Since", "If-Match")
+        values += [request.headers.get(name, "") for name in more]
+        values += [
+            request.headers.get(name, "") for name in ("If-None-Match", "If-Unmodified-Since", "Range")
+        ]
+        ms = sorted(
+            (name.lower(), value)
+            for name, value in request.headers.items()
+            if name.lower().startswith("x-ms-")
+        )
+        lines = [request.method, *values, *(f"{name}:{value.strip()}" for name, value in ms)]
+        lines.append(f"/{ACCOUNT}{URL(str(request.rel_url)).raw_path}")
+        lines += [f"{name}:{value}" for name, value in sorted(request.query.items())]
+        mac = hmac.new(base64.b64decode(KEY), "\n".join(lines).encode(), hashlib.sha256)
+        return base64.b64encode(mac.digest()).decode()
+
+
+async def fetched(buckets: Buckets, url: str, max_bytes: int = 1 << 20) -> bytes:
+    got = Received()
+    await buckets.fetch(buckets.check(url), got.take, max_bytes=max_bytes, timeout_s=20)
+    return bytes(got)
+
+
+def buckets_with(**settings: str) -> Buckets:
+    found = load({"S3_ALLOWED_BUCKETS": "gs://open,az://open/in", **settings})
+    return Buckets(found.aws.places, "", clouds_of(found))
+
+
+async def one(*pieces: bytes) -> AsyncIterator[bytes]:
+    for piece in pieces:
+        yield piece
+
+
+async def test_document_is_fetched_when_it_is_on_google_cloud_storage(tmp_path: Path) -> None:
+    cloud = Cloud({"/open/folder/a b#1.pdf": b"%PDF of Google"})
+    async with serving(cloud.serve) as port:
+        key = {
+            "gcs_base_url": f"http://127.0.0.1:{port}",
+            "disable_oauth": True,
+            **dict.fromkeys(("client_email", "private_key", "private_key_id"), ""),
+        }
+        (tmp_path / "key.json").write_text(json.dumps(key))
+        for settings in (
+            {"GCS_ANONYMOUS": "true", "GCS_ENDPOINT_URL": f"http://127.0.0.1:{port}"},
+            {"GOOGLE_SERVICE_ACCOUNT_KEY": json.dumps(key), "GCS_ENDPOINT_URL": f"http://127.0.0.1:{port}"},
+        ):
+            buckets = buckets_with(**settings)
+            assert await fetched(buckets, "gs://open/folder/a b#1.pdf") == b"%PDF of Google"
+            with pytest.raises(DownloadError) as caught:
+                await fetched(buckets, "gs://open/none.pdf")
+            assert not caught.value.retryable
+            with pytest.raises(TooLargeError):
+                await fetched(buckets, "gs://open/folder/a b#1.pdf", max_bytes=5)
+            with pytest.raises(LinkRefusedError):
+                buckets.check("gs://other/a.pdf")
+
+
+@pytest.mark.parametrize(
+    "credentials",
+    [
+        {"AZURE_STORAGE_ACCOUNT_KEY": KEY},
+        {"AZURE_STORAGE_SAS_TOKEN": "sv=2023-01-01&sig=right"},
+    ],
+)
+async def test_document_is_fetched_when_it_is_on_azure(credentials: dict[str, str]) -> None:
+    cloud = Azure({"/open/in/a b.pdf": b"%PDF of Azure"})
+    async with serving(cloud.serve) as port:
+        account = {
+            "AZURE_STORAGE_ACCOUNT_NAME": ACCOUNT,
+            "AZURE_STORAGE_ENDPOINT": f"http://127.0.0.1:{port}",
+        }
+        buckets = buckets_with(**account, **credentials)
+        assert await fetched(buckets, "az://open/in/a b.pdf") == b"%PDF of Azure"
+        assert await buckets.put(Address.parse("az://open/in/a.md"), one(b"# A"), timeout_s=20) == 3
+        assert cloud.objects["/open/in/a.md"] == b"# A"
+        assert cloud.wrong == []
+        with pytest.raises(LinkRefusedError):
+            buckets.check("az://open/a.pdf")
+        wrong = base64.b64encode(b"another key").decode()
+        refused = buckets_with(**account, AZURE_STORAGE_ACCOUNT_KEY=wrong)
+        with pytest.raises(DownloadError, match="refuses the service's credentials") as caught:
+            await fetched(refused, "az://open/in/a b.pdf")
+    assert not caught.value.retryable
+    assert wrong not in str(caught.value)
+
+
+async def test_only_the_rest_is_fetched_when_a_part_of_the_same_version_is_there(tmp_path: Path) -> None:
+    document = bytes(range(256)) * 100
+    cloud = Cloud({"/open/a.pdf": document})
+    async with serving(cloud.serve) as port:
+        buckets = buckets_with(GCS_ANONYMOUS="true", GCS_ENDPOINT_URL=f"http://127.0.0.1:{port}")
+        for validator, asked in (
+            (cloud.version("/open/a.pdf")["ETag"], ["GET /open/a.pdf bytes=1000-"]),
+            ('"another"', ["GET /open/a.pdf bytes=1000-", "GET /open/a.pdf"]),
+            ("", ["GET /open/a.pdf"]),
+        ):
+            cloud.asked.clear()
+            async with Partial(tmp_path, "job", "source") as part:
+                await part.restart(validator)
+                await part.write(document[:1000])
+                address = buckets.check("gs://open/a.pdf")
+                await buckets.fetch(address, part, max_bytes=1 << 20, timeout_s=20)
+                assert b"".join([piece async for piece in part.pieces()]) == document
+            assert cloud.asked == asked
+
+
+async def test_proxies_of_the_environment_are_ignored_when_buckets_are_used(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    cloud = Cloud({"/open/a.pdf": b"direct"})
+    seen: list[str] = []
+
+    async def proxy(request: web.Request) -> web.Response:
+        seen.append(str(request.url))
+        return web.Response(
+            body=b"by way of the proxy",
+            headers={"Last-Modified": "Wed, 01 Jan 2020 00:00:00 GMT", "ETag": '"p"'},
+        )
+
+    async with serving(cloud.serve) as port, serving(proxy) as proxy_port:
+        endpoint = {"GCS_ANONYMOUS": "true", "GCS_ENDPOINT_URL": f"http://127.0.0.1:{port}"}
+        assert await fetched(buckets_with(**endpoint), "gs://open/a.pdf") == b"direct"
+        chosen = buckets_with(**endpoint, BUCKETS_PROXY_URL=f"http://127.0.0.1:{proxy_port}")
+        assert await fetched(chosen, "gs://open/a.pdf") == b"by way of the proxy"
+    assert len(seen) == 1
+
+
+async def test_own_objects_can_be_kept_when_the_store_is_on_azure(tmp_path: Path) -> None:
+    cloud = Azure()
+    async with serving(cloud.serve) as port:
+        settings = load(
+            {
+                "OBJECT_STORE": "az://open/quire",
+                "AZURE_STORAGE_ACCOUNT_NAME": ACCOUNT,
+                "AZURE_STORAGE_ACCOUNT_KEY": KEY,
+                "AZURE_STORAGE_ENDPOINT": f"http://127.0.0.1:{port}",
+            }
+        )
+        store = ObjectStore.open(settings.objects_location, tmp_path, clouds=clouds_of(settings))
+        await store.put("jobs/1/result", b"# Result")
+        assert await store.get("jobs/1/result") == b"# Result"
+        link = await store.link("jobs/1/result", 60)
+        await store.close()
+    assert list(cloud.objects) == ["/open/quire/jobs/1/result"]
+    assert link is not None
+    assert "sig=" in link
+    assert KEY not in link
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ("in/a.pdf", "s3://main/in/a.pdf"),
+        ("/in/a b.pdf", "s3://main/in/a b.pdf"),
+        ("s3://other/a.pdf", "s3://other/a.pdf"),
+        ("https://example.org/a.pdf", "https://example.org/a.pdf"),
+        ("file:/etc/passwd", "file:/etc/passwd"),
+    ],
+)
+def test_bare_key_is_in_the_bucket_when_there_is_one(given: str, found: str) -> None:
+    assert source_address(given, "main") == found
+    assert source_address(given, "") == given
+
+
+@pytest.mark.parametrize("given", ["../a.pdf", "in/../../a.pdf", "in//a.pdf", "in/", "a\nb"])
+def test_bare_key_is_refused_when_it_is_malformed(given: str) -> None:
+    with pytest.raises(LinkRefusedError):
+        source_address(given, "main")
+
+
+def test_secrets_are_not_shown_when_credentials_are_printed() -> None:
+    settings = load({"AZURE_STORAGE_ACCOUNT_KEY": KEY, "GOOGLE_SERVICE_ACCOUNT_KEY": "{secret}"})
+    shown = repr(clouds_of(settings)) + str([view.value_shown for view in settings.describe()])
+    assert KEY not in shown
+    assert "{secret}" not in shown

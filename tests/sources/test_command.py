@@ -1,0 +1,44 @@
+"""`quire convert` with objects in buckets: whoever names them on the command line may read them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from quire.cli.exits import UsageError
+from quire.cli.sources import Source, named_buckets
+from tests.cli.conftest import Cli, cli
+
+from .conftest import S3
+
+__all__ = ["cli"]
+
+
+def test_object_is_converted_when_it_is_named_on_the_command_line(
+    cli: Cli, moto: S3, make_pdf: Callable[..., bytes]
+) -> None:
+    moto.client().create_bucket(Bucket="named-on-the-command-line")
+    moto.client().put_object(
+        Bucket="named-on-the-command-line", Key="in/My report.pdf", Body=make_pdf("from a bucket")
+    )
+    address = "s3://named-on-the-command-line/in/My report.pdf"
+    done = cli.run("convert", address, "-o", "out/", READER_PROCESSES="1", **moto.settings)
+    assert done.code == 0, done.err
+    assert (cli.folder / "out/My report.md").read_text() == "from a bucket\n"
+    missing = cli.run("convert", f"{address}x", READER_PROCESSES="1", **moto.settings)
+    assert missing.code == 1
+    assert "There is no in/My report.pdfx" in missing.err
+
+
+@pytest.mark.parametrize("given", ["s3://bucket", "s3://bucket/", "gs:///a.pdf", "az://container/folder/"])
+def test_usage_error_when_an_address_names_no_object(given: str) -> None:
+    with pytest.raises(UsageError, match="names no object"):
+        Source.of(given, Path("spool"))
+
+
+def test_buckets_are_named_once_when_several_objects_are_in_them() -> None:
+    given = ["s3://one/a.pdf", "gs://one/b.pdf", "s3://one/c/d.pdf", "https://x/s3://two/e", "s3.pdf"]
+    sources = [Source.of(one, Path("spool")) for one in given]
+    assert named_buckets(sources) == "s3://one,gs://one"

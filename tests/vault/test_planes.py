@@ -1,0 +1,115 @@
+"""The vault on other planes: PostgreSQL, several processes, a catalog that is away."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from quire.domain.documents import DocumentFilters, DocumentState
+from quire.domain.jobs import UnitKind, conversion_job_id
+from quire.queue import keys
+from quire.simulator.thread import RunningSimulator
+from tests.catalog.databases import PostgresServer
+from tests.pipeline.running import until
+from tests.queue.servers import plain_server
+from tests.vault.conftest import ai_settings
+from tests.vault.running import TEAM, add, row_of, settled, vault_at
+
+NOTE = b"# Minutes of the harbour board\n\nThe board met on 2026-03-02 and approved the new crane for the harbour.\n"
+QUIET = {"LOCAL_CLASSIFIER": "0", "EMBEDDING_PROVIDER": "off", "VAULT_SWEEP_INTERVAL": "1d"}
+
+
+@pytest.fixture(scope="module")
+def database_url() -> Iterator[str]:
+    # Not under pytest's own folder: as root the server runs as another user, who must be able to get there.
+    folder = Path(tempfile.mkdtemp(prefix="quire-postgres-"))
+    server = PostgresServer(folder / "data")
+    yield server.fresh_database()
+    server.stop()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+async def test_whole_life_of_a_document_on_postgres(
+    tmp_path: Path, database_url: str, sim: RunningSimulator
+) -> None:
+    settings = ai_settings(sim) | QUIET | {"DATABASE_URL": database_url}
+    async with vault_at(tmp_path, **settings) as (_, vault):
+        catalog = await vault.catalog()
+        document_id = await add(vault, NOTE)
+        first = await settled(vault, document_id)
+        sim.play({"rules": [{"fault": "rejected"}]})
+        other = await add(vault, NOTE + b"More of it.")
+        unnamed = await settled(vault, other)
+        found = await catalog.search(TEAM, "crane")
+        sim.play({})
+        outcomes = await asyncio.gather(*(vault.reprocess(TEAM, other) for _ in range(8)))
+        mended = await settled(vault, other, 2)
+        await vault.delete(TEAM, document_id)
+        left = await catalog.list(TEAM, DocumentFilters())
+
+    assert (first.status, first.title) == ("completed", "Minutes of the harbour board")
+    assert first.date == "2026-03-02"
+    assert unnamed.state(vault.parts.clock.now()) is DocumentState.NEEDS_CLASSIFICATION
+    assert {hit.document.id for hit in found.hits} == {document_id, other}
+    assert sorted(one.outcome for one in outcomes) == ["running"] * 7 + ["started"]
+    assert (mended.status, mended.title, mended.attempt) == ("completed", "Minutes of the harbour board", 2)
+    assert [row.id for row in left.documents] == [other]
+    assert not (tmp_path / "data" / "catalog.db").exists()
+
+
+async def test_documents_wait_for_a_catalog_that_is_away(tmp_path: Path) -> None:
+    kinds = [kind for kind in UnitKind if kind not in (UnitKind.VAULT, UnitKind.CLASSIFY)]
+    async with vault_at(tmp_path, kinds=kinds, **QUIET) as (one, vault):
+        document_id = await add(vault, NOTE)
+        await one.engine.wait(TEAM, conversion_job_id(TEAM, document_id), 60)
+    file = tmp_path / "data" / "catalog.db"
+    for path in file.parent.glob("catalog.db*"):
+        path.rename(path.with_name(f"away-{path.name}"))
+    file.mkdir()  # nothing can be opened here
+    async with vault_at(tmp_path, **QUIET) as (one, vault):
+
+        async def put_off() -> bool:
+            return (await one.parts.queues.depth(UnitKind.VAULT))["delayed"] > 0
+
+        await until(put_off, "a unit that was put off")
+        file.rmdir()
+        for path in file.parent.glob("away-*"):
+            path.rename(path.with_name(path.name.removeprefix("away-")))
+        row = await settled(vault, document_id)
+
+    assert (row.status, row.pages) == ("completed", 1)
+
+
+async def test_worker_with_another_catalog_does_no_harm(tmp_path: Path) -> None:
+    """Two machines without DATABASE_URL, against all advice."""
+    with plain_server() as (url, _port):
+        shared = {"REDIS_URL": url, "OBJECT_STORE": str(tmp_path / "objects"), "SECRET_KEY": "same", **QUIET}
+        no_vault = [
+            kind for kind in UnitKind if kind not in (UnitKind.VAULT, UnitKind.CLASSIFY, UnitKind.EMBED)
+        ]
+        async with vault_at(tmp_path / "a", kinds=no_vault, **shared) as (one, vault):
+            document_id = await add(vault, NOTE)
+            job_id = conversion_job_id(TEAM, document_id)
+            await one.engine.wait(TEAM, job_id, 60)
+        async with vault_at(tmp_path / "b", **shared) as (other, _):
+
+            async def put_off() -> bool:
+                return (await other.parts.queues.depth(UnitKind.VAULT))["delayed"] > 0
+
+            await until(put_off, "a unit that was put off")
+            await other.connection.command("ZADD", keys.EXPIRY, 1, job_id)
+
+            async def asked() -> bool:
+                return float(await other.connection.command("ZSCORE", keys.EXPIRY, job_id)) > 1
+
+            await until(asked, "the housekeeper's look")
+        async with vault_at(tmp_path / "a", **shared) as (_, vault):
+            row = await settled(vault, document_id)
+            assert await vault.parts.objects.get((await row_of(vault, document_id)).content_ref) == NOTE
+
+    assert (row.status, row.pages) == ("completed", 1)

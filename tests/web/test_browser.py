@@ -1,0 +1,400 @@
+"""What people do in the dashboard, in a real browser against the real service."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from quire.client import Quire
+from tests.api.serving import Server
+from tests.web.browsing import PASSWORD, Window, browser, drop, needs_browser
+
+pytestmark = needs_browser
+
+Pdf = Callable[..., bytes]
+KEY = "key-of-the-tests"
+FOCUSED = """(() => {
+    const found = document.activeElement;
+    return found.getAttribute("aria-label") || found.labels?.[0]?.textContent || found.textContent.trim();
+})()"""
+HOSTILE = """# Hello <script>window.pwned = 1</script>
+
+<img src=x onerror="window.pwned = 2"> <iframe srcdoc="<script>parent.pwned = 3</script>"></iframe>
+
+[press](javascript:window.pwned=4) [data](data:text/html,<script>alert(5)</script>) ![p](https://evil.example/p.png)
+
+| <b onclick="pwned=6">x</b> | y |
+|---|---|
+| <svg onload="window.pwned = 7"> | `<script>window.pwned = 8</script>` |
+"""
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    with browser() as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    server = Server(
+        tmp_path_factory.mktemp("service"),
+        WEB_PASSWORD=PASSWORD,
+        API_KEYS=f"press:{KEY}",
+        READER_PROCESSES="1",
+        ALLOW_PRIVATE_URLS="true",
+        CALLBACK_MAX_ATTEMPTS="1",
+    )
+    try:
+        yield server.wait_ready()
+    finally:
+        server.stop()
+
+
+@pytest.fixture(scope="module")
+def quire(service: Server) -> Iterator[Quire]:
+    with Quire(service.url, KEY) as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def signed_in(chromium: Browser, service: Server) -> dict[str, object]:
+    """The cookie of somebody who has signed in, for windows that are about other things."""
+    context = chromium.new_context()
+    window = Window(context.new_page(), service.url)
+    window.go()
+    window.sign_in()
+    expect(window.page.get_by_role("button", name="Sign out")).to_be_visible()
+    state: dict[str, object] = context.storage_state()  # type: ignore[assignment]
+    context.close()
+    return state
+
+
+@pytest.fixture
+def window(chromium: Browser, service: Server, signed_in: dict[str, object]) -> Iterator[Window]:
+    context = chromium.new_context(storage_state=signed_in, viewport={"width": 1280, "height": 800})  # type: ignore[arg-type]
+    one = Window(context.new_page(), service.url)
+    yield one
+    one.check()
+    context.close()
+
+
+@pytest.fixture(scope="module")
+def kept(quire: Quire, make_pdf: Pdf) -> str:
+    """A document of three pages in the vault, done."""
+    pdf = make_pdf(
+        "Charter agreement for the boat Albatross\nSigned in Zadar on 14 March 2026.",
+        "Mooring fees are due in the harbour.",
+        "The deposit is returned after the inspection.",
+    )
+    added = quire.documents.upload(pdf, name="charter.pdf")
+    assert quire.documents.wait(added.document_id, wait_s=60).status == "completed"
+    return added.document_id
+
+
+def test_vault_opens_only_when_the_password_is_right(chromium: Browser, service: Server) -> None:
+    context = chromium.new_context()
+    window = Window(context.new_page(), service.url)
+    page = window.go()
+    dialog = page.locator("dialog#login")
+    expect(dialog).to_be_visible()
+    window.sign_in("wrong")
+    expect(page.get_by_role("alert").filter(has_text="not right")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(dialog).to_be_visible()
+    window.sign_in()
+    expect(dialog).to_be_hidden()
+    expect(page.get_by_role("heading", name="Vault")).to_be_visible()
+    assert page.evaluate("document.cookie") == ""  # out of reach of scripts
+    assert page.evaluate("JSON.stringify(sessionStorage)").count(PASSWORD) == 0
+    page.reload()
+    expect(page.get_by_role("button", name="Sign out")).to_be_visible()
+    page.get_by_role("button", name="Sign out").click()
+    expect(dialog).to_be_visible()
+    page.get_by_role("button", name="Use an API key instead").click()
+    page.get_by_label("API key").fill(KEY)
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_role("button", name="Forget key")).to_be_visible()
+    window.check()
+    context.close()
+
+
+def test_dropped_files_become_cards_that_fill_in_without_a_reload(window: Window, make_pdf: Pdf) -> None:
+    page = window.go()
+    expect(page.get_by_role("searchbox", name="Search the vault")).to_be_visible()
+    drop(
+        page,
+        [
+            ("minutes.pdf", "application/pdf", make_pdf("Minutes of the meeting of the harbour board")),
+            ("broken.pdf", "application/pdf", b"%PDF-1.7 nothing more"),
+        ],
+    )
+    good = page.locator("li.card", has_text="minutes.pdf")
+    expect(good).to_be_visible()
+    expect(good.locator(".badge")).to_contain_text(re.compile("Ready|Not classified"))
+    expect(good.locator("img")).to_be_visible()
+    bad = page.locator("li.card.bad", has_text="broken.pdf")
+    expect(bad.get_by_role("button", name="Retry processing")).to_be_visible()
+    expect(bad.locator(".error")).not_to_be_empty()
+
+
+def test_cards_and_pages_fill_in_live_when_a_worker_comes(
+    chromium: Browser, tmp_path: Path, make_pdf: Pdf
+) -> None:
+    """The service has no workers, so nothing moves before we say so."""
+    server = Server(
+        tmp_path,
+        RUN_DISPATCHER="0",
+        READER_PROCESSES="1",
+        OPENAI_API_KEY="k",
+        OPENAI_BASE_URL="http://127.0.0.1:9",
+        VAULT_STALE_AFTER="5s",
+        VAULT_SWEEP_INTERVAL="1d",
+    )
+    context = chromium.new_context()
+    worker = None
+    try:
+        server.wait_ready()
+        with Quire(server.url) as quire:
+            pdf = make_pdf(*(f"Text of page {number}" for number in range(1, 41)))
+            job = quire.convert(pdf, name="forty.pdf", mode="local", wait=False)
+        window = Window(context.new_page(), server.url)
+        page = window.go()
+        expect(page.get_by_text("Nothing here yet")).to_be_visible()
+        with Quire(server.url) as quire:
+            quire.documents.upload(make_pdf("Nobody names this"), name="unnamed.pdf")
+        item = page.locator("li.card", has_text="unnamed.pdf")
+        expect(item.locator(".text .bone").first).to_be_attached()
+        # Nobody works on it, so it is stuck soon; the retry is offered then, and nothing pretends to load.
+        expect(item.locator(".badge")).to_contain_text("Stuck")
+        expect(item.get_by_role("button", name="Retry")).to_be_visible()
+        expect(item.locator(".text .bone")).to_have_count(0)
+        window.go(f"#/jobs/{job.job_id}")
+        expect(page.locator("main h1")).to_have_text("forty.pdf")
+        expect(page.locator(".badge").first).to_contain_text("Queued")
+        expect(page.locator(".cell")).to_have_count(0)
+        environment = {
+            name: os.environ[name] for name in ("PATH", "HOME", "PYTHONPATH") if name in os.environ
+        }
+        worker = subprocess.Popen(
+            [sys.executable, "-m", "quire", "worker"],
+            env=environment
+            | {"DATA_DIR": str(server.data_dir), "READER_PROCESSES": "1", "LOCAL_CLASSIFIER": "0"},
+            cwd=Path(__file__).parents[2],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        expect(page.locator(".cell.good")).to_have_count(40)
+        expect(page.locator(".badge").first).to_contain_text("Completed")
+        expect(page.get_by_label("Text of the page")).to_contain_text("Text of page 1")
+        window.go("#/vault")
+        amber = page.locator("li.card.warn", has_text="unnamed.pdf")
+        expect(amber.locator(".badge")).to_contain_text("Not classified")
+        expect(amber.get_by_role("button", name="Retry classification")).to_be_visible()
+        window.go("#/operations")
+        model = page.locator("li.model").first
+        expect(model).to_contain_text("In use")
+        expect(model.get_by_role("progressbar", name="In flight")).to_be_visible()
+        window.check()
+    finally:
+        if worker is not None:
+            worker.terminate()
+            worker.wait(60)
+        context.close()
+        server.stop()
+
+
+def test_page_is_shown_beside_its_text_when_chosen_by_mouse_key_or_address(window: Window, kept: str) -> None:
+    page = window.go(f"#/vault/{kept}")
+    text, picture = page.get_by_label("Text of the page"), page.get_by_label("Picture of the page")
+    expect(text).to_contain_text("Albatross")
+    expect(picture.locator("img")).to_be_visible()
+    page.get_by_role("option", name=re.compile("Page 2")).click()
+    expect(text).to_contain_text("Mooring fees")
+    assert page.url.endswith(f"/vault/{kept}/page/2")
+    page.keyboard.press("ArrowRight")
+    expect(text).to_contain_text("deposit")
+    page.get_by_role("button", name="Previous page").click()
+    expect(text).to_contain_text("Mooring fees")
+    page.get_by_role("button", name="Show source").click()
+    expect(text.locator("pre")).to_contain_text("Mooring fees")
+    expect(page.locator(".page .facts")).to_contain_text("text layer")
+    window.go(f"#/vault/{kept}/page/3")
+    expect(text).to_contain_text("deposit")
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("heading", name="Vault")).to_be_visible()
+
+
+def test_page_is_read_again_when_asked_for(window: Window, kept: str) -> None:
+    page = window.go(f"#/vault/{kept}/page/2")
+    expect(page.get_by_label("Text of the page")).to_contain_text("Mooring")
+    page.get_by_role("button", name="Retry page").click()
+    expect(page.locator("#live")).to_have_text(re.compile(r"being read again|Completed"))
+    expect(page.get_by_label("Text of the page")).to_contain_text("Mooring")
+
+
+def test_protected_document_is_read_when_its_password_is_given_to_the_retry(
+    window: Window, quire: Quire, make_pdf: Pdf
+) -> None:
+    locked = make_pdf("Opened at last", password="sesame")
+    added = quire.documents.upload(locked, name="locked.pdf")
+    assert quire.documents.wait(added.document_id, wait_s=60).status == "failed"
+    page = window.go("#/vault?status=failed")
+    item = page.locator("li.card.bad", has_text="locked.pdf")
+    item.get_by_role("button", name="Retry processing").click()
+    page.locator("#question-answer").fill("sesame")
+    page.get_by_role("button", name="Try again").click()
+    page.goto(f"{window.url}/#/vault/{added.document_id}")
+    expect(page.get_by_label("Text of the page")).to_contain_text("Opened at last")
+    expect(page.locator(".head .badge")).to_contain_text(re.compile("Ready|Not classified"))
+
+
+def test_documents_are_found_with_marks_when_words_are_typed(window: Window, kept: str) -> None:
+    page = window.go()
+    expect(page.locator("li.card").first).to_be_visible()
+    page.keyboard.press("/")
+    box = page.get_by_role("searchbox", name="Search the vault")
+    expect(box).to_be_focused()
+    page.keyboard.type("mooring fees")
+    first = page.locator("li.card").first
+    expect(first.locator("mark").first).to_be_visible()
+    expect(first.get_by_role("link").first).to_have_attribute("href", f"#/vault/{kept}")
+    assert "q=mooring" in page.url
+    page.get_by_role("button", name="As table").click()
+    expect(page.locator("table.vault mark").first).to_be_visible()
+    page.get_by_role("button", name="As cards").click()
+    page.keyboard.press("/")
+    page.keyboard.press("Escape")
+    expect(box).to_have_value("")
+    assert "q=" not in page.url
+    page.goto(f"{window.url}/#/vault?tag=no-such-tag")
+    expect(page.get_by_text("Nothing fits")).to_be_visible()
+
+
+def test_nothing_runs_when_a_document_is_hostile(window: Window, quire: Quire) -> None:
+    name = "<img src=x onerror=window.pwned=9>.md"
+    added = quire.documents.upload(HOSTILE.encode(), name=name)
+    quire.documents.wait(added.document_id, wait_s=60)
+    page = window.go()
+    expect(page.locator("li.card", has_text="onerror").first).to_be_visible()
+    window.go("#/vault?q=hello")
+    expect(page.locator("li.card").first).to_be_visible()
+    window.go(f"#/vault/{added.document_id}")
+    text = page.get_by_label("Text of the page")
+    expect(text).to_contain_text("window.pwned")
+    for forbidden in (
+        "script",
+        "iframe",
+        "svg",
+        "img",
+        "[onclick]",
+        "a[href^='javascript']",
+        "a[href^='data']",
+    ):
+        expect(text.locator(forbidden)).to_have_count(0)
+    assert page.evaluate("window.pwned") is None
+    page.get_by_role("button", name="Delete").click()
+    page.locator("#question-yes").click()
+    expect(page.get_by_role("heading", name="Vault")).to_be_visible()
+    assert not quire.documents.exists(added.document_id)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_sticks_out_when_the_screen_is_a_phone(
+    chromium: Browser, service: Server, signed_in: dict[str, object], kept: str, scheme: str, tmp_path: Path
+) -> None:
+    context = chromium.new_context(
+        storage_state=signed_in,  # type: ignore[arg-type]
+        viewport={"width": 390, "height": 844},
+        color_scheme=scheme,  # type: ignore[arg-type]
+    )
+    window = Window(context.new_page(), service.url)
+    for place, ready in (
+        ("#/vault", "li.card .badge"),
+        (f"#/vault/{kept}", ".markdown p"),
+        ("#/jobs", ".drop"),
+        ("#/operations", ".panel table"),
+    ):
+        page = window.go(place)
+        expect(page.locator(ready).first).to_be_visible()
+        assert window.overflow() <= 0, place
+        picture = page.screenshot(path=tmp_path / f"{scheme}.png")
+        assert len(picture) > 5_000
+    back = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    brightness = sum(int(part) for part in re.findall(r"\d+", back)[:3])
+    assert (brightness > 600) == (scheme == "light")
+    window.go("#/vault")
+    page.get_by_role("button", name="As table").click()
+    expect(page.locator("table.vault tbody tr").first).to_be_visible()
+    assert window.overflow() <= 0
+    window.check()
+    context.close()
+
+
+def test_everything_is_reached_when_only_the_keyboard_is_used(window: Window, kept: str) -> None:
+    page = window.go()
+    expect(page.locator("li.card").first).to_be_visible()
+    page.evaluate("document.activeElement.blur()")
+    reached: list[str] = []
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        reached.append(page.evaluate(FOCUSED))
+        if page.evaluate("document.activeElement.matches('.card .name')"):
+            break
+    said = "\n".join(reached)
+    wanted = ("Skip to", "Quire", "Conversions", "Operations", "Sign out", "Choose", "Search", "As table")
+    assert [name for name in wanted if name not in said] == [], said
+    assert page.evaluate("document.activeElement.matches('.card .name')"), said
+    # What has the focus shows it.
+    assert page.evaluate("getComputedStyle(document.activeElement.closest('.card')).outlineStyle") == "solid"
+    page.keyboard.press("Enter")
+    expect(page.locator("a.back")).to_be_visible()
+    expect(page.locator("main h1")).to_be_focused()
+
+
+def test_given_up_work_is_listed_and_replayed_in_operations(
+    window: Window, quire: Quire, make_pdf: Pdf
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:  # nobody accepts here, and then it is gone
+        port = taken.getsockname()[1]
+    quire.convert(make_pdf("Nobody listens"), callback_url=f"http://127.0.0.1:{port}/hook")
+    page = window.go("#/operations")
+    replay = page.get_by_role("button", name="Replay").first
+    expect(replay).to_be_visible()
+    with page.expect_response(re.compile(r"/dlq/callback/.*/replay")) as answer:
+        replay.click()
+    assert answer.value.status == 202
+    expect(page.get_by_role("heading", name="Workers (1)")).to_be_visible()
+    expect(page.get_by_text("None is configured")).to_be_visible()
+    expect(page.locator(".panel", has_text="Queues").get_by_role("cell", name="callback")).to_be_visible()
+
+
+def test_page_catches_up_when_it_is_seen_again(window: Window, quire: Quire, make_pdf: Pdf) -> None:
+    page = window.go()
+    expect(page.get_by_role("searchbox", name="Search the vault")).to_be_visible()
+    turn = """(hidden) => {
+        Object.defineProperty(document, "hidden", { value: hidden, configurable: true });
+        document.dispatchEvent(new Event("visibilitychange"));
+    }"""
+    page.evaluate(turn, True)
+    added = quire.documents.upload(make_pdf("Came while nobody looked"), name="meanwhile.pdf")
+    quire.documents.wait(added.document_id, wait_s=60)
+    page.evaluate(turn, False)
+    expect(page.locator("li.card", has_text="meanwhile.pdf")).to_be_visible()
+
+
+def test_user_is_told_when_the_service_is_out_of_reach(window: Window) -> None:
+    page = window.go("#/operations")
+    expect(page.locator(".panel table").first).to_be_visible()
+    page.context.set_offline(True)
+    expect(page.get_by_text("can't be reached")).to_be_visible()
+    page.context.set_offline(False)
+    expect(page.get_by_text("can't be reached")).to_be_hidden()
