@@ -283,7 +283,7 @@ async def test_download_is_given_up_when_the_server_stalls() -> None:
         b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc",
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n",
         b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 12\r\n\r\n"
-        + gzip.compress(b"abcdef")[:12],
+        + gzip.compress(b"abcdef", mtime=0)[:12],
         b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 6\r\n\r\nnot gz",
         b"SSH-2.0-OpenSSH_9.2\r\n\r\n",
         b"",
