@@ -22,7 +22,7 @@ PAGES = 160
 async def test_only_the_calls_that_were_out_are_made_again_when_a_worker_is_killed(
     tmp_path: Path, sim: RunningSimulator
 ) -> None:
-    sim.play({"models": [{"model": "*", "latency": 1.0}]})
+    sim.play({"models": [{"model": "*", "latency": 2.5}]})
     env = {
         "OPENAI_BASE_URL": sim.openai_url,
         "OPENAI_API_KEY": "sk-test",
@@ -31,8 +31,8 @@ async def test_only_the_calls_that_were_out_are_made_again_when_a_worker_is_kill
         "SECONDARY_ENGINE": "none",
         "MAX_INFLIGHT_PER_MODEL": str(OUT),
         "WORKER_CONCURRENCY": str(IN_HAND),
-        "REQUEST_TIMEOUT": "3s",
-        "READER_PROCESSES": "1",
+        "REQUEST_TIMEOUT": "6s",
+        "READER_PROCESSES": "2",
         "RETRY_BASE_DELAY": "20ms",
     }
     others = [kind for kind in UnitKind if kind is not UnitKind.PAGE]

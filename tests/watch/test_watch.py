@@ -65,10 +65,11 @@ def test_everything_comes_out_once_when_run_once_and_again(cli: Cli, inbox: Path
     (inbox / "half.pdf.part").write_bytes(b"x")
     code, said = once(cli)
     assert code == 1, said
-    results = ["letters/2026/a.md", "report.md", "report.txt.md"]
-    assert files(cli.folder / "out") == sorted(
-        ["failed/damaged.pdf", "failed/damaged.pdf.error.txt", *results]
-    )
+    found = files(cli.folder / "out")
+    # Of two with the same stem, whichever is done first has the plain name.
+    second = "report.txt.md" if "report.txt.md" in found else "report.pdf.md"
+    results = ["letters/2026/a.md", "report.md", second]
+    assert found == sorted(["failed/damaged.pdf", "failed/damaged.pdf.error.txt", *results])
     texts = {(cli.folder / "out" / name).read_text() for name in results}
     assert texts == {"Dear reader\n", "First\n\n---\n\nSecond\n", "The same stem\n"}
     reason = (cli.folder / "out/failed/damaged.pdf.error.txt").read_text()
