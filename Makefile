@@ -9,9 +9,9 @@ STAMP := $(VENV)/.installed
 demo: $(STAMP)
 	$(BIN)/python bench/demo.py
 
-# Three at a time: most tests wait for processes, not for a core.
+# Three at a time, in the order of tests/conftest.py: most tests wait for processes, not for a core.
 test: $(STAMP)
-	$(BIN)/python -m pytest tests -n 3 --dist loadfile
+	$(BIN)/python -m pytest tests -n 3 --dist loadfile --no-loadscope-reorder
 
 coverage: $(STAMP)
 	$(BIN)/coverage erase

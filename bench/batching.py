@@ -72,7 +72,7 @@ def report(name: str, callers: int, seconds: float, replies: list[Reply]) -> Non
 
 def measured(name: str, service: Child, simulated: Child, callers: int, *, raw: bool = False) -> None:
     """One load, with what each side cost. The machine's other work is shown, because it takes from all of them."""
-    before = (service.tree_cpu_s(), simulated.cpu_s(), time.process_time(), _busy_s())
+    before = (service.tree_cpu_s(), simulated.cpu_s(), time.process_time(), *_machine_s())
     seconds, replies = load(service.url, callers, raw=raw)
     spent = (
         service.tree_cpu_s() - before[0],
@@ -80,18 +80,23 @@ def measured(name: str, service: Child, simulated: Child, callers: int, *, raw: 
         time.process_time() - before[2],
     )
     report(name, callers, seconds, replies)
-    others = max(0.0, _busy_s() - before[3] - sum(spent))
+    busy, stolen = _machine_s()
+    others = max(0.0, busy - before[3] - sum(spent))
     print(
         f"    CPU: service and its children {spent[0]:.2f} s, backend {spent[1]:.2f} s, callers {spent[2]:.2f} s, "
-        f"others on this machine {others:.2f} s of {seconds * (os.cpu_count() or 1):.1f}",
+        f"others on this machine {others:.2f} s, stolen by its host {stolen - before[4]:.2f} s "
+        f"of {seconds * (os.cpu_count() or 1):.1f}",
         flush=True,
     )
 
 
-def _busy_s() -> float:
-    """CPU seconds that the whole machine has spent on anything."""
-    user, nice, system, _, _, irq, soft, *_ = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]
-    return sum(map(int, (user, nice, system, irq, soft))) / os.sysconf("SC_CLK_TCK")
+def _machine_s() -> tuple[float, float]:
+    """CPU seconds that the whole machine has spent on anything, and those that its host did not let it have."""
+    user, nice, system, _, _, irq, soft, stolen, *_ = map(
+        int, Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]
+    )
+    ticks = os.sysconf("SC_CLK_TCK")
+    return (user + nice + system + irq + soft) / ticks, stolen / ticks
 
 
 def measure_load(args: argparse.Namespace) -> None:

@@ -18,7 +18,7 @@ from quire.domain.jobs import JobOptions, JobStatus, PageRecord, UnitKind, chunk
 from quire.domain.pages import PageSource
 from quire.pipeline.parts import Parts
 from quire.pipeline.worker import Worker
-from quire.queue.jobs import Claim, NewJob, PageOutcome
+from quire.queue.records import Claim, NewJob, PageOutcome
 from quire.settings import load
 
 WORKER = "bench.0.0.0"

@@ -1,11 +1,33 @@
-"""Documents that any test may need, made on the spot."""
+"""What any test may need: documents made on the spot, and a PostgreSQL server that is started once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
 from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from tests.catalog.databases import PostgresServer  # SQLAlchemy takes a while to import
+
+_LONG = (
+    "tests/vault/test_killed.py", "tests/chaos", "tests/reading/test_ocr.py", "tests/web", "tests/cli/test_service.py",
+    "tests/batching", "tests/dispatch", "tests/vault", "tests/catalog/test_relevance.py", "tests/docs", "tests/watch",
+    "tests/cli", "tests/api/test_service.py", "tests/sources", "tests/hostile", "tests/client",
+)  # fmt: skip
+"""What takes long begins first: several run at a time, and a long one that begins last is waited for alone."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    def place(item: pytest.Item) -> int:
+        return next((n for n, start in enumerate(_LONG) if item.nodeid.startswith(start)), len(_LONG))
+
+    items.sort(key=place)
 
 
 @pytest.fixture(scope="session")
@@ -28,3 +50,31 @@ def make_pdf() -> Callable[..., bytes]:
         return out.getvalue()
 
     return make
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A PostgreSQL server for the whole run."""
+    from tests.catalog.databases import PostgresServer
+
+    # Not under pytest's own folder: as root the server runs as another user, who must be able to get there.
+    folder = Path(tempfile.mkdtemp(prefix="quire-postgres-"))
+    server = PostgresServer(folder / "data")
+    yield server
+    server.stop(discard=True)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def template(postgres: PostgresServer) -> str:
+    """The name of a database with all tables, to be copied: that is quicker than making them for each test."""
+    from quire.catalog.catalog import Catalog, CatalogOptions
+    from tests.catalog.databases import MovableClock
+
+    url = postgres.database("with_tables")
+
+    async def make() -> None:
+        await (await Catalog.open(CatalogOptions(file=Path(), url=url), MovableClock())).close()
+
+    asyncio.run(make())
+    return "with_tables"

@@ -123,7 +123,14 @@ async def runtime(
             working = group.create_task(worker.run(), name="worker") if worker else None
             try:
                 yield Runtime(
-                    *(settings, connection, parts, engine, worker, worker_id, batcher, ai_metrics),
+                    settings=settings,
+                    connection=connection,
+                    parts=parts,
+                    engine=engine,
+                    worker=worker,
+                    worker_id=worker_id,
+                    batcher=batcher,
+                    ai_metrics=ai_metrics,
                     vault=kept,
                 )
             finally:
@@ -233,11 +240,7 @@ def _with_ai(
     dispatcher = Dispatcher(
         candidates=candidates,
         providers=providers,
-        admission=Admission.for_timeout(
-            connection,
-            candidates.longest_timeout_s,
-            Backoff(ai.breaker_base_backoff_s, ai.breaker_max_backoff_s),
-        ),
+        admission=_admission(settings, connection, candidates.longest_timeout_s),
         ledger=Ledger(
             connection,
             PriceList(ai.prices),
@@ -253,6 +256,11 @@ def _with_ai(
     stack.push_async_callback(dispatcher.close)
     reading = AiReading(dispatcher, waiting, Pictures())
     return replace(parts, ai=reading, readers=replace(parts.readers, ai=True))
+
+
+def _admission(settings: Settings, connection: Connection, timeout_s: float) -> Admission:
+    backoff = Backoff(settings.ai.breaker_base_backoff_s, settings.ai.breaker_max_backoff_s)
+    return Admission.for_timeout(connection, timeout_s, backoff)
 
 
 def _ai_metrics() -> DispatchMetrics:
@@ -334,12 +342,13 @@ def _embedder(parts: Parts, connection: Connection, stack: AsyncExitStack) -> Em
     stack.push_async_callback(provider.close)
     return RemoteEmbedder(
         provider,
-        Admission.for_timeout(
+        _admission(settings, connection, settings.vault.embedding_timeout_s),
+        Ledger(
             connection,
-            settings.vault.embedding_timeout_s,
-            Backoff(settings.ai.breaker_base_backoff_s, settings.ai.breaker_max_backoff_s),
+            PriceList(settings.ai.prices),
+            parts.clock,
+            Ceilings(team_usd=settings.ai.max_cost_per_team_usd),  # a document's is for its pages
         ),
-        Ledger(connection, PriceList(settings.ai.prices), parts.clock),
         settings,
     )
 

@@ -49,8 +49,9 @@ def server(start_server: Callable[..., Server], files_base: Path) -> Server:
 
 @pytest.fixture(scope="session")
 def idle_server(start_server: Callable[..., Server]) -> Server:
-    """Without workers and without keys; takes three documents at a time."""
-    return start_server(RUN_DISPATCHER="0", QUEUE_MAX_DOCUMENTS="3", READER_PROCESSES="1").wait_ready()
+    """Without workers and without keys; takes three documents at a time, and has a bucket that nobody looks into."""
+    settings = {"QUEUE_MAX_DOCUMENTS": "3", "READER_PROCESSES": "1", "AWS_S3_BUCKET": "own-bucket"}
+    return start_server(RUN_DISPATCHER="0", **settings).wait_ready()
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import uuid
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
+import aiohttp
 import pytest
 from aiohttp import web
 
@@ -311,3 +312,27 @@ async def test_given_up_work_is_listed_and_replayed(
     assert (await client.post(letters[0]["replay"])).status == 404
     assert (await client.post("/dlq/download/odd/replay")).status == 404
     assert (await client.post("/dlq/odd/1-1/replay")).status == 400
+
+
+async def test_bare_key_names_an_object_of_the_bucket_when_it_goes_into_the_vault(idle: Client) -> None:
+    taken = await idle.post("/documents", json={"source": "in/a.pdf"})
+    assert taken.status == 202, taken.body
+    place = taken.json["documents"][0]["links"]["self"]
+    found = (await idle.get(place)).json
+    assert (found["source"], found["filename"]) == ("s3://own-bucket/in/a.pdf", "a.pdf")
+    assert (await idle.ask("DELETE", place)).status == 204
+
+
+async def test_place_for_the_result_is_refused_when_the_document_goes_into_the_vault(
+    idle: Client, make_pdf: Pdf
+) -> None:
+    asked = {"source": "in/a.pdf", "result_to": "s3://own-bucket/out/"}
+    linked = await idle.post("/documents", json=asked)
+    form = aiohttp.FormData({"result_to": asked["result_to"]})
+    form.add_field("file", make_pdf(fresh("no place")), filename="a.pdf")
+    for refused in (linked, await idle.post("/documents", data=form)):
+        assert refused.status == 400, refused.body
+        assert refused.json["error"].startswith("result_to: ")
+    assert (await idle.get("/documents")).json["documents"] == []
+    accepted = await idle.post("/convert", json=asked)
+    assert accepted.status == 202, accepted.body

@@ -98,11 +98,15 @@ def _results(state: State, images: list[tuple[str, str]]) -> list[dict[str, Any]
 
 
 def _names(body: bytearray) -> list[str]:
+    """The names, which stand before their images. Images are jumped over, to the quote at their end."""
     found, at = [], body.find(_NAME)
     while at >= 0:
         end = body.index(b'"', at + len(_NAME))
         found.append(body[at + len(_NAME) : end].decode())
-        at = body.find(_NAME, end)
+        start = body.find(b':"', end)
+        if start < 0:
+            break
+        at = body.find(_NAME, body.find(b'"', start + 2))
     return found
 
 
@@ -158,11 +162,15 @@ class Exchange(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._task: asyncio.Task[None] | None = None
         self._scratch = bytearray(_HEAD_BYTES)
+        self._body: bytearray | None = None
         self._begin()
 
     def _begin(self) -> None:
         self._head = bytearray()
-        self._body: bytearray | None = None
+        self._spare = (
+            self._body
+        )  # full batches have one size, and new memory costs more than what is put there
+        self._body = None
         self._filled = 0
         self._counted = False
         self._arrived = 0.0
@@ -186,7 +194,9 @@ class Exchange(asyncio.BufferedProtocol):
             rest = self._head[end + 4 :]
             del self._head[end:]
             self._arrived = time.monotonic()
-            self._body = bytearray(_length(bytes(self._head)))
+            length = _length(bytes(self._head))
+            spare, self._spare = self._spare, None
+            self._body = spare if spare is not None and len(spare) == length else bytearray(length)
             self._body[: len(rest)] = rest
             self._filled = len(rest)
             self._counted = self._head.startswith(b"POST /parse-batch")

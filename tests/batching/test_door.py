@@ -16,6 +16,7 @@ from tests.api.serving import Server, until
 
 from .callers import as_json, as_raw, image, post_image, request_of
 from .conftest import Services, Simulated
+from .test_callers import asked
 
 SIZE = 20_000
 LIVE = b"GET /health/live HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
@@ -190,6 +191,11 @@ async def test_probe_is_answered_when_hundreds_wait(services: Services, simulate
     simulated.script(hold=True)
     service = services.start()
     callers = [asyncio.ensure_future(post_image(service.url, number, SIZE)) for number in range(600)]
+
+    async def hundreds_wait() -> bool:
+        return bool((await asked(service.url, "/queue/status"))["queue_depth"] >= 300)
+
+    await until(hundreds_wait, 60)
     async with wire_to(service) as wire:
         await wire.send(LIVE)
         assert (await wire.answer())[0] == 200

@@ -29,9 +29,11 @@ _SYLLABLES = ("ba", "ce", "di", "fo", "gu", "ha", "je", "ki", "lo", "mu", "na", 
 class MadeVault:
     """Documents by their number; the same ones each time."""
 
-    def __init__(self, documents: int, model: str) -> None:
+    def __init__(self, documents: int, model: str, *, spacing: int = 1) -> None:
         self.documents = documents
         self.model = model
+        self.spacing = spacing
+        """How far their keys are apart, as if other teams' were between them."""
         chance = random.Random(11)
         made: dict[str, None] = {}
         while len(made) < _WORDS:
@@ -172,7 +174,7 @@ async def _some(
     many = min(_AT_A_TIME, vault.documents - first)
     documents, assignments, pieces = [], [], []
     for offset, words in enumerate(vault.texts(first, many)):
-        pk = first + offset + 1
+        pk = (first + offset) * vault.spacing + 1
         drawn = sorted({min(799, int(chance.expovariate(1 / 120))) for _ in range(3)})
         for tag in drawn:
             assignments.append({"document_pk": pk, "tag_pk": tag + 1, "team": TEAM, "seq": pk})
@@ -211,7 +213,7 @@ async def _some(
         ),
         [
             {
-                "pk": first + offset + 1,
+                "pk": (first + offset) * vault.spacing + 1,
                 "team": TEAM,
                 "model": vault.model,
                 "embedding": as_text(row) if postgres else row.astype("<f2").tobytes(),

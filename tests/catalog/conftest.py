@@ -2,39 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-import shutil
-import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
 from quire.catalog.catalog import Catalog, CatalogOptions
 from tests.catalog.databases import MovableClock, PostgresServer
-
-
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[PostgresServer]:
-    """A PostgreSQL server for the whole run."""
-    # Not under pytest's own folder: as root the server runs as another user, who must be able to get there.
-    folder = Path(tempfile.mkdtemp(prefix="quire-postgres-"))
-    server = PostgresServer(folder / "data")
-    yield server
-    server.stop(discard=True)
-    shutil.rmtree(folder, ignore_errors=True)
-
-
-@pytest.fixture(scope="session")
-def template(postgres: PostgresServer) -> str:
-    """The name of a database with all tables, to be copied: that is quicker than making them for each test."""
-    url = postgres.database("with_tables")
-
-    async def make() -> None:
-        await (await Catalog.open(CatalogOptions(file=Path(), url=url), MovableClock())).close()
-
-    asyncio.run(make())
-    return "with_tables"
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
-import numpy as np
+import asyncio
+import contextlib
+import threading
+from collections.abc import Sequence
+from pathlib import Path
 
+import numpy as np
+import pytest
+
+from quire.catalog.catalog import Catalog, CatalogOptions
 from quire.catalog.matrices import Matrix
+from tests.catalog.databases import MovableClock, stored
+from tests.catalog.test_vectors import EAST, NORTH, NORTH_EAST, near, put
 
 DIMS = 256
 
@@ -61,3 +71,45 @@ def test_vectors_of_another_width_are_left_out() -> None:
     matrix.put([(3, np.ones(6, "<f2").tobytes())])
     assert list(matrix.nearest(np.ones(4, np.float32), 5)) == [1]
     assert matrix.nearest(np.ones(6, np.float32), 5) == {}
+
+
+async def test_search_finds_all_when_another_was_given_up_while_a_thread_took_in_its_vectors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalog = await Catalog.open(CatalogOptions(file=tmp_path / "catalog.db"), MovableClock())
+    for name, values in (("n", NORTH), ("ne", NORTH_EAST)):
+        await stored(catalog, name, title=name, language="en")
+        await put(catalog, name, values)
+    assert await near(catalog, NORTH) == ["n", "ne"]
+    await stored(catalog, "e", title="e", language="en")
+    await put(catalog, "e", EAST)
+
+    inside, go_on, ended = threading.Event(), threading.Event(), threading.Semaphore(0)
+    whole_reserve, whole_put = Matrix._reserve, Matrix.put
+
+    def reserve(matrix: Matrix, wanted: int, dims: int) -> None:
+        if not inside.is_set():  # the first thread stays halfway
+            inside.set()
+            go_on.wait(30)
+        whole_reserve(matrix, wanted, dims)
+
+    def put_and_tell(matrix: Matrix, rows: Sequence[tuple[int, bytes]]) -> None:
+        try:
+            whole_put(matrix, rows)
+        finally:
+            ended.release()
+
+    monkeypatch.setattr(Matrix, "_reserve", reserve)
+    monkeypatch.setattr(Matrix, "put", put_and_tell)
+    given_up = asyncio.create_task(near(catalog, EAST))
+    assert await asyncio.to_thread(inside.wait, 30)
+    given_up.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await given_up
+    assert await near(catalog, EAST) == ["e", "ne"]
+    go_on.set()
+    for _ in range(2):
+        assert await asyncio.to_thread(ended.acquire, True, 30)
+    assert await near(catalog, EAST) == ["e", "ne"]
+    assert await near(catalog, EAST, language="en") == ["e", "ne"]
+    await catalog.close()

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from quire.catalog.pieces import MAX_PIECES, PIECE_CHARS, cut
 from quire.catalog.queries import same_stem
-from quire.catalog.snippets import best_snippet
+from quire.catalog.snippets import best_snippet, highlights
 from quire.catalog.terms import change, distance
 from quire.catalog.words import slug, spans, storable, words
 from quire.domain.documents import ContentPage
@@ -108,3 +108,12 @@ def test_highlights_lie_within_the_snippet(text: str, query: str) -> None:
     for start, end in found.highlights:
         assert 0 <= start < end <= len(found.text)
         assert set(words(found.text[start:end])) & set(wanted)
+
+
+@given(
+    st.lists(st.sampled_from(["ab", "ABC", "a", "cab", "x1", "1", " ", ".", "_", "-"])).map("".join),
+    st.sets(st.sampled_from(["a", "ab", "abc", "abab", "cab", "c", "x1", "1"])),
+)
+def test_plain_texts_are_highlighted_as_others_are(text: str, wanted: set[str]) -> None:
+    worth = dict.fromkeys(wanted, 1.0)
+    assert highlights(text, worth) == highlights(f"{text} \u00e9", worth)

@@ -30,5 +30,5 @@ def test_markup_goes_and_words_stay_when_text_is_asked_for(markdown: str, plain:
 @pytest.mark.parametrize("mark", ["*a ", "_a ", "[a", "`a", "~~a ", "# ", "| ", " ", "[a](a "])
 def test_words_stay_when_hostile_marks_never_close(mark: str) -> None:
     """Would not end in any reasonable time if the search for a closing mark were not bounded."""
-    text = "# " + mark * 100_000 + "end"
+    text = "# " + mark * 30_000 + "end"
     assert plain_text(text).count("a") == text.count("a")

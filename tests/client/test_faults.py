@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -14,7 +15,9 @@ from quire.client import (
     AsyncQuire,
     BusyError,
     ConflictError,
+    Quire,
     Retrying,
+    TookTooLongError,
     UnreachableError,
     UnreadableError,
     UsageError,
@@ -192,6 +195,23 @@ async def test_real_service_says_when_to_come_back_when_it_is_full(tmp_path: Pat
         server.stop()
 
 
+async def test_waiting_ends_and_the_work_goes_on_when_the_callers_time_is_up(
+    tmp_path: Path, make_pdf: Pdf
+) -> None:
+    server = Server(tmp_path, RUN_DISPATCHER="0", READER_PROCESSES="1").wait_ready()
+    try:
+        async with AsyncQuire(server.url) as client:
+            with pytest.raises(TookTooLongError) as caught:
+                await client.convert(make_pdf("One"), wait_s=0.2)
+            assert (await client.job(caught.value.job_id)).status == "queued"
+            added = await client.documents.upload(make_pdf("Two"))
+            with pytest.raises(TookTooLongError, match=added.document_id):
+                await client.documents.wait(added.document_id, wait_s=0.2)
+            assert (await client.documents.get(added.document_id)).status == "pending"
+    finally:
+        server.stop()
+
+
 def test_events_are_put_together_when_they_come_in_any_pieces() -> None:
     text = 'retry: 2000\n\nid: 1-0\nevent: status\ndata: {"status":\ndata:  "ü"}\n\n: still here\n\n'
     raw = f"{text}event: pages\r\ndata: {{}}\r\n\r\n".encode()
@@ -204,6 +224,27 @@ def test_events_are_put_together_when_they_come_in_any_pieces() -> None:
         EventReader().feed(b"data: {not json}\n\n")
     with pytest.raises(UnreadableError):
         EventReader().feed(b"x" * (9 << 20))
+
+
+async def test_a_waiting_call_ends_when_another_thread_closes_the_client() -> None:
+    asked, over = asyncio.Event(), asyncio.Event()
+
+    async def silent(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.set()
+        await over.wait()
+        writer.close()
+
+    async with await asyncio.start_server(silent, "127.0.0.1", 0) as server:
+        client = Quire(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", retrying=QUICK)
+        waiting = asyncio.create_task(asyncio.to_thread(client.health))
+        try:
+            async with asyncio.timeout(30):
+                await asked.wait()
+                await asyncio.to_thread(client.close)
+                with pytest.raises(UsageError, match="closed"):
+                    await waiting
+        finally:
+            over.set()
 
 
 def test_environment_is_used_when_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -85,9 +85,28 @@ async def test_file_is_converted_and_read_in_parts_when_it_is_long(
         assert "Chapter 7" in one
         assert "Chapter 8" not in one
         some = await call(client, "read", id=job_id, pages="2-")
-        assert re.search(rf"There is more: read\(id='{job_id}', pages='\d+-30'\)", some)
+        assert re.search(rf"There is more: read\(id='{job_id}', pages='\d+-'\)", some)
+        odd = await call(client, "read", id=job_id, pages=",".join(map(str, range(1, 31, 2))))
+        left = re.search(rf"There is more: read\(id='{job_id}', pages='([\d,]+)'\)", odd)
+        assert left, "nothing between them that was not asked for"
+        shown = [int(number) for number in re.findall(r"\[page (\d+)\]", odd)]
+        assert shown + [int(number) for number in left[1].split(",")] == list(range(1, 31, 2))
         assert "ends before" in await call(client, "read", id=job_id, offset=10_000_000)
         assert "none of those asked for" in await refusal(client, "read", id=job_id, pages="99")
+
+
+async def test_the_rest_is_named_when_more_pages_are_asked_for_than_are_read_at_once(
+    service: Server, tmp_path: Path, make_pdf: Pdf
+) -> None:
+    (tmp_path / "many.pdf").write_bytes(make_pdf(*(f"Page {n}" for n in range(1, 203))))
+    async with agent(service, tmp_path) as client:
+        first = await call(client, "convert", source="many.pdf")
+        job_id = re.search(r"Job ([0-9a-f-]+):", first)[1]  # type: ignore[index]
+        some = await call(client, "read", id=job_id, pages="1-")
+        assert f"There is more: read(id='{job_id}', pages='201-')" in some
+        rest = await call(client, "read", id=job_id, pages="201-")
+        assert re.findall(r"\[page (\d+)\]", rest) == ["201", "202"]
+        assert "This is the end." in rest
 
 
 async def test_only_opened_folders_are_read_when_the_agent_names_a_path(

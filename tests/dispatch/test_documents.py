@@ -15,7 +15,7 @@ import pytest
 from quire.bootstrap import Runtime
 from quire.domain.jobs import JobOptions, JobSecrets, JobStatus, MainJob, Mode, UnitKind
 from quire.domain.pages import PageSource
-from quire.pipeline.engine import Submission
+from quire.pipeline.intake import Submission
 from quire.simulator.thread import RunningSimulator
 from tests.pipeline.documents import marked_pdf, marker, markers_in
 from tests.pipeline.running import TEAM, at_rest, convert, job_of, markdown, over, pages, quire, until, upload
@@ -341,9 +341,9 @@ async def test_a_file_read_in_its_place_is_answered_from_the_cache_when_it_comes
         team=TEAM, options=JobOptions(mode=Mode.AI), secrets=JobSecrets(), filename="in.pdf", force=True
     )
     async with ai(tmp_path, sim) as one:
-        first = await over(one, (await one.engine.accept_path(asked, path)).job_id)
+        first = await over(one, (await one.engine.intake.accept_path(asked, path)).job_id)
         calls = sim.stats()["total"]["calls"]
-        second = await over(one, (await one.engine.accept_path(asked, path)).job_id)
+        second = await over(one, (await one.engine.intake.accept_path(asked, path)).job_id)
         assert first.id != second.id
         assert set((await sources(one, first)).values()) == {"ai"}
         assert set((await sources(one, second)).values()) == {"cache"}

@@ -100,9 +100,9 @@ def test_every_command_works_when_typed_as_in_the_readme(
             check=False,
         )
         over = "jobs retry" in command or "jobs cancel" in command
-        assert done.returncode == 0 or over, f"{command}\n{done.stdout}\n{done.stderr}"
-        if over:
-            assert "Traceback" not in done.stderr, command
+        # A job that is over may be refused (1); a command that was typed wrong (2) may not pass for that.
+        assert done.returncode in ((0, 1) if over else (0,)), f"{command}\n{done.stdout}\n{done.stderr}"
+        assert "Traceback" not in done.stderr, command
         if found := re.search(r'"job_id": ?"([0-9a-f-]{36})"', done.stdout):
             job_id = job_id or found[1]
     assert (folder / "report.md").read_text().startswith("# ")
@@ -112,6 +112,14 @@ def test_every_command_works_when_typed_as_in_the_readme(
 
 
 def test_every_linked_file_exists() -> None:
+    checked = 0
     for page in [ROOT / "README.md", *ROOT.glob("docs/**/*.md"), ROOT / "CONTRIBUTING.md"]:
-        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
-            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+        for target, place in re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", page.read_text()):
+            linked = page.parent / target if target else page
+            assert linked.exists(), f"{page.name} links to {target}"
+            if place:
+                headings = re.findall(r"^#+ (.+)$", linked.read_text(), re.MULTILINE)
+                slugs = [re.sub(r"[^\w -]", "", one.lower()).replace(" ", "-") for one in headings]
+                assert place in slugs, f"{page.name} links to {target}#{place}"
+            checked += 1
+    assert checked > 20

@@ -12,12 +12,13 @@ from quire.domain.ghost import Destination, GhostRequest
 from quire.domain.jobs import JobStatus
 from quire.errors import DownloadError, LinkRefusedError, ObjectsError, SettingsError, TooLargeError
 from quire.objects.buckets import Address, Buckets
-from quire.pipeline.engine import Submission
 from quire.pipeline.exporting import local_result
 from quire.pipeline.housekeeping import Housekeeper
+from quire.pipeline.intake import Submission
 from quire.queue.house import House
 from quire.settings import load
 from tests.api.serving import until
+from tests.links.test_download import Received
 from tests.pipeline.running import TEAM, quire
 
 from .conftest import Bucket
@@ -65,28 +66,23 @@ async def test_long_text_arrives_whole_when_put_in_parts(buckets: Buckets, bucke
     address = Address.parse("s3://ghost-files/long.txt")
     assert await buckets.put(address, pieces(), timeout_s=30) == 13 * len(piece)
     assert bucket.get("long.txt") == piece * 13
-    got: list[bytes] = []
-
-    async def keep(data: bytes) -> None:
-        got.append(data)
-
-    await buckets.fetch(address, keep, max_bytes=13 * len(piece), timeout_s=30)
-    assert b"".join(got) == piece * 13
+    got = Received()
+    await buckets.fetch(address, got, max_bytes=13 * len(piece), timeout_s=30)
+    assert got == piece * 13
     with pytest.raises(TooLargeError):
-        await buckets.fetch(address, keep, max_bytes=13 * len(piece) - 1, timeout_s=30)
+        await buckets.fetch(address, Received(), max_bytes=13 * len(piece) - 1, timeout_s=30)
 
 
 async def test_failure_is_told_in_our_words_when_the_bucket_is_away(
     buckets: Buckets, aws: dict[str, str]
 ) -> None:
-    async def keep(_: bytes) -> None:
-        raise AssertionError("there is nothing to keep")
+    got = Received()
 
     async def nothing() -> AsyncIterator[bytes]:
         yield b"x"
 
     with pytest.raises(DownloadError) as missing:
-        await buckets.fetch(Address.parse("s3://ghost-files/none"), keep, max_bytes=9, timeout_s=9)
+        await buckets.fetch(Address.parse("s3://ghost-files/none"), got, max_bytes=9, timeout_s=9)
     assert not missing.value.retryable
     with pytest.raises(ObjectsError) as gone:
         await buckets.put(Address.parse("s3://no-such-bucket/a"), nothing(), timeout_s=9)
@@ -94,8 +90,9 @@ async def test_failure_is_told_in_our_words_when_the_bucket_is_away(
     settings = load({**aws, "AWS_ENDPOINT_URL": "http://127.0.0.1:1"})
     away = Buckets(settings.aws.places, "", settings.aws.credentials())
     with pytest.raises(DownloadError) as late:
-        await away.fetch(Address.parse("s3://ghost-files/a"), keep, max_bytes=9, timeout_s=0.5)
+        await away.fetch(Address.parse("s3://ghost-files/a"), got, max_bytes=9, timeout_s=0.5)
     assert late.value.retryable
+    assert got == b""
     for error in (missing, gone, late):
         assert "secret-of-the-bucket" not in str(error.value)
 
@@ -119,10 +116,10 @@ async def test_local_result_goes_when_its_job_has_had_its_time(
     async with quire(tmp_path, clock=clock) as one:
         ghost = GhostRequest("id", "a.pdf", Destination.LOCAL)
         asked = Submission(team=TEAM, filename="a.pdf", ghost=ghost)
-        place = await one.engine.begin_upload(asked)
+        place = await one.engine.intake.begin_upload(asked)
         async with place.writer as out:
             await out.write(make_pdf("kept for a while"))
-        job_id = (await one.engine.accept_upload(asked, place)).job_id
+        job_id = (await one.engine.intake.accept_upload(asked, place)).job_id
         assert (await one.engine.wait(TEAM, job_id, 30)).status is JobStatus.COMPLETED
         path = local_result(one.parts, job_id)
         await until(path.exists)

@@ -17,7 +17,7 @@ from quire.domain.routing import Readers
 from quire.errors import NotFoundError, NotReadyError, RequestError
 from quire.pipeline.ghost import Ghost, PageReport
 from quire.pipeline.worker import STAGES, Worker, default_slots
-from quire.queue.jobs import Claim, PageOutcome
+from quire.queue.records import Claim, PageOutcome
 from quire.queue.streams import Hint
 from quire.queue.workers import WorkerId
 from tests.api.serving import until

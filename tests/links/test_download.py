@@ -23,8 +23,20 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Received(bytearray):
-    async def take(self, chunk: bytes) -> None:
+    """A part that is kept in memory."""
+
+    validator = ""
+
+    @property
+    def size(self) -> int:
+        return len(self)
+
+    async def write(self, chunk: bytes) -> None:
         self.extend(chunk)
+
+    async def restart(self, validator: str) -> None:
+        self.clear()
+        self.validator = validator
 
 
 @asynccontextmanager
@@ -75,7 +87,7 @@ def answering(*answers: list[str]) -> tuple[Lookup, list[str]]:
 
 async def fetch(url: str, policy: LinkPolicy = LENIENT) -> tuple[bytes, Downloaded]:
     got = Received()
-    done = await download(url, got.take, policy)
+    done = await download(url, got, policy)
     return bytes(got), done
 
 
@@ -96,7 +108,7 @@ async def test_document_arrives_whole_when_the_server_is_decent() -> None:
     got = Received()
     async with serving(handler) as port:
         url = f"http://127.0.0.1:{port}/docs/a.pdf?sig=1"
-        done = await download(url, got.take, LENIENT, progress)
+        done = await download(url, got, LENIENT, progress)
     assert bytes(got) == document
     assert done == Downloaded(url, "application/pdf", "größe.pdf", len(document))
     assert seen[-1] == (len(document), len(document))
@@ -157,7 +169,7 @@ async def test_no_request_is_made_when_any_address_of_the_host_is_private() -> N
         ):
             lookup, _ = answering(addresses)
             with pytest.raises(LinkRefusedError):
-                await download(f"http://files.example:{port}/", Received().take, STRICT, lookup=lookup)
+                await download(f"http://files.example:{port}/", Received(), STRICT, lookup=lookup)
             with pytest.raises(LinkRefusedError):
                 await post_json(f"http://files.example:{port}/", b"{}", {}, STRICT, lookup=lookup)
     assert hits == []
@@ -176,7 +188,7 @@ async def test_connection_goes_to_the_judged_address_when_the_name_is_rebound() 
     lookup, asked = answering(["127.0.0.2"], ["127.0.0.1"])
     async with serving(by("127.0.0.2"), "127.0.0.2") as port, serving(by("127.0.0.1"), "127.0.0.1", port):
         got = Received()
-        await download(f"http://rebound.example:{port}/", got.take, LENIENT, lookup=lookup)
+        await download(f"http://rebound.example:{port}/", got, LENIENT, lookup=lookup)
     assert got == b"127.0.0.2"
     assert served_by == ["127.0.0.2"]
     assert asked == ["rebound.example"]
@@ -194,7 +206,7 @@ async def test_redirect_is_judged_anew_when_it_leads_somewhere_else() -> None:
     lookup, asked = answering(["127.0.0.1"], ["169.254.169.254"])
     async with serving(handler) as port:
         with pytest.raises(LinkRefusedError):
-            await download(f"http://first.example:{port}/outer", Received().take, LENIENT, lookup=lookup)
+            await download(f"http://first.example:{port}/outer", Received(), LENIENT, lookup=lookup)
     assert hits == ["/outer"]
     assert asked == ["first.example", "second.example"]
 
@@ -243,7 +255,7 @@ async def test_download_stops_at_the_limit_when_the_body_never_ends() -> None:
     got = Received()
     async with serving(handler) as port:
         with pytest.raises(TooLargeError):
-            await download(f"http://127.0.0.1:{port}/", got.take, LENIENT)
+            await download(f"http://127.0.0.1:{port}/", got, LENIENT)
     assert len(got) <= LENIENT.max_bytes
 
 
@@ -251,7 +263,7 @@ async def test_nothing_is_read_when_the_announced_length_is_over_the_limit() -> 
     got = Received()
     async with saying(b"HTTP/1.1 200 OK\r\nContent-Length: 1000001\r\n\r\nxxx", then_close=False) as port:
         with pytest.raises(TooLargeError):
-            await download(f"http://127.0.0.1:{port}/", got.take, LENIENT)
+            await download(f"http://127.0.0.1:{port}/", got, LENIENT)
     assert got == b""
 
 
@@ -311,7 +323,7 @@ async def test_packed_body_stops_at_the_limit_when_it_is_a_bomb() -> None:
     got = Received()
     async with serving(handler) as port:
         with pytest.raises(TooLargeError):
-            await download(f"http://127.0.0.1:{port}/", got.take, LENIENT)
+            await download(f"http://127.0.0.1:{port}/", got, LENIENT)
     assert len(got) <= LENIENT.max_bytes
 
 
@@ -356,28 +368,30 @@ async def test_download_may_be_tried_again_when_nobody_listens() -> None:
     assert caught.value.retryable
 
 
-async def test_sink_error_goes_through_when_storage_fails() -> None:
+async def test_error_of_the_part_goes_through_when_storage_fails() -> None:
     async def handler(_request: web.Request) -> web.Response:
         return web.Response(body=b"x")
 
-    async def full(_chunk: bytes) -> None:
-        raise ObjectsError("The disk is full.")
+    class Full(Received):
+        async def write(self, chunk: bytes) -> None:
+            raise ObjectsError("The disk is full.")
 
     async with serving(handler) as port:
         with pytest.raises(ObjectsError):
-            await download(f"http://127.0.0.1:{port}/", full, LENIENT)
+            await download(f"http://127.0.0.1:{port}/", Full(), LENIENT)
 
 
-async def test_sink_timeout_goes_through_when_it_is_not_ours() -> None:
+async def test_timeout_of_the_part_goes_through_when_it_is_not_ours() -> None:
     async def handler(_request: web.Request) -> web.Response:
         return web.Response(body=b"x")
 
-    async def slow(_chunk: bytes) -> None:
-        raise TimeoutError("the disk")
+    class Slow(Received):
+        async def write(self, chunk: bytes) -> None:
+            raise TimeoutError("the disk")
 
     async with serving(handler) as port:
         with pytest.raises(TimeoutError, match="the disk"):
-            await download(f"http://127.0.0.1:{port}/", slow, LENIENT)
+            await download(f"http://127.0.0.1:{port}/", Slow(), LENIENT)
 
 
 async def test_name_is_resolved_by_the_system_when_nothing_else_is_given() -> None:
@@ -396,7 +410,7 @@ async def test_lookup_error_says_whether_to_retry_when_the_name_is_not_found(
         raise socket.gaierror(number, "not found")
 
     with pytest.raises(DownloadError) as caught:
-        await download("http://gone.example/?token=abc", Received().take, STRICT, lookup=lookup)
+        await download("http://gone.example/?token=abc", Received(), STRICT, lookup=lookup)
     assert caught.value.retryable is retryable
     assert "gone.example" in caught.value.public
     assert "abc" not in caught.value.public

@@ -25,11 +25,18 @@ from quire.links import LinkPolicy, download
 async def lookup(host, port):
     return ["127.0.0.1"]
 
-async def sink(chunk):
-    print(chunk.decode())
+class Printed:
+    size, validator = 0, ""
+
+    async def write(self, chunk):
+        self.size += len(chunk)
+        print(chunk.decode())
+
+    async def restart(self, validator):
+        pass
 
 try:
-    asyncio.run(download(sys.argv[1], sink, LinkPolicy(allow_private=True, timeout_s=20), lookup=lookup))
+    asyncio.run(download(sys.argv[1], Printed(), LinkPolicy(allow_private=True, timeout_s=20), lookup=lookup))
 except QuireError as error:
     print(error.code, error.retryable, error.public)
 """

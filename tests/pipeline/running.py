@@ -12,7 +12,7 @@ from typing import Any
 from quire.bootstrap import Runtime, runtime
 from quire.clock import Clock
 from quire.domain.jobs import JobOptions, JobSecrets, MainJob, PageRecord, UnitKind
-from quire.pipeline.engine import Accepted, Submission
+from quire.pipeline.intake import Accepted, Submission
 from quire.pipeline.worker import Stage, Worker, default_slots
 from quire.queue.workers import WorkerId
 from quire.settings import load
@@ -76,13 +76,13 @@ async def upload(
         force=force,
         idempotency_key=key,
     )
-    one.engine.check(submission)
-    place = await one.engine.begin_upload(submission)
+    one.engine.intake.check(submission)
+    place = await one.engine.intake.begin_upload(submission)
     async with place.writer as out:
         await out.write(
             content if isinstance(content, bytes) else await asyncio.to_thread(content.read_bytes)
         )
-    return await one.engine.accept_upload(submission, place)
+    return await one.engine.intake.accept_upload(submission, place)
 
 
 async def over(one: Runtime, job_id: str) -> MainJob:

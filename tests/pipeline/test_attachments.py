@@ -14,7 +14,7 @@ from quire.pipeline.documents import local_document
 from quire.pipeline.parts import Parts
 from quire.pipeline.splitting import run_split
 from quire.pipeline.worker import STAGES
-from quire.queue.jobs import Claim
+from quire.queue.records import Claim
 from quire.reading.document import inspect
 from tests.pipeline.running import TEAM, at_rest, convert, job_of, markdown, over, quire, upload, worker
 from tests.reading.office_files import mail

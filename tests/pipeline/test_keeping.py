@@ -10,7 +10,7 @@ import pytest
 from quire.bootstrap import Runtime
 from quire.domain.jobs import JobOptions, JobSecrets, JobStatus, UnitKind
 from quire.errors import NotFoundError
-from quire.pipeline.engine import Submission
+from quire.pipeline.intake import Submission
 from quire.pipeline.sealing import Sealer
 from quire.pipeline.worker import STAGES
 from tests.queue.clocks import ShiftedClock
@@ -64,7 +64,7 @@ async def test_nothing_is_deleted_when_a_document_waits_longer_than_results_are_
 async def test_an_upload_that_never_became_a_job_is_deleted_when_its_time_is_up(tmp_path: Path) -> None:
     clock = ShiftedClock()
     async with quire(tmp_path, kinds=None, clock=clock) as one:
-        place = await one.engine.begin_upload(Submission(TEAM))
+        place = await one.engine.intake.begin_upload(Submission(TEAM))
         async with place.writer as out:
             await out.write(b"the process dies before the job is made")
         stored = tmp_path / "data/objects" / place.key
@@ -114,7 +114,9 @@ async def test_no_secret_is_kept_in_the_clear_when_jobs_have_some(tmp_path: Path
     async with quire(tmp_path, **env) as one:
         job = await convert(one, document, secrets=hidden)
         assert job.status is JobStatus.COMPLETED, "the password was there when it was needed"
-        away = await one.engine.accept_source(Submission(TEAM, JobOptions(), link, filename="linked.pdf"))
+        away = await one.engine.intake.accept_source(
+            Submission(TEAM, JobOptions(), link, filename="linked.pdf")
+        )
         failed = await over(one, away.job_id)
         assert failed.status is JobStatus.FAILED, "nobody listens there"
         await at_rest(one)

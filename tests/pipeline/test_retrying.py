@@ -14,7 +14,7 @@ from quire.errors import ObjectsError
 from quire.pipeline.parts import Parts
 from quire.pipeline.reading import PageReader
 from quire.pipeline.worker import STAGES
-from quire.queue.jobs import Claim
+from quire.queue.records import Claim
 
 from . import breaking
 from .documents import marked_pdf, marker, markers_in

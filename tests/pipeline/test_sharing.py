@@ -104,6 +104,8 @@ async def test_a_key_makes_one_job_when_a_request_is_repeated(tmp_path: Path) ->
         assert [answer.deduplicated for answer in answers].count(False) == 1
         with pytest.raises(ConflictError):
             await upload(one, other, key="k")
+        kept = list((tmp_path / "data/objects/jobs" / answers[0].job_id).glob("original-*"))
+        assert len(kept) == 1, "nothing stays of what was refused"
         assert (await upload(one, document, key="k", team="another")).job_id != answers[0].job_id
         job = await over(one, answers[0].job_id)
         assert (job.status, job.pages_completed) == (JobStatus.COMPLETED, 2)
@@ -139,8 +141,8 @@ async def test_a_team_sees_only_its_own_jobs_when_it_asks(tmp_path: Path) -> Non
 async def test_no_more_documents_are_taken_when_too_many_wait(tmp_path: Path) -> None:
     async with quire(tmp_path, kinds=None, QUEUE_MAX_DOCUMENTS="2") as one:
         for seed in (1, 2):
-            await one.engine.check_room()
+            await one.engine.intake.check_room()
             await upload(one, marked_pdf(tmp_path / f"{seed}.pdf", 1, seed=seed))
         with pytest.raises(BusyError) as caught:
-            await one.engine.check_room()
+            await one.engine.intake.check_room()
         assert caught.value.retryable

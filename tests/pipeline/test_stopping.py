@@ -11,12 +11,12 @@ import pytest
 from quire.bootstrap import Runtime
 from quire.domain.jobs import JobOptions, JobStatus, MainJob, UnitKind
 from quire.domain.pages import PageSource
-from quire.pipeline.engine import Submission
+from quire.pipeline.intake import Submission
 from quire.pipeline.parts import Parts
 from quire.pipeline.reading import PageReader
 from quire.pipeline.worker import STAGES
-from quire.queue.jobs import Claim
 from quire.queue.keys import JobKeys
+from quire.queue.records import Claim
 
 from . import breaking
 from .documents import marked_pdf, marker, markers_in
@@ -55,7 +55,7 @@ def running(pids: list[int]) -> list[int]:
 async def begin(one: Runtime, document: Path, timeout_s: float | None = None) -> str:
     """Submits a document that is read where it lies, so that its readers leave their marks beside it."""
     options = JobOptions(timeout_s=timeout_s)
-    return (await one.engine.accept_path(Submission(TEAM, options), document)).job_id
+    return (await one.engine.intake.accept_path(Submission(TEAM, options), document)).job_id
 
 
 async def assert_nothing_is_left(one: Runtime, job: MainJob) -> None:

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import subprocess
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -186,7 +188,20 @@ async def test_redirect_is_not_followed_when_a_server_sends_one(
     assert sim.stats()["total"]["calls"] == 0
 
 
-async def test_nothing_is_loaded_when_a_provider_is_only_made_and_closed(
-    make: Callable[..., Provider],
-) -> None:
-    await make("openai").close()
+MADE_AND_CLOSED = """
+import asyncio, sys
+from quire.clock import SystemClock
+from quire.providers.anthropic import AnthropicOptions, AnthropicProvider
+from quire.providers.openai import OpenAIOptions, OpenAIProvider
+asyncio.run(OpenAIProvider(OpenAIOptions(api_key="key"), SystemClock()).close())
+asyncio.run(AnthropicProvider(AnthropicOptions(api_key="key"), SystemClock()).close())
+print(sorted({"openai", "anthropic"} & set(sys.modules)))
+"""
+
+
+def test_nothing_is_loaded_when_a_provider_is_only_made_and_closed() -> None:
+    """In a process of its own: in this one the SDKs are loaded."""
+    done = subprocess.run(
+        [sys.executable, "-c", MADE_AND_CLOSED], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr

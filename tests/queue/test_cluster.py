@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,8 +10,10 @@ import pytest
 
 from quire.domain.jobs import JobOptions, JobStatus, PageRecord, UnitKind, new_job_id
 from quire.domain.pages import PageSource
+from quire.queue import keys
 from quire.queue.connection import Connection
-from quire.queue.jobs import Claim, JobStore, NewJob, PageOutcome
+from quire.queue.jobs import JobStore
+from quire.queue.records import Claim, NewJob, PageOutcome
 from quire.queue.streams import Queues
 from quire.queue.workers import Workers
 from tests.pipeline.documents import marked_pdf, marker, markers_in
@@ -93,6 +96,25 @@ async def test_entries_of_the_dead_are_taken_over_when_on_a_cluster(cluster_url:
         assert await workers.keep_house("a.1.2.n", 60)
         assert not await workers.keep_house("b.1.2.n", 60)
         await workers.leave_house("a.1.2.n")
+    finally:
+        await connection.close()
+
+
+async def test_who_waits_is_woken_when_the_subscription_is_the_first_thing_asked_of_a_cluster(
+    cluster_url: str,
+) -> None:
+    connection = Connection.open(cluster_url)
+    channel = keys.JobKeys.of("a-job").events
+    try:
+        async with connection.subscription() as pubsub:
+            await pubsub.subscribe(channel)
+            await connection.command("PUBLISH", channel, "1-1")
+            async with asyncio.timeout(60):
+                while (message := await pubsub.get_message(timeout=1)) is None or message[
+                    "type"
+                ] != "message":
+                    continue
+        assert message["channel"] == channel
     finally:
         await connection.close()
 

@@ -111,13 +111,13 @@ async def test_commands_go_on_when_the_server_was_restarted(restartable: Restart
     connection = Connection.open(restartable.url)
     try:
         await connection.command("SET", "kept", "yes")
-        await connection.script("swap", ["other"], "", "one", 60_000)
+        await connection.script("swap", ["other"], "", "one", 600_000)
         restartable.kill()
         waiting = asyncio.create_task(connection.command("GET", "kept"))
         await asyncio.to_thread(restartable.start)
         async with asyncio.timeout(DEADLINE_S):
             assert await waiting == "yes"
-            assert await connection.script("swap", ["other"], "one", "two", 60_000) == "two"
+            assert await connection.script("swap", ["other"], "one", "two", 600_000) == "two"
             assert await connection.blocking("XREAD", "BLOCK", 10, "STREAMS", "none", "0") in (None, [])
     finally:
         await connection.close()

@@ -10,8 +10,9 @@ import pytest
 from quire.domain.jobs import JobOptions, new_job_id
 from quire.queue.connection import Connection
 from quire.queue.events import Event, Events
-from quire.queue.jobs import JobStore, NewJob
+from quire.queue.jobs import JobStore
 from quire.queue.keys import JobKeys
+from quire.queue.records import NewJob
 from quire.queue.streams import Queues
 
 from .clocks import ShiftedClock

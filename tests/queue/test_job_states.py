@@ -22,7 +22,8 @@ from quire.domain.jobs import (
 )
 from quire.domain.pages import PageSource
 from quire.queue.connection import Connection
-from quire.queue.jobs import Claim, JobStore, NewJob, PageOutcome, Refused
+from quire.queue.jobs import JobStore
+from quire.queue.records import Claim, NewJob, PageOutcome, Refused
 from quire.queue.streams import Hint, Queues
 
 from .servers import plain_server

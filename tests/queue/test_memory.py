@@ -8,8 +8,9 @@ from quire.bootstrap import Runtime
 from quire.domain.jobs import JobOptions, JobStatus, new_job_id
 from quire.queue import keys
 from quire.queue.connection import Connection
-from quire.queue.jobs import JobStore, NewJob
+from quire.queue.jobs import JobStore
 from quire.queue.keys import QUEUES
+from quire.queue.records import NewJob
 from quire.queue.streams import Queues
 from tests.pipeline.documents import marked_pdf
 from tests.pipeline.running import at_rest, convert, quire, upload

@@ -18,6 +18,7 @@ from quire.objects.buckets import Address, Buckets
 from quire.pipeline.fetching import clouds_of
 from quire.settings import load
 from tests.api.serving import Client, Server, client_of, until
+from tests.links.test_download import Received
 
 from .conftest import S3
 
@@ -161,14 +162,12 @@ async def test_documents_are_refused_when_the_signature_is_wrong(seaweedfs: S3) 
     for settings in (wrong, {**wrong, "AWS_SESSION_TOKEN": "wrong-token"}):
         found = load(settings)
         buckets = Buckets(found.aws.places, "", clouds_of(found))
-
-        async def keep(_: bytes) -> None:
-            raise AssertionError("nothing may come")
-
+        got = Received()
         with pytest.raises(DownloadError, match="refuses the service's credentials") as caught:
-            await buckets.fetch(buckets.check("s3://signed-only/a.pdf"), keep, max_bytes=99, timeout_s=20)
+            await buckets.fetch(buckets.check("s3://signed-only/a.pdf"), got, max_bytes=99, timeout_s=20)
         assert not caught.value.retryable
         assert "wrong-secret" not in str(caught.value)
+        assert got == b""
 
 
 async def test_delivery_is_given_up_with_its_reason_when_the_bucket_is_not_there(

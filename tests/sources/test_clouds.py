@@ -100,7 +100,7 @@ class Azure(Cloud):
 
 async def fetched(buckets: Buckets, url: str, max_bytes: int = 1 << 20) -> bytes:
     got = Received()
-    await buckets.fetch(buckets.check(url), got.take, max_bytes=max_bytes, timeout_s=20)
+    await buckets.fetch(buckets.check(url), got, max_bytes=max_bytes, timeout_s=20)
     return bytes(got)
 
 

@@ -14,7 +14,7 @@ from aiohttp import web
 
 from quire.domain.jobs import JobSecrets, JobStatus
 from quire.errors import LinkRefusedError
-from quire.pipeline.engine import Submission
+from quire.pipeline.intake import Submission
 from tests.api.serving import Server, client_of
 from tests.links.test_download import serving
 from tests.pipeline.running import TEAM, markdown, over, quire, until
@@ -63,7 +63,7 @@ async def test_progress_is_told_when_a_document_comes_slowly(
         releasing(go_on),
         quire(tmp_path, ALLOW_PRIVATE_URLS="true") as one,
     ):
-        accepted = await one.engine.accept_source(link(f"http://127.0.0.1:{port}/a.pdf"))
+        accepted = await one.engine.intake.accept_source(link(f"http://127.0.0.1:{port}/a.pdf"))
         job = await one.engine.job(TEAM, accepted.job_id)
         seen: list[dict[str, object]] = []
         async for event in one.engine.events(job, ""):
@@ -91,7 +91,7 @@ async def test_document_is_completed_when_every_connection_breaks(
     document = padded(make_pdf("in many pieces"), 6_000_000)
     server = Breaking(document, 2_000_000)
     async with serving(server.serve) as port, quire(tmp_path, ALLOW_PRIVATE_URLS="true") as one:
-        accepted = await one.engine.accept_source(link(f"http://127.0.0.1:{port}/a.pdf"))
+        accepted = await one.engine.intake.accept_source(link(f"http://127.0.0.1:{port}/a.pdf"))
         job = await over(one, accepted.job_id)
         assert job.status is JobStatus.COMPLETED, job.error
         assert await markdown(one, job) == "in many pieces"
@@ -123,7 +123,7 @@ async def test_the_next_attempt_goes_on_when_the_time_of_one_is_up(
 
     slow = {"ALLOW_PRIVATE_URLS": "true", "DOWNLOAD_TIMEOUT": "1s", "JOB_MAX_ATTEMPTS": "20"}
     async with serving(handler) as port, releasing(over_with), quire(tmp_path, **slow) as one:
-        accepted = await one.engine.accept_source(link(f"http://127.0.0.1:{port}/a.pdf"))
+        accepted = await one.engine.intake.accept_source(link(f"http://127.0.0.1:{port}/a.pdf"))
         job = await over(one, accepted.job_id)
         assert job.status is JobStatus.COMPLETED, job.error
         assert await markdown(one, job) == "in its own time"
@@ -223,5 +223,5 @@ async def test_folder_on_drive_is_refused_at_once_when_it_is_asked_for(tmp_path:
     async with quire(tmp_path, kinds=None) as one:
         submission = link("https://drive.google.com/drive/folders/1a2B3c4D5e6F7g8H9i0J")
         with pytest.raises(LinkRefusedError, match="folder"):
-            one.engine.check(submission)
-        one.engine.check(link("https://drive.google.com/file/d/1a2B3c4D5e6F7g8H9i0J/view"))
+            one.engine.intake.check(submission)
+        one.engine.intake.check(link("https://drive.google.com/file/d/1a2B3c4D5e6F7g8H9i0J/view"))

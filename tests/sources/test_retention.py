@@ -12,8 +12,8 @@ from quire.bootstrap import Runtime
 from quire.domain.ghost import Destination, GhostRequest
 from quire.domain.jobs import JobSecrets, JobStatus, MainJob
 from quire.errors import ConflictError, NotFoundError
-from quire.pipeline.engine import Submission
 from quire.pipeline.exporting import local_result
+from quire.pipeline.intake import Submission
 from quire.pipeline.retention import apply_retention
 from tests.links.test_download import serving
 from tests.pipeline.documents import marked_pdf, marker
@@ -133,7 +133,7 @@ async def test_a_linked_document_is_fetched_again_when_it_is_read_again(
         quire(tmp_path, RETAIN_ORIGINALS="0", ALLOW_PRIVATE_URLS="true") as one,
     ):
         source = JobSecrets(source_url=f"http://127.0.0.1:{port}/a.pdf")
-        accepted = await one.engine.accept_source(Submission(TEAM, secrets=source))
+        accepted = await one.engine.intake.accept_source(Submission(TEAM, secrets=source))
         job = await over(one, accepted.job_id)
         assert await markdown(one, job) == "fetched 1 times"
 
@@ -154,7 +154,7 @@ async def test_a_linked_document_is_fetched_again_when_it_is_read_again(
 async def test_a_file_of_the_user_stays_when_it_was_read_where_it_lies(tmp_path: Path) -> None:
     document = marked_pdf(tmp_path / "a.pdf", 1)
     async with quire(tmp_path, RETAIN_ORIGINALS="0", RETAIN_RESULTS="0") as one:
-        accepted = await one.engine.accept_path(Submission(TEAM), document)
+        accepted = await one.engine.intake.accept_path(Submission(TEAM), document)
         job = await over(one, accepted.job_id)
         await are(one, job, "pages")
         assert document.exists()
@@ -190,10 +190,10 @@ async def test_a_delivered_result_is_there_when_ours_is_deleted_at_once(
     async with quire(tmp_path, RETAIN_RESULTS="0") as one:
         ghost = GhostRequest("id", "a.pdf", Destination.LOCAL)
         asked = Submission(team=TEAM, filename="a.pdf", ghost=ghost)
-        place = await one.engine.begin_upload(asked)
+        place = await one.engine.intake.begin_upload(asked)
         async with place.writer as out:
             await out.write(make_pdf("for a while"))
-        job = await over(one, (await one.engine.accept_upload(asked, place)).job_id)
+        job = await over(one, (await one.engine.intake.accept_upload(asked, place)).job_id)
 
         async def exported() -> bool:
             return "text_len" in ((await job_of(one, job.id)).exported or {})

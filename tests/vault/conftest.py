@@ -9,8 +9,10 @@ import pytest
 
 from quire.simulator.thread import RunningSimulator, simulator
 from tests.api.serving import Server
+from tests.catalog.databases import PostgresServer
 from tests.vault.serving import VaultClient
 
+BOTH_DATABASES = ("sqlite", "postgres")
 KEYS = "alpha:key-of-alpha,beta:key-of-beta"
 
 
@@ -38,10 +40,53 @@ def start_vault(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[.
             server.stop()
 
 
+@pytest.fixture
+def new_database(request: pytest.FixtureRequest) -> Callable[[str], dict[str, str]]:
+    """Settings for a catalog of its own: the file in the data directory, or a database of the server."""
+
+    def make(kind: str) -> dict[str, str]:
+        if kind == "sqlite":
+            return {}
+        server: PostgresServer = request.getfixturevalue("postgres")
+        return {"DATABASE_URL": server.fresh_database(template=request.getfixturevalue("template"))}
+
+    return make
+
+
+@pytest.fixture(params=BOTH_DATABASES)
+def database(request: pytest.FixtureRequest, new_database: Callable[[str], dict[str, str]]) -> dict[str, str]:
+    """A test that asks for it runs on both databases, and gives these settings to its vault."""
+    return new_database(request.param)
+
+
+on_both = pytest.mark.parametrize("catalog_kind", BOTH_DATABASES, indirect=True)
+"""Runs a test that speaks to a shared service on both databases."""
+
+
+@pytest.fixture
+def catalog_kind(request: pytest.FixtureRequest) -> str:
+    """The database behind the shared services: SQLite, unless the test is marked with `on_both`."""
+    return str(getattr(request, "param", "sqlite"))
+
+
 @pytest.fixture(scope="session")
-def local_vault(start_vault: Callable[..., Server]) -> Server:
+def services() -> dict[str, Server]:
+    """The shared services that run, by what they are."""
+    return {}
+
+
+@pytest.fixture
+def local_vault(
+    services: dict[str, Server],
+    catalog_kind: str,
+    start_vault: Callable[..., Server],
+    new_database: Callable[[str], dict[str, str]],
+) -> Server:
     """No AI: documents are classified on this machine."""
-    return start_vault()
+    name = f"local on {catalog_kind}"
+    if name not in services:
+        services[name] = start_vault(**new_database(catalog_kind))
+    return services[name]
 
 
 @pytest.fixture(scope="session")
@@ -77,9 +122,18 @@ def ai_settings(sim: RunningSimulator) -> dict[str, str]:
     }
 
 
-@pytest.fixture(scope="session")
-def ai_vault(start_vault: Callable[..., Server], running_simulator: RunningSimulator) -> Server:
-    return start_vault(**ai_settings(running_simulator))
+@pytest.fixture
+def ai_vault(
+    services: dict[str, Server],
+    catalog_kind: str,
+    start_vault: Callable[..., Server],
+    running_simulator: RunningSimulator,
+    new_database: Callable[[str], dict[str, str]],
+) -> Server:
+    name = f"ai on {catalog_kind}"
+    if name not in services:
+        services[name] = start_vault(**ai_settings(running_simulator), **new_database(catalog_kind))
+    return services[name]
 
 
 async def _client(server: Server, key: str) -> AsyncIterator[VaultClient]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from quire.bootstrap import Runtime, runtime
 from quire.domain.documents import Document, DocumentStatus
 from quire.domain.jobs import JobOptions, JobSecrets, UnitKind
-from quire.pipeline.engine import Submission
+from quire.pipeline.intake import Submission
 from quire.pipeline.vault.intake import Intake
 from quire.pipeline.vault.vault import Vault
 from quire.settings import load
@@ -37,9 +37,11 @@ async def vault_at(
         yield found, found.vault
 
 
-async def add(vault: Vault, data: bytes, *, name: str = "note.md", password: str | None = None) -> str:
+async def add(
+    vault: Vault, data: bytes, *, name: str = "note.md", password: str | None = None, force: bool = True
+) -> str:
     submission = Submission(
-        team=TEAM, options=JobOptions(), secrets=JobSecrets(password=password), filename=name, force=True
+        team=TEAM, options=JobOptions(), secrets=JobSecrets(password=password), filename=name, force=force
     )
     intake = Intake(vault)
     upload = await intake.begin_upload(submission)

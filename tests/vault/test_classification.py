@@ -12,7 +12,7 @@ import pytest
 
 from quire.simulator.thread import RunningSimulator
 from tests.api.serving import Server
-from tests.vault.conftest import ai_settings
+from tests.vault.conftest import ai_settings, on_both
 from tests.vault.running import add, settled, vault_at
 from tests.vault.serving import VaultClient
 
@@ -30,6 +30,7 @@ def calls(sim: RunningSimulator) -> int:
     return int(sim.stats()["total"]["calls"])
 
 
+@on_both
 async def test_model_names_the_document_and_reuses_tags(asking: VaultClient, sim: RunningSimulator) -> None:
     first = await asking.kept("first.md", letter(1))
     second = await asking.kept("second.md", letter("two"))
@@ -112,6 +113,7 @@ async def test_model_that_recovers_in_time_leaves_no_trouble_behind(
     assert calls(sim) == 3
 
 
+@on_both
 async def test_fields_stay_when_a_reprocess_fails(asking: VaultClient, sim: RunningSimulator) -> None:
     document = await asking.kept("letter.md", letter("kept"))
     sim.play({"rules": [{"fault": "rejected"}]})
@@ -127,6 +129,7 @@ async def test_fields_stay_when_a_reprocess_fails(asking: VaultClient, sim: Runn
     )
 
 
+@on_both
 async def test_many_clicks_are_one_run(asking: VaultClient, sim: RunningSimulator) -> None:
     sim.play({"rules": [{"fault": "rejected", "last": 1}], "models": [{"model": "*", "latency": 0.4}]})
     document = await asking.kept("letter.md", letter("clicked"))
@@ -142,6 +145,7 @@ async def test_many_clicks_are_one_run(asking: VaultClient, sim: RunningSimulato
     assert calls(sim) == 2
 
 
+@on_both
 async def test_many_documents_are_tried_again_at_once(asking: VaultClient, sim: RunningSimulator) -> None:
     sim.play({"rules": [{"fault": "rejected"}]})
     documents = [await asking.kept("letter.md", letter(f"bulk {n}")) for n in range(3)]
@@ -171,10 +175,13 @@ async def test_document_needs_classification_when_there_is_no_classifier(tmp_pat
 
 
 async def test_retries_that_race_with_finishing_jobs_end_in_one_state(
-    start_vault: Callable[..., Server], connect: Callable[..., VaultClient], sim: RunningSimulator
+    start_vault: Callable[..., Server],
+    connect: Callable[..., VaultClient],
+    sim: RunningSimulator,
+    database: dict[str, str],
 ) -> None:
     """Everything is stale at once here, so that each click really starts a new attempt while the old one runs."""
-    settings = ai_settings(sim) | {"VAULT_STALE_AFTER": "100ms", "VAULT_SWEEP_INTERVAL": "100ms"}
+    settings = ai_settings(sim) | {"VAULT_STALE_AFTER": "100ms", "VAULT_SWEEP_INTERVAL": "100ms"} | database
     client = connect(start_vault(**settings))
     sim.play({"models": [{"model": "*", "latency": {"uniform": [0.0, 0.15]}}]})
     ids = [await client.add("letter.md", letter(f"race {n}")) for n in range(4)]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+from quire.dispatch.embeddings import NoEmbedderFreeError
 from quire.pipeline.vault.embedding import query_vector
 from quire.pipeline.vault.sweeper import Sweeper
 from quire.pipeline.vault.vault import Vault
@@ -98,8 +100,11 @@ async def test_document_stays_completed_when_embedding_fails(tmp_path: Path, sim
         found = await catalog.search(TEAM, "apples", query_vector=vector)
         sim.play({})
 
-        async def swept() -> bool:  # the breaker is open for a moment
-            return await Sweeper(vault, "test").embed() > 0
+        async def swept() -> bool:
+            try:
+                return await Sweeper(vault, "test").embed() > 0
+            except NoEmbedderFreeError:  # the breaker is open for a moment
+                return False
 
         await until(swept, "what failed was embedded later")
 
@@ -107,4 +112,32 @@ async def test_document_stays_completed_when_embedding_fails(tmp_path: Path, sim
     assert (step.status, (step.error or {})["code"]) == ("failed", "server")
     assert (after.status, after.error, after.title) == ("completed", None, row.title)
     assert vector is None
+    assert [hit.document.id for hit in found.hits] == [document_id]
+
+
+async def test_nothing_is_embedded_and_the_document_is_found_by_its_words_when_the_team_has_reached_its_ceiling(
+    tmp_path: Path, sim: RunningSimulator
+) -> None:
+    settings = BY_OPENAI | {
+        "OPENAI_BASE_URL": sim.openai_url,
+        "AI_PRICES": json.dumps({"openai:small": {"input": 1_000_000, "output": 0}}),
+        "MAX_COST_PER_TEAM": "0.5",
+    }
+    async with vault_at(tmp_path, **settings) as (one, vault):
+        document_id = await add(vault, NOTE)
+        row = await settled(vault, document_id)
+
+        async def begun() -> bool:
+            step = await one.parts.jobs.get(f"embed-doc_{TEAM}_{document_id}")
+            return step is not None and not step.status.terminal and step.started_at is not None
+
+        await until(begun, "the embedding to be begun")
+        vector = await query_vector(vault, TEAM, "apples")
+        catalog = await vault.catalog()
+        found = await catalog.search(TEAM, "apples", query_vector=vector)
+        calls = sim.stats()["models"].get("small", {}).get("calls", 0)
+
+    assert calls == 0
+    assert vector is None
+    assert row.status == "completed"
     assert [hit.document.id for hit in found.hits] == [document_id]

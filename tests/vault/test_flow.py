@@ -13,6 +13,7 @@ import aiohttp
 from aiohttp import web
 
 from tests.api.serving import until
+from tests.vault.conftest import on_both
 from tests.vault.serving import VaultClient
 
 INVOICE = b"""# RECHNUNG
@@ -38,6 +39,7 @@ def note(number: int, *, text: str = "") -> bytes:
     ).encode()
 
 
+@on_both
 async def test_document_is_named_and_found_when_no_ai_is_configured(alpha: VaultClient) -> None:
     document = await alpha.kept("scan0001.md", INVOICE)
 
@@ -92,6 +94,7 @@ async def test_content_and_original_come_back_as_they_were(alpha: VaultClient) -
     assert as_json.json["result"]["markdown"] == bare.body.decode()
 
 
+@on_both
 async def test_same_bytes_are_the_same_document_unless_forced(alpha: VaultClient) -> None:
     data = note(3, text="Sent twice.")
     answers = await asyncio.gather(*(alpha.put((f"{n}.md", data)) for n in range(4)))
@@ -107,6 +110,7 @@ async def test_same_bytes_are_the_same_document_unless_forced(alpha: VaultClient
     assert not forced["deduplicated"]
 
 
+@on_both
 async def test_same_key_gives_the_same_documents_when_sent_again(alpha: VaultClient) -> None:
     files = (("a.md", note(4, text="a")), ("b.md", note(4, text="b")))
     key = {"Idempotency-Key": "bulk-1"}
@@ -137,6 +141,7 @@ async def test_good_files_are_taken_when_others_of_the_request_are_not(alpha: Va
     assert (alone.status, alone.json["code"]) == (413, "too_large")
 
 
+@on_both
 async def test_unsupported_type_completes_untouched(alpha: VaultClient) -> None:
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
@@ -156,6 +161,7 @@ async def test_unsupported_type_completes_untouched(alpha: VaultClient) -> None:
     assert (await alpha.get(f"{place}/download")).body == packed.getvalue()
 
 
+@on_both
 async def test_document_fails_with_a_reason_when_it_cannot_be_read(
     alpha: VaultClient, make_pdf: Callable[..., bytes]
 ) -> None:
@@ -174,6 +180,7 @@ async def test_document_fails_with_a_reason_when_it_cannot_be_read(
     assert "harbour" in (await alpha.get(f"{place}/content")).body.decode()
 
 
+@on_both
 async def test_list_is_filtered_and_paged(alpha: VaultClient) -> None:
     documents = await asyncio.gather(
         *(alpha.kept(f"page{n}.md", note(40 + n, text="Paged reading matter.")) for n in range(5))
@@ -199,6 +206,7 @@ async def test_list_is_filtered_and_paged(alpha: VaultClient) -> None:
     assert (await alpha.get("/documents?cursor=nonsense")).status == 400
 
 
+@on_both
 async def test_tags_are_suggested_and_filtered_by(alpha: VaultClient) -> None:
     await alpha.kept("r.md", INVOICE.replace(b"0815", b"0816"))
 
@@ -226,6 +234,7 @@ async def test_hostile_text_stays_text_in_search_results(alpha: VaultClient) -> 
     assert "<mark>zebra</mark>" in shown
 
 
+@on_both
 async def test_export_holds_every_document_with_its_metadata(alpha: VaultClient) -> None:
     documents = [await alpha.kept(f"x{n}.md", note(60 + n, text="Exportable goods.")) for n in range(3)]
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import random
+import threading
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +18,17 @@ import pytest
 
 from quire.simulator.thread import RunningSimulator
 from tests.chaos.service import DEADLINE_S, Program, Service, wait_for
+from tests.reading.office_files import mail
 from tests.vault.conftest import ai_settings
 
 DOCUMENTS = 10
 KILLS = 3
+CREW = b"name,duty\nAnn,mate\nBob,stoker\n"
 _BOUNDARY = "part-of-the-vault"
 
 
 @pytest.fixture
-def start(tmp_path: Path, sim: RunningSimulator) -> Iterator[Callable[[], Service]]:
+def start(tmp_path: Path, sim: RunningSimulator, database: dict[str, str]) -> Iterator[Callable[[], Service]]:
     """Starts the service on the same data directory again and again."""
     settings = (
         ai_settings(sim)
@@ -38,7 +43,9 @@ def start(tmp_path: Path, sim: RunningSimulator) -> Iterator[Callable[[], Servic
             "VAULT_MAX_REVIVALS": "100",
             "JOB_MAX_ATTEMPTS": "10",
         }
+        | database
     )
+    settings |= {"ALLOW_PRIVATE_URLS": "true"}
     running: list[Service] = []
 
     def begin() -> Service:
@@ -50,6 +57,7 @@ def start(tmp_path: Path, sim: RunningSimulator) -> Iterator[Callable[[], Servic
         service.make_sure_it_is_gone()
 
 
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
 def test_every_document_is_named_when_the_service_is_killed_again_and_again(
     start: Callable[[], Service], sim: RunningSimulator
 ) -> None:
@@ -120,13 +128,82 @@ def test_document_is_named_by_another_worker_when_the_first_is_killed_in_the_mid
     assert sim.stats()["total"]["calls"] >= 2
 
 
+@pytest.mark.parametrize("database", ["postgres"], indirect=True)
+def test_links_are_one_document_and_mails_complete_when_the_service_is_killed_again_and_again(
+    start: Callable[[], Service], sim: RunningSimulator
+) -> None:
+    chance = random.Random(7)
+    sim.play({"models": [{"model": "*", "latency": {"uniform": [0.05, 0.3]}}]})
+    letter = mail("The crew lists of both ships.", files={"a.csv": CREW, "b.csv": CREW + b"Dora,cook\n"})
+    service = start()
+    with _site({"/harbour.md": b"# Rules of the harbour\n\nNo ship may anchor in the channel.\n"}) as base:
+        ids: list[str] = []
+        letter_id = _post(service, letter.as_bytes(), "letter.eml", "letter")
+        for _ in range(2):
+            ids += [_follow(service, f"{base}/harbour.md?{n}") for n in range(3)]
+            time.sleep(chance.uniform(0.0, 0.5))  # the moment of the kill is the point
+            service.kill(service.family())
+            service = start()
+            assert _post(service, letter.as_bytes(), "letter.eml", "letter") == letter_id
+
+        def all_over() -> bool:
+            found = _get(service, "/documents?limit=200")["documents"]
+            return len(found) == 4 and all(one["status"] != "pending" for one in found)
+
+        wait_for(all_over, "four documents at their end", DEADLINE_S)
+    found = _get(service, "/documents?limit=200")["documents"]
+    kept = {_get(service, f"/documents/{one}")["document_id"] for one in ids}
+    read = _get(service, f"/documents/{letter_id}")
+
+    assert len(kept) == 1
+    assert {one["document_id"] for one in read["attachments"]} | {letter_id} | kept == {
+        one["document_id"] for one in found
+    }
+    assert all((one["state"], one["error"], one["attempt"]) == ("completed", None, 1) for one in found), found
+
+
+@contextmanager
+def _site(pages: dict[str, bytes]) -> Iterator[str]:
+    class Pages(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = pages[self.path.partition("?")[0]]
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None:
+            return
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Pages)
+    running = threading.Thread(target=server.serve_forever)
+    running.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        running.join()
+        server.server_close()
+
+
+def _follow(service: Service, url: str) -> str:
+    body, headers = json.dumps({"source": url}).encode(), {"Content-Type": "application/json"}
+    request = urllib.request.Request(f"{service.url}/documents", body, headers, method="POST")
+    with urllib.request.urlopen(request, timeout=DEADLINE_S) as answer:
+        return str(json.load(answer)["documents"][0]["document_id"])
+
+
 def _put(service: Service, number: int) -> str:
     text = f"# Log of the lighthouse {number}\n\nThe lamp was lit on 2026-01-{number + 1:02d} and burned all night.\n"
-    head = f'--{_BOUNDARY}\r\nContent-Disposition: form-data; name="file"; filename="log{number}.md"\r\n\r\n'
-    body = head.encode() + text.encode() + f"\r\n--{_BOUNDARY}--\r\n".encode()
+    return _post(service, text.encode(), f"log{number}.md", f"document-{number}")
+
+
+def _post(service: Service, data: bytes, filename: str, key: str) -> str:
+    head = f'--{_BOUNDARY}\r\nContent-Disposition: form-data; name="file"; filename="{filename}"\r\n\r\n'
+    body = head.encode() + data + f"\r\n--{_BOUNDARY}--\r\n".encode()
     headers = {
         "Content-Type": f"multipart/form-data; boundary={_BOUNDARY}",
-        "Idempotency-Key": f"document-{number}",
+        "Idempotency-Key": key,
     }
     request = urllib.request.Request(f"{service.url}/documents", body, headers, method="POST")
     with urllib.request.urlopen(request, timeout=DEADLINE_S) as answer:

@@ -30,16 +30,18 @@ async def _row_without_a_job(vault: Vault) -> str:
     return document_id
 
 
-async def test_document_is_taken_up_when_its_maker_died_before_the_job(tmp_path: Path) -> None:
-    async with vault_at(tmp_path, **QUICK) as (_, vault):
+async def test_document_is_taken_up_when_its_maker_died_before_the_job(
+    tmp_path: Path, database: dict[str, str]
+) -> None:
+    async with vault_at(tmp_path, **QUICK, **database) as (_, vault):
         row = await settled(vault, await _row_without_a_job(vault))
 
     _is_filed(row)
 
 
-async def test_document_is_taken_up_when_its_job_was_lost(tmp_path: Path) -> None:
+async def test_document_is_taken_up_when_its_job_was_lost(tmp_path: Path, database: dict[str, str]) -> None:
     kinds = [kind for kind in UnitKind if kind is not UnitKind.CLASSIFY]
-    async with vault_at(tmp_path, kinds=kinds, **NO_SWEEPER) as (one, vault):
+    async with vault_at(tmp_path, kinds=kinds, **NO_SWEEPER, **database) as (one, vault):
         document_id = await add(vault, NOTE)
 
         async def waits_for_classification() -> bool:
@@ -47,15 +49,20 @@ async def test_document_is_taken_up_when_its_job_was_lost(tmp_path: Path) -> Non
 
         await until(waits_for_classification, "the classification's job")
         await one.connection.command("FLUSHALL")  # Redis was lost, whole
-    async with vault_at(tmp_path, **QUICK) as (_, vault):
+    async with vault_at(tmp_path, **QUICK, **database) as (_, vault):
         row = await settled(vault, document_id)
 
     _is_filed(row)
 
 
-async def test_document_fails_with_a_reason_when_it_never_gets_further(tmp_path: Path) -> None:
+async def test_document_fails_with_a_reason_when_it_never_gets_further(
+    tmp_path: Path, database: dict[str, str]
+) -> None:
     kinds = [kind for kind in UnitKind if kind is not UnitKind.VAULT]
-    async with vault_at(tmp_path, kinds=kinds, VAULT_MAX_REVIVALS="2", **NO_SWEEPER) as (one, vault):
+    async with vault_at(tmp_path, kinds=kinds, VAULT_MAX_REVIVALS="2", **NO_SWEEPER, **database) as (
+        one,
+        vault,
+    ):
         document_id = await add(vault, NOTE)
         job = await _converted(one, document_id)
         await vault.parts.objects.put((job.result or {})["pages_key"], b"not the pages")
@@ -119,8 +126,10 @@ async def test_document_completes_when_its_classification_is_cancelled(tmp_path:
     assert (row.status, row.title, (row.error or {})["code"]) == ("completed", None, "cancelled")
 
 
-async def test_late_result_of_an_older_attempt_changes_nothing(tmp_path: Path) -> None:
-    async with vault_at(tmp_path, **NO_SWEEPER) as (_, vault):
+async def test_late_result_of_an_older_attempt_changes_nothing(
+    tmp_path: Path, database: dict[str, str]
+) -> None:
+    async with vault_at(tmp_path, **NO_SWEEPER, **database) as (_, vault):
         document_id = await add(vault, NOTE)
         await settled(vault, document_id)
         catalog = await vault.catalog()
@@ -152,8 +161,10 @@ async def test_page_that_is_retried_brings_its_text_into_the_vault(tmp_path: Pat
     assert b"first page of the log" in text
 
 
-async def test_document_is_filed_when_only_its_conversion_is_retried(tmp_path: Path, make_pdf: Any) -> None:
-    async with vault_at(tmp_path, **NO_SWEEPER) as (one, vault):
+async def test_document_is_filed_when_only_its_conversion_is_retried(
+    tmp_path: Path, make_pdf: Any, database: dict[str, str]
+) -> None:
+    async with vault_at(tmp_path, **NO_SWEEPER, **database) as (one, vault):
         document_id = await add(vault, make_pdf("The log of the pilot.", password="x"), name="a.pdf")
         failed = await settled(vault, document_id)
         job = await one.engine.job(TEAM, conversion_job_id(TEAM, document_id))

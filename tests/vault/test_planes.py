@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from quire.domain.documents import DocumentFilters, DocumentState
 from quire.domain.jobs import UnitKind, conversion_job_id
+from quire.errors import CatalogError
 from quire.queue import keys
 from quire.simulator.thread import RunningSimulator
 from tests.catalog.databases import PostgresServer
@@ -24,20 +25,10 @@ NOTE = b"# Minutes of the harbour board\n\nThe board met on 2026-03-02 and appro
 QUIET = {"LOCAL_CLASSIFIER": "0", "EMBEDDING_PROVIDER": "off", "VAULT_SWEEP_INTERVAL": "1d"}
 
 
-@pytest.fixture(scope="module")
-def database_url() -> Iterator[str]:
-    # Not under pytest's own folder: as root the server runs as another user, who must be able to get there.
-    folder = Path(tempfile.mkdtemp(prefix="quire-postgres-"))
-    server = PostgresServer(folder / "data")
-    yield server.fresh_database()
-    server.stop()
-    shutil.rmtree(folder, ignore_errors=True)
-
-
 async def test_whole_life_of_a_document_on_postgres(
-    tmp_path: Path, database_url: str, sim: RunningSimulator
+    tmp_path: Path, new_database: Callable[[str], dict[str, str]], sim: RunningSimulator
 ) -> None:
-    settings = ai_settings(sim) | QUIET | {"DATABASE_URL": database_url}
+    settings = ai_settings(sim) | QUIET | new_database("postgres")
     async with vault_at(tmp_path, **settings) as (_, vault):
         catalog = await vault.catalog()
         document_id = await add(vault, NOTE)
@@ -83,6 +74,37 @@ async def test_documents_wait_for_a_catalog_that_is_away(tmp_path: Path) -> None
         row = await settled(vault, document_id)
 
     assert (row.status, row.pages) == ("completed", 1)
+
+
+async def test_documents_wait_for_a_postgres_that_is_away(tmp_path: Path) -> None:
+    # A server of its own, because it is stopped; not under pytest's folder, where its user could not get to.
+    folder = Path(tempfile.mkdtemp(prefix="quire-postgres-"))
+    server = PostgresServer(folder / "data")
+    kinds = [kind for kind in UnitKind if kind not in (UnitKind.VAULT, UnitKind.CLASSIFY)]
+    settings = QUIET | {"DATABASE_URL": server.database("away")}
+    try:
+        async with vault_at(tmp_path, kinds=kinds, **settings) as (one, vault):
+            document_id = await add(vault, NOTE)
+            await one.engine.wait(TEAM, conversion_job_id(TEAM, document_id), 60)
+            server.stop()
+            with pytest.raises(CatalogError):  # also on connections that were open
+                await row_of(vault, document_id)
+        async with vault_at(tmp_path, **settings) as (one, vault):
+
+            async def put_off() -> bool:
+                return (await one.parts.queues.depth(UnitKind.VAULT))["delayed"] > 0
+
+            await until(put_off, "a unit that was put off")
+            server = PostgresServer(folder / "data")
+            row = await settled(vault, document_id)
+            server.stop()
+            server = PostgresServer(folder / "data")
+            again = await settled(vault, await add(vault, NOTE + b"Later."))
+    finally:
+        server.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+    assert (row.status, row.pages) == (again.status, again.pages) == ("completed", 1)
 
 
 async def test_worker_with_another_catalog_does_no_harm(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.api.serving import Answer
+from tests.vault.conftest import on_both
 from tests.vault.serving import VaultClient
 
 MARKER = "archaeopteryx"
@@ -19,6 +20,7 @@ FINE = frozenset({400, 404, 405, 409, 413, 415})
 """What may be answered to somebody who has no business here; never 2xx with our id in the address."""
 
 
+@on_both
 async def test_every_endpoint_is_a_wall_for_another_team(alpha: VaultClient, beta: VaultClient) -> None:
     """Every path of the API, every method, with every id of ours in every place that takes one."""
     document = await alpha.kept("papers.md", SECRET)
@@ -90,6 +92,7 @@ async def papers(alpha: VaultClient) -> dict[str, Any]:
     return await alpha.kept("papers.md", SECRET)
 
 
+@on_both
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(place=PLACES, query=QUERY)
 async def test_no_question_of_another_team_finds_our_documents(
@@ -102,6 +105,7 @@ async def test_no_question_of_another_team_finds_our_documents(
     assert papers["document_id"].encode() not in answer.body
 
 
+@on_both
 async def test_cursor_of_one_team_shows_nothing_to_another(alpha: VaultClient, beta: VaultClient) -> None:
     for number in range(2):
         await alpha.kept(f"p{number}.md", SECRET + str(number).encode())
@@ -118,6 +122,7 @@ async def test_cursor_of_one_team_shows_nothing_to_another(alpha: VaultClient, b
             _tells_nothing(answer, {"q": MARKER})
 
 
+@on_both
 async def test_same_bytes_in_another_team_are_another_document(alpha: VaultClient, beta: VaultClient) -> None:
     ours = await alpha.kept("papers.md", SECRET + b"shared")
     theirs = (await beta.put(("papers.md", SECRET + b"shared"))).json["documents"][0]

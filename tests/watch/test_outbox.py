@@ -63,9 +63,11 @@ async def test_result_counts_as_done_when_the_process_died_after_it_appeared(
     outbox = Outbox(out, failed, journal, ".md")
     target = outbox.target_of(found.name)
     assert target == out / "sub/a.md"
-    entry = await outbox.publish(found, SHA, 1, target, pieces(b"# A", b"\n"))
-    assert entry is not None
+    assert await outbox.publish(found, SHA, 1, target, pieces(b"# A", b"\n"))
     assert target.read_bytes() == b"# A\n"
+    done = journal.of(found.name)
+    assert done is not None
+    journal.add(replace(done, state="writing"))
     fresh, _ = reopened(journal, folders)
     known = fresh.of(found.name)
     assert known is not None
@@ -94,7 +96,7 @@ async def test_nothing_is_written_when_the_document_was_changed_meanwhile(
     found = dropped(inbox)
     outbox = Outbox(out, failed, journal, ".md")
     found.path.write_bytes(b"document, second version")
-    assert await outbox.publish(found, SHA, 1, out / "a.md", pieces(b"# A")) is None
+    assert await outbox.publish(found, SHA, 1, out / "a.md", pieces(b"# A")) is False
     assert outbox.put_aside(found, SHA, 1, "damaged") is None
     assert [path.name for path in out.iterdir()] == [NAME]
     assert list(failed.iterdir()) == []

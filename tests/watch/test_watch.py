@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import DEADLINE_S, Cli, cli, make_pdf, wait_until
+from tests.reading.office_files import mail
 
 __all__ = ["cli"]
 
@@ -149,6 +150,22 @@ def test_every_document_comes_out_once_when_the_watch_is_killed_again_and_again(
     done_lines = [name for name, state in journal(cli) if state == "done"]
     assert sorted(done_lines) == [f"{name}.pdf" for name in names]
     assert once(cli) == (0, "")
+
+
+def test_attachments_are_there_when_the_watch_is_killed_as_soon_as_their_mail_is(
+    cli: Cli, inbox: Path
+) -> None:
+    attached = make_pdf(cli.folder / "long.pdf", *[f"Page number {page}" for page in range(1, 401)])
+    letter = mail("Words.", files={"long.pdf": attached.read_bytes()})
+    (inbox / "letter.eml").write_bytes(letter.as_bytes())
+    process = start(cli)
+    wait_until((cli.folder / "out/letter.md").exists, "the mail is converted")
+    process.send_signal(signal.SIGKILL)
+    process.communicate(timeout=DEADLINE_S)
+    assert once(cli)[0] == 0
+    assert files(cli.folder / "out") == ["letter.attachments/long.pdf.md", "letter.md"]
+    text = (cli.folder / "out/letter.attachments/long.pdf.md").read_text()
+    assert text.count("Page number") == 400
 
 
 def test_a_long_document_goes_on_when_the_watch_was_stopped_in_it(cli: Cli, inbox: Path) -> None:

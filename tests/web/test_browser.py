@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Route, expect
 
 from quire.client import Quire
 from tests.api.serving import Server
+from tests.reading.office_files import mail
 from tests.web.browsing import PASSWORD, Window, browser, drop, needs_browser
 
 pytestmark = needs_browser
@@ -120,9 +121,14 @@ def test_vault_opens_only_when_the_password_is_right(chromium: Browser, service:
     page.get_by_role("button", name="Sign out").click()
     expect(dialog).to_be_visible()
     page.get_by_role("button", name="Use an API key instead").click()
+    page.get_by_label("API key").fill("unknown-key")
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_role("alert").filter(has_text="The API key is not known.")).to_be_visible()
+    page.get_by_role("button", name="Use an API key instead").click()
     page.get_by_label("API key").fill(KEY)
     page.get_by_role("button", name="Sign in").click()
     expect(page.get_by_role("button", name="Forget key")).to_be_visible()
+    expect(dialog).to_be_hidden()
     window.check()
     context.close()
 
@@ -279,6 +285,20 @@ def test_documents_are_found_with_marks_when_words_are_typed(window: Window, kep
     expect(page.get_by_text("Nothing fits")).to_be_visible()
 
 
+def test_mail_and_its_attachments_lead_to_each_other(window: Window, quire: Quire) -> None:
+    letter = mail("The plan is attached.", files={"plan <b>.md": b"# Plan of the quay\n\nStone by stone.\n"})
+    added = quire.documents.upload(letter.as_bytes(), name="letter.eml")
+    document = quire.documents.wait(added.document_id, wait_s=60)
+    [attached] = document.attachments
+    quire.documents.wait(attached.document_id, wait_s=60)
+
+    window.go(f"#/vault/{document.document_id}")
+    window.page.get_by_role("link", name=attached.filename).click()
+    expect(window.page.get_by_role("heading", level=1)).to_have_text("Plan of the quay")
+    window.page.get_by_role("link", name="a mail").click()
+    expect(window.page.get_by_role("link", name=attached.filename)).to_be_visible()
+
+
 def test_nothing_runs_when_a_document_is_hostile(window: Window, quire: Quire) -> None:
     name = "<img src=x onerror=window.pwned=9>.md"
     added = quire.documents.upload(HOSTILE.encode(), name=name)
@@ -342,6 +362,7 @@ def test_nothing_sticks_out_when_the_screen_is_a_phone(
 def test_everything_is_reached_when_only_the_keyboard_is_used(window: Window, kept: str) -> None:
     page = window.go()
     expect(page.locator("li.card").first).to_be_visible()
+    expect(page.get_by_role("button", name="Sign out")).to_be_visible()
     page.evaluate("document.activeElement.blur()")
     reached: list[str] = []
     for _ in range(40):
@@ -377,18 +398,41 @@ def test_given_up_work_is_listed_and_replayed_in_operations(
     expect(page.locator(".panel", has_text="Queues").get_by_role("cell", name="callback")).to_be_visible()
 
 
+TURN = """(hidden) => {
+    Object.defineProperty(document, "hidden", { value: hidden, configurable: true });
+    document.dispatchEvent(new Event("visibilitychange"));
+}"""
+
+
 def test_page_catches_up_when_it_is_seen_again(window: Window, quire: Quire, make_pdf: Pdf) -> None:
     page = window.go()
     expect(page.get_by_role("searchbox", name="Search the vault")).to_be_visible()
-    turn = """(hidden) => {
-        Object.defineProperty(document, "hidden", { value: hidden, configurable: true });
-        document.dispatchEvent(new Event("visibilitychange"));
-    }"""
-    page.evaluate(turn, True)
+    page.evaluate(TURN, True)
     added = quire.documents.upload(make_pdf("Came while nobody looked"), name="meanwhile.pdf")
     quire.documents.wait(added.document_id, wait_s=60)
-    page.evaluate(turn, False)
+    page.evaluate(TURN, False)
     expect(page.locator("li.card", has_text="meanwhile.pdf")).to_be_visible()
+
+
+def test_page_catches_up_when_it_had_not_heard_anything_before_it_was_hidden(
+    window: Window, quire: Quire, make_pdf: Pdf
+) -> None:
+    asked = []
+
+    def first_is_not_answered(route: Route) -> None:
+        asked.append(route)
+        if len(asked) > 1:
+            route.continue_()
+
+    window.page.route("**/documents/events", first_is_not_answered)
+    page = window.go()
+    expect(page.get_by_role("searchbox", name="Search the vault")).to_be_visible()
+    page.evaluate(TURN, True)
+    added = quire.documents.upload(make_pdf("Came before anything was heard"), name="unheard.pdf")
+    quire.documents.wait(added.document_id, wait_s=60)
+    page.evaluate(TURN, False)
+    expect(page.locator("li.card", has_text="unheard.pdf")).to_be_visible()
+    assert len(asked) > 1
 
 
 def test_user_is_told_when_the_service_is_out_of_reach(window: Window) -> None:

@@ -21,7 +21,9 @@ from quire.api.waiting import unless_over
 from quire.domain.jobs import JobStatus, MainJob, job_id_for_key
 from quire.errors import CancelledError, NotFoundError, RequestError
 from quire.objects.buckets import source_address
-from quire.pipeline.engine import Accepted, Engine, Submission
+from quire.pipeline.engine import Engine
+from quire.pipeline.intake import Accepted, Intake, Submission
+from quire.settings import Settings
 
 router = APIRouter(tags=["jobs"])
 
@@ -46,7 +48,7 @@ class Options(BaseModel):
     result_to: str | None = Field(
         None,
         description="`s3://bucket/prefix/` (or `gs://`, `az://`) in an allowed bucket: the Markdown is put under it as "
-        "well, as `<job id>/<name>.md`.",
+        "well, as `<job id>/<name>.md`. Of `POST /convert` only; the vault keeps its results itself.",
     )
 
 
@@ -61,18 +63,18 @@ class UploadRequest(Options):
     file: bytes = Field(description="The document.", json_schema_extra={"format": "binary"})
 
 
-_BODY: dict[str, Any] = {
-    "requestBody": {
-        "required": True,
-        "content": {
-            "multipart/form-data": {"schema": UploadRequest.model_json_schema()},
-            "application/json": {
-                "schema": SourceRequest.model_json_schema(),
-                "example": {"source": "https://example.org/report.pdf", "pages": "1-5"},
+def documented_body(**example: str) -> dict[str, Any]:
+    """A body that is an upload or a link, for the description; `example` is what may stand beside the link."""
+    link = {"source": "https://example.org/report.pdf", **example}
+    return {
+        "requestBody": {
+            "required": True,
+            "content": {
+                "multipart/form-data": {"schema": UploadRequest.model_json_schema()},
+                "application/json": {"schema": SourceRequest.model_json_schema(), "example": link},
             },
-        },
+        }
     }
-}
 
 
 @router.post(
@@ -85,7 +87,7 @@ _BODY: dict[str, Any] = {
         202: {"model": AcceptedView, "description": "Taken in; `Location` says where to look."},
         **documented(400, 401, 408, 409, 413, 415, 422, 502, 503),
     },
-    openapi_extra=_BODY,
+    openapi_extra=documented_body(pages="1-5"),
 )
 async def convert(
     request: Request,
@@ -118,9 +120,8 @@ async def convert(
     if kind == "application/json":
         accepted = await _take_source(request, services, team, key)
     else:
-        accepted = await _take_upload(
-            request, engine, team, key, services.runtime.settings.limits.max_upload_bytes
-        )
+        max_bytes = services.runtime.settings.limits.max_upload_bytes
+        accepted = await _take_upload(request, engine.intake, team, key, max_bytes)
     if wait > 0:
         job = await unless_over(request, engine.wait(team, accepted.job_id, wait))
         if job is not None and job.status.terminal:
@@ -139,23 +140,28 @@ async def check_room(engine: Engine, team: str, key: str | None) -> None:
             pass
         else:
             return
-    await engine.check_room()
+    await engine.intake.check_room()
 
 
 async def _take_source(request: Request, services: Services, team: str, key: str | None) -> Accepted:
-    engine = services.runtime.engine
+    intake = services.runtime.engine.intake
+    asked = await read_source(request, services.runtime.settings, team, key)
+    intake.check(asked)
+    return await intake.accept_source(asked)
+
+
+async def read_source(request: Request, settings: Settings, team: str, key: str | None) -> Submission:
+    """What a JSON body asks for, a bare key as the address it stands for. Raises RequestError."""
     fields = read_fields(await read_json(request))
     if not fields.secrets.source_url:
         raise RequestError("source: missing. Give the document's address, or send it as multipart/form-data.")
-    place = source_address(fields.secrets.source_url, services.runtime.settings.aws.bucket)
+    place = source_address(fields.secrets.source_url, settings.aws.bucket)
     fields = replace(fields, secrets=replace(fields.secrets, source_url=place))
-    asked = submission(team, fields, "", key)
-    engine.check(asked)
-    return await engine.accept_source(asked)
+    return submission(team, fields, "", key)
 
 
 async def _take_upload(
-    request: Request, engine: Engine, team: str, key: str | None, max_bytes: int
+    request: Request, intake: Intake, team: str, key: str | None, max_bytes: int
 ) -> Accepted:
     def finished(given: dict[str, str], filename: str) -> Submission:
         if "source" in given:
@@ -163,8 +169,8 @@ async def _take_upload(
         return submission(team, read_fields(given), filename, key)
 
     draft = Submission(team=team, idempotency_key=key)
-    received = await receive_upload(request, engine, draft, finished, max_bytes)
-    return await engine.accept_upload(received.submission, received.upload)
+    received = await receive_upload(request, intake, draft, finished, max_bytes)
+    return await intake.accept_upload(received.submission, received.upload)
 
 
 async def _over(

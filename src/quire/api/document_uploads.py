@@ -4,40 +4,27 @@ from __future__ import annotations
 
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Header, Request, Response
 
 from quire.api.answers import json_answer
 from quire.api.auth import Team
-from quire.api.bodies import FieldRead, FileEnds, FilePiece, FileStarts, media_type, read_form, read_json
-from quire.api.convert import SourceRequest, UploadRequest
+from quire.api.bodies import FieldRead, FileEnds, FilePiece, FileStarts, media_type, read_form
+from quire.api.convert import documented_body, read_source
 from quire.api.document_views import RejectedView, TakenInView
 from quire.api.documents import viewer
 from quire.api.errors import MediaTypeError, documented
 from quire.api.services import VaultDep
 from quire.api.submissions import read_fields, read_key, submission
 from quire.errors import QuireError, RequestError, TooLargeError
-from quire.pipeline.engine import Submission
+from quire.pipeline.intake import Submission
 from quire.pipeline.vault.intake import DocumentUpload, Intake, TakenIn
 from quire.pipeline.vault.vault import Vault
 
 router = APIRouter(tags=["vault"])
 
 MOST_FILES = 100
-
-_BODY: dict[str, Any] = {
-    "requestBody": {
-        "required": True,
-        "content": {
-            "multipart/form-data": {"schema": UploadRequest.model_json_schema()},
-            "application/json": {
-                "schema": SourceRequest.model_json_schema(),
-                "example": {"source": "https://example.org/report.pdf"},
-            },
-        },
-    }
-}
 
 
 @dataclass(slots=True)
@@ -55,7 +42,7 @@ class _File:
     status_code=202,
     response_model=TakenInView,
     responses=documented(400, 401, 408, 409, 413, 415, 502, 503),
-    openapi_extra=_BODY,
+    openapi_extra=documented_body(),
 )
 async def take_in(
     request: Request,
@@ -75,20 +62,26 @@ async def take_in(
             "Send multipart/form-data with `file` parts, or application/json with a `source`."
         )
     await vault.catalog()  # no byte is taken that could not be filed
-    await vault.engine.check_room()
+    await vault.engine.intake.check_room()
     if kind == "application/json":
         return await _source(request, vault, team, key)
     return await _Form(request, vault, team, key).answer()
 
 
 async def _source(request: Request, vault: Vault, team: str, key: str | None) -> Response:
-    fields = read_fields(await read_json(request))
-    if not fields.secrets.source_url:
-        raise RequestError("source: missing. Give the document's address, or send it as multipart/form-data.")
-    asked = submission(team, fields, "", key)
-    vault.engine.check(asked)
+    asked = await read_source(request, vault.parts.settings, team, key)
+    _check(vault, asked)
     taken = await Intake(vault).accept_source(asked)
     return _answer(vault, [taken], [])
+
+
+def _check(vault: Vault, asked: Submission) -> None:
+    """Raises RequestError, also for what only a conversion can do: the vault would take it and do nothing about it."""
+    if asked.ghost is not None:
+        raise RequestError(
+            "result_to: is for POST /convert. The vault keeps its results; get them by GET /documents/{id}/content."
+        )
+    vault.engine.intake.check(asked)
 
 
 class _Form:
@@ -134,7 +127,7 @@ class _Form:
                         writing = await stack.enter_async_context(AsyncExitStack())
                         await self._begin(given, writing)
                     case FilePiece(data):
-                        await self._write(data, writing)
+                        await self._write(data)
                     case FileEnds() if writing is not None:
                         await writing.aclose()
         if not self._files:
@@ -148,7 +141,7 @@ class _Form:
         file.upload = await self._intake.begin_upload(self._draft, len(self._files) - 1)
         await writing.enter_async_context(file.upload.writer)
 
-    async def _write(self, data: bytes, writing: AsyncExitStack | None) -> None:
+    async def _write(self, data: bytes) -> None:
         file = self._files[-1]
         if file.upload is None or file.problem is not None:
             return
@@ -164,7 +157,7 @@ class _Form:
         if "source" in self._fields:
             raise RequestError("source: a form takes `file` parts; a link is sent as application/json.")
         asked = submission(self._draft.team, read_fields(self._fields), "", self._draft.idempotency_key)
-        self._vault.engine.check(asked)
+        _check(self._vault, asked)
         return asked
 
     async def _accept(self, asked: Submission, file: _File) -> TakenIn:

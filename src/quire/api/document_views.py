@@ -29,6 +29,11 @@ class DocumentLinks(BaseModel):
     events: str
 
 
+class AttachedView(BaseModel):
+    filename: str
+    document_id: str
+
+
 class DocumentView(BaseModel):
     """A document of the vault."""
 
@@ -55,6 +60,8 @@ class DocumentView(BaseModel):
     updated_at: str
     completed_at: str | None
     pending_since: str | None
+    parent_id: str | None = Field(description="The mail that it was attached to; it may be gone by now.")
+    attachments: list[AttachedView] = Field(description="The documents that were attached to this mail.")
     jobs: DocumentJobs
     links: DocumentLinks
 
@@ -167,7 +174,7 @@ class Viewer:
         return row.state(self._now_s, self._stale_after_s)
 
     def document(self, row: Document, progress: int | None = None) -> DocumentView:
-        fetched = row.metadata.get("fetched") or {}  # of a link, known later than the rest
+        fetched = row.metadata.get("fetched") or {}  # of a link, as older versions kept it
         return DocumentView(
             document_id=row.id,
             status=row.status.value,
@@ -192,6 +199,8 @@ class Viewer:
             updated_at=iso(row.updated_at) or "",
             completed_at=iso(row.completed_at),
             pending_since=iso(row.pending_since),
+            parent_id=row.metadata.get("parent"),
+            attachments=[AttachedView(**one) for one in row.metadata.get("attachments") or ()],
             jobs=DocumentJobs(
                 process=conversion_job_id(row.team, row.id),
                 classify=step_job_id(JobType.CLASSIFY, row.team, row.id),

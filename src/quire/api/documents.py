@@ -49,8 +49,7 @@ def checked_id(document_id: str) -> str:
 
 async def document_of(vault: Vault, team: str, document_id: str) -> Document:
     """Raises NotFoundError, also for another team's document."""
-    catalog = await vault.catalog()
-    row = await catalog.find(team, checked_id(document_id))
+    row = await vault.find(team, checked_id(document_id))
     if row is None:
         raise NotFoundError(f"There is no document {document_id!r}.")
     return row

@@ -24,14 +24,14 @@ from starlette.types import Message, Receive
 from quire.api.visitor import State, Visitor
 
 _LOG = logging.getLogger(__name__)
-_ACCEPTED_A_TURN = 16
-_ACCEPTED_IN_A_RUSH = 8  # with plenty of bodies to be read already
-_PLENTY = 64
+_ACCEPTED_A_TURN = 8
 _HEADS_A_TURN = 8
 _BODIES_A_TURN = 3
 _SLOW_S = 2.0
 _TICK_S = 0.5
 _NO_ROOM_S = 0.005
+_REST_S = 0.001
+_LONGEST_REST_S = 0.02
 _FULL = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
@@ -58,6 +58,8 @@ class DoorParts:
     """… and that it is not this door's any more."""
     expect: Callable[[int], None]
     """Told how many bodies are to be read."""
+    hurried: Callable[[], bool] = lambda: False
+    """Whether a free slot of the backend waits for the event loop; new bodies can wait a moment."""
 
 
 class Door:
@@ -74,6 +76,7 @@ class Door:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._admission_due = False
+        self._turned_at = 0.0
         self._over = False
         self.most_body_bytes = options.most_body_bytes
         self.closing = False
@@ -85,7 +88,7 @@ class Door:
         self._listener.setblocking(False)
         self._listener.listen(self._options.backlog)
         self._selector.register(self._listener, selectors.EVENT_READ, None)
-        self._loop.add_reader(self._selector.fileno(), self._turn)
+        self._watch_all()
         self._timer = self._loop.call_later(_TICK_S, self._tick)
 
     async def close(self, timeout_s: float) -> None:
@@ -152,11 +155,16 @@ class Door:
 
     def _turn(self) -> None:
         """A little of everything that can be done, the oldest bodies first: others want the event loop too."""
+        if self._rests():
+            self._loop.remove_reader(self._selector.fileno())
+            self._loop.call_later(_REST_S, self._watch_all)
+            return
+        self._turned_at = self.now()
         heads, bodies = [], []
         for key, _ in self._selector.select(0):
             visitor: Visitor | None = key.data
             if visitor is None:
-                self._accept(_ACCEPTED_A_TURN if len(self._queue) < _PLENTY else _ACCEPTED_IN_A_RUSH)
+                self._accept()
             elif visitor.state is State.READING:
                 bodies.append(visitor)
             elif visitor.state is State.IDLE:
@@ -172,8 +180,8 @@ class Door:
         self._room_for = _BODIES_A_TURN - len(bodies)
         self._admit_later(0)
 
-    def _accept(self, most: int) -> None:
-        for _ in range(most):
+    def _accept(self) -> None:
+        for _ in range(_ACCEPTED_A_TURN):
             try:
                 sock, address = self._listener.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
@@ -187,7 +195,9 @@ class Door:
             sock.setblocking(False)
             with suppress(OSError):
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._visitors.add(Visitor(self, sock, (str(address[0]), int(address[1]))))
+            visitor = Visitor(self, sock, (str(address[0]), int(address[1])))
+            self._visitors.add(visitor)
+            visitor.enter()
 
     def _admit(self) -> None:
         """Begins with bodies whose turn it is, as far as there is memory and those before them leave time."""
@@ -208,6 +218,10 @@ class Door:
         if self._queue:
             self._admit_later(0)
 
+    def _rests(self) -> bool:
+        """Whether the event loop is left to others for a moment; it is never a long one."""
+        return self._parts.hurried() and self.now() - self._turned_at < _LONGEST_REST_S
+
     def _admit_later(self, delay_s: float) -> None:
         if not self._admission_due:
             self._admission_due = True
@@ -218,7 +232,11 @@ class Door:
 
     def _admit_now(self) -> None:
         self._admission_due = False
-        if not self._over:
+        if self._over:
+            return
+        if self._rests():
+            self._admit_later(_REST_S)
+        else:
             self._admit()
 
     def _tick(self) -> None:
@@ -268,6 +286,10 @@ class Door:
             await self._loop.connect_accepted_socket(lambda: self._parts.protocol(data), sock)
         except OSError:
             sock.close()
+
+    def _watch_all(self) -> None:
+        if not self._over:
+            self._loop.add_reader(self._selector.fileno(), self._turn)
 
     def _watch_listener(self) -> None:
         if not self.closing:

@@ -22,8 +22,8 @@ from quire.api.views import iso
 from quire.domain.ghost import GhostRequest, GhostStatus
 from quire.domain.jobs import JobStatus, MainJob
 from quire.errors import CancelledError, QuireError, RequestError
-from quire.pipeline.engine import Accepted, Submission
 from quire.pipeline.ghost import Ghost, Standing
+from quire.pipeline.intake import Accepted, Submission
 
 _LOG = logging.getLogger(__name__)
 router = APIRouter(tags=["ghostserver"])
@@ -128,8 +128,8 @@ async def process_file(
         asked = read_request(
             await read_json(request), services.runtime.settings, team=team, key=key, ahead=ahead
         )
-        engine.check(asked.submission)
-        accepted = await engine.accept_source(asked.submission)
+        engine.intake.check(asked.submission)
+        accepted = await engine.intake.accept_source(asked.submission)
     else:
         asked, accepted = await _take_upload(request, services, team, key, ahead)
     job = await ghost.accepted(asked.submission, accepted)
@@ -208,7 +208,7 @@ def ghost_of(services: Services) -> Ghost:
 async def _take_upload(
     request: Request, services: Services, team: str, key: str | None, ahead: int
 ) -> tuple[Asked, Accepted]:
-    engine, settings = services.runtime.engine, services.runtime.settings
+    intake, settings = services.runtime.engine.intake, services.runtime.settings
     read: list[Asked] = []
 
     def finished(given: dict[str, str], filename: str) -> Submission:
@@ -216,8 +216,8 @@ async def _take_upload(
         return read[-1].submission
 
     draft = Submission(team=team, idempotency_key=key)
-    received = await receive_upload(request, engine, draft, finished, settings.limits.max_upload_bytes)
-    return read[-1], await engine.accept_upload(received.submission, received.upload)
+    received = await receive_upload(request, intake, draft, finished, settings.limits.max_upload_bytes)
+    return read[-1], await intake.accept_upload(received.submission, received.upload)
 
 
 def _log(asked: Asked, accepted: Accepted) -> None:

@@ -16,7 +16,7 @@ from quire.domain.ghost import Destination, GhostRequest, file_id_of, provider_o
 from quire.domain.jobs import Mode
 from quire.errors import RequestError
 from quire.objects.buckets import Address, in_bucket
-from quire.pipeline.engine import Submission
+from quire.pipeline.intake import Submission
 from quire.settings import Settings
 
 UPLOAD = "upload"

@@ -130,8 +130,9 @@ _RESPONSES = documented(400, 401, 408, 413, 415, 422, 503)
 async def parse(request: Request) -> Response:
     """Held until the image's own result is there. With an Idempotency-Key it can be asked for again."""
     try:
-        team = await _team(request)
-        key = read_key(request.headers.get("idempotency-key"))
+        given = dict(request.scope["headers"])
+        team = await _team(request, given)
+        key = read_key(request.headers["idempotency-key"]) if b"idempotency-key" in given else None
         batcher = batcher_of(request)
         known = await batcher.known(team, key) if key is not None else None
         if known is not None:
@@ -389,9 +390,8 @@ def _failure(shown_id: str, error: dict[str, Any], status: int) -> Response:
     return JSONResponse(body, status, headers)
 
 
-async def _team(request: Request) -> str:
+async def _team(request: Request, given: dict[bytes, bytes]) -> str:
     """As `team_of`. Without credentials it depends on the host and origin alone, and is not found out again."""
-    given = dict(request.scope["headers"])
     if not _CREDENTIALS.isdisjoint(given):
         return await team_of(request)
     known = services(request).callers

@@ -155,6 +155,7 @@ class _Service:
             reserve=batcher.reserve if batcher else lambda _: False,
             release=batcher.release if batcher else lambda _: None,
             expect=batcher.expect if batcher else lambda _: None,
+            hurried=batcher.hurried if batcher else lambda: False,
         )
         largest = LARGEST_AT_THE_DOOR if batcher else 0
         return Door(listener, parts, DoorOptions(_BACKLOG, largest, _KEEP_ALIVE_S))

@@ -11,7 +11,7 @@ from typing import Any
 from quire.domain.ghost import Destination, GhostRequest
 from quire.domain.jobs import JobOptions, JobSecrets, Mode
 from quire.errors import RequestError
-from quire.pipeline.engine import Submission
+from quire.pipeline.intake import Submission
 
 LONGEST_KEY = 255
 LONGEST_TIMEOUT_S = 7 * 86_400.0

@@ -19,7 +19,7 @@ from quire.api.bodies import (
 )
 from quire.errors import RequestError, TooLargeError, UnsupportedTypeError
 from quire.objects.store import ObjectWriter
-from quire.pipeline.engine import Engine, Submission, Upload
+from quire.pipeline.intake import Intake, Submission, Upload
 from quire.reading.kinds import SNIFF_BYTES, sniff
 
 
@@ -31,7 +31,7 @@ class Received:
 
 async def receive_upload(
     request: Request,
-    engine: Engine,
+    intake: Intake,
     draft: Submission,
     finished: Callable[[dict[str, str], str], Submission],
     max_bytes: int,
@@ -55,7 +55,7 @@ async def receive_upload(
                     fields[name] = value
                 case FileStarts(given):
                     filename = given
-                    upload = await engine.begin_upload(draft)
+                    upload = await intake.begin_upload(draft)
                     writer = await stack.enter_async_context(upload.writer)
                     judged = _Judged(writer, max_bytes, too_large)
                 case FilePiece(data) if judged is not None:
@@ -65,7 +65,7 @@ async def receive_upload(
         if upload is None:
             raise RequestError("The form has no `file`. Send the document in a field of that name.")
         submission = finished(fields, filename)
-        engine.check(submission)
+        intake.check(submission)
     return Received(submission, upload)
 
 
@@ -90,7 +90,7 @@ class _Judged:
             await self.end()
 
     async def end(self) -> None:
-        """An empty file is for the engine to refuse."""
+        """An empty file is for the intake to refuse."""
         if self.accepted or not self.head:
             return
         kind = sniff(self.head[:SNIFF_BYTES])

@@ -18,8 +18,9 @@ from quire.domain.jobs import (
     conversion_job_id,
     page_job_id,
 )
+from quire.domain.page_view import page_view
 from quire.domain.ranges import PageRanges
-from quire.queue.jobs import Standing
+from quire.queue.records import Standing
 
 PAGE_JOBS_SHOWN = 1_000
 
@@ -359,24 +360,8 @@ def _child_jobs(job: MainJob) -> ChildJobs:
 
 
 def _page_fields(job: MainJob, record: PageRecord) -> dict[str, Any]:
-    job_id = page_job_id(job.id, record.number)
     return {
-        "page_number": record.number,
-        "job_id": job_id,
-        "status": record.status.value,
-        "source": record.source.value if record.source else None,
-        "reason": list(record.reasons),
-        "page_class": record.page_class.value if record.page_class else None,
-        "reader": record.reader,
-        "provider": record.provider,
-        "model": record.model,
-        "attempts": record.attempts,
-        "tokens_in": record.tokens_in,
-        "tokens_out": record.tokens_out,
-        "cost_usd": record.cost_usd,
-        "confidence": record.confidence,
-        "words": record.words,
-        "error": record.error,
-        "url": f"/jobs/{job_id}/result",
+        **page_view(job.id, record),
+        "url": f"/jobs/{page_job_id(job.id, record.number)}/result",
         "image_url": f"/jobs/{job.id}/pages/{record.number}/image",
     }

@@ -82,7 +82,12 @@ class Visitor:
         self._filled = 0
         self._reserved = 0
         self._out = memoryview(b"")
-        door.watch(self, selectors.EVENT_READ)
+
+    def enter(self) -> None:
+        """The head is read, if it has come with the connection; else it is waited for."""
+        self.ready()
+        if self.state is State.IDLE:
+            self._door.watch(self, selectors.EVENT_READ)
 
     def ready(self) -> None:
         """The connection can be read from or, with an answer half sent, written to."""

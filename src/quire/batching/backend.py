@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -13,6 +13,7 @@ from quire.batching.failures import BackendFailedError
 _SENT_NAME = re.compile(r"req_([0-9a-f]{16})_idx_\d+_")
 _LONGEST_NAME = 120
 _UNSAFE = re.compile(r"[^\w.() -]+")
+_COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +44,8 @@ class BatchAnswer:
 
 
 class Backend(Protocol):
-    async def parse(self, images: Sequence[SentImage]) -> BatchAnswer:
-        """Raises BackendDownError or BackendFailedError."""
+    async def parse(self, images: Sequence[SentImage], sent: Callable[[], None]) -> BatchAnswer:
+        """`sent` is called when the images are on their way. Raises BackendDownError or BackendFailedError."""
         ...
 
     async def healthy(self) -> bool: ...
@@ -128,11 +129,11 @@ def _elements(given: Any) -> list[dict[str, Any]] | None:
             return None
         if not isinstance(bbox, list) or len(bbox) != 4:
             return None
-        if not all(isinstance(number, int | float) and not isinstance(number, bool) for number in bbox):
+        if not all(type(number) in (int, float) for number in bbox):
             return None
         elements.append({"label": label, "bbox": bbox, "text": text, "reading_order": place})
     return elements
 
 
 def dump(value: Any) -> bytes:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+    return _COMPACT.encode(value).encode("utf-8", "replace")

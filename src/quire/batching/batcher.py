@@ -31,7 +31,7 @@ from quire.queue.parse import ParseQueue
 from quire.queue.parse_requests import BackendOpen, Known, Observed, QueueFull, QueueStatus, Taken
 from quire.queue.workers import Workers
 from quire.reading.pool import ChildPool
-from quire.settings.sections import BatchingSettings
+from quire.settings.batching import BatchingSettings
 from quire.telemetry.metrics import BatchingMetrics
 
 _HOLD_BACK_S = 2.0
@@ -131,13 +131,13 @@ class Batcher:
     def metrics(self) -> BatchingMetrics:
         return self._parts.metrics
 
-    @property
-    def memory_used_bytes(self) -> int:
-        return self._memory.used_bytes
-
     def expect(self, arriving: int) -> None:
         """So many callers of this replica are about to be taken in."""
         self._former.arriving = arriving
+
+    def hurried(self) -> bool:
+        """Whether a free slot waits for a batch that is on its way out right now."""
+        return self._former.hurried
 
     def reserve(self, size: int) -> bool:
         """Whether so many more bytes may be held, for a body that is being read; `release` gives them back."""

@@ -49,7 +49,7 @@ class BodyMemory:
 
     def hold(self, request_id: str, data: Bytes) -> None:
         """Keeps a body whose size has been reserved, unless the room is needed for those that come in."""
-        if self._held_bytes + len(data) > self._max_bytes // 2:
+        if self._held_bytes + len(data) > self._max_bytes * 3 // 4:
             self.release(len(data))
             return
         self._held_bytes += len(data)
@@ -162,4 +162,6 @@ class Receiving:
 
 
 def too_large(max_bytes: int) -> TooLargeError:
-    return TooLargeError(f"The image is larger than the {max_bytes / (1 << 20):g} MB allowed.")
+    return TooLargeError(
+        f"The image is larger than the {max_bytes / (1 << 20):g} MB allowed (MAX_REQUEST_SIZE)."
+    )

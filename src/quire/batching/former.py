@@ -19,6 +19,7 @@ _LOG = logging.getLogger(__name__)
 _TICK_S = 0.5
 _MINUTE_S = 60.0
 _MOST_UNWRITTEN = 4
+_LONGEST_HURRY_S = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ class Former:
         self._options = options
         self._kick = asyncio.Event()
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._claiming: set[str] = set()
+        self._leaving: dict[str, float] = {}  # when their claim began; until the backend has them
         self._ends_at: dict[str, float] = {}
         self._stopping = False
         self._not_before_s = 0.0
@@ -52,6 +53,14 @@ class Former:
     @property
     def in_hand(self) -> int:
         return len(self._tasks)
+
+    @property
+    def hurried(self) -> bool:
+        """Whether a slot stands idle until a batch, which is on its way right now, has been written to the backend."""
+        if not self._leaving:
+            return False
+        since = self._parts.clock.monotonic() - _LONGEST_HURRY_S
+        return any(began > since for began in self._leaving.values())
 
     def kick(self) -> None:
         """There may be something to do."""
@@ -126,13 +135,15 @@ class Former:
         # Those that are on their way in would find the slots taken by batches that were cut small without them.
         demand = max(1, self.depth + self.arriving)
         size = batch_size(demand, self._others_busy_s(release), self._options.max_batch_size, self.model)
-        self._claiming.add(batch_id)
+        self._leaving[batch_id] = self._parts.clock.monotonic()
+        claimed: ClaimedBatch | NotNow | None = None
         try:
             claimed = await self._parts.queue.claim(batch_id, size, release=release)
             if isinstance(claimed, ClaimedBatch):
                 self._begin(claimed)
         finally:
-            self._claiming.discard(batch_id)
+            if not isinstance(claimed, ClaimedBatch):
+                self._leaving.pop(batch_id, None)
         if isinstance(claimed, NotNow):
             self._not_before_s = claimed.until_s
             if claimed.why == "none":
@@ -152,11 +163,28 @@ class Former:
         return (busy + [0.0] * others)[:others]
 
     def _has(self, batch_id: str) -> bool:
-        return batch_id in self._tasks or batch_id in self._claiming
+        return batch_id in self._tasks or batch_id in self._leaving
 
     def has_request(self, request_id: str) -> bool:
         """Whether a batch with this request is in hand."""
         return request_id in self._requests
+
+    def sent(self, batch_id: str) -> None:
+        """The backend has this batch now."""
+        self._leaving.pop(batch_id, None)
+
+    def wanted(self) -> bool:
+        """Whether there is anything for a slot that would be free."""
+        return self.depth > 0 or self.arriving > 0
+
+    async def release(self, batch_id: str) -> None:
+        """Gives back a batch's slot, and begins with the next batch in the same step if there is one."""
+        try:
+            begun = await self._next(release=batch_id)
+        except CoordinationError:
+            begun = False
+        if not begun:
+            self.kick()
 
     def _begin(self, batch: ClaimedBatch) -> None:
         self.depth = batch.depth_left
@@ -174,15 +202,7 @@ class Former:
         self._tasks[batch.id] = self._group.create_task(self._send(batch), name=f"parse-{batch.id}")
 
     async def _send(self, batch: ClaimedBatch) -> None:
-        async def release() -> None:
-            try:
-                begun = await self._next(release=batch.id)
-            except CoordinationError:
-                begun = False
-            if not begun:
-                self.kick()
-
-        sender = Sender(self._parts, self._options.sender, batch, release)
+        sender = Sender(self._parts, self._options.sender, batch, _Slot(self, batch.id))
         try:
             await sender.run()
         except asyncio.CancelledError:
@@ -197,6 +217,7 @@ class Former:
                 await self._reclaim(batch.id, self._parts.queue.replica)
         finally:
             self._tasks.pop(batch.id, None)
+            self._leaving.pop(batch.id, None)
             self._ends_at.pop(batch.id, None)
             self._requests.difference_update(one.id for one in batch.requests)
             self.kick()
@@ -206,3 +227,20 @@ class Former:
         moved, unneeded = await self._parts.queue.reclaim(batch_id, owner, error.as_dict())
         self._parts.unneeded(unneeded)
         return max(0, moved)
+
+
+@dataclass(frozen=True, slots=True)
+class _Slot:
+    """The slot of one batch."""
+
+    former: Former
+    batch_id: str
+
+    def sent(self) -> None:
+        self.former.sent(self.batch_id)
+
+    def wanted(self) -> bool:
+        return self.former.wanted()
+
+    async def release(self) -> None:
+        await self.former.release(self.batch_id)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 from dataclasses import dataclass
 
 from quire.batching.bodies import Body, BodyMemory
@@ -21,7 +22,7 @@ _LOG = logging.getLogger(__name__)
 _AT_ONCE = 4
 _GROUP_BYTES = 4 << 20
 _GROUP_REQUESTS = 128
-_WORTH_ANOTHER = 16
+_WORTH_ANOTHER = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,9 @@ class Application:
     key: str | None
     most_waiting: int
     body: Body
+
+
+Group = list[tuple[Application, asyncio.Future[Acceptance]]]
 
 
 class Intake:
@@ -51,7 +55,7 @@ class Intake:
         self._shelves = shelves
         self._memory = memory
         self._forms_batches = forms_batches
-        self._pending: list[tuple[Application, asyncio.Future[Acceptance]]] = []
+        self._pending: Group = []
         self._writing: set[asyncio.Task[None]] = set()
 
     async def accept(self, application: Application) -> Acceptance:
@@ -75,15 +79,14 @@ class Intake:
             await asyncio.wait(set(self._writing))
 
     async def _write_pending(self) -> None:
-        while self._pending:
+        while self._pending and (len(self._writing) == 1 or len(self._pending) >= _WORTH_ANOTHER):
             group = self._next_group()
             try:
                 await self._write(group)
             except Exception as error:
                 if not isinstance(error, CoordinationError | ObjectsError):
                     _LOG.exception("requests could not be accepted")
-                for application, future in group:
-                    self._forget(application)
+                for _, future in group:
                     if not future.done():
                         future.set_exception(error)
         # Not left to the callback: a request that comes before that runs would count on a writer that is over.
@@ -91,7 +94,7 @@ class Intake:
         if current is not None:
             self._writing.discard(current)
 
-    def _next_group(self) -> list[tuple[Application, asyncio.Future[Acceptance]]]:
+    def _next_group(self) -> Group:
         """What goes into one object: bodies in memory up to a bound, or a single one that has its object already."""
         size = count = 0
         for application, _ in self._pending[:_GROUP_REQUESTS]:
@@ -105,38 +108,55 @@ class Intake:
         group, self._pending = self._pending[:count], self._pending[count:]
         return group
 
-    async def _write(self, group: list[tuple[Application, asyncio.Future[Acceptance]]]) -> None:
-        key = group[0][0].body.object_key
-        if not key:
-            key = await self._shelves.place("bodies")
-            await self._objects.put(key, b"".join(application.body.data or b"" for application, _ in group))
-        requests, offset = [], 0
-        for application, _ in group:
-            body = application.body
-            requests.append(
-                NewRequest(
-                    id=body.request_id,
-                    team=application.team,
-                    filename=application.filename,
-                    priority=application.priority,
-                    offset=offset,
-                    length=body.size,
-                    key=application.key,
-                    most_waiting=application.most_waiting,
-                )
-            )
-            offset += body.size
-        answers = await self._queue.accept(key, requests, forms_batches=self._forms_batches)
+    async def _write(self, group: Group) -> None:
+        bodies = [application.body for application, _ in group]
+        key = bodies[0].object_key or await self._stored(bodies)
+        for body in bodies:
+            # Before anybody else knows of it: a batch may have been claimed with it before the call is answered.
+            if body.data is not None:
+                self._memory.hold(body.request_id, body.data)
+        try:
+            answers = await self._queue.accept(key, _requests(group), forms_batches=self._forms_batches)
+        except BaseException:
+            for body in bodies:
+                self._memory.drop(body.request_id)
+            raise
         for (application, future), answer in zip(group, answers, strict=True):
-            if isinstance(answer, Taken) and application.body.data is not None:
-                self._memory.hold(application.body.request_id, application.body.data)
-            else:
-                self._forget(application)
+            if not isinstance(answer, Taken):
+                self._memory.drop(application.body.request_id)
             if not future.done():
                 future.set_result(answer)
         if not any(isinstance(answer, Taken) for answer in answers):
-            await self._objects.delete(key)
+            with suppress(ObjectsError):  # then it goes with its shelf
+                await self._objects.delete(key)
 
-    def _forget(self, application: Application) -> None:
-        if application.body.data is not None:
-            self._memory.release(application.body.size)
+    async def _stored(self, bodies: list[Body]) -> str:
+        """The object that has them all, synced. Where there is none, their room in the memory is given back."""
+        try:
+            key = await self._shelves.place("bodies")
+            await self._objects.put(key, b"".join(body.data or b"" for body in bodies))
+        except BaseException:
+            self._memory.release(sum(body.size for body in bodies))
+            raise
+        return key
+
+
+def _requests(group: Group) -> list[NewRequest]:
+    """The bodies lie in their object one after the other."""
+    requests, offset = [], 0
+    for application, _ in group:
+        body = application.body
+        requests.append(
+            NewRequest(
+                id=body.request_id,
+                team=application.team,
+                filename=application.filename,
+                priority=application.priority,
+                offset=offset,
+                length=body.size,
+                key=application.key,
+                most_waiting=application.most_waiting,
+            )
+        )
+        offset += body.size
+    return requests

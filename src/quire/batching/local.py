@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from quire.batching.backend import BatchAnswer, ImageAnswer, SentImage, dump
 from quire.errors import QuireError
@@ -18,7 +18,10 @@ class LocalBackend:
         self._options = options
         self._timeout_s = timeout_s
 
-    async def parse(self, images: Sequence[SentImage]) -> BatchAnswer:
+    async def parse(
+        self, images: Sequence[SentImage], sent: Callable[[], None] = lambda: None
+    ) -> BatchAnswer:
+        sent()
         answers = await asyncio.gather(*(self._one(image) for image in images))
         return BatchAnswer({image.request_id: answer for image, answer in zip(images, answers, strict=True)})
 

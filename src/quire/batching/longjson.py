@@ -39,7 +39,7 @@ def read_whole(body: Bytes, field: str) -> tuple[dict[str, Any], Bytes]:
         stand_in = secrets.token_hex(8)
         rest = b"".join((body[: opening + 1], stand_in.encode(), body[closing:]))
         try:
-            found = json.loads(rest.decode(), object_pairs_hook=_each_once, parse_constant=_no_constant)
+            found = _STRICT.decode(rest.decode())
             # Only if the stand-in comes back as the field's own text was it this text that was taken out.
             if isinstance(found, dict) and found.pop(field, None) == stand_in:
                 with memoryview(body) as whole, whole[opening + 1 : closing] as text:
@@ -88,7 +88,7 @@ class LongJson:
         if self._in_string or self._carry:
             raise RequestError(_NOT_JSON)
         try:
-            found = json.loads(self._rest.decode(), object_pairs_hook=_each_once, parse_constant=_no_constant)
+            found = _STRICT.decode(self._rest.decode())
         except RecursionError:
             raise RequestError("The JSON is nested too deeply.") from None
         except ValueError:
@@ -243,3 +243,6 @@ def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _no_constant(name: str) -> NoReturn:
     raise RequestError(f"{name} is not a number that JSON knows.")
+
+
+_STRICT = json.JSONDecoder(object_pairs_hook=_each_once, parse_constant=_no_constant)

@@ -77,7 +77,8 @@ class Reception:
                 return await self._converted(body)
             if picture.pixels > self._limits.max_pixels:
                 raise TooLargeError(
-                    f"The image unpacks to {picture.width} × {picture.height} pixels, which is more than allowed."
+                    f"The image unpacks to {picture.width} × {picture.height} pixels; "
+                    f"up to {self._limits.max_pixels:,} are allowed (MAX_PIXELS). Send a smaller one."
                 )
         except BaseException:
             await self.discard(body)

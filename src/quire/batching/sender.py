@@ -7,7 +7,7 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from quire.batching.backend import Backend, BatchAnswer, ImageAnswer, SentImage
 from quire.batching.bodies import BodyMemory, Bytes
@@ -27,7 +27,18 @@ _PLANE_RETRY_S = 0.5
 
 T = TypeVar("T")
 
-Release = Callable[[], Awaitable[None]]
+
+class Slot(Protocol):
+    """A batch's place at the backend."""
+
+    def sent(self) -> None:
+        """Images have been written to the backend."""
+
+    def wanted(self) -> bool:
+        """Whether another batch waits for it."""
+
+    async def release(self) -> None:
+        """The backend has nothing of the batch any more. Called once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +68,7 @@ class Sender:
     parts: SenderParts
     options: SenderOptions
     batch: ClaimedBatch
-    release: Release
-    """Called once, as soon as the backend has nothing of this batch any more."""
+    slot: Slot
     _groups: deque[list[Claimed]] = field(default_factory=deque)
     _alone: dict[str, int] = field(default_factory=dict)
     _open: dict[str, Claimed] = field(default_factory=dict)
@@ -89,7 +99,7 @@ class Sender:
         parts = self.parts
         began = parts.clock.monotonic()
         try:
-            answer = await parts.backend.parse(images)
+            answer = await parts.backend.parse(images, self.slot.sent)
         except BackendDownError as error:
             parts.metrics.call_ended("down", parts.clock.monotonic() - began)
             _LOG.warning("batch backend is away", extra={"reason": str(error), "images": len(images)})
@@ -154,6 +164,9 @@ class Sender:
         for what in ("unknown", "repeated", "malformed"):
             if count := getattr(answer, what):
                 self.parts.metrics.odd_results.labels(what).inc(count)
+        over = not self._groups and not self._to_repeat(images, answer)
+        if over and self.slot.wanted():
+            await self._release()  # before everything else, because it stands idle
         outcomes: list[Outcome] = []
         fragments: dict[str, bytes] = {}
         for position, image in enumerate(images):
@@ -173,13 +186,17 @@ class Sender:
                 outcomes.append(Outcome(image.request_id, Ending.AGAIN))
             else:
                 await self._failed([self._open[image.request_id]])
-        ending = {one.id for one in outcomes}
-        if not self._groups and ending >= self._open.keys():
-            await self._release()
+        work = [self._observe("ok", len(images), seconds)]
+        if over:
+            work.append(self._release())
         if outcomes:
-            await asyncio.gather(self._finish(outcomes, fragments), self._observe("ok", len(images), seconds))
-        else:
-            await self._observe("ok", len(images), seconds)
+            work.append(self._finish(outcomes, fragments))
+        await asyncio.gather(*work)
+
+    def _to_repeat(self, images: Sequence[SentImage], answer: BatchAnswer) -> bool:
+        """Whether an image has to be sent again at once: one that was alone and has no usable answer."""
+        found = answer.images.get(images[0].request_id)
+        return len(images) == 1 and (found is None or bool(found.error and not found.final))
 
     async def _failed(self, group: list[Claimed]) -> None:
         """A group that failed is sent again in halves; a single image a few times, then its caller is told."""
@@ -281,7 +298,7 @@ class Sender:
     async def _release(self) -> None:
         if not self._released:
             self._released = True
-            await self.release()
+            await self.slot.release()
 
     async def _until_written(self, write: Callable[[], Awaitable[T]]) -> T:
         """A result that was paid for is not given up because a plane is away for a while."""

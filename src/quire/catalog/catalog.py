@@ -143,6 +143,18 @@ class Catalog:
         """The team's newest document with these bytes."""
         return await self._documents.find_by_hash(team, content_hash)
 
+    async def find_by_alias(self, team: str, document_id: str) -> Document | None:
+        """The document of which this became a second id; None for any other id, also a document's own."""
+        return await self._documents.find_by_alias(team, document_id)
+
+    async def merge(self, team: str, document_id: str, attempt: int, *, into: str) -> bool:
+        """Removes the document as `delete` does, and makes its id a second one of another.
+
+        False, and nothing changed, when the attempt isn't the pending one or when the other isn't there. The second
+        id goes with the document that it leads to.
+        """
+        return await self._documents.merge(team, document_id, attempt, into)
+
     async def list(
         self,
         team: str,

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
 from sqlalchemy import URL, event, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError
+from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, InvalidatePoolError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
@@ -20,10 +22,18 @@ T = TypeVar("T")
 
 _BUSY_TIMEOUT_S = 15.0
 _CONNECT_TIMEOUT_S = 10.0
+_IDLE_S = 5.0
+_PREPARED = 300
 _ATTEMPTS = 5
 _RETRY_DELAY_S = 0.02
 _MMAP_BYTES = 256 << 20
 _CACHE_KB = 16_384
+_POSTGRES = {
+    "application_name": "quire",
+    "jit": "off",  # compiling a search takes ten times as long as running it
+    "hnsw.ef_search": "100",
+    "hnsw.iterative_scan": "relaxed_order",  # else rows of other teams or models use up what the index looks at
+}
 _AGAIN = ("40001", "40P01", "55P03")  # PostgreSQL: could not serialise, deadlock, lock not available
 
 
@@ -33,6 +43,8 @@ class Database:
     def __init__(self, engine: AsyncEngine, *, postgres: bool) -> None:
         self._engine = engine
         self.postgres = postgres
+        # Each question is a view of its own, on either database; a transaction would be two more round trips.
+        self._reader = engine.execution_options(isolation_level="AUTOCOMMIT") if postgres else engine
         # SQLite has one writer at a time; waiting here is fair and costs no polling of the file's lock.
         self._writer = asyncio.Lock()
 
@@ -56,9 +68,10 @@ class Database:
             pool_size=pool_size,
             max_overflow=pool_size,
             pool_timeout=60,
-            pool_pre_ping=True,
             connect_args=arguments,
         )
+        event.listen(engine.sync_engine, "checkin", _remember_use)
+        event.listen(engine.sync_engine, "checkout", _try_if_idle)
         return cls(engine, postgres=True)
 
     async def close(self) -> None:
@@ -66,10 +79,10 @@ class Database:
 
     @contextlib.asynccontextmanager
     async def reading(self) -> AsyncIterator[AsyncConnection]:
-        """A connection with one consistent view of the data."""
+        """A connection for questions. Each of them sees the data as it is at that moment."""
         try:
             with translated():
-                async with self._engine.connect() as connection, connection.begin():
+                async with self._reader.connect() as connection, connection.begin():
                     yield connection
         except _LostRaceError as lost:
             raise CatalogError("The catalog is too busy at the moment.") from lost
@@ -117,6 +130,21 @@ def translated() -> Iterator[None]:
         raise CatalogError("The catalog's database is out of reach.") from error
 
 
+def _remember_use(_connection: Any, record: Any) -> None:
+    record.info["used_at"] = time.monotonic()
+
+
+def _try_if_idle(connection: Any, record: Any, _proxy: Any) -> None:
+    """A connection that was used a moment ago is taken to be alive: asking it each time is three round trips."""
+    if record.driver_connection.is_closed():
+        raise InvalidatePoolError
+    if time.monotonic() - record.info.get("used_at", math.inf) > _IDLE_S:
+        try:
+            connection.ping()
+        except Exception as error:  # whatever it is, another connection is opened
+            raise InvalidatePoolError from error
+
+
 def _prepare_sqlite(connection: Any, _record: Any) -> None:
     cursor = connection.cursor()
     for pragma in (
@@ -134,8 +162,8 @@ def _prepare_sqlite(connection: Any, _record: Any) -> None:
 
 def _begin_sqlite(connection: Any) -> None:
     # A transaction that begins by reading and then wants to write can't wait for its turn: it fails at once.
-    write = connection.get_execution_options().get("quire_write")
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
+    if connection.get_execution_options().get("quire_write"):
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
 def _postgres_address(url: str) -> tuple[URL, dict[str, Any]]:
@@ -145,10 +173,10 @@ def _postgres_address(url: str) -> tuple[URL, dict[str, Any]]:
     except (ArgumentError, ValueError) as error:
         raise SettingsError("DATABASE_URL is not the address of a PostgreSQL server.") from error
     query = dict(parsed.query)
-    # Compiling a search takes ten times as long as running it.
     arguments: dict[str, Any] = {
         "timeout": _CONNECT_TIMEOUT_S,
-        "server_settings": {"application_name": "quire", "jit": "off"},
+        "server_settings": dict(_POSTGRES),
+        "prepared_statement_cache_size": _PREPARED,
     }
     if "sslmode" in query:
         arguments["ssl"] = str(query.pop("sslmode"))

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import aclosing
 from typing import Any
 
-from sqlalchemy import Row, Update, delete, func, insert, select, text, update
+from sqlalchemy import Row, Select, Update, delete, func, insert, literal, select, text, union_all, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from quire.catalog import contents, cursors, filters, records, tagging, vectors
+from quire.catalog import containing, contents, cursors, filters, records, tagging, vectors
 from quire.catalog.contents import Indexed
 from quire.catalog.database import Database
-from quire.catalog.tables import DOCUMENTS
+from quire.catalog.tables import ALIASES, DOCUMENTS
 from quire.catalog.words import storable
 from quire.clock import Clock
 from quire.domain.documents import (
@@ -27,6 +28,9 @@ from quire.domain.documents import (
 
 _PAGE_OF_EXPORT = 200
 _PENDING = DocumentStatus.PENDING.value
+_CONVERTED = (
+    "job_id", "result_ref", "pages", "kind", "content_type", "content_ref", "content_hash", "size_bytes",
+)  # fmt: skip
 
 
 class Documents:
@@ -94,53 +98,107 @@ class Documents:
             narrowing = await self.narrowing(connection, team, wanted)
             if narrowing.impossible:
                 return []
+            if wanted.text:
+                return await self._with_words(connection, narrowing, wanted.text, before, limit)
             query = narrowing.newest_first(records.COLUMNS, before).limit(limit)
-            rows: Sequence[Row[Any]] = (await connection.execute(query)).all()
-            return rows
+            return (await connection.execute(query)).all()
+
+    async def _with_words(
+        self,
+        connection: AsyncConnection,
+        narrowing: filters.Narrowing,
+        words: str,
+        before: int | None,
+        limit: int,
+    ) -> Sequence[Row[Any]]:
+        """Keys rise with the numbers that the pages are counted by: both are given under the team's lock."""
+        rows: list[Row[Any]] = []
+        before_pk: int | None = None
+        if before is not None:
+            last = select(DOCUMENTS.c.pk).where(DOCUMENTS.c.team == narrowing.team, DOCUMENTS.c.seq < before)
+            found = (await connection.execute(last.order_by(DOCUMENTS.c.seq.desc()).limit(1))).scalar()
+            if found is None:
+                return rows
+            before_pk = found + 1
+        lists = containing.newest(
+            connection, narrowing.team, words, limit, before_pk=before_pk, postgres=self._postgres
+        )
+        async with aclosing(lists):
+            async for pks in lists:
+                some = narrowing.among(pks, postgres=self._postgres)
+                query = some.newest_first(records.COLUMNS, before).limit(limit - len(rows))
+                rows += (await connection.execute(query)).all()
+                if len(rows) == limit:
+                    break
+        return rows
 
     async def narrowing(
         self, connection: AsyncConnection, team: str, wanted: DocumentFilters
     ) -> filters.Narrowing:
         stale_before_s = self._clock.now() - self._stale_after_s
-        return await filters.prepare(
-            connection, team, wanted, postgres=self._postgres, stale_before_s=stale_before_s
-        )
+        return await filters.prepare(connection, team, wanted, stale_before_s=stale_before_s)
 
     async def counts(self, team: str) -> Mapping[DocumentState, int]:
-        by_status = (
+        parts: list[Select[*tuple[Any, ...]]] = [
             select(DOCUMENTS.c.status, func.count())
             .where(DOCUMENTS.c.team == team)
             .group_by(DOCUMENTS.c.status)
-        )
+        ]
         async with self._database.reading() as connection:
-            found = {str(name): int(many) for name, many in await connection.execute(by_status)}
-            seen = {}
             for state in (DocumentState.STALE, DocumentState.NEEDS_CLASSIFICATION):
                 narrowing = await self.narrowing(connection, team, DocumentFilters(state=state))
-                some = select(func.count()).select_from(DOCUMENTS).where(narrowing.where())
-                seen[state] = int((await connection.execute(some)).scalar_one())
-        pending, completed = (
-            found.get(one.value, 0) for one in (DocumentStatus.PENDING, DocumentStatus.COMPLETED)
-        )
-        return {
-            DocumentState.PENDING: pending - seen[DocumentState.STALE],
-            DocumentState.COMPLETED: completed - seen[DocumentState.NEEDS_CLASSIFICATION],
-            DocumentState.FAILED: found.get(DocumentStatus.FAILED.value, 0),
-            **seen,
-        }
+                counted = select(literal(state.value), func.count()).select_from(DOCUMENTS)
+                parts.append(counted.where(narrowing.where()))
+            # One question: between two, a document could end and be taken away where it was not yet counted.
+            rows = await connection.execute(union_all(*parts))
+            found = dict.fromkeys(DocumentState, 0) | {DocumentState(name): int(many) for name, many in rows}
+        found[DocumentState.PENDING] -= found[DocumentState.STALE]
+        found[DocumentState.COMPLETED] -= found[DocumentState.NEEDS_CLASSIFICATION]
+        return found
 
     async def delete(self, team: str, document_id: str) -> Document | None:
         async def change(connection: AsyncConnection) -> Document | None:
             row = await _row(connection, team, document_id, lock=True)
             if row is None:
                 return None
-            await tagging.remove(connection, team, row.pk)
-            await vectors.forget_document(connection, team, row.pk)
-            await contents.remove(connection, team, row.pk, postgres=self._postgres)
-            await connection.execute(delete(DOCUMENTS).where(DOCUMENTS.c.pk == row.pk))
+            await self._remove(connection, row)
             return records.document(row)
 
         return await self._database.write(change)
+
+    async def _remove(self, connection: AsyncConnection, row: Row[Any]) -> None:
+        await tagging.remove(connection, row.team, row.pk)
+        await vectors.forget_document(connection, row.team, row.pk)
+        await contents.remove(connection, row.team, row.pk, postgres=self._postgres)
+        await connection.execute(delete(DOCUMENTS).where(DOCUMENTS.c.pk == row.pk))
+
+    async def merge(self, team: str, document_id: str, attempt: int, into: str) -> bool:
+        async def change(connection: AsyncConnection) -> bool:
+            # Always in the same order, so that two that want each other don't wait for each other.
+            rows = {one: await _row(connection, team, one, lock=True) for one in sorted({document_id, into})}
+            gone, kept = rows[document_id], rows[into]
+            if gone is None or kept is None or gone.pk == kept.pk:
+                return False
+            if (gone.attempt, gone.status) != (attempt, _PENDING):
+                return False
+            await connection.execute(
+                update(ALIASES).where(ALIASES.c.document_pk == gone.pk).values(document_pk=kept.pk)
+            )
+            await self._remove(connection, gone)
+            await connection.execute(insert(ALIASES).values(team=team, id=document_id, document_pk=kept.pk))
+            return True
+
+        return await self._database.write(change)
+
+    async def find_by_alias(self, team: str, document_id: str) -> Document | None:
+        wanted = (
+            select(DOCUMENTS)
+            .join(ALIASES, ALIASES.c.document_pk == DOCUMENTS.c.pk)
+            .where(ALIASES.c.team == team, ALIASES.c.id == document_id, DOCUMENTS.c.team == team)
+        )
+        async with self._database.reading() as connection:
+            row = (await connection.execute(wanted)).first()
+        return None if row is None else records.document(row)
 
     async def begin_processing(self, team: str, document_id: str, seen: int | None) -> int | None:
         now_s = self._clock.now()
@@ -172,9 +230,7 @@ class Documents:
 
     async def note_conversion(self, team: str, document_id: str, attempt: int, found: Conversion) -> bool:
         values: dict[str, Any] = {
-            name: value
-            for name in ("job_id", "result_ref", "pages", "kind", "content_type", "content_ref")
-            if (value := getattr(found, name)) is not None
+            name: value for name in _CONVERTED if (value := getattr(found, name)) is not None
         }
         if found.metadata is not None:
             values["metadata"] = records.as_json(found.metadata)

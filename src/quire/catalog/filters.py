@@ -5,17 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import Column, ColumnElement, Select, and_, bindparam, exists, select, text
+from sqlalchemy import Column, ColumnElement, Select, and_, exists, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from quire.catalog import words
 from quire.catalog.tables import ASSIGNMENTS, DOCUMENTS, TAGS
 from quire.domain.documents import DocumentFilters, DocumentState, DocumentStatus
-
-MAX_FILTER_WORDS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +25,8 @@ class Narrowing:
     tag_pks: tuple[int, ...] = ()
     impossible: bool = False
     """One of the tags doesn't exist, so nothing fits."""
+    by_keys: bool = False
+    """One of the conditions lists the keys of documents, so that no index should be walked."""
 
     @property
     def narrow(self) -> bool:
@@ -34,18 +34,24 @@ class Narrowing:
 
     def where(self) -> ColumnElement[bool]:
         """Everything as one condition on `documents`, the team included."""
+        if self.by_keys:
+            return self.of_found()
         return and_(DOCUMENTS.c.team == self.team, *self.conditions, *map(_has_tag, self.tag_pks))
 
-    def where_among(self, pks: Iterable[int], *, postgres: bool) -> ColumnElement[bool]:
-        """The same, for a few documents that are known by their keys."""
+    def of_found(self) -> ColumnElement[bool]:
+        """The same, for documents that are found by their keys."""
+        return and_(of_team(self.team), *self.conditions, *map(_has_tag, self.tag_pks))
+
+    def among(self, pks: Iterable[int], *, postgres: bool) -> Narrowing:
+        """The same, of these documents only."""
         known = one_of(DOCUMENTS.c.pk, pks, postgres=postgres)
-        return and_(known, of_team(self.team), *self.conditions, *map(_has_tag, self.tag_pks))
+        return replace(self, conditions=(*self.conditions, known), by_keys=True)
 
     def newest_first(
         self, columns: Sequence[ColumnElement[object]], before_seq: int | None
     ) -> Select[*tuple[Any, ...]]:
         """The documents that fit, newest first. With a tag, the tag's own order is walked."""
-        if not self.tag_pks:
+        if self.by_keys or not self.tag_pks:
             found = select(*columns).where(self.where()).order_by(DOCUMENTS.c.seq.desc())
             return found if before_seq is None else found.where(DOCUMENTS.c.seq < before_seq)
         first, *others = self.tag_pks
@@ -64,17 +70,10 @@ async def prepare(
     team: str,
     filters: DocumentFilters,
     *,
-    postgres: bool,
     stale_before_s: float,
 ) -> Narrowing:
-    """The filters as conditions; the tags are looked up on the connection."""
+    """The filters as conditions, all but the words (see `containing`); the tags are looked up on the connection."""
     conditions = _conditions(filters, stale_before_s)
-    if filters.text:
-        found = dict.fromkeys(words.words(filters.text))
-        conditions += [
-            _contains(word, number, postgres=postgres)
-            for number, word in enumerate(list(found)[:MAX_FILTER_WORDS])
-        ]
     slugs = {words.slug(name) for name in filters.tags}
     if not slugs:
         return Narrowing(team, tuple(conditions))
@@ -87,14 +86,15 @@ async def prepare(
 
 def one_of(column: Column[Any], numbers: Iterable[int], *, postgres: bool) -> ColumnElement[bool]:
     """That the column has one of many numbers, as one parameter: hundreds of them take long to write out."""
-    name = f"{column.name}_one_of"
+    listed, parameters = listed_keys(f"{column.name}_one_of", numbers, postgres=postgres)
+    return column.in_(text(listed).bindparams(**parameters))
+
+
+def listed_keys(name: str, numbers: Iterable[int], *, postgres: bool) -> tuple[str, dict[str, Any]]:
+    """A query that answers with these numbers, and its parameter."""
     if postgres:
-        listed = text(f"SELECT unnest(CAST(:{name} AS bigint[]))").bindparams(bindparam(name, list(numbers)))
-    else:
-        listed = text(f"SELECT value FROM json_each(:{name})").bindparams(  # noqa: S608
-            bindparam(name, json.dumps(list(numbers)))
-        )
-    return column.in_(listed)
+        return f"SELECT unnest(CAST(:{name} AS bigint[]))", {name: list(numbers)}
+    return f"SELECT value FROM json_each(:{name})", {name: json.dumps(list(numbers))}  # noqa: S608
 
 
 def of_team(team: str) -> ColumnElement[bool]:
@@ -134,20 +134,6 @@ def _conditions(filters: DocumentFilters, stale_before_s: float) -> list[ColumnE
     if filters.created_to_s is not None:
         found.append(columns.created_at < filters.created_to_s)
     return found
-
-
-def _contains(word: str, number: int, *, postgres: bool) -> ColumnElement[bool]:
-    """That the document has the word. Whose document it is, the other conditions say."""
-    name = f"contains_{number}"
-    if postgres:
-        # As an array it is looked up once; as a subquery it may be asked again for each document.
-        matching = (
-            f"SELECT document_pk FROM document_pieces WHERE words @@ CAST(CAST(:{name} AS text) AS tsquery)"  # noqa: S608
-        )
-        condition = text(f"documents.pk = ANY(ARRAY({matching}))").bindparams(bindparam(name, f"'{word}'"))
-        return condition  # type: ignore[return-value]
-    matching = f"SELECT rowid >> 12 FROM document_words WHERE document_words MATCH :{name}"  # noqa: S608
-    return DOCUMENTS.c.pk.in_(text(matching).bindparams(bindparam(name, f'{{head body}} : "{word}"')))
 
 
 def _has_tag(tag_pk: int) -> ColumnElement[bool]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
@@ -20,11 +20,19 @@ _ROWS_AT_A_TIME = 20_000
 _IN_A_THREAD_FROM = 20_000
 
 
+Cosines = dict[int, float]
+
+
 class Nearness(Protocol):
-    async def documents(
-        self, connection: AsyncConnection, team: str, query: Vector, most: int, among: Sequence[int] | None
-    ) -> dict[int, float]:
-        """The cosines of the nearest documents by their pk; `among` narrows them to these."""
+    async def nearest(
+        self,
+        connection: AsyncConnection,
+        team: str,
+        query: Vector,
+        most: tuple[int, int],
+        among: Sequence[int] | None,
+    ) -> tuple[Cosines, Cosines]:
+        """The nearest documents and tags by their pk; `among` narrows the documents to these."""
         ...
 
     async def of_documents(
@@ -33,62 +41,43 @@ class Nearness(Protocol):
         """The cosines of exactly these documents, as far as they have a vector of the query's model."""
         ...
 
-    async def tags(
-        self, connection: AsyncConnection, team: str, query: Vector, most: int
-    ) -> dict[int, float]: ...
-
 
 class PostgresNearness:
     """Asks pgvector. Large teams are served by its HNSW index, small ones by looking at every row."""
 
-    async def documents(
-        self, connection: AsyncConnection, team: str, query: Vector, most: int, among: Sequence[int] | None
-    ) -> dict[int, float]:
+    async def nearest(
+        self,
+        connection: AsyncConnection,
+        team: str,
+        query: Vector,
+        most: tuple[int, int],
+        among: Sequence[int] | None,
+    ) -> tuple[Cosines, Cosines]:
+        statement, parameters = _asked(team, query)
+        documents = statement(DOCUMENT_VECTORS, "ORDER BY distance LIMIT :most")
+        parameters |= {"most": most[0], "most_tags": most[1]}
         if among is not None:
-            found = await self.of_documents(connection, team, query, among)
-            return dict(sorted(found.items(), key=lambda one: -one[1])[:most])
-        # Without this, rows of other teams or models use up what the index looks at.
-        await connection.execute(text("SET LOCAL hnsw.iterative_scan = relaxed_order"))
-        await connection.execute(text(f"SET LOCAL hnsw.ef_search = {min(1_000, max(100, most))}"))
-        return await self._ask(connection, DOCUMENT_VECTORS, team, query, most)
+            # Apart, so that it goes by the keys and not through the index of the nearest.
+            some = statement(DOCUMENT_VECTORS, "OFFSET 0", among=True)
+            documents = f"SELECT * FROM ({some}) AS a ORDER BY distance LIMIT :most"  # noqa: S608
+            parameters["among"] = list(among)
+        tags = statement(TAG_VECTORS, "ORDER BY distance LIMIT :most_tags")
+        both = f"(SELECT 0 AS kind, * FROM ({documents}) AS d) UNION ALL (SELECT 1, * FROM ({tags}) AS t)"  # noqa: S608
+        found: tuple[Cosines, Cosines] = ({}, {})
+        for kind, pk, distance in await connection.execute(text(both), parameters):
+            found[kind][int(pk)] = 1 - float(distance)
+        return found
 
     async def of_documents(
         self, connection: AsyncConnection, team: str, query: Vector, pks: Sequence[int]
     ) -> dict[int, float]:
         if not pks:
             return {}
-        also = f"AND document_pk IN ({', '.join(str(int(pk)) for pk in pks)})"
-        return await self._ask(connection, DOCUMENT_VECTORS, team, query, len(pks), also=also)
-
-    async def tags(
-        self, connection: AsyncConnection, team: str, query: Vector, most: int
-    ) -> dict[int, float]:
-        return await self._ask(connection, TAG_VECTORS, team, query, most)
-
-    async def _ask(
-        self,
-        connection: AsyncConnection,
-        table: Table,
-        team: str,
-        query: Vector,
-        most: int,
-        *,
-        also: str = "",
-    ) -> dict[int, float]:
-        values = unit(query)
-        wide = f"halfvec({len(values)})"
-        distance = f"embedding::{wide} <=> CAST(CAST(:query AS text) AS {wide})"
-        order = "" if also else f"ORDER BY {distance}"
-        statement = (
-            f"SELECT {_key(table).name}, 1 - ({distance}) FROM {table.name} "  # noqa: S608 - numbers and names of ours
-            f"WHERE dims = {len(values)} AND team = :team AND model = :model {also} {order} LIMIT :most"
-        )
-        # `::` right after a name would be read as a parameter
+        statement, parameters = _asked(team, query)
         rows = await connection.execute(
-            text(statement.replace("::", r"\:\:")),
-            {"query": as_text(values), "team": team, "model": query.model, "most": most},
+            text(statement(DOCUMENT_VECTORS, "", among=True)), parameters | {"among": list(pks)}
         )
-        return {int(pk): float(cosine) for pk, cosine in rows}
+        return {int(pk): 1 - float(distance) for pk, distance in rows}
 
 
 class SqliteNearness:
@@ -104,24 +93,25 @@ class SqliteNearness:
         self._locks: WeakValueDictionary[tuple[str, str, str], asyncio.Lock] = WeakValueDictionary()
         self._read: WeakKeyDictionary[AsyncConnection, dict[str, tuple[int, int]]] = WeakKeyDictionary()
 
-    async def documents(
-        self, connection: AsyncConnection, team: str, query: Vector, most: int, among: Sequence[int] | None
-    ) -> dict[int, float]:
-        if among is not None:
-            found = await self.of_documents(connection, team, query, among)
-            return dict(sorted(found.items(), key=lambda one: (-one[1], one[0]))[:most])
-        return await self._nearest(connection, DOCUMENT_VECTORS, team, query, most)
+    async def nearest(
+        self,
+        connection: AsyncConnection,
+        team: str,
+        query: Vector,
+        most: tuple[int, int],
+        among: Sequence[int] | None,
+    ) -> tuple[Cosines, Cosines]:
+        tags = await self._nearest(connection, TAG_VECTORS, team, query, most[1])
+        if among is None:
+            return await self._nearest(connection, DOCUMENT_VECTORS, team, query, most[0]), tags
+        found = await self.of_documents(connection, team, query, among)
+        return dict(sorted(found.items(), key=lambda one: (-one[1], one[0]))[: most[0]]), tags
 
     async def of_documents(
         self, connection: AsyncConnection, team: str, query: Vector, pks: Sequence[int]
     ) -> dict[int, float]:
         matrix = await self._matrix(connection, DOCUMENT_VECTORS, team, query.model)
         return matrix.cosines(unit(query), pks)
-
-    async def tags(
-        self, connection: AsyncConnection, team: str, query: Vector, most: int
-    ) -> dict[int, float]:
-        return await self._nearest(connection, TAG_VECTORS, team, query, most)
 
     async def _nearest(
         self, connection: AsyncConnection, table: Table, team: str, query: Vector, most: int
@@ -132,7 +122,7 @@ class SqliteNearness:
         return await asyncio.to_thread(matrix.nearest, unit(query), most)
 
     async def _counters(self, connection: AsyncConnection, team: str) -> tuple[int, int]:
-        """How far the vectors have changed in this connection's view, which lasts for one search."""
+        """How far the vectors had changed when this connection first asked; it lasts for one search."""
         known = self._read.setdefault(connection, {})
         if team not in known:
             found = await connection.execute(
@@ -143,18 +133,18 @@ class SqliteNearness:
         return known[team]
 
     async def _matrix(self, connection: AsyncConnection, table: Table, team: str, model: str) -> Matrix:
-        """The matrix with everything that this connection's view of the data has."""
+        """The matrix with everything that was there when this connection first asked."""
         key = (table.name, team, model)
         lock = self._locks.setdefault(key, asyncio.Lock())
         async with lock:
-            matrix = self._kept.get(key) or Matrix()
             change, removed = await self._counters(connection, team)
+            # Nobody else's until it is whole: a thread goes on writing when its search is given up.
+            matrix = self._kept.pop(key, None) or Matrix()
             if removed > matrix.removed and matrix.used:
                 matrix = await _without_removed(connection, (table, team, model), matrix)
             matrix.removed = max(matrix.removed, removed)
             await _read_changes(connection, (table, team, model), matrix, change)
             self._kept[key] = matrix
-            self._kept.move_to_end(key)
         while len(self._kept) > 1 and sum(one.size_bytes for one in self._kept.values()) > self._cache_bytes:
             self._kept.popitem(last=False)
         return matrix
@@ -192,6 +182,22 @@ async def _without_removed(
         return Matrix()
     matrix.drop(gone)
     return matrix
+
+
+def _asked(team: str, query: Vector) -> tuple[Callable[..., str], dict[str, Any]]:
+    """How to ask PostgreSQL for distances to the query, and what goes with it."""
+    values = unit(query)
+    wide = f"halfvec({len(values)})"
+
+    def statement(table: Table, order: str, *, among: bool = False) -> str:
+        only = f"AND {_key(table).name} = ANY(CAST(:among AS bigint[]))" if among else ""
+        return (
+            f"SELECT {_key(table).name} AS pk, "  # noqa: S608 - numbers and names of ours
+            f"CAST(embedding AS {wide}) <=> CAST(CAST(:query AS text) AS {wide}) AS distance "
+            f"FROM {table.name} WHERE dims = {len(values)} AND team = :team AND model = :model {only} {order}"
+        )
+
+    return statement, {"query": as_text(values), "team": team, "model": query.model}
 
 
 def _key(table: Table) -> Column[Any]:

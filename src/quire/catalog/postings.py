@@ -13,8 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from quire.catalog.filters import one_of, team_word
 from quire.catalog.tables import BUCKET_BITS, PIECE_BITS, PIECES
 
-_PLANS = "SELECT set_config('enable_indexscan', :others, true), set_config('enable_seqscan', :others, true)"
-_PLENTY = 3
+_PLENTY = 1.5
 _MAX_BUCKETS = 16
 
 
@@ -53,8 +52,6 @@ async def ask(
         return []
     if not postgres:
         return await _ask_sqlite(connection, scope, lists)
-    # For a common word it would go through the rows and unpack the words of each, which it takes for cheap.
-    await connection.execute(text(_PLANS), {"others": "off"})
     windows = [_window(scope, one) for one in lists]
     answers = await _ask_postgres(connection, scope, lists, windows)
     # What was expected to be common among the newest may be common only among older ones.
@@ -63,7 +60,6 @@ async def ask(
         again = await _ask_postgres(connection, scope, [lists[n] for n in short], [()] * len(short))
         for number, ids in zip(short, again, strict=True):
             answers[number] = ids
-    await connection.execute(text(_PLANS), {"others": "on"})
     return answers
 
 
@@ -93,10 +89,15 @@ async def _ask_postgres(
         only = " AND document_pk = ANY(CAST(:among AS bigint[]))"
         parameters["among"] = list(scope.among)
     for number, (one, window) in enumerate(zip(lists, windows, strict=True)):
-        parameters[f"words_{number}"] = _tsquery(scope.team, one, window)
+        conditions = []
+        for place, words in enumerate(_tsqueries(scope.team, one, window)):
+            name = f"words_{number}_{place}"
+            parameters[name] = words
+            conditions.append(f"words @@ CAST(CAST(:{name} AS text) AS tsquery)")
+        # Were the order an index's, it would go through that for a common word and unpack the words of each row.
         selects.append(
-            "SELECT id FROM document_pieces "  # noqa: S608 - numbers of ours
-            f"WHERE words @@ CAST(CAST(:words_{number} AS text) AS tsquery){only} ORDER BY id DESC LIMIT {one.limit}"
+            f"SELECT id FROM document_pieces WHERE {' AND '.join(conditions)}{only} "  # noqa: S608 - numbers of ours
+            f"ORDER BY id + 0 DESC LIMIT {one.limit}"
         )
     return await _gather(connection, selects, "string_agg(CAST(found.id AS text), ',')", parameters)
 
@@ -125,18 +126,6 @@ def _window(scope: Scope, one: Asked) -> Sequence[int]:
     return range(oldest, newest + 1) if oldest > 0 and newest - oldest < _MAX_BUCKETS else ()
 
 
-async def words_of(
-    connection: AsyncConnection, piece_ids: Sequence[int], *, postgres: bool
-) -> dict[int, tuple[list[str], list[str]]]:
-    """The words of the heads and bodies of these pieces."""
-    rows = await connection.execute(
-        select(PIECES.c.id, PIECES.c.head, PIECES.c.body).where(
-            one_of(PIECES.c.id, piece_ids, postgres=postgres)
-        )
-    )
-    return {int(row.id): (row.head.split(), row.body.split()) for row in rows}
-
-
 async def texts_of(
     connection: AsyncConnection, piece_ids: Sequence[int], *, postgres: bool
 ) -> dict[int, tuple[str, int | None]]:
@@ -146,7 +135,7 @@ async def texts_of(
             one_of(PIECES.c.id, piece_ids, postgres=postgres)
         )
     )
-    return {int(row.id): (row.text, row.page) for row in rows}
+    return {piece_id: (text_of, page) for piece_id, text_of, page in rows.all()}
 
 
 def _fts5(team: str | None, one: Asked) -> str:
@@ -156,9 +145,12 @@ def _fts5(team: str | None, one: Asked) -> str:
     return f"{of_team}{columns} : ({all_of})"
 
 
-def _tsquery(team: str | None, one: Asked, window: Sequence[int]) -> str:
+def _tsqueries(team: str | None, one: Asked, window: Sequence[int]) -> list[str]:
+    """All of which must hold. One query of all of it would be worked out for every piece that has any of the words."""
     where = {"all": "", "head": "h=", "often": "o="}[one.column]
-    all_of = " & ".join("(" + " | ".join(f"'{where}{word}'" for word in group) + ")" for group in one.groups)
-    newest = " | ".join(f"'~{bucket}'" for bucket in window)
-    of_team = "" if team is None else f"'={team_word(team)}' & "
-    return f"{of_team}({newest}) & {all_of}" if newest else f"{of_team}{all_of}"
+    found = [" | ".join(f"'{where}{word}'" for word in group) for group in one.groups]
+    if window:
+        found.append(" | ".join(f"'~{bucket}'" for bucket in window))
+    if team is not None:
+        found.append(f"'={team_word(team)}'")
+    return found

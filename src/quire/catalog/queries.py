@@ -40,18 +40,32 @@ SMALL_WORDS = frozenset(_SMALL.split())
 
 
 @dataclass(frozen=True, slots=True)
+class Standing:
+    """How much a team has among all."""
+
+    made: int
+    """Documents that the team made."""
+    usual_length: float
+    """How many words a piece of the team usually has."""
+    last_pk: int
+    """The newest document of all teams."""
+
+    @property
+    def crowded(self) -> bool:
+        """Whether most documents of the catalog are other teams'."""
+        return self.made * 2 < self.last_pk
+
+
+@dataclass(frozen=True, slots=True)
 class ReadQuery:
     """The query's words that stand for something, how common each is, and which were corrected."""
 
     groups: tuple[Group, ...]
     counts: tuple[int, ...]
     corrections: dict[str, str]
+    standing: Standing
     usual_length: float
-    """How many words a piece of the team usually has."""
-    crowded: bool
-    """Whether most documents of the catalog are other teams'."""
-    last_pk: int
-    """The newest document of all teams."""
+    """How many words a piece usually has, now or on the page before."""
 
     @property
     def scale(self) -> list[float]:
@@ -69,17 +83,16 @@ class ReadQuery:
         return replace(self, groups=tuple(groups), usual_length=numbers[0])
 
 
-async def read(connection: AsyncConnection, team: str, query: str) -> ReadQuery:
+async def read(connection: AsyncConnection, team: str, query: str, *, postgres: bool) -> ReadQuery:
     """Words that no document has stay in, without forms: what is missing must count against a document."""
-    of_all, usual_length, last_pk = await _team(connection, team)
+    now = await standing(connection, team)
     found_words = list(dict.fromkeys(words(query)))
     # Single letters are what is left of "pupil's" and the like; alone they may be meant.
     asked = ([word for word in found_words if len(word) > 1 or not word.isascii()] or found_words)[:MAX_WORDS]
-    known = await terms.counts(connection, team, asked)
     prefixes = {word: _stem(word) for word in asked if word.isalpha() and len(word) >= 4}
     unfinished = asked[-1] if asked and len(asked[-1]) >= 3 else None
     wanted = list(dict.fromkeys([*prefixes.values(), *([unfinished] if unfinished else [])]))
-    begun = await terms.beginning_with(connection, team, wanted, _VARIANTS * 8)
+    known, begun = await terms.look_up(connection, team, asked, wanted, _VARIANTS * 8, postgres=postgres)
     groups: list[Group] = []
     counts: list[int] = []
     corrections: dict[str, str] = {}
@@ -93,14 +106,13 @@ async def read(connection: AsyncConnection, team: str, query: str) -> ReadQuery:
             if near:
                 corrections[word] = next(iter(near))
         documents = sum(found.values()) or _UNKNOWN
-        worth = rarity(documents, of_all) * (_SMALL_WORD if word in SMALL_WORDS else 1.0)
+        worth = rarity(documents, now.made) * (_SMALL_WORD if word in SMALL_WORDS else 1.0)
         groups.append(Group(word, forms, worth))
         counts.append(documents)
-    return ReadQuery(tuple(groups), tuple(counts), corrections, usual_length, of_all * 2 < last_pk, last_pk)
+    return ReadQuery(tuple(groups), tuple(counts), corrections, now, now.usual_length)
 
 
-async def _team(connection: AsyncConnection, team: str) -> tuple[int, float, int]:
-    """How many documents the team made, how many words a piece usually has, how many documents all teams made."""
+async def standing(connection: AsyncConnection, team: str) -> Standing:
     of_all_teams = select(func.max(DOCUMENTS.c.pk)).scalar_subquery()
     found = await connection.execute(
         select(TEAMS.c.documents_made, TEAMS.c.words, TEAMS.c.pieces, of_all_teams).where(
@@ -108,7 +120,7 @@ async def _team(connection: AsyncConnection, team: str) -> tuple[int, float, int
         )
     )
     made, words_in_all, pieces, last = found.one_or_none() or (0, 0, 0, 1)
-    return int(made), words_in_all / max(1, pieces), int(last or 1)
+    return Standing(int(made), words_in_all / max(1, pieces), int(last or 1))
 
 
 def _stem(word: str) -> str:

@@ -7,14 +7,15 @@ What was found is then ranked by `ranking`, the same way on both databases.
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import select
+from sqlalchemy import select, union_all
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from quire.catalog import cursors, postings, queries, ranking, records
+from quire.catalog import containing, cursors, postings, queries, ranking, records
 from quire.catalog.candidates import Candidates, Meaning, best_documents
 from quire.catalog.database import Database
 from quire.catalog.documents import Documents
@@ -23,12 +24,12 @@ from quire.catalog.nearness import Nearness
 from quire.catalog.queries import ReadQuery
 from quire.catalog.ranking import LEVELS, Weights
 from quire.catalog.snippets import best_snippet, highlights
-from quire.catalog.tables import ASSIGNMENTS, DOCUMENTS, PIECE_BITS
+from quire.catalog.tables import ASSIGNMENTS, DOCUMENTS, PIECE_BITS, PIECES
 from quire.domain.documents import DocumentFilters, SearchHit, SearchPage, Vector
 
 _COMMON = 1_500
-_HEADS = 500
-_FEW_DOCUMENTS = 5_000
+_NEWEST = 500
+_FEW_DOCUMENTS = 3_000
 _SHARES = {"head": 0.15, "often": 0.05, "all": 1.0}
 _TAGS, _DOCUMENTS_OF_TAG = 6, 30
 _LEAST_SCORE = 0.04
@@ -64,6 +65,23 @@ class _Scored:
         return (-self.score, self.id)
 
 
+@dataclass(frozen=True, slots=True)
+class _Field:
+    """What is searched: everything that passes the filters; `few` lists it where that is not much."""
+
+    narrowing: Narrowing
+    few: Sequence[int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Near:
+    """What lies near to the query's vector: documents, tags, and the newest documents of these tags."""
+
+    cosines: dict[int, float]
+    tags: Mapping[int, float]
+    tagged: Sequence[int]
+
+
 class Search:
     def __init__(
         self, database: Database, documents: Documents, nearness: Nearness, weights: Weights
@@ -81,16 +99,19 @@ class Search:
         if request.cursor is not None:
             score, after_id, shown, scale = cursors.read(request.cursor, mark, float, str, int, list)
         depth = min(_MAX_DEPTH, max(_DEPTH, 2 * (shown + request.limit)))
-        async with self._database.reading() as connection:
-            narrowing = await self._documents.narrowing(connection, request.team, request.filters)
-            if narrowing.impossible:
-                return SearchPage(())
-            read = (await queries.read(connection, request.team, request.query)).measured_by(scale)
-            ranked = await self._ranked(connection, request, read, narrowing, depth)
-            if score is not None:
-                ranked = [one for one in ranked if one.key > (-score, after_id)]
-            page = ranked[: request.limit]
-            hits = await self._hits(connection, request.team, read, page)
+        field = await self._field(request)
+        if field.narrowing.impossible:
+            return SearchPage(())
+        # Words and meaning at the same time, each on a connection of its own, and none is held while waiting for one.
+        by_words, by_meaning = await asyncio.gather(
+            self._by_words(request, field, scale, depth), self._by_meaning(request, field, depth)
+        )
+        read, _ = by_words
+        ranked = await self._ranked(request, field, by_words, by_meaning)
+        if score is not None:
+            ranked = [one for one in ranked if one.key > (-score, after_id)]
+        page = ranked[: request.limit]
+        hits = await self._hits(request.team, read, page)
         more = len(ranked) > request.limit
         # The next page is measured as this one was: what comes in meanwhile makes no word rarer or more common.
         last = (
@@ -98,47 +119,74 @@ class Search:
         )
         return SearchPage(tuple(hits), last, read.corrections)
 
+    async def _field(self, request: SearchRequest) -> _Field:
+        if request.filters == DocumentFilters():
+            return _Field(Narrowing(request.team, ()))
+        async with self._database.reading() as connection:
+            narrowing = await self._documents.narrowing(connection, request.team, request.filters)
+            if request.filters.text and not narrowing.impossible:
+                lists = containing.newest(
+                    connection, request.team, request.filters.text, _MAX_DEPTH, postgres=self._postgres
+                )
+                pks = [pk async for some in lists for pk in some]
+                narrowing = narrowing.among(pks, postgres=self._postgres)
+            few = None if narrowing.impossible else await _few(connection, narrowing)
+        return _Field(narrowing, few)
+
+    async def _by_words(
+        self, request: SearchRequest, field: _Field, scale: Sequence[object], depth: int
+    ) -> tuple[ReadQuery, Candidates]:
+        """The query as it was understood, and the documents that have its words."""
+        async with self._database.reading() as connection:
+            read = await queries.read(connection, request.team, request.query, postgres=self._postgres)
+            read = read.measured_by(scale)
+            if not self._weights.text:
+                return read, Candidates({})
+            lists, meanings = _plan(read, few=field.few is not None)
+            # Other teams' documents end at `_pieces`; here they only take up room, unless there are many.
+            scope = postings.Scope(
+                request.team if read.standing.crowded else None, read.standing.last_pk, field.few
+            )
+            answers = await postings.ask(connection, scope, lists, postgres=self._postgres)
+        found = list(zip(meanings, answers, strict=True))
+        # What stands in a document's first piece, its title, tags and summary, counts as much as if asked for apart.
+        found += [((numbers, LEVELS["head"]), _heads(ids)) for (numbers, _), ids in found]
+        return read, best_documents(found, [group.rarity for group in read.groups], depth)
+
+    async def _by_meaning(self, request: SearchRequest, field: _Field, depth: int) -> _Near:
+        """The documents whose vectors are nearest, and the tags that are near, with their newest documents."""
+        team, vector = request.team, request.vector
+        if vector is None:
+            return _Near({}, {}, ())
+        # Where filters leave many documents they are applied afterwards, so more have to be there.
+        most = depth * _FILTERED_DEPTH if field.narrowing.narrow and field.few is None else depth
+        async with self._database.reading() as connection:
+            cosines, found = await self._nearness.nearest(connection, team, vector, (most, _TAGS), field.few)
+            tags = {pk: cosine for pk, cosine in found.items() if ranking.tag_score(cosine) > 0}
+            tagged = await _newest_of_tags(connection, tags)
+        return _Near(cosines, tags, tagged)
+
     async def _ranked(
         self,
-        connection: AsyncConnection,
         request: SearchRequest,
-        read: ReadQuery,
-        narrowing: Narrowing,
-        depth: int,
+        field: _Field,
+        words_found: tuple[ReadQuery, Candidates],
+        near: _Near,
     ) -> list[_Scored]:
-        team, vector = request.team, request.vector
-        among = await _few(connection, narrowing)
-        by_words = Candidates({})
-        if self._weights.text:
-            lists, meanings = _plan(read)
-            # Other teams' documents end at `_ids`; here they only take up room, unless there are many.
-            scope = postings.Scope(team if read.crowded else None, read.last_pk, among)
-            answers = await postings.ask(connection, scope, lists, postgres=self._postgres)
-            rarities = [group.rarity for group in read.groups]
-            by_words = best_documents(list(zip(meanings, answers, strict=True)), rarities, depth)
-        pks = set(by_words.pieces)
-        cosines: dict[int, float] = {}
-        tags: dict[int, float] = {}
-        if vector is not None:
-            # Where filters leave many documents they are applied afterwards, so more have to be there.
-            most = depth * _FILTERED_DEPTH if narrowing.narrow and among is None else depth
-            cosines = await self._nearness.documents(connection, team, vector, most, among)
-            pks |= set(cosines)
-            tags = await self._by_tags(connection, team, vector, pks)
-            pks |= set(tags)
-            missing = sorted(pks - set(cosines))
-            cosines |= await self._nearness.of_documents(connection, team, vector, missing)
-        ids = await self._ids(connection, narrowing, pks)
-        pieces = {pk: by_words.best_pieces(pk) for pk in ids}
-        piece_ids = [one for some in pieces.values() for one in some]
-        words = await postings.words_of(connection, piece_ids, postgres=self._postgres)
+        read, by_words = words_found
+        pks = {*by_words.pieces, *near.cosines, *near.tagged}
+        pieces = {pk: by_words.best_pieces(pk) for pk in pks}
+        (cosines, tags), there = await asyncio.gather(
+            self._cosines(request, near, pks),
+            self._pieces(field.narrowing, [one for some in pieces.values() for one in some]),
+        )
         counting = ranking.WordsOfQuery(read.groups, read.usual_length)
         scored = []
-        for pk, document_id in ids.items():
-            there = [words[piece] for piece in pieces[pk] if piece in words]
-            head = [word for head_words, _ in there for word in head_words]
+        for pk, (document_id, words) in there.items():
+            own = [words[piece] for piece in pieces[pk] if piece in words]
+            head = [word for head_words, _ in own for word in head_words.split()]
             parts = {
-                "text": counting.score(head, [body for _, body in there]),
+                "text": counting.score(head, [body.split() for _, body in own]),
                 "summary": ranking.summary_score(cosines.get(pk, 0.0)),
                 "tags": ranking.tag_score(tags.get(pk, 0.0)),
             }
@@ -147,56 +195,60 @@ class Search:
                 scored.append(_Scored(pk, document_id, score, parts, pieces[pk]))
         return sorted(scored, key=lambda one: one.key)
 
-    async def _by_tags(
-        self, connection: AsyncConnection, team: str, vector: Vector, known: Collection[int]
+    async def _cosines(
+        self, request: SearchRequest, near: _Near, pks: Collection[int]
+    ) -> tuple[dict[int, float], dict[int, float]]:
+        """How near each of these documents is, and how near the nearest of its tags."""
+        if request.vector is None:
+            return {}, {}
+        missing = sorted(set(pks) - near.cosines.keys())
+        async with self._database.reading() as connection:
+            others = await self._nearness.of_documents(connection, request.team, request.vector, missing)
+            return near.cosines | others, await self._tag_cosines(connection, near.tags, pks)
+
+    async def _tag_cosines(
+        self, connection: AsyncConnection, tags: Mapping[int, float], pks: Collection[int]
     ) -> dict[int, float]:
-        """Documents with a tag that means something like the query: the newest, and those found already."""
-        near = await self._nearness.tags(connection, team, vector, _TAGS)
-        near = {pk: cosine for pk, cosine in near.items() if ranking.tag_score(cosine) > 0}
-        if not near:
+        """How near the nearest tag of each of these documents is, where it has one of these tags."""
+        if not tags:
             return {}
-        documents = set(known)
-        for tag_pk in near:
-            rows = await connection.execute(
-                select(ASSIGNMENTS.c.document_pk)
-                .where(ASSIGNMENTS.c.tag_pk == tag_pk)
-                .order_by(ASSIGNMENTS.c.seq.desc())
-                .limit(_DOCUMENTS_OF_TAG)
-            )
-            documents.update(rows.scalars())
         rows = await connection.execute(
             select(ASSIGNMENTS.c.document_pk, ASSIGNMENTS.c.tag_pk).where(
-                ASSIGNMENTS.c.tag_pk.in_(near),
-                one_of(ASSIGNMENTS.c.document_pk, documents, postgres=self._postgres),
+                ASSIGNMENTS.c.tag_pk.in_(tags),
+                one_of(ASSIGNMENTS.c.document_pk, pks, postgres=self._postgres),
             )
         )
         found: dict[int, float] = {}
         for document_pk, tag_pk in rows:
-            found[document_pk] = max(found.get(document_pk, 0.0), near[tag_pk])
+            found[document_pk] = max(found.get(document_pk, 0.0), tags[tag_pk])
         return found
 
-    async def _ids(
-        self, connection: AsyncConnection, narrowing: Narrowing, pks: Collection[int]
-    ) -> dict[int, str]:
-        """The ids of those documents that are the team's and pass the filters."""
-        if not pks:
-            return {}
-        rows = await connection.execute(
-            select(DOCUMENTS.c.pk, DOCUMENTS.c.id).where(narrowing.where_among(pks, postgres=self._postgres))
+    async def _pieces(
+        self, narrowing: Narrowing, piece_ids: Sequence[int]
+    ) -> dict[int, tuple[str, dict[int, tuple[str, str]]]]:
+        """Of the documents that are the team's and pass the filters: the id, and words of head and body by piece."""
+        query = (
+            select(DOCUMENTS.c.pk, DOCUMENTS.c.id, PIECES.c.id, PIECES.c.head, PIECES.c.body)
+            .join_from(PIECES, DOCUMENTS, DOCUMENTS.c.pk == PIECES.c.document_pk)
+            .where(one_of(PIECES.c.id, piece_ids, postgres=self._postgres), narrowing.of_found())
         )
-        return {int(pk): str(document_id) for pk, document_id in rows}
+        async with self._database.reading() as connection:
+            rows = (await connection.execute(query)).all()
+        found: dict[int, tuple[str, dict[int, tuple[str, str]]]] = {}
+        for pk, document_id, piece_id, head, body in rows:
+            found.setdefault(pk, (document_id, {}))[1][piece_id] = (head, body)
+        return found
 
-    async def _hits(
-        self, connection: AsyncConnection, team: str, read: ReadQuery, page: Sequence[_Scored]
-    ) -> list[SearchHit]:
+    async def _hits(self, team: str, read: ReadQuery, page: Sequence[_Scored]) -> list[SearchHit]:
         pks = [one.pk for one in page]
-        rows = await connection.execute(
-            select(DOCUMENTS).where(one_of(DOCUMENTS.c.pk, pks, postgres=self._postgres), of_team(team))
-        )
-        found = {row.pk: records.document(row) for row in rows}
         # The best piece of the content; where only the head fits, the summary; where there is none, the beginning.
         pieces = [piece for one in page for piece in (*one.pieces, (one.pk << PIECE_BITS) + 1)]
-        texts = await postings.texts_of(connection, pieces, postgres=self._postgres)
+        async with self._database.reading() as connection:
+            rows = await connection.execute(
+                select(DOCUMENTS).where(one_of(DOCUMENTS.c.pk, pks, postgres=self._postgres), of_team(team))
+            )
+            found = {row.pk: records.document(row) for row in rows.all()}
+            texts = await postings.texts_of(connection, pieces, postgres=self._postgres)
         wanted = {
             form: group.rarity * weight for group in read.groups for form, weight in group.forms.items()
         }
@@ -212,33 +264,63 @@ class Search:
         return hits
 
 
-def _plan(read: ReadQuery) -> tuple[list[postings.Asked], list[Meaning]]:
+def _plan(read: ReadQuery, *, few: bool) -> tuple[list[postings.Asked], list[Meaning]]:
     """Which lists to ask for: all of the rare words; of the common ones only where there is nothing rarer.
 
-    What a common word adds is still counted when the texts are looked at.
+    What a common word adds is still counted when the texts are looked at. Where filters leave `few` documents, each
+    list costs going through them, so there are no more than needed.
     """
     lists: list[postings.Asked] = []
     meanings: list[Meaning] = []
-    usable = sorted(
-        (number for number, group in enumerate(read.groups) if group.forms),
-        key=lambda number: read.counts[number],
-    )
+    usable = _usable(read)
     rare = [number for number in usable if read.counts[number] <= _COMMON]
     for number in rare or usable[:2]:
         forms = (tuple(read.groups[number].forms),)
-        for column, most in (("head", _HEADS), ("often", _HEADS), ("all", _COMMON)):
-            # Of few documents all will be looked at, wherever they have the word.
-            wanted = read.counts[number] > _DEPTH if column != "all" else rare or len(usable) == 1
-            if wanted:
-                expected = read.counts[number] * _SHARES[column]
-                lists.append(postings.Asked(forms, column, most, expected))
-                meanings.append(((number,), LEVELS[column]))
-    if len(usable) > 1:
-        everything = tuple(tuple(read.groups[number].forms) for number in usable)
-        expected = read.last_pk * math.prod(min(1.0, read.counts[n] / read.last_pk) for n in usable)
-        lists.append(postings.Asked(everything, "all", _HEADS, expected))
+        whole = bool(rare) or few
+        # Of few documents all will be looked at, wherever they have the word.
+        columns = [] if few or (rare and read.counts[number] <= _DEPTH) else ["often"]
+        columns += ["all"] if whole or len(usable) == 1 else []
+        columns += [] if whole else ["head"]
+        for column in columns:
+            most = _COMMON if whole and column == "all" else _NEWEST
+            lists.append(postings.Asked(forms, column, most, read.counts[number] * _SHARES[column]))
+            meanings.append(((number,), LEVELS[column]))
+    if len(usable) > (2 if few else 1):
+        lists.append(_everything(read, usable))
         meanings.append((tuple(usable), LEVELS["all"]))
     return lists, meanings
+
+
+def _usable(read: ReadQuery) -> list[int]:
+    """The words that stand for something, by number; the rarest first."""
+    there = (number for number, group in enumerate(read.groups) if group.forms)
+    return sorted(there, key=lambda number: read.counts[number])
+
+
+def _everything(read: ReadQuery, usable: Sequence[int]) -> postings.Asked:
+    groups = tuple(tuple(read.groups[number].forms) for number in usable)
+    last_pk = read.standing.last_pk
+    expected = last_pk * math.prod(min(1.0, read.counts[number] / last_pk) for number in usable)
+    return postings.Asked(groups, "all", _NEWEST, expected)
+
+
+def _heads(piece_ids: Sequence[int]) -> list[int]:
+    return [piece for piece in piece_ids if piece % (1 << PIECE_BITS) == 0]
+
+
+async def _newest_of_tags(connection: AsyncConnection, tag_pks: Collection[int]) -> Sequence[int]:
+    if not tag_pks:
+        return ()
+    newest = [
+        select(ASSIGNMENTS.c.document_pk)
+        .where(ASSIGNMENTS.c.tag_pk == tag_pk)
+        .order_by(ASSIGNMENTS.c.seq.desc())
+        .limit(_DOCUMENTS_OF_TAG)
+        .subquery()
+        for tag_pk in tag_pks
+    ]
+    rows = await connection.execute(union_all(*(select(one.c.document_pk) for one in newest)))
+    return [int(pk) for pk in rows.scalars()]
 
 
 async def _few(connection: AsyncConnection, narrowing: Narrowing) -> list[int] | None:

@@ -28,6 +28,14 @@ class Connection(aiosqlite.Connection):
     def cursor(self) -> Any:  # the driver's own is awaited; SQLAlchemy enters it
         return _Cursor(self)
 
+    async def commit(self) -> None:
+        if self.in_transaction:
+            await super().commit()
+
+    async def rollback(self) -> None:
+        if self.in_transaction:
+            await super().rollback()
+
     async def visit(self, work: Callable[[sqlite3.Connection], Any]) -> Any:
         return await self._execute(work, self._conn)  # type: ignore[no-untyped-call]
 

@@ -52,6 +52,15 @@ DOCUMENTS = Table(
 )
 """`seq` numbers a team's documents in the order in which they became visible. `tags` repeats the names, as JSON."""
 
+ALIASES = Table(
+    "document_aliases",
+    METADATA,
+    Column("team", Text, primary_key=True),
+    Column("id", Text, primary_key=True),
+    Column("document_pk", ForeignKey("documents.pk", ondelete="CASCADE"), nullable=False),
+)
+"""Ids under which a document came in again."""
+
 TAGS = Table(
     "document_tags",
     METADATA,

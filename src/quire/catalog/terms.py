@@ -6,10 +6,8 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from sqlalchemy import select, text
+from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
-
-from quire.catalog.tables import TERMS
 
 MAX_TERM_CHARS = 32
 _MAX_NUMBER_CHARS = 12
@@ -77,38 +75,61 @@ async def apply(connection: AsyncConnection, team: str, deltas: Mapping[str, int
         )
 
 
-async def counts(connection: AsyncConnection, team: str, terms: Sequence[str]) -> dict[str, int]:
-    """In how many heads and contents each of the words stands; those that stand in none are left out."""
-    if not terms:
-        return {}
-    rows = await connection.execute(
-        select(TERMS.c.term, TERMS.c.documents).where(TERMS.c.team == team, TERMS.c.term.in_(terms))
-    )
-    return {str(term): int(documents) for term, documents in rows}
+async def look_up(
+    connection: AsyncConnection,
+    team: str,
+    words: Sequence[str],
+    prefixes: Sequence[str],
+    limit: int,
+    *,
+    postgres: bool,
+) -> tuple[dict[str, int], dict[str, dict[str, int]]]:
+    """In how many heads and contents each of the words stands, and for each prefix the most common words with it.
+
+    Words that stand in none are left out.
+    """
+    found: dict[str, int] = {}
+    begun: dict[str, dict[str, int]] = {prefix: {} for prefix in prefixes}
+    if not words:
+        return found, begun
+    parameters: dict[str, object] = {"team": team}
+    if postgres:
+        # The same text for any number of words: the server has it ready.
+        statement = _LOOK_UP
+        ends = [prefix + _LAST for prefix in prefixes]
+        parameters |= {"words": list(words), "starts": list(prefixes), "ends": ends, "most": limit}
+    else:
+        parts = [
+            "SELECT -1 AS place, term, documents FROM search_terms "
+            "WHERE team = :team AND term IN (SELECT value FROM json_each(:words))"
+        ]
+        parameters["words"] = json.dumps(list(words))
+        for place, prefix in enumerate(prefixes):
+            looked_at = (
+                f"SELECT term, documents FROM search_terms WHERE team = :team "  # noqa: S608 - numbers of ours
+                f"AND term >= :start_{place} AND term < :end_{place} LIMIT {_MAX_LOOKED_AT}"
+            )
+            parts.append(
+                f"SELECT {place}, term, documents FROM (SELECT term, documents FROM ({looked_at}) "  # noqa: S608
+                f"ORDER BY documents DESC, term LIMIT {limit})"
+            )
+            parameters |= {f"start_{place}": prefix, f"end_{place}": prefix + _LAST}
+        statement = text(" UNION ALL ".join(parts))
+    for place, term, documents in await connection.execute(statement, parameters):
+        (found if place < 0 else begun[prefixes[place]])[str(term)] = int(documents)
+    return found, begun
 
 
-async def beginning_with(
-    connection: AsyncConnection, team: str, prefixes: Sequence[str], limit: int
-) -> dict[str, dict[str, int]]:
-    """For each prefix the most common words that begin so, with their counts, in one round trip."""
-    if not prefixes:
-        return {}
-    parts, parameters = [], {"team": team}
-    for number, prefix in enumerate(prefixes):
-        looked_at = (
-            f"SELECT term, documents FROM search_terms WHERE team = :team "  # noqa: S608 - numbers of ours
-            f"AND term >= :from_{number} AND term < :to_{number} LIMIT {_MAX_LOOKED_AT}"
-        )
-        most = (
-            f"SELECT term, documents FROM ({looked_at}) AS a_{number} "  # noqa: S608
-            f"ORDER BY documents DESC, term LIMIT {limit}"
-        )
-        parts.append(f"SELECT {number} AS prefix, term, documents FROM ({most}) AS b_{number}")  # noqa: S608
-        parameters |= {f"from_{number}": prefix, f"to_{number}": prefix + _LAST}
-    found: dict[str, dict[str, int]] = {prefix: {} for prefix in prefixes}
-    for number, term, documents in await connection.execute(text(" UNION ALL ".join(parts)), parameters):
-        found[prefixes[number]][str(term)] = int(documents)
-    return found
+_LOOK_UP = text(
+    "SELECT -1 AS place, term, documents FROM search_terms "  # noqa: S608 - a number of ours
+    "WHERE team = :team AND term = ANY(CAST(:words AS text[])) "
+    "UNION ALL SELECT asked.place - 1, best.term, best.documents "
+    "FROM unnest(CAST(:starts AS text[]), CAST(:ends AS text[])) WITH ORDINALITY AS asked(first, past, place), "
+    "LATERAL (SELECT term, documents FROM ("
+    "SELECT term, documents FROM search_terms "
+    f"WHERE team = :team AND term >= asked.first AND term < asked.past LIMIT {_MAX_LOOKED_AT}"
+    ") AS looked_at ORDER BY documents DESC, term LIMIT :most) AS best"
+)
 
 
 async def like(
@@ -123,22 +144,35 @@ async def like(
     if not allowed or len(word) > MAX_TERM_CHARS:
         return {}
     half = max(2, (len(word) - 1) // 2)
-    candidates: dict[str, int] = {}
-    for column, part in ((TERMS.c.term, word[:half]), (TERMS.c.reversed, word[::-1][:half])):
-        rows = await connection.execute(
-            select(TERMS.c.term, TERMS.c.documents)
-            .where(TERMS.c.team == team, column >= part, column < part + _LAST)
-            .where(text("length(term) BETWEEN :least AND :most"))
-            .limit(_MAX_LOOKED_AT),
-            {"least": len(word) - allowed, "most": len(word) + allowed},
-        )
-        candidates.update((str(term), int(documents)) for term, documents in rows)
+    first, last = word[:half], word[::-1][:half]
+    rows = await connection.execute(
+        _LIKE,
+        {
+            "team": team,
+            "least": len(word) - allowed,
+            "most": len(word) + allowed,
+            "first": first,
+            "past_first": first + _LAST,
+            "last": last,
+            "past_last": last + _LAST,
+        },
+    )
+    candidates = {str(term): int(documents) for term, documents in rows}
     near = [
         (errors, -documents, term)
         for term, documents in candidates.items()
         if (errors := distance(word, term, allowed)) <= allowed
     ]
     return {term: (errors, -documents) for errors, documents, term in sorted(near)[:limit]}
+
+
+_LIKE = text(
+    " UNION ".join(
+        f"SELECT * FROM (SELECT term, documents FROM search_terms WHERE team = :team AND {column} >= :{part} "  # noqa: S608
+        f"AND {column} < :past_{part} AND length(term) BETWEEN :least AND :most LIMIT {_MAX_LOOKED_AT}) AS {part}_half"
+        for column, part in (("term", "first"), ("reversed", "last"))
+    )
+)
 
 
 def distance(first: str, second: str, most: int) -> int:

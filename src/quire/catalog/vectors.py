@@ -29,24 +29,19 @@ class Vectors:
     async def documents_missing(
         self, model: str, after: tuple[str, str] | None, limit: int
     ) -> Sequence[TextToEmbed]:
-        query = _documents_without(model).order_by(DOCUMENTS.c.team, DOCUMENTS.c.id)
-        if after is not None:
-            query = query.where(tuple_(DOCUMENTS.c.team, DOCUMENTS.c.id) > tuple_(*after))
+        in_order = _documents_without(model).order_by(DOCUMENTS.c.team, DOCUMENTS.c.id).limit(limit)
+        place = tuple_(DOCUMENTS.c.team, DOCUMENTS.c.id)
         found: list[TextToEmbed] = []
         async with self._database.reading() as connection:
             # A document without any text is passed over; the pages go on until one is full or nothing is left.
             while len(found) < limit:
-                rows = (await connection.execute(query.limit(limit))).all()
+                query = in_order if after is None else in_order.where(place > tuple_(*after))
+                rows = (await connection.execute(query)).all()
                 texts = [await records.text_to_embed(connection, row) for row in rows]
                 found += [one for one in texts if one is not None]
                 if len(rows) < limit:
                     break
-                last = (rows[-1].team, rows[-1].id)
-                query = (
-                    _documents_without(model)
-                    .order_by(DOCUMENTS.c.team, DOCUMENTS.c.id)
-                    .where(tuple_(DOCUMENTS.c.team, DOCUMENTS.c.id) > tuple_(*last))
-                )
+                after = (rows[-1].team, rows[-1].id)
         return found[:limit]
 
     async def document_missing(self, team: str, document_id: str, model: str) -> TextToEmbed | None:
@@ -196,7 +191,7 @@ def has_direction(vector: Vector) -> bool:
 
 def as_text(values: np.ndarray[Any, np.dtype[np.float32]]) -> str:
     """The vector as pgvector writes it."""
-    return "[" + ",".join(f"{value:.6g}" for value in values) + "]"
+    return "[" + ",".join(map("%.6g".__mod__, values.tolist())) + "]"
 
 
 async def forget_document(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 _MOST_LINES = 2_000
 _LINE_CHARS = 2_000
@@ -29,7 +30,7 @@ class Line:
 
 def lines_of(markdown: str) -> list[Line]:
     """At most some thousand lines, without markup, empty ones left out."""
-    return list(_lines(markdown))[:_MOST_LINES]
+    return list(islice(_lines(markdown), _MOST_LINES))
 
 
 def _lines(markdown: str) -> Iterator[Line]:

@@ -178,7 +178,7 @@ def _worker(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         "run",
         "run workers beside a running service",
         details="Queues: download, split, read (pages read locally in bulk), page (pages read one by one: OCR, AI; "
-        "and read, as both read pages), merge, export, callback, classify, embed; slow is page without read.",
+        "and read, as both read pages), merge, export, callback, classify, embed, batch; slow is page without read.",
     )
     parser.add_argument("--queues", metavar="NAMES", help="comma-separated (default: all)")
     parser.add_argument(

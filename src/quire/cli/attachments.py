@@ -42,7 +42,8 @@ async def write_attachments(
             if entry.get("error"):
                 problems.append(f"attachment {printable(name)}: {entry['error']}")
             continue
-        found = await engine.wait(job.team, entry["job_id"], _WAIT_S)
+        while not (found := await engine.wait(job.team, entry["job_id"], _WAIT_S)).status.terminal:
+            pass  # it takes its time; written off, it would be lost with the mail done
         if found.status is not JobStatus.COMPLETED:
             why = (found.error or {}).get("error") or f"The job is {found.status.value}."
             problems.append(f"attachment {printable(name)}: {why}")

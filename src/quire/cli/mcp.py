@@ -79,7 +79,9 @@ class Tools:
 
     async def read(self, name: str, pages: str, offset: int) -> str:
         document = await self._document(name)
-        job = await self._job(document.jobs.get("process") if document else name)
+        job = None
+        if pages or document is None:  # the whole text of a document needs none
+            job = await self._job(document.jobs.get("process") if document else name)
         about = _about_document(document) if document else _about_job(job)
         if pages:
             if job is None:
@@ -100,15 +102,18 @@ class Tools:
     async def _pages(self, name: str, job: Job, pages: str, offset: int) -> str:
         """So many of the pages as fit, and the rest of the first of them if it alone is too long."""
         main = job.parent_job_id or job.job_id
-        wanted = await self._numbers(job, main, PageRanges.parse(pages))
+        asked = PageRanges.parse(pages)
+        wanted = await self._numbers(job, main, asked)
         parts: list[str] = []
         left = MOST_CHARACTERS
         for place, number in enumerate(wanted):
+            further = f"read(id={name!r}, pages={str(asked.since(number))!r})"
+            if place == _MOST_PAGES:
+                return _framed(parts, further)
             text = (await self._quire.result(f"{main}-p{number}")).markdown
             text = text[offset if place == 0 else 0 :]
             if len(text) > left and place > 0:
-                rest = f"{number}-{wanted[-1]}"
-                return _framed(parts, f"read(id={name!r}, pages={rest!r})")
+                return _framed(parts, further)
             parts.append(f"[page {number}]\n{text[:left]}")
             if len(text) > left:
                 return _framed(parts, f"read(id={name!r}, pages={pages!r}, offset={offset + left})")
@@ -116,15 +121,18 @@ class Tools:
         return _framed(parts, "")
 
     async def _numbers(self, job: Job, main: str, asked: PageRanges) -> list[int]:
-        """The first of the pages asked for that there are. Raises RequestError if there is none."""
+        """The first of the pages asked for that there are, and one more than are read at once.
+
+        Raises RequestError if there is none.
+        """
         if not job.options.get("pages"):
-            return asked.clip(job.total_pages or 0).numbers(0, _MOST_PAGES)
+            return asked.clip(job.total_pages or 0).numbers(0, _MOST_PAGES + 1)
         found = []
         async with aclosing(self._quire.pages(main)) as pages:  # type: ignore[type-var]
             async for page in pages:
                 if page.page_number in asked:
                     found.append(page.page_number)
-                if len(found) == _MOST_PAGES:
+                if len(found) > _MOST_PAGES:
                     break
         if not found:
             raise RequestError("pages: none of those asked for was converted.")

@@ -12,6 +12,7 @@ import secrets
 import shutil
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
@@ -46,11 +47,8 @@ class Outbox:
 
     async def publish(
         self, found: Found, sha256: str, attempt: int, target: Path, pieces: AsyncIterator[bytes]
-    ) -> Entry | None:
-        """Writes the result; None, and nothing written, if the document was changed meanwhile. Raises OSError.
-
-        The entry that comes back is to be confirmed when everything that belongs to the result is there.
-        """
+    ) -> bool:
+        """Writes the result; False, and nothing written, if the document was changed meanwhile. Raises OSError."""
         part = target.with_name(f"{_PART}{secrets.token_hex(6)}.part")
         digest = hashlib.sha256()
         await in_thread(target.parent.mkdir, parents=True, exist_ok=True)
@@ -76,16 +74,14 @@ class Outbox:
         finally:
             await in_thread(part.unlink, missing_ok=True)
 
-    def _appear(self, entry: Entry, part: Path, target: Path, found: Found) -> Entry | None:
+    def _appear(self, entry: Entry, part: Path, target: Path, found: Found) -> bool:
         if look_at(found.path) != found.look:
-            return None
+            return False
         self._journal.add(entry)
         part.replace(target)
         sync_folder(target.parent)
-        return entry
-
-    def confirm(self, entry: Entry) -> None:
         self._journal.add(replace(entry, state="done"))
+        return True
 
     def put_aside(self, found: Found, sha256: str, attempt: int, reason: str) -> Path | None:
         """Moves a document to the failures, with the reason beside it; None if it was changed meanwhile.
@@ -126,7 +122,7 @@ class Outbox:
                     source.unlink()  # it was copied or linked; only the last step is missing
                 if moved:
                     self._journal.add(replace(entry, state="failed"))
-        for folder, _folders, files in os.walk(self._out):
+        for folder, _folders, files in chain(os.walk(self._out), os.walk(self._failed)):
             for name in files:
                 if name.startswith(_PART):
                     (Path(folder) / name).unlink(missing_ok=True)

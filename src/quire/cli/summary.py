@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any
 
-from quire.domain.jobs import JobStatus, MainJob, PageRecord, page_job_id
+from quire.domain.jobs import JobStatus, MainJob, PageRecord
 
 _MOST_REASONS = 3
 _MOST_NUMBERS = 10
@@ -42,28 +41,6 @@ def unread_pages(records: Iterable[PageRecord]) -> str:
     if len(by_reason) > _MOST_REASONS:
         groups.append(f"and others for {len(by_reason) - _MOST_REASONS} more reasons")
     return "; ".join(groups)
-
-
-def page_view(job_id: str, record: PageRecord) -> dict[str, Any]:
-    """A page as `--format json` shows it, with the names that the service uses."""
-    return {
-        "page_number": record.number,
-        "job_id": page_job_id(job_id, record.number),
-        "status": record.status.value,
-        "source": record.source.value if record.source else None,
-        "reason": list(record.reasons),
-        "page_class": record.page_class.value if record.page_class else None,
-        "reader": record.reader,
-        "provider": record.provider,
-        "model": record.model,
-        "attempts": record.attempts,
-        "tokens_in": record.tokens_in,
-        "tokens_out": record.tokens_out,
-        "cost_usd": record.cost_usd,
-        "confidence": record.confidence,
-        "words": record.words,
-        "error": record.error,
-    }
 
 
 def _numbers(numbers: list[int]) -> str:

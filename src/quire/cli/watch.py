@@ -8,7 +8,7 @@ import hashlib
 import os
 import signal
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from quire.bootstrap import runtime
@@ -27,7 +27,8 @@ from quire.cli.verbosity import errors_only, everything
 from quire.clock import Clock, SystemClock
 from quire.domain.jobs import JobOptions, JobStatus, MainJob, Mode, UnitKind
 from quire.errors import PlaneError, QuireError, RequestError
-from quire.pipeline.engine import Engine, Submission
+from quire.pipeline.engine import Engine
+from quire.pipeline.intake import Submission
 from quire.settings import Settings, load
 from quire.settings.kinds import write_duration
 
@@ -133,7 +134,7 @@ class _Tally:
     converted: int = 0
     partial: int = 0
     failed: int = 0
-    left: list[str] = field(default_factory=list)
+    left: int = 0
 
     @property
     def code(self) -> int:
@@ -169,7 +170,7 @@ class Watch:
     async def run(self, engine: Engine) -> int:
         """Until stopped; with `once`, until everything that is finished is converted. Raises UsageError."""
         try:
-            engine.check(Submission(_TEAM, options=self._options.job))
+            engine.intake.check(Submission(_TEAM, options=self._options.job))
         except RequestError as error:
             raise UsageError(error.public) from error
         if not self._options.once:
@@ -252,7 +253,7 @@ class Watch:
         why = error.public if isinstance(error, PlaneError) else f"{error.strerror or error}."
         again = "" if self._options.once else f" Trying again in {delay_s:.0f} s."
         say(f"quire: {found.name}: {why}{again}")
-        self._tally.left.append(found.name)
+        self._tally.left += 1
 
     async def _convert(self, engine: Engine, found: Found) -> None:
         """One document to its end. Raises PlaneError or OSError for what is not its own fault."""
@@ -286,7 +287,7 @@ class Watch:
             filename=found.path.name,
             idempotency_key=f"{sha256} {attempt} {options.mode.value} {found.name}",
         )
-        accepted = await engine.accept_path(submission, found.path)
+        accepted = await engine.intake.accept_path(submission, found.path)
         while True:
             job = await engine.wait(_TEAM, accepted.job_id, _WAIT_S)
             if job.status is JobStatus.COMPLETED:
@@ -302,11 +303,10 @@ class Watch:
             pieces = content(engine, one, self._options.format)
             return relinked(pieces, one, path) if self._options.format == "md" else pieces
 
-        entry = await self._outbox.publish(found, sha256, attempt, target, written(job, target))
-        if entry is None:
-            return  # changed while it was read: what was read is of no version of it
+        # First: once the result is there the document counts as done, also if the process dies in this moment.
         problems = await write_attachments(engine, job, target, SUFFIXES[self._options.format], written)
-        await asyncio.to_thread(self._outbox.confirm, entry)
+        if not await self._outbox.publish(found, sha256, attempt, target, written(job, target)):
+            return  # changed while it was read: what was read is of no version of it
         self._tally.converted += 1
         self._tally.partial += bool(job.pages_failed or problems)
         say(summary_line(found.name, job, records))

@@ -15,7 +15,7 @@ from quire.client.conversions import Conversions, OnPage, held_s
 from quire.client.documents import AsyncDocuments
 from quire.client.errors import UnreadableError
 from quire.client.files import save, texts
-from quire.client.records import Conversion, Event, Job, Page, Parsed, Result, Retried, Stopped, read
+from quire.client.records import Conversion, Event, Job, Page, Parsed, Result, Retried, Stopped, read, rows
 from quire.client.retrying import Retrying
 from quire.client.transport import Transport
 
@@ -126,7 +126,7 @@ class AsyncQuire:
         while True:
             call = calls.get("jobs", limit=_AT_ONCE, status=status, before=before)
             found = (await self._transport.ask(call)).json()
-            for one in _rows(found, "jobs"):
+            for one in rows(found, "jobs"):
                 yield read(Job, one)
             before = found.get("next_before")
             if before is None:
@@ -137,11 +137,11 @@ class AsyncQuire:
         offset = 0
         while True:
             call = calls.get("jobs", job_id, "pages", offset=offset, limit=_AT_ONCE)
-            rows = _rows((await self._transport.ask(call)).json(), "pages")
-            for one in rows:
+            found = rows((await self._transport.ask(call)).json(), "pages")
+            for one in found:
                 yield read(Page, one)
-            offset += len(rows)
-            if len(rows) < _AT_ONCE:
+            offset += len(found)
+            if len(found) < _AT_ONCE:
                 return
 
     async def page(self, job_id: str, number: int) -> Page:
@@ -209,10 +209,3 @@ class AsyncQuire:
 
 def _any_type(call: Call) -> Call:
     return Call(call.method, call.path, call.query, {**call.headers, "Accept": "*/*"})
-
-
-def _rows(found: Any, name: str) -> list[Any]:
-    rows = found.get(name) if isinstance(found, dict) else None
-    if not isinstance(rows, list):
-        raise UnreadableError("The service's answer is not a list. Check the versions of both sides.")
-    return rows

@@ -18,7 +18,7 @@ from quire.client.errors import (
     UnreadableError,
 )
 from quire.client.events import EventReader
-from quire.client.records import OVER, Conversion, Event, PageDone, Result, read
+from quire.client.records import OVER, Conversion, Event, PageDone, Result, read, rows
 from quire.client.retrying import Retrying
 from quire.client.transport import Transport
 
@@ -125,7 +125,7 @@ class Conversions:
         offset = 0
         while True:
             call = calls.get("jobs", job_id, "pages", offset=offset, limit=_PAGES_AT_ONCE)
-            pages = (await self._transport.ask(call)).json()["pages"]
+            pages = rows((await self._transport.ask(call)).json(), "pages")
             for page in pages:
                 await _tell(_done(job_id, page, "page_number"), told, on_page)
             offset += len(pages)

@@ -14,7 +14,7 @@ from quire.client import calls
 from quire.client.calls import Call, Source
 from quire.client.errors import NotFoundError, TookTooLongError, UnreadableError, UsageError
 from quire.client.files import save, texts
-from quire.client.records import Added, Document, Found, Hit, Reprocessed, Tag, Uploaded, read
+from quire.client.records import Added, Document, Found, Hit, Reprocessed, Tag, Uploaded, read, rows
 from quire.client.transport import Transport
 
 _AT_ONCE = 100
@@ -117,10 +117,7 @@ class AsyncDocuments:
         while True:
             asked = (filters or Filters()).query()
             found = await self._json(calls.get("documents", q=query, limit=_AT_ONCE, cursor=cursor, **asked))
-            rows = found.get("documents") if isinstance(found, dict) else None
-            if not isinstance(rows, list):
-                raise UnreadableError("The service's answer is not a list. Check the versions of both sides.")
-            for one in rows:
+            for one in rows(found, "documents"):
                 yield read(Document, one)
             cursor = found.get("next_cursor")
             if not cursor:
@@ -187,7 +184,7 @@ class AsyncDocuments:
     async def tags(self, prefix: str = "", *, limit: int = 20) -> tuple[Tag, ...]:
         """The most used first; those that begin with `prefix`, or have a word that does."""
         found = await self._json(calls.get("tags", prefix=prefix or None, limit=limit))
-        return tuple(read(Tag, one) for one in found["tags"])
+        return tuple(read(Tag, one) for one in rows(found, "tags"))
 
     async def export(
         self, path: str | Path, *, filters: Filters | None = None, originals: bool = False

@@ -11,7 +11,7 @@ ClientError
 │   ├── InvalidError         400, 413, 415, 422: the request or the document is at fault
 │   └── BusyError            429, 503, after all attempts that were allowed
 ├── JobFailedError       the job ended without a result; `job_id` says which
-└── TookTooLongError     the caller's own limit is over; the job goes on, and `job_id` finds it
+└── TookTooLongError     the caller's own limit is over; the job (or document) goes on, and `job_id` finds it
 
 Branch on the class, or on `code` for finer things; never on the text.
 """
@@ -102,7 +102,9 @@ class TookTooLongError(ClientError):
     retryable = True
 
     def __init__(self, job_id: str, timeout_s: float) -> None:
-        super().__init__(f"The job {job_id} was not over within {timeout_s:g} seconds; it goes on.")
+        super().__init__(
+            f"{job_id} was not over within {timeout_s:g} seconds; it goes on. Wait for it again."
+        )
         self.job_id = job_id
         self.timeout_s = timeout_s
 

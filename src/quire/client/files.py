@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import codecs
-import os
+import secrets
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 from pathlib import Path
@@ -17,7 +17,8 @@ from quire.client.transport import Transport
 async def save(transport: Transport, call: Call, path: str | Path) -> Path:
     """Writes the answer to `path`, which is there whole or not at all. Raises UsageError if it can't be written."""
     target = Path(path)
-    part = target.with_name(f".{target.name}.{os.getpid()}.part")
+    # Of its own: others may save to the same place at the same time.
+    part = target.with_name(f".quire-{secrets.token_hex(6)}.part")
     try:
         try:
             async with transport.stream(call) as stream:

@@ -86,7 +86,7 @@ class PageDone:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened to a job: `status`, `pages` or `snapshot`."""
+    """Something that happened to a job: `status`, `pages`, `download` or `snapshot`."""
 
     id: str
     type: str
@@ -158,6 +158,14 @@ class Parsed:
 
 
 @dataclass(frozen=True, slots=True)
+class Attached:
+    """A document that was attached to a mail."""
+
+    filename: str
+    document_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class Document:
     """A document of the vault. `state` says more than `status`: also `stale` and `needs_classification`."""
 
@@ -184,6 +192,9 @@ class Document:
     updated_at: datetime | None = None
     completed_at: datetime | None = None
     pending_since: datetime | None = None
+    parent_id: str | None = None
+    """The mail that it was attached to."""
+    attachments: tuple[Attached, ...] = ()
     jobs: dict[str, str | None] = field(default_factory=dict)
 
 
@@ -283,6 +294,14 @@ def read(kind: type[T], found: Any) -> T:
         raise UnreadableError(
             f"The service's answer is not a {kind.__name__}. Check the address, and the versions of both sides."
         ) from error
+
+
+def rows(found: Any, name: str) -> list[Any]:
+    """The list of that name in the service's JSON. Raises UnreadableError where there is none."""
+    listed = found.get(name) if isinstance(found, dict) else None
+    if not isinstance(listed, list):
+        raise UnreadableError("The service's answer is not a list. Check the versions of both sides.")
+    return listed
 
 
 @cache

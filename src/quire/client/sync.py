@@ -12,6 +12,7 @@ import queue
 import threading
 import weakref
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from concurrent.futures import CancelledError
 from functools import wraps
 from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
@@ -50,6 +51,8 @@ class _Thread:
                 while (errand := mail.get()) is not None:
                     errand()
             return future.result()
+        except CancelledError:
+            raise UsageError("This client was closed while the call was under way.") from None
         except BaseException:
             future.cancel()
             raise
@@ -91,13 +94,11 @@ class _Thread:
 
         return told
 
-    def close(self, goodbye: Coroutine[Any, Any, None] | None = None) -> None:
+    def close(self, goodbye: Coroutine[Any, Any, None]) -> None:
         if not self._thread.is_alive():
-            if goodbye is not None:
-                goodbye.close()
+            goodbye.close()
             return
-        if goodbye is not None:
-            asyncio.run_coroutine_threadsafe(goodbye, self._loop).result(_ENDING_S)
+        asyncio.run_coroutine_threadsafe(_ended(goodbye), self._loop).result(_ENDING_S)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_ENDING_S)
         if not self._thread.is_alive():
@@ -219,6 +220,15 @@ class Quire(_Driven[AsyncQuire]):
 
 def _close(thread: _Thread, inner: AsyncQuire) -> None:
     thread.close(inner.close())
+
+
+async def _ended(goodbye: Coroutine[Any, Any, None]) -> None:
+    """Stops the calls of other threads, which would wait for a loop that has gone, and says goodbye."""
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+    await goodbye
 
 
 async def _next(stream: AsyncIterator[T]) -> tuple[T] | None:

@@ -73,7 +73,7 @@ class Transport:
         while True:
             try:
                 async with self._sent(call) as response:
-                    return Answer(response.status, await self._whole(response))
+                    return Answer(response.status, await response.read())
             except ClientError as error:
                 failed += 1
                 await self._wait_or_raise(failed, error)
@@ -137,9 +137,6 @@ class Transport:
         if isinstance(error, aiohttp.ClientConnectorError):
             return UnreachableError(f"No service answers at {self.shown}. Is `quire serve` running there?")
         return UnreachableError(f"The connection to {self.shown} broke off.")
-
-    async def _whole(self, response: aiohttp.ClientResponse) -> bytes:
-        return await response.read()
 
     async def _refused(self, response: aiohttp.ClientResponse) -> ClientError:
         raw = await response.content.read(_MOST_ERROR_BYTES)

@@ -136,28 +136,22 @@ class Ledger:
         If this process dies with the call out, the price stays where it was put: the call was probably billed.
         """
         micro = math.ceil(usd * _MICRO)
-        accounts = [
-            (reason, key, ceiling, kept_s)
-            for reason, key, ceiling, kept_s in (
-                (DOCUMENT_CEILING, keys.ai_pages(job_id), self._document_micro, _PAGES_KEPT_S),
-                (TEAM_CEILING, self._month(team), self._team_micro, _TEAM_KEPT_S),
-            )
-            if ceiling
-        ]
-        if not accounts:
-            return ""
-        answers = await self._connection.commands(
-            command
-            for _, key, _, kept_s in accounts
-            for command in (("HINCRBY", key, "cost", micro), ("EXPIRE", key, kept_s))
-        )
-        totals = [int(total) for total in answers[::2]]
-        over = [
-            reason for total, (reason, _, ceiling, _) in zip(totals, accounts, strict=True) if total > ceiling
-        ]
-        if over:
-            await self._connection.commands(("HINCRBY", key, "cost", -micro) for _, key, _, _ in accounts)
-        return over[0] if over else ""
+        document = keys.ai_pages(job_id)
+        if self._document_micro and not await self._fits(
+            document, micro, self._document_micro, _PAGES_KEPT_S
+        ):
+            return DOCUMENT_CEILING
+        if self._team_micro and not await self._fits(
+            self._month(team), micro, self._team_micro, _TEAM_KEPT_S
+        ):
+            # Should this be the last thing this process did not do, the document has paid for one call too many.
+            if self._document_micro:
+                await self._connection.command("HINCRBY", document, "cost", -micro)
+            return TEAM_CEILING
+        return ""
+
+    async def _fits(self, account: str, micro: int, ceiling_micro: int, kept_s: int) -> bool:
+        return bool(await self._connection.script("reserve", [account], micro, ceiling_micro, kept_s))
 
     async def charge(self, job_id: str, team: str, reserved_usd: float, usd: float, usage: Usage) -> None:
         """Replaces what was reserved by what the call really cost, and puts it on the team's account."""

@@ -19,6 +19,7 @@ from quire.dispatch.cache import AnswerCache, CachedAnswer
 from quire.dispatch.candidates import Candidate, Candidates
 from quire.dispatch.cost import Ledger, Size, Spent, estimate
 from quire.dispatch.counting import Counting, NotCounting
+from quire.dispatch.endings import ending_of, told_by
 from quire.dispatch.pages import Answered, Exhausted, Outcome, PageTask, Parked, Picture
 from quire.errors import CoordinationError, ObjectsError
 from quire.providers import known
@@ -30,14 +31,13 @@ from quire.providers.protocol import (
     ProviderError,
     ProviderNetworkError,
     ProviderTimeoutError,
-    RateLimitedError,
     RejectedError,
     SeenLimits,
     Usage,
     VisionAnswer,
     VisionRequest,
 )
-from quire.queue.admission import Admission, Ask, Busy, Ending, Free, Lease, Told, Why
+from quire.queue.admission import Admission, Ask, Busy, Ending, Free, Lease, Why
 
 T = TypeVar("T")
 
@@ -121,7 +121,9 @@ class Dispatcher:
             return await self._ask_at_once(task, every)
         spent = await self.ledger.spent(task.job_id, task.epoch, task.number)
         # Drawing a page is much work for nothing if no model is free.
-        seen = await self.admission.look(self._asks(task, _left(every, spent) or every, _TYPICAL))
+        seen = await self.admission.look(
+            _asks(_left(every, spent) or every, _TYPICAL, self._tokens_out(task))
+        )
         if isinstance(seen, Busy):
             return self._busy(task, seen, spent)
         picture = await task.prepare()
@@ -132,7 +134,7 @@ class Dispatcher:
         picture = await task.prepare()
         spent, lease = await asyncio.gather(
             self.ledger.spent(task.job_id, task.epoch, task.number),
-            self.admission.admit(self._asks(task, every, _size(task, picture))),
+            self.admission.admit(_asks(every, _size(task, picture), self._tokens_out(task))),
         )
         if spent.calls:  # not its first time here: the usual way knows whom to leave out
             if isinstance(lease, Lease):
@@ -156,7 +158,7 @@ class Dispatcher:
                 return self._exhausted(replace(spent, reasons=(*spent.reasons, OUT_OF_TIME)), retryable=False)
             if self._until_deadline(task) < _LEAST_CALL_S:
                 return Parked(max(0.0, self._until_deadline(task)), in_line=False)
-            lease = await self.admission.admit(self._asks(task, left, _size(task, picture)))
+            lease = await self.admission.admit(_asks(left, _size(task, picture), self._tokens_out(task)))
             if isinstance(lease, Busy):
                 return self._busy(task, lease, spent)
             outcome = await self._call(self._attempt(task, picture, left[lease.place], lease, spent))
@@ -173,8 +175,7 @@ class Dispatcher:
     async def room(self) -> int:
         """How many pages that ask for nothing special could go now, up to a handful."""
         every = self.candidates.of(None, None)
-        guess = estimate(_TYPICAL, self._options.max_tokens_out)
-        asks = [Ask(one.target, guess.tokens_in + guess.tokens_out) for one in every]
+        asks = _asks(every, _TYPICAL, self._options.max_tokens_out)
         if not isinstance(await self.admission.look(asks), Free):
             return 0
         states = await self.admission.states([one.target for one in every])
@@ -226,7 +227,7 @@ class Dispatcher:
         except ProviderError as error:
             # A call that was cut short by its page's or document's time says nothing about the model.
             cut_short = isinstance(error, ProviderTimeoutError) and timeout_s < candidate.timeout_s
-            ending = Ending.NEUTRAL if cut_short else _ending(error)
+            ending = Ending.NEUTRAL if cut_short else ending_of(error)
             return await _finish(self._failed(attempt, error, ending, self._clock.monotonic() - started))
         except BaseException:
             # Stopped, or broken in a way nobody foresaw: the call may have been made.
@@ -331,16 +332,14 @@ class Dispatcher:
         limits: SeenLimits = SeenLimits(),  # noqa: B008 - frozen
     ) -> None:
         """Ends the lease and wakes who may go now. If the server is away, the lease expires by itself."""
-        settling = asyncio.ensure_future(
-            self.admission.settle(
-                lease, ending, code=code, tokens=tokens, retry_after_s=retry_after_s, told=_told(limits)
-            )
+        settling = self.admission.settle(
+            lease, ending, code=code, tokens=tokens, retry_after_s=retry_after_s, told=told_by(limits)
         )
         try:
-            # A call that went well nearly always leaves room for one: that page needn't wait for the answer.
+            # A call that went well nearly always leaves room for one: that page needn't wait for the answer. Should it
+            # ask before the slot is free, it lies down again, and `AiReading.rouse` finds the slot.
             early = 1 if ending is Ending.OK and not lease.probe else 0
-            await self._wake(early)
-            settled = await settling
+            settled, _ = await asyncio.gather(settling, self._wake(early))
             # The slot that is free again and one more, so that a line gets going; many after a probe.
             room = min(settled.room, _ROOM_USED if lease.probe else 2) - early
             if room > 0:
@@ -372,10 +371,6 @@ class Dispatcher:
 
     def _tokens_out(self, task: PageTask) -> int:
         return task.max_tokens_out or self._options.max_tokens_out
-
-    def _asks(self, task: PageTask, candidates: Sequence[Candidate], size: Size) -> list[Ask]:
-        guess = estimate(size, self._tokens_out(task))
-        return [Ask(one.target, guess.tokens_in + guess.tokens_out) for one in candidates]
 
     def _busy(self, task: PageTask, busy: Busy, spent: Spent) -> Parked | Exhausted:
         """Park, unless waiting can't help: the round is over, the key is wrong, or the deadline comes first."""
@@ -419,35 +414,13 @@ def _size(task: PageTask, picture: Picture) -> Size:
     return Size(len(picture.text) + len(task.instructions), len(own), picture.pixels)
 
 
+def _asks(candidates: Sequence[Candidate], size: Size, max_tokens_out: int) -> list[Ask]:
+    guess = estimate(size, max_tokens_out)
+    return [Ask(one.target, guess.tokens_in + guess.tokens_out) for one in candidates]
+
+
 def _left(every: Sequence[Candidate], spent: Spent) -> list[Candidate]:
     return [one for one in every if one.name not in spent.tried]
-
-
-def _ending(error: ProviderError) -> Ending:
-    if isinstance(error, ProviderAuthError):
-        return Ending.AUTH
-    if isinstance(error, RateLimitedError):
-        return Ending.LIMITED
-    if isinstance(error, ContentBlockedError | RejectedError):
-        return Ending.OK  # the model is well; it only would not have this page
-    return Ending.FAILED
-
-
-def _told(limits: SeenLimits) -> Told:
-    waits = [
-        reset
-        for left, reset in (
-            (limits.requests_left, limits.requests_reset_s),
-            (limits.tokens_left, limits.tokens_reset_s),
-        )
-        if left == 0 and reset
-    ]
-    # `reset` is when all is there again; a part of it is there much sooner.
-    return Told(
-        limits.requests_per_minute or 0,
-        limits.tokens_per_minute or 0,
-        min(max(waits) / 4, 15.0) if waits else 0.0,
-    )
 
 
 def _who(task: PageTask, candidate: Candidate) -> dict[str, object]:

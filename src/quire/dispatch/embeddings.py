@@ -6,12 +6,14 @@ import asyncio
 import math
 from collections import OrderedDict
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from quire.dispatch.cost import Ledger
+from quire.dispatch.endings import ending_of, told_by
 from quire.errors import CoordinationError
 from quire.providers.embeddings import OpenAIEmbeddings
-from quire.providers.protocol import ProviderAuthError, ProviderError, RateLimitedError, RejectedError
+from quire.providers.protocol import ProviderError, Usage
 from quire.queue.admission import Admission, Ask, Busy, Ending, Lease, Target, Told
 from quire.settings import Settings
 
@@ -20,6 +22,8 @@ _MAX_CHARS = 8_000
 _AT_ONCE = 64
 _REMEMBERED = 256
 _SHORT = 200
+_CEILING_S = 3_600.0
+"""A team that has spent its month is asked again after so long: the month may be over, or the ceiling raised."""
 
 
 class NoEmbedderFreeError(Exception):
@@ -83,24 +87,33 @@ class RemoteEmbedder:
         lease = await self._admission.admit([Ask(self._target, tokens)])
         if isinstance(lease, Busy):
             raise NoEmbedderFreeError(lease.wait_s)
+        reserved_usd = self._ledger.price(self._target, Usage(tokens))
+        if await self._ledger.reserve("", team, reserved_usd):
+            await self._settle(lease, Ending.UNSENT, 0)
+            raise NoEmbedderFreeError(_CEILING_S)
         try:
             found = await self._provider.embed(self._model_name, self._dimensions, texts, timeout_s=timeout_s)
         except ProviderError as error:
             await asyncio.shield(
                 self._settle(
-                    lease, _ending(error), tokens, code=error.code, retry_after_s=error.retry_after_s or 0.0
+                    lease, ending_of(error), tokens, code=error.code, retry_after_s=error.retry_after_s or 0.0
                 )
             )
+            await self._book(team, reserved_usd, error.usage)
             raise
         except BaseException:
             await asyncio.shield(self._settle(lease, Ending.NEUTRAL, tokens))
             raise
         used = found.usage.tokens_in or tokens
-        told = Told(found.limits.requests_per_minute or 0, found.limits.tokens_per_minute or 0)
-        await asyncio.shield(self._settle(lease, Ending.OK, used, told=told))
-        usd = self._ledger.price(self._target, found.usage)
-        await self._ledger.charge("", team, 0.0, usd, found.usage)
+        await asyncio.shield(self._settle(lease, Ending.OK, used, told=told_by(found.limits)))
+        await self._book(team, reserved_usd, found.usage)
         return found.vectors
+
+    async def _book(self, team: str, reserved_usd: float, usage: Usage) -> None:
+        """Vectors in hand are worth more than their bookkeeping: a server that is away must not lose them."""
+        with suppress(CoordinationError):
+            usd = self._ledger.price(self._target, usage)
+            await self._ledger.charge("", team, reserved_usd, usd, usage)
 
     async def _settle(
         self,
@@ -112,17 +125,7 @@ class RemoteEmbedder:
         retry_after_s: float = 0.0,
         told: Told = Told(),  # noqa: B008 - frozen
     ) -> None:
-        try:
+        with suppress(CoordinationError):  # the lease expires by itself
             await self._admission.settle(
                 lease, ending, code=code, tokens=tokens, retry_after_s=retry_after_s, told=told
             )
-        except CoordinationError:
-            return  # the lease expires by itself
-
-
-def _ending(error: ProviderError) -> Ending:
-    if isinstance(error, ProviderAuthError):
-        return Ending.AUTH
-    if isinstance(error, RateLimitedError):
-        return Ending.LIMITED
-    return Ending.OK if isinstance(error, RejectedError) else Ending.FAILED

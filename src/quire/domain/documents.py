@@ -108,6 +108,8 @@ class Conversion:
     kind: str | None = None
     content_type: str | None = None
     content_ref: str | None = None
+    content_hash: str | None = None
+    size_bytes: int | None = None
     metadata: Mapping[str, Any] | None = None
 
 

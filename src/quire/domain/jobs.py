@@ -367,6 +367,11 @@ def attachment_job_id(parent: str, place: int) -> str:
     return str(uuid.uuid5(uuid.NAMESPACE_URL, f"quire:attachment:{parent}:{place}"))
 
 
+def attachment_document_id(team: str, parent: str, place: int) -> str:
+    """The document of an attachment to a mail that is in the vault: the same however often the mail is split."""
+    return str(uuid.uuid5(uuid.NAMESPACE_URL, f"quire:attached-to-doc_{team}_{parent}:{place}"))
+
+
 class UnitKind(StrEnum):
     DOWNLOAD = "download"
     SPLIT = "split"

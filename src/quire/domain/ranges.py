@@ -55,6 +55,12 @@ class PageRanges:
             raise RequestError(f"pages: none of those asked for is there; the document has {page_count}.")
         return PageRanges(kept)
 
+    def since(self, number: int) -> PageRanges:
+        """The same without the pages before that one."""
+        return PageRanges(
+            tuple((max(first, number), last) for first, last in self.parts if last is None or last >= number)
+        )
+
     def __len__(self) -> int:
         return sum(_closed(last) - first + 1 for first, last in self.parts)
 

@@ -37,10 +37,3 @@ def best_route(page_class: PageClass, mode: Mode, readers: Readers, *, text_only
     if readers.ocr and page_class in (PageClass.SCANNED, PageClass.GARBLED):
         return Route.OCR
     return Route.LOCAL
-
-
-def retry_delay_s(
-    failures: int, *, base_s: float, factor: float, jitter_s: float, chance: float, at_least_s: float = 0.0
-) -> float:
-    """The wait before the next attempt. `chance` is in 0 … 1."""
-    return max(base_s * factor ** max(failures - 1, 0) + jitter_s * chance, at_least_s)

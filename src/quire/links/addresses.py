@@ -73,7 +73,9 @@ def check_url(url: str, policy: LinkPolicy) -> ParsedLink:
     if not host or not port:
         raise LinkRefusedError("The link has no host.")
     if port not in {80, 443} and port < 1024:
-        raise LinkRefusedError(f"Links to port {port} are not accepted.")
+        raise LinkRefusedError(
+            f"Links to port {port} are not accepted; only 80, 443 and those above 1023 are."
+        )
     if f".{host.lower()}".rstrip(".").endswith(".localhost") and not policy.allow_private:
         refuse(host)
     if _is_number_in_disguise(host):
@@ -117,4 +119,7 @@ def _is_number_in_disguise(host: str) -> bool:
 
 
 def refuse(host: str) -> NoReturn:
-    raise LinkRefusedError(f"The link leads to {host}, which is not on the public internet.")
+    raise LinkRefusedError(
+        f"The link leads to {host}, which is not on the public internet. "
+        "Links into private networks need ALLOW_PRIVATE_URLS."
+    )

@@ -31,7 +31,6 @@ from quire.links.shares import LARGEST_PAGE_BYTES, confirmed, direct, is_drive
 if TYPE_CHECKING:
     from aiohttp import ClientResponse
 
-Sink = Callable[[bytes], Awaitable[None]]
 Progress = Callable[[int, int | None], Awaitable[None]]
 
 _CHUNK_BYTES = 256 * 1024
@@ -88,7 +87,7 @@ def starting_point(url: str, policy: LinkPolicy) -> Start:
 
 async def download(
     url: str,
-    into: Sink | Part,
+    part: Part,
     policy: LinkPolicy,
     on_progress: Progress | None = None,
     *,
@@ -99,21 +98,20 @@ async def download(
     A connection that breaks is made again and asked for the rest, if the server named the version it was
     sending. A part that already has something is completed in the same way, or restarted.
     Raises LinkRefusedError, TooLargeError, or DownloadError, whose `retryable` and `retry_after_s` say
-    whether and when to try again; what has arrived by then stays. What a sink or a part raises goes through.
+    whether and when to try again; what has arrived by then stays. What the part raises goes through.
     """
-    return await fetch(starting_point(url, policy), into, policy, on_progress, lookup=lookup)
+    return await fetch(starting_point(url, policy), part, policy, on_progress, lookup=lookup)
 
 
 async def fetch(
     start: Start,
-    into: Sink | Part,
+    part: Part,
     policy: LinkPolicy,
     on_progress: Progress | None = None,
     *,
     lookup: Lookup = system_lookup,
 ) -> Downloaded:
     """`download` from a starting point that was judged before."""
-    part = _Through(into) if callable(into) else into
     async with deadline(policy):
         resumes = fruitless = 0
         while True:
@@ -132,24 +130,6 @@ async def fetch(
 
 class _BrokenOffError(DownloadError):
     """The body ended too early, and the rest of it can be asked for."""
-
-
-class _Through:
-    """A sink as a part: what went through it can be added to, but not taken back."""
-
-    def __init__(self, sink: Sink) -> None:
-        self._sink = sink
-        self.size = 0
-        self.validator = ""
-
-    async def write(self, chunk: bytes) -> None:
-        await self._sink(chunk)
-        self.size += len(chunk)
-
-    async def restart(self, validator: str) -> None:
-        if self.size:
-            raise DownloadError("The document was changed while it was being fetched.")
-        self.validator = validator
 
 
 async def _follow(

@@ -123,7 +123,7 @@ def _connector(addresses: list[str], policy: LinkPolicy) -> TCPConnector:
         # aiohttp doesn't ask a resolver about hosts it takes for addresses; nothing gets past this.
         family, kind, protocol, _, target = info
         if not is_reachable(str(target[0]), allow_private=policy.allow_private):
-            raise LinkRefusedError(f"The link leads to {target[0]}, which is not on the public internet.")
+            refuse(str(target[0]))
         return socket.socket(family, kind, protocol)
 
     return TCPConnector(resolver=Pinned(), use_dns_cache=False, force_close=True, socket_factory=guarded)

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from quire.objects.clients import Client
 
-Sink = Callable[[bytes], Awaitable[None]]
 Progress = Callable[[int, int | None], Awaitable[None]]
 
 _PART_BYTES = 5 << 20
@@ -128,7 +127,7 @@ class Buckets:
     async def fetch(
         self,
         address: Address,
-        into: Sink | Part,
+        part: Part,
         *,
         max_bytes: int,
         timeout_s: float,
@@ -139,7 +138,6 @@ class Buckets:
         A connection that breaks is made again by the client itself. Raises TooLargeError or DownloadError; what
         has arrived by then stays.
         """
-        part = _Through(into) if callable(into) else into
         too_large = TooLargeError(
             f"The document is larger than the {max_bytes / (1 << 20):g} MB allowed (MAX_UPLOAD_MB)."
         )
@@ -242,22 +240,6 @@ class Buckets:
     def _client(self, address: Address, timeout_s: float) -> Client:
         patience = Patience(timeout_s=timeout_s, retries=2, retry_s=20)
         return connect(f"{address.scheme}://{address.bucket}", self._clouds, patience)
-
-
-class _Through:
-    """A sink as a part."""
-
-    def __init__(self, sink: Sink) -> None:
-        self._sink = sink
-        self.size = 0
-        self.validator = ""
-
-    async def write(self, chunk: bytes) -> None:
-        await self._sink(chunk)
-        self.size += len(chunk)
-
-    async def restart(self, validator: str) -> None:
-        self.validator = validator
 
 
 @contextlib.contextmanager

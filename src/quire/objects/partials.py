@@ -22,7 +22,7 @@ from quire.errors import ObjectsError, QuireError
 from quire.objects.store import BLOCK_BYTES, in_thread
 from quire.objects.temporaries import make_private_folder
 
-_PART, _NOTE = ".part", ".note"
+_PART, _NOTE, _NEW_NOTE = ".part", ".note", ".new"
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -88,13 +88,18 @@ class Partial:
             # Somebody still works on it (this process was thought dead, or that one): a place of our own then.
             self._path = self._folder / f"{self._name}-{secrets.token_hex(4)}{_PART}"
             self._fd = _locked(self._path)
-        note = _read_note(self._note)
-        if note.get("source") == self._source and note.get("boot") == _boot_id():
-            self.validator = str(note.get("validator") or "")
-        if self.validator:
-            self._written = os.lseek(self._fd, 0, os.SEEK_END)
-        else:
-            self._restart("")
+        try:
+            note = _read_note(self._note)
+            if note.get("source") == self._source and note.get("boot") == _boot_id():
+                self.validator = str(note.get("validator") or "")
+            if self.validator:
+                self._written = os.lseek(self._fd, 0, os.SEEK_END)
+            else:
+                self._restart("")
+        except OSError:
+            os.close(self._fd)
+            self._fd = -1
+            raise
 
     def _restart(self, validator: str) -> None:
         # In this order: a note must never stand beside bytes of another version.
@@ -106,7 +111,7 @@ class Partial:
         self.validator = validator
         if validator:
             note = {"source": self._source, "validator": validator, "boot": _boot_id()}
-            fresh = self._note.with_suffix(".new")
+            fresh = self._note.with_suffix(_NEW_NOTE)
             fresh.write_text(json.dumps(note))
             fresh.replace(self._note)
 
@@ -125,8 +130,7 @@ class Partial:
             if keep:
                 self._flush()
             else:
-                self._path.unlink(missing_ok=True)
-                self._note.unlink(missing_ok=True)
+                _remove(self._path)
         finally:
             os.close(self._fd)
             self._fd = -1
@@ -154,9 +158,10 @@ def sweep_partials(folder: Path, before_s: float) -> int:
             fd = _locked(path)
             if fd < 0:
                 continue
-            path.unlink(missing_ok=True)
-            path.with_suffix(_NOTE).unlink(missing_ok=True)
-            os.close(fd)
+            try:
+                _remove(path)
+            finally:
+                os.close(fd)
         except FileNotFoundError:
             continue
         removed += 1
@@ -168,6 +173,12 @@ async def remove_old_partials(folder: Path, before_s: float) -> int:
     with contextlib.suppress(OSError):
         return await asyncio.to_thread(sweep_partials, folder, before_s)
     return 0
+
+
+def _remove(path: Path) -> None:
+    """The bytes last: as long as they are there, whoever sweeps finds the rest by them."""
+    for ending in (_NOTE, _NEW_NOTE, _PART):
+        path.with_suffix(ending).unlink(missing_ok=True)
 
 
 def _locked(path: Path) -> int:

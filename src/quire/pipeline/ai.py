@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-import random
 from collections import OrderedDict
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -15,19 +13,18 @@ from quire.dispatch.dispatcher import Dispatcher
 from quire.dispatch.pages import Answered, Exhausted, PageTask, Parked, Picture
 from quire.domain.jobs import JobStatus, PageRecord
 from quire.domain.pages import PageClass, PageSource
-from quire.domain.routing import retry_delay_s
 from quire.errors import CoordinationError, PageError
 from quire.pipeline.documents import chunk_key, local_document
 from quire.providers import known
-from quire.queue.jobs import Claim
+from quire.queue.records import Claim
 from quire.queue.waiting import Waiting
 from quire.reading.render import RenderOptions, render_page
 from quire.reading.vision import ContextOptions, picture_page
 
 if TYPE_CHECKING:
     from quire.pipeline.parts import Parts
+from quire.pipeline.retrying import retry_delay_s
 
-_LOG = logging.getLogger(__name__)
 _PICTURES_BYTES = 64 << 20
 _ROUSE_EVERY_S = 0.1
 _FINE_QUALITY = 90
@@ -153,14 +150,7 @@ class AiPage:
         failures = self._claim.failures + 1
         if failures >= jobs.max_attempts:
             return False
-        delay_s = retry_delay_s(
-            failures,
-            base_s=jobs.retry_base_delay_s,
-            factor=jobs.retry_backoff_factor,
-            jitter_s=jobs.retry_jitter_s,
-            chance=random.random(),  # noqa: S311 - spreads retries, guards nothing
-        )
-        at = self._parts.clock.now() + delay_s
+        at = self._parts.clock.now() + retry_delay_s(failures, jobs)
         deadline = self._claim.job.deadline_at
         if deadline is not None and at >= deadline:
             return False
@@ -212,14 +202,7 @@ class AiPage:
             return picture
         settings = self._parts.settings
         images, ai = settings.images, settings.ai
-        render = RenderOptions(
-            dpi=images.dpi,
-            color=images.color,
-            format=images.format,
-            quality=images.jpeg_quality,
-            max_px=images.max_px,
-            max_pixels=settings.limits.max_pixels,
-        )
+        render = RenderOptions.of(images, settings.limits.max_pixels)
         trusted = self._local.page_class is not PageClass.GARBLED
         context = ContextOptions(ai.context_radius, ai.max_context_bytes, own_text=trusted)
         async with local_document(self._parts.objects, job.content_ref or "") as path:

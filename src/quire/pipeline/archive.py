@@ -13,7 +13,8 @@ from quire.domain.jobs import MainJob
 from quire.errors import NotFoundError
 from quire.objects.store import ObjectStore
 from quire.pipeline.documents import record_key
-from quire.queue.jobs import JobStore, job_from_fields
+from quire.queue.jobs import JobStore
+from quire.queue.records import job_from_fields
 
 _PASSING = frozenset({"late"})
 """Fields that change after the end and mean nothing later."""

@@ -1,5 +1,8 @@
 """Attachments of a mail: each becomes a document with a job of its own, made once however often the mail is split.
 
+Those of a mail that is in the vault are only laid ready here: the vault makes documents of them when it files the mail
+(`vault/attached.py`).
+
 A mail in a mail is a document like any other, so it has attachments again. How many there may be is an allowance of
 the outermost mail: what it does not use itself is shared among the mails in it, so that the whole tree keeps to it.
 """
@@ -9,17 +12,25 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from quire.domain.jobs import JobSecrets, MainJob, attachment_job_id
+from quire.domain.jobs import (
+    JobSecrets,
+    MainJob,
+    VaultLink,
+    attachment_document_id,
+    attachment_job_id,
+    conversion_job_id,
+)
 from quire.errors import PageError, QuireError
 from quire.links import safe_filename
-from quire.pipeline.documents import original_key
+from quire.objects.store import ObjectWriter
+from quire.pipeline.documents import attached_key, original_key
 from quire.pipeline.parts import Parts
 from quire.pipeline.retention import expect_retention
-from quire.queue.jobs import Claim, NewJob
+from quire.queue.records import Claim, NewJob
 from quire.reading.document import Attached
 from quire.reading.office.attached import attached_bytes
 from quire.reading.office.limits import OfficeLimits
-from quire.settings.sections import LimitsSettings
+from quire.settings import LimitsSettings
 
 _KEPT_WITHOUT_JOB_S = 6 * 3600.0
 _PIECE_BYTES = 8 << 20
@@ -36,6 +47,18 @@ def office_limits(job: MainJob, limits: LimitsSettings) -> OfficeLimits:
         limits.max_archive_members,
         allowance if depth < limits.max_attachment_depth else 0,
     )
+
+
+def attached_source(mail: MainJob, allowance: int) -> dict[str, Any]:
+    """Where an attachment of this mail comes from, and how far mails in it are followed."""
+    depth = int(mail.source.get("depth", 0)) + 1
+    return {"kind": "attachment", "parent": mail.id, "depth": depth, "allowance": allowance}
+
+
+def attached_secrets(parts: Parts, mail: MainJob) -> JobSecrets:
+    """The password and the prompt hold for what is inside as well; the callback tells of the mail alone."""
+    found = parts.sealer.unseal(mail.id, mail.sealed)
+    return JobSecrets(password=found.password, prompt=found.prompt)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +86,42 @@ class Attachments:
             entry: dict[str, Any] = {"name": one.name, "mime": one.mime, "size": one.size, "job_id": None}
             if one.converted:
                 try:
-                    entry["job_id"] = await self._create(place, one, share if one.is_mail else 0)
+                    entry |= await self._keep(place, one, share if one.is_mail else 0)
                 except PageError as error:
                     if error.retryable:
                         raise
                     entry["error"] = error.public
             found.append(entry)
         return found
+
+    async def _keep(self, place: int, one: Attached, allowance: int) -> dict[str, Any]:
+        """What the record says beside name, type and size."""
+        parent = self.claim.job
+        if parent.vault is not None:
+            return await self._lay_ready(place, one, allowance, parent.vault)
+        return {"job_id": await self._create(place, one, allowance)}
+
+    async def _lay_ready(self, place: int, one: Attached, allowance: int, mail: VaultLink) -> dict[str, Any]:
+        """Takes the file out for the vault. If it never asks for it, the bytes go when the mail's job would have."""
+        document_id = attachment_document_id(mail.team, mail.document_id, place)
+        job_id = conversion_job_id(mail.team, document_id)
+        await self.parts.jobs.expect_objects(
+            job_id, max(_KEPT_WITHOUT_JOB_S, self.parts.jobs.running_ttl_ms / 1000)
+        )
+        out = await self._take_out(place, one, attached_key(job_id))
+        return {
+            "job_id": job_id,
+            "document_id": document_id,
+            "size": out.size,
+            "sha256": out.sha256,
+            "allowance": allowance,
+        }
+
+    async def _take_out(self, place: int, one: Attached, key: str) -> ObjectWriter:
+        async with self.parts.objects.writer(key) as out:
+            for start in range(0, one.size, _PIECE_BYTES):
+                await out.write(await self._bytes(place, start))
+        return out
 
     async def _create(self, place: int, one: Attached, allowance: int) -> str:
         parts, parent = self.parts, self.claim.job
@@ -78,25 +130,18 @@ class Attachments:
             return job_id
         await parts.jobs.expect_objects(job_id, _KEPT_WITHOUT_JOB_S)
         key = original_key(job_id)
-        async with parts.objects.writer(key) as out:
-            for start in range(0, one.size, _PIECE_BYTES):
-                await out.write(await self._bytes(place, start))
+        out = await self._take_out(place, one, key)
         new = NewJob(
             id=job_id,
             team=parent.team,
             options=replace(parent.options, pages=None),
-            source={
-                "kind": "attachment",
-                "parent": parent.id,
-                "depth": int(parent.source.get("depth", 0)) + 1,
-                "allowance": allowance,
-            },
+            source=attached_source(parent, allowance),
             filename=safe_filename(one.name),
             size=out.size,
             sha256=out.sha256,
             fingerprint=parts.sealer.fingerprint("attachment", parent.id, place),
             content_ref=key,
-            sealed=parts.sealer.seal(job_id, self._secrets()),
+            sealed=parts.sealer.seal(job_id, attached_secrets(parts, parent)),
             document_timeout_s=parts.settings.jobs.processing_timeout_s,
             page_timeout_s=parts.settings.jobs.timeout_per_page_s,
         )
@@ -118,8 +163,3 @@ class Attachments:
         if not piece:
             raise QuireError("The mail has changed while its attachments were taken out.", retryable=True)
         return piece
-
-    def _secrets(self) -> JobSecrets:
-        """The password and the prompt hold for what is inside as well; the callback tells of the mail alone."""
-        found = self.parts.sealer.unseal(self.claim.job.id, self.claim.job.sealed)
-        return JobSecrets(password=found.password, prompt=found.prompt)

@@ -7,7 +7,7 @@ import json
 from quire.links import post_json, sign
 from quire.pipeline.fetching import link_policy
 from quire.pipeline.parts import Parts
-from quire.queue.jobs import Claim
+from quire.queue.records import Claim
 
 SIGNATURE_HEADER = "X-Quire-Signature"
 

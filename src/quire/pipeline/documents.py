@@ -23,6 +23,11 @@ def original_key(job_id: str) -> str:
     return f"{job_prefix(job_id)}original-{secrets.token_hex(4)}"
 
 
+def attached_key(job_id: str) -> str:
+    """The same each time: a mail that is in the vault is taken apart anew where it is split again."""
+    return f"{job_prefix(job_id)}original-attached"
+
+
 def chunk_key(job_id: str, epoch: int, unit: str, token: str) -> str:
     """Different for each attempt: a late writer can't change what an earlier one has recorded."""
     return f"{job_prefix(job_id)}e{epoch}/{unit}-{token}"

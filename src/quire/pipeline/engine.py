@@ -1,91 +1,36 @@
-"""What entry points ask of the pipeline: take a document, tell how it stands, give its result, stop it, redo it."""
+"""What entry points ask of a document that was taken in: how it stands, its result, to stop it, to redo it."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
-from quire.domain.ghost import Destination, GhostRequest
 from quire.domain.jobs import (
     JobId,
-    JobOptions,
-    JobSecrets,
     JobStatus,
     JobType,
     MainJob,
-    Mode,
     PageRecord,
     UnitKind,
     chunk_places,
-    job_id_for_key,
-    new_job_id,
     unit_kind,
     unit_page,
 )
 from quire.domain.ranges import PageRanges
-from quire.errors import (
-    BusyError,
-    ConflictError,
-    DownloadError,
-    LinkRefusedError,
-    NotFoundError,
-    NotReadyError,
-    QuireError,
-    RequestError,
-    TooLargeError,
-)
-from quire.links import check_url, safe_filename, starting_point
-from quire.objects.buckets import in_bucket
-from quire.objects.store import ObjectWriter
+from quire.errors import ConflictError, NotFoundError, NotReadyError, QuireError
 from quire.pipeline.archive import Archive
-from quire.pipeline.documents import file_ref, local_document, original_key
-from quire.pipeline.exporting import prefix_of
-from quire.pipeline.fetching import buckets_of, link_policy
+from quire.pipeline.documents import local_document
+from quire.pipeline.intake import Intake
 from quire.pipeline.merging import failure_note, unpack_pages
 from quire.pipeline.parts import Parts
 from quire.pipeline.retention import expect_retention
 from quire.queue.events import Event, Events
-from quire.queue.jobs import NewJob, Standing
+from quire.queue.records import Standing
 from quire.reading.render import RenderOptions, render_page
 
-_UPLOAD_KEPT_S = 6 * 3600.0
-_TWIN_WAIT_S = 1.0
-_TWIN_POLL_S = 0.01
 _LARGE = 256 * 1024  # of JSON: parsed in a thread, so that nobody else waits
-
-
-@dataclass(frozen=True, slots=True)
-class Submission:
-    """A request to convert, checked but not yet accepted."""
-
-    team: str
-    options: JobOptions = field(default_factory=JobOptions)
-    secrets: JobSecrets = field(default_factory=JobSecrets)
-    filename: str = ""
-    force: bool = False
-    idempotency_key: str | None = None
-    ghost: GhostRequest | None = None
-    """Set for requests of the GhostServer facade, whose text is put where their caller looks for it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Accepted:
-    job_id: str
-    status: JobStatus
-    deduplicated: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Upload:
-    """A place for the bytes of a document whose job does not exist yet."""
-
-    job_id: str
-    key: str
-    writer: ObjectWriter
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +43,10 @@ class Text:
 
 
 class Engine:
+    """`intake` takes documents; the rest is about those that were taken."""
+
     def __init__(self, parts: Parts, events: Events) -> None:
+        self.intake = Intake(parts)
         self._parts = parts
         self._events = events
         self._archive = Archive(parts.jobs, parts.objects)
@@ -106,104 +54,6 @@ class Engine:
     @property
     def events_source(self) -> Events:
         return self._events
-
-    # ---- taking documents ----------------------------------------------------------------------------------
-
-    async def check_room(self) -> None:
-        """Raises BusyError when more documents wait than the bound allows."""
-        bound = self._parts.settings.limits.queue_max_documents
-        waiting = await self._parts.jobs.count_active()
-        if waiting >= bound:
-            raise BusyError(
-                f"{waiting} documents are waiting, the most allowed is {bound}. Try again shortly.",
-                retry_after_s=5.0,
-            )
-
-    def check(self, submission: Submission) -> None:
-        """Raises RequestError for what can be known to be wrong before any byte is taken."""
-        PageRanges.parse(submission.options.pages)
-        if submission.options.mode is Mode.AI and not self._parts.readers.ai:
-            raise RequestError(
-                "mode=ai needs an AI provider, and none is configured. Use mode=auto or local."
-            )
-        if submission.secrets.callback_url:
-            check_url(submission.secrets.callback_url, link_policy(self._parts))
-        if submission.secrets.source_url:
-            self._check_source(submission.secrets.source_url)
-        if submission.ghost and submission.ghost.destination is Destination.PREFIX:
-            prefix_of(self._parts, submission.ghost.result_to)
-
-    async def begin_upload(self, submission: Submission) -> Upload:
-        """If the process dies before the job is made, the bytes go after some hours."""
-        job_id = self._job_id(submission)
-        await self._parts.jobs.expect_objects(job_id, _UPLOAD_KEPT_S)
-        key = original_key(job_id)
-        return Upload(job_id, key, self._parts.objects.writer(key))
-
-    async def accept_upload(self, submission: Submission, upload: Upload) -> Accepted:
-        """Makes the job of an upload, or answers with the one that already does this work."""
-        writer = upload.writer
-        if writer.size == 0:
-            await self._parts.objects.delete(upload.key)
-            raise RequestError("The file is empty.")
-        fingerprint = self._fingerprint(submission, writer.sha256)
-        twin = None
-        if not submission.force and not submission.idempotency_key:
-            twin = await self._twin(submission.team, fingerprint, upload.job_id)
-        if twin is None:
-            new = self._new_job(
-                submission,
-                upload.job_id,
-                source={"kind": "upload"},
-                size=writer.size,
-                sha256=writer.sha256,
-                fingerprint=fingerprint,
-                content_ref=upload.key,
-            )
-            accepted = await self._create(new)
-            if not accepted.deduplicated:
-                if submission.idempotency_key and not submission.force:
-                    await self._remember(submission.team, fingerprint, accepted.job_id)
-                return accepted
-            twin = accepted
-        await self._parts.objects.delete(upload.key)
-        return twin
-
-    async def accept_source(self, submission: Submission) -> Accepted:
-        """Makes the job of a link (fetched later) or of a local file (read where it lies)."""
-        url = submission.secrets.source_url or ""
-        path = self._check_source(url)
-        job_id = self._job_id(submission)
-        parts = urlsplit(url)
-        if in_bucket(url):
-            new = self._new_job(submission, job_id, source={"kind": "bucket", "url": url})
-        elif path is None:
-            shown = {"kind": "link", "url": f"{parts.scheme}://{parts.hostname or ''}{parts.path}"}
-            new = self._new_job(submission, job_id, source=shown)
-        else:
-            new = self._new_job(
-                submission,
-                job_id,
-                source={"kind": "file", "url": url},
-                size=_size(path),
-                content_ref=file_ref(path),
-            )
-        return await self._create(new)
-
-    def local_source(self, url: str) -> Path | None:
-        """The file that a `file://` source names; None for a link or an object in a bucket. Raises as `check` does."""
-        return self._check_source(url)
-
-    async def accept_path(self, submission: Submission, path: Path) -> Accepted:
-        """A file named by whoever runs this process (`quire convert`): read where it lies, without a copy."""
-        new = self._new_job(
-            submission,
-            self._job_id(submission),
-            source={"kind": "file"},
-            size=_size(path),
-            content_ref=file_ref(path),
-        )
-        return await self._create(new)
 
     # ---- telling how it stands -----------------------------------------------------------------------------
 
@@ -267,9 +117,9 @@ class Engine:
         async with self._events.waiter(job.id) as waiter:
             found, missed = await self._events.after(job.id, last_id)
             if not last_id or missed:
-                current = await self._parts.jobs.get(job.id) or job
-                yield Event(found[-1].id if found else "", "snapshot", _snapshot(current))
-                last_id, found = (found[-1].id if found else last_id), []
+                current, last_id = await self._standing(job, found[-1].id if found else "")
+                found = []
+                yield Event(last_id, "snapshot", _snapshot(current))
                 if current.status.terminal:
                     return
             while True:
@@ -279,13 +129,21 @@ class Engine:
                     if event.type == "status" and JobStatus(event.data["status"]).terminal:
                         return
                 if not found:
-                    current = await self._parts.jobs.get(job.id) or job
+                    current, last_id = await self._standing(job, last_id)
                     if current.status.terminal:
                         yield Event(last_id, "snapshot", _snapshot(current))
                         return
                     yield None
                 await waiter.wait(15.0)
                 found, _ = await self._events.after(job.id, last_id)
+
+    async def _standing(self, job: MainJob, last_id: str) -> tuple[MainJob, str]:
+        """The job as it stands, and its last event if it is over: that may have come after last_id was read."""
+        current = await self._parts.jobs.get(job.id) or job
+        if not current.status.terminal:
+            return current, last_id
+        later, _ = await self._events.after(job.id, last_id)
+        return current, later[-1].id if later else last_id
 
     # ---- giving results ------------------------------------------------------------------------------------
 
@@ -324,14 +182,7 @@ class Engine:
         if not job.content_ref or not job.total_pages:
             raise NotReadyError("The document has not been opened yet.", retry_after_s=1.0)
         images, limits = self._parts.settings.images, self._parts.settings.limits
-        options = RenderOptions(
-            dpi=images.dpi,
-            color=images.color,
-            format=images.format,
-            quality=images.jpeg_quality,
-            max_px=images.max_px,
-            max_pixels=limits.max_pixels,
-        )
+        options = RenderOptions.of(images, limits.max_pixels)
         password = self._parts.sealer.unseal(job.id, job.sealed).password
         async with local_document(self._parts.objects, job.content_ref) as path:
             picture = await self._parts.pool.run(
@@ -386,93 +237,6 @@ class Engine:
 
     # ---- inside --------------------------------------------------------------------------------------------
 
-    def _job_id(self, submission: Submission) -> str:
-        if submission.idempotency_key:
-            return job_id_for_key(submission.team, submission.idempotency_key)
-        return new_job_id()
-
-    def _new_job(self, submission: Submission, job_id: str, **found: Any) -> NewJob:
-        jobs = self._parts.settings.jobs
-        found.setdefault("fingerprint", self._fingerprint(submission, submission.secrets.source_url or ""))
-        return NewJob(
-            id=job_id,
-            team=submission.team,
-            options=submission.options,
-            filename=safe_filename(submission.filename) if submission.filename else "",
-            sealed=self._parts.sealer.seal(job_id, submission.secrets),
-            has_callback=bool(submission.secrets.callback_url),
-            export=submission.ghost.as_dict() if submission.ghost else None,
-            document_timeout_s=jobs.processing_timeout_s,
-            page_timeout_s=jobs.timeout_per_page_s,
-            **found,
-        )
-
-    async def _create(self, new: NewJob) -> Accepted:
-        await expect_retention(self._parts, new.id)
-        taken = await self._parts.jobs.create(new)
-        await expect_retention(self._parts, new.id)
-        if taken is None:
-            return Accepted(new.id, JobStatus.QUEUED, deduplicated=False)
-        if taken.fingerprint != new.fingerprint:
-            raise ConflictError(
-                "This Idempotency-Key was used before with another document or other options."
-            )
-        return Accepted(new.id, taken.status, deduplicated=True)
-
-    def _fingerprint(self, submission: Submission, content: str) -> str:
-        hidden = submission.secrets
-        return self._parts.sealer.fingerprint(
-            content,
-            submission.options.as_dict(),
-            *(hidden.password, hidden.prompt, hidden.callback_url),
-            *(submission.ghost.identity if submission.ghost else ()),
-        )
-
-    async def _twin(self, team: str, fingerprint: str, job_id: str) -> Accepted | None:
-        """A running or completed job of the same team with the same content and options.
-
-        None if there is none; from then on job_id answers for them, and is to be made at once.
-        """
-        jobs, loop = self._parts.jobs, asyncio.get_running_loop()
-        until = loop.time() + _TWIN_WAIT_S
-        while True:
-            seen = await jobs.answer_for(team, fingerprint)
-            job = await jobs.get(seen) if seen else None
-            over = (JobStatus.FAILED, JobStatus.CANCELLED)
-            if seen and job and job.status not in over and not job.result_deleted:
-                return Accepted(seen, job.status, deduplicated=True)
-            if seen and job is None and loop.time() < until:  # it is being made, unless its maker has died
-                await asyncio.sleep(_TWIN_POLL_S)
-            elif await jobs.answer_with(team, fingerprint, job_id, seen) == job_id:
-                return None
-
-    async def _remember(self, team: str, fingerprint: str, job_id: str) -> None:
-        seen = await self._parts.jobs.answer_for(team, fingerprint)
-        await self._parts.jobs.answer_with(team, fingerprint, job_id, seen)
-
-    def _check_source(self, url: str) -> Path | None:
-        """The path of a permitted `file://` source, None for a permitted link or object in a bucket."""
-        if in_bucket(url):
-            buckets_of(self._parts).check(url)
-            return None
-        if not url.startswith("file:"):
-            starting_point(url, link_policy(self._parts))
-            return None
-        base = self._parts.settings.downloads.files_base
-        if base is None:
-            raise LinkRefusedError(
-                "file:// sources are switched off. The operator can allow a folder by FILES_BASE."
-            )
-        path = Path(unquote(urlsplit(url).path)).resolve()
-        if not path.is_relative_to(base.resolve()):
-            raise LinkRefusedError("The file is not under FILES_BASE.")
-        if not path.is_file():
-            raise DownloadError("There is no such file.", retryable=False)
-        most = self._parts.settings.limits.max_upload_bytes
-        if _size(path) > most:
-            raise TooLargeError(f"The file is larger than the {most // 2**20} MB allowed (MAX_UPLOAD_MB).")
-        return path
-
     async def _as_they_stand(self, job: MainJob, numbers: list[int]) -> list[PageRecord]:
         if job.status is JobStatus.COMPLETED:
             records, in_work = await self._all_records(job), set[int]()
@@ -488,10 +252,6 @@ class Engine:
             raw = await self._parts.objects.get(job.result["pages_key"])
             return await asyncio.to_thread(unpack_pages, raw) if len(raw) > _LARGE else unpack_pages(raw)
         return await self._parts.jobs.pages(job.id)
-
-
-def _size(path: Path) -> int:
-    return path.stat().st_size
 
 
 def _numbers(job: MainJob) -> list[int]:

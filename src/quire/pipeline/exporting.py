@@ -24,7 +24,7 @@ from quire.pipeline.fetching import buckets_of
 from quire.pipeline.merging import unpack_pages
 from quire.pipeline.parts import Parts
 from quire.queue.ghost import Served
-from quire.queue.jobs import Claim
+from quire.queue.records import Claim
 
 RESULT_ENDING = ".result.txt"
 _UPLOAD_TIMEOUT_S = 120.0

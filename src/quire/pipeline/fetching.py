@@ -16,7 +16,7 @@ from quire.objects.clients import Clouds
 from quire.objects.partials import Partial, remove_old_partials
 from quire.pipeline.documents import original_key
 from quire.pipeline.parts import Parts
-from quire.queue.jobs import Claim
+from quire.queue.records import Claim
 from quire.settings import Settings
 
 _TELL_EVERY_S = 0.5

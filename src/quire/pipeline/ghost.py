@@ -16,8 +16,9 @@ from quire.domain.pages import PageSource
 from quire.domain.ranges import PageRanges
 from quire.errors import NotFoundError, NotReadyError, PageError, RequestError
 from quire.pipeline.documents import chunk_key
-from quire.pipeline.engine import Accepted, Engine, Submission
+from quire.pipeline.engine import Engine
 from quire.pipeline.exporting import aggregated
+from quire.pipeline.intake import Accepted, Submission
 from quire.pipeline.parts import Parts
 from quire.pipeline.reading import failed_page, fallen_back
 from quire.queue.ghost import Served

@@ -28,6 +28,7 @@ _GRACE_S = 10.0
 _LOOK_AGAIN_S = 10.0
 _CATALOG_S = 2.0
 _ASK_AGAIN_S = 600.0
+_BEING_DELETED_S = 60.0
 
 
 class Housekeeper:
@@ -64,7 +65,7 @@ class Housekeeper:
                     if tick % _SLOW_TICKS == 0:
                         await self._round()
                     tick += 1
-            except (CoordinationError, ObjectsError) as error:
+            except (CatalogError, CoordinationError, ObjectsError) as error:
                 _LOG.warning("housekeeping put off", extra={"code": error.code})
                 await asyncio.sleep(1)
             await asyncio.sleep(_TICK_S)
@@ -88,6 +89,9 @@ class Housekeeper:
             return
         await self._parts.objects.delete_prefix(job_prefix(job_id))
         await forget_local_result(self._parts, job_id)
+        # A worker that had a deleted document in hand may have kept an answer for it.
+        if self._vault is not None:
+            await self._vault.forget_answers(job_id)
         await self._house.forget_objects(job_id)
 
     async def _belongs_to_the_vault(self, job_id: str) -> bool:
@@ -98,12 +102,16 @@ class Housekeeper:
             return False
         now = self._parts.clock.now()
         held: bool | None = None
+        being_deleted = False
         if self._vault is not None:
             with suppress(CatalogError, TimeoutError):
                 async with asyncio.timeout(_CATALOG_S):
                     held = await self._vault.holds(job.vault)
+                    being_deleted = await self._vault.steps.is_deleted(job_id)
         if self._vault is not None and held is False:
             await self._vault.purge(job.vault.team, job.vault.document_id)
+        elif held and being_deleted:  # its row is about to go, and whoever deletes it may yet die
+            await self._house.keep_objects(job_id, now + _BEING_DELETED_S)
         else:
             again_s = max(self._parts.jobs.ttl_s, _ASK_AGAIN_S) if held else _ASK_AGAIN_S
             await self._house.keep_objects(job_id, now + again_s)

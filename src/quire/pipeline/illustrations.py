@@ -17,7 +17,7 @@ from quire.pipeline.attachments import office_limits
 from quire.pipeline.documents import local_document
 from quire.pipeline.parts import Parts
 from quire.providers.protocol import AnswerSchema, Stop, VisionAnswer
-from quire.queue.jobs import Claim
+from quire.queue.records import Claim
 from quire.reading.office.illustrating import MOST_PICTURES, SheetOptions, contact_sheet, described_page
 
 NOT_THE_FORM = "answer_not_in_form"

@@ -15,7 +15,7 @@ from quire.errors import DocumentError, QuireError
 from quire.objects.store import ObjectStore
 from quire.pipeline.documents import chunks_prefix, pages_key, result_key
 from quire.pipeline.parts import Parts
-from quire.queue.jobs import Claim
+from quire.queue.records import Claim
 
 SEPARATOR = b"\n\n---\n\n"
 _RUN_BYTES = 4 << 20

@@ -14,8 +14,7 @@ from quire.providers.protocol import (
     VisionAnswer,
     VisionRequest,
 )
-from quire.reading.ocr import OcrOptions
-from quire.reading.ocr_pictures import recognise_picture
+from quire.reading.ocr import OcrOptions, recognise_picture
 from quire.reading.pool import ChildPool
 
 

@@ -16,7 +16,7 @@ from quire.pipeline.attachments import office_limits
 from quire.pipeline.documents import chunk_key, local_document
 from quire.pipeline.illustrations import Illustrations
 from quire.pipeline.parts import Parts
-from quire.queue.jobs import Claim, PageOutcome
+from quire.queue.records import Claim, PageOutcome
 from quire.reading.chunks import Chunk, PageSlice, read_chunk
 from quire.reading.images import HEIC_OVER_BOUND
 from quire.reading.ocr import OCR_READERS, OcrOptions, recognise_page

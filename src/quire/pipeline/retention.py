@@ -44,9 +44,6 @@ async def _look_at(parts: Parts, job_id: str) -> None:
     if job.vault is not None:  # a document of the vault is kept until somebody deletes it
         await retained.forget(job_id)
         return
-    if job.vault is not None:  # the vault has its documents until they are deleted there
-        await retained.forget(job_id)
-        return
     ended = job.completed_at
     if not job.status.terminal or ended is None or "export" in await parts.jobs.working(job_id):
         await retained.look_again(job_id, now + _LOOK_AGAIN_S)

@@ -10,7 +10,7 @@ from quire.pipeline.attachments import Attachments, office_limits
 from quire.pipeline.documents import local_document
 from quire.pipeline.parts import Parts
 from quire.queue.connection import Arg
-from quire.queue.jobs import Claim
+from quire.queue.records import Claim
 from quire.reading.document import DocumentInfo, inspect, sha256_of
 
 _ANY = 1 << 30  # the bound is on the pages asked for, which only the selection knows

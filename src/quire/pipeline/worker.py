@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
@@ -15,7 +14,6 @@ from dataclasses import dataclass, replace
 
 from quire.domain.jobs import UnitKind, chunk_places, unit_page
 from quire.domain.ranges import PageRanges
-from quire.domain.routing import retry_delay_s
 from quire.errors import CoordinationError, QuireError
 from quire.pipeline.callbacks import run_callback
 from quire.pipeline.exporting import export_failed, run_export
@@ -23,8 +21,9 @@ from quire.pipeline.fetching import run_download
 from quire.pipeline.merging import run_merge
 from quire.pipeline.parts import Parts
 from quire.pipeline.reading import PageReader, failed_page, fallen_back
+from quire.pipeline.retrying import retry_delay_s
 from quire.pipeline.splitting import run_split
-from quire.queue.jobs import Claim, PageOutcome, Refused
+from quire.queue.records import Claim, PageOutcome, Refused
 from quire.queue.streams import Hint
 
 _LOG = logging.getLogger(__name__)
@@ -251,15 +250,7 @@ class Worker:
         if not error.retryable or failures >= allowed:
             await self._give_up(claim, error)
             return
-        jobs = settings.jobs
-        delay_s = retry_delay_s(
-            failures,
-            base_s=jobs.retry_base_delay_s,
-            factor=jobs.retry_backoff_factor,
-            jitter_s=jobs.retry_jitter_s,
-            chance=random.random(),  # noqa: S311 - spreads retries, guards nothing
-            at_least_s=error.retry_after_s or 0.0,
-        )
+        delay_s = retry_delay_s(failures, settings.jobs, at_least_s=error.retry_after_s or 0.0)
         await self._parts.jobs.park(claim, self._parts.clock.now() + delay_s, failed=True)
 
     async def _give_up(self, claim: Claim, error: QuireError) -> None:

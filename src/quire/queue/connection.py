@@ -32,7 +32,7 @@ Arg = str | int | float | bytes
 _JOB_PRELUDE = "_job.lua"
 _AI_PRELUDE = "_ai.lua"
 _AI_SCRIPTS = frozenset({"admit", "models", "settle"})
-_PLAIN_SCRIPTS = frozenset({"swap", "unlook"})
+_PLAIN_SCRIPTS = frozenset({"reserve", "swap", "unlook"})
 _PLAIN_PREFIX = "parse_"
 _RETRIES = 8
 _FLUSHES_AT_ONCE = 4
@@ -87,6 +87,9 @@ class Connection:
 
     @asynccontextmanager
     async def subscription(self) -> AsyncIterator[PubSub]:
+        if isinstance(self._client, RedisCluster):
+            # Else it knows no node to subscribe at until some command was sent.
+            await self._client.initialize()
         pubsub = self._client.pubsub()
         try:
             yield pubsub

@@ -7,29 +7,38 @@ from __future__ import annotations
 
 import asyncio
 import json
+import secrets
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from quire.clock import Clock
 from quire.domain.jobs import (
-    ChildJob,
-    JobOptions,
     JobStatus,
-    JobType,
     MainJob,
     PageRecord,
-    VaultLink,
 )
 from quire.errors import QuireError
 from quire.queue import keys
 from quire.queue.connection import Arg, Connection
 from quire.queue.fetches import Fetches
 from quire.queue.ghost import GhostRecords
+from quire.queue.records import (
+    Claim,
+    NewJob,
+    PageOutcome,
+    Refused,
+    Standing,
+    Suspect,
+    Sweep,
+    Taken,
+    as_json,
+    job_from_fields,
+    loaded,
+    new_fields,
+)
 from quire.queue.retained import Retained
 from quire.queue.streams import Hint, Queues
 
-_CHILD_TYPES = (JobType.DOWNLOAD, JobType.SPLIT, JobType.MERGE)
 _FIRST_LOOK_S = 15.0
 _INDEX_BOUND = 100_000
 _LEAST_RUNNING_TTL_S = 30 * 86_400.0
@@ -38,108 +47,13 @@ _RESTORED_KEPT_MS = 3_600_000
 _RESTORED_AT_ONCE = 500
 
 
-@dataclass(frozen=True, slots=True)
-class NewJob:
-    """What is known of a document when it is accepted."""
-
-    id: str
-    team: str
-    options: JobOptions
-    source: dict[str, Any]
-    filename: str
-    size: int = 0
-    sha256: str | None = None
-    fingerprint: str = ""
-    content_ref: str | None = None
-    sealed: str | None = None
-    has_callback: bool = False
-    export: dict[str, Any] | None = None
-    vault: VaultLink | None = None
-    document_timeout_s: float = 180.0
-    page_timeout_s: float = 2.0
-
-
-@dataclass(frozen=True, slots=True)
-class Taken:
-    """The id of a new job was already in use: by this one."""
-
-    status: JobStatus
-    sha256: str
-    fingerprint: str
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """A job's status and its error, and nothing else of it."""
-
-    status: JobStatus
-    error: dict[str, Any] | None
-
-
-class Settlement:
-    """Whether a claim's outcome is being written. From then on its worker must be let finish."""
-
-    __slots__ = ("begun",)
-
-    def __init__(self) -> None:
-        self.begun = False
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """A unit in a worker's hands, with the record it needs."""
-
-    hint: Hint
-    token: str
-    starts: int
-    failures: int
-    job: MainJob
-    settlement: Settlement = field(default_factory=Settlement, compare=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """Why a unit could not be claimed: `gone`, `held` (by `owner`) or `early`."""
-
-    why: str
-    owner: str = ""
-    not_before_s: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class PageOutcome:
-    """One page of a finished unit. A record that is still `queued` is to be read alone by a slower reader."""
-
-    record: PageRecord
-
-    @property
-    def letter(self) -> str:
-        return {JobStatus.COMPLETED: "d", JobStatus.FAILED: "f"}.get(self.record.status, "s")
-
-
-@dataclass(frozen=True, slots=True)
-class Suspect:
-    """A unit nobody has shown interest in for a while. Without an owner it is to be queued again."""
-
-    unit: str
-    owner: str
-
-
-@dataclass(frozen=True, slots=True)
-class Sweep:
-    status: JobStatus | None
-    deadline_at: float | None
-    epoch: int
-    suspects: tuple[Suspect, ...] = field(default=())
-
-
 class JobStore:
     def __init__(self, connection: Connection, queues: Queues, clock: Clock, ttl_s: float) -> None:
         self._connection = connection
         self._queues = queues
         self._clock = clock
         self.ttl_s = ttl_s
-        self.ghost = GhostRecords(connection, queues, clock, self._running_ms())
+        self.ghost = GhostRecords(connection, queues, clock, self.running_ttl_ms)
         self.fetches = Fetches(connection)
         self.retained = Retained(connection, clock)
 
@@ -160,7 +74,10 @@ class JobStore:
             ]
         )
         first = "split" if new.content_ref else "download"
-        answer = await self._run("create", new.id, now, self._running_ms(), first, *_flat(_new_fields(new)))
+        call = secrets.token_hex(4)
+        answer = await self._run(
+            "create", new.id, now, self.running_ttl_ms, first, call, *_flat(new_fields(new))
+        )
         if answer[0] == 0:
             # The job that has the id may be over, or have a deadline before the look that was just put down.
             await self._look_by(new.id, self._clock.now())
@@ -179,7 +96,7 @@ class JobStore:
         if answer[0] != "run":
             return Refused("gone")
         found = dict(zip(answer[3::2], answer[4::2], strict=True))
-        job = _main_job(hint.job_id, found)
+        job = job_from_fields(hint.job_id, found)
         await self._look_by(job.id, job.deadline_at)
         return Claim(hint, token, int(answer[1]), int(answer[2]), job)
 
@@ -220,7 +137,7 @@ class JobStore:
         tokens_in = tokens_out = cost_micro = 0
         for outcome in outcomes:
             record = outcome.record
-            args += (record.number, outcome.letter, _json(record.packed()))
+            args += (record.number, outcome.letter, as_json(record.packed()))
             tokens_in += record.tokens_in
             tokens_out += record.tokens_out
             cost_micro += round(record.cost_usd * 1_000_000)
@@ -239,9 +156,9 @@ class JobStore:
         claim.settlement.begun = True
         job = claim.job
         now = self._now_ms()
-        answer = await self._run("merged", job.id, claim.hint.epoch, now, self._ttl_ms(), _json(result))
+        answer = await self._run("merged", job.id, claim.hint.epoch, now, self._ttl_ms(), as_json(result))
         if answer[0]:
-            await self._after_end(job.id, job.epoch, answer[1:], now)
+            await self.after_end(job.id, job.epoch, answer[1:], now)
         return bool(answer[0])
 
     async def fail(self, claim: Claim, error: QuireError) -> bool:
@@ -269,7 +186,7 @@ class JobStore:
             ]
         )
         answer = await self._run(
-            "retry", job.id, what, now, self._running_ms(), key, first, job.epoch, *pages
+            "retry", job.id, what, now, self.running_ttl_ms, key, first, job.epoch, *pages
         )
         if answer[0] == 1:
             await self._queue(job.id, answer[1], answer[2:], job.content_ref or "")
@@ -312,9 +229,8 @@ class JobStore:
         )
 
     async def get(self, job_id: str) -> MainJob | None:
-        flat = await self._connection.command("HGETALL", keys.JobKeys.of(job_id).job)
-        found = _pairs(flat)
-        return _main_job(job_id, found) if found else None
+        found = await self.fields(job_id)
+        return job_from_fields(job_id, found) if found else None
 
     async def standings(self, job_ids: Sequence[str]) -> dict[str, Standing]:
         """How each of these jobs stands, in one round trip; those that are gone are left out."""
@@ -324,7 +240,7 @@ class JobStore:
             [("HMGET", keys.JobKeys.of(job_id).job, "status", "error") for job_id in job_ids]
         )
         found = zip(job_ids, rows, strict=True)
-        return {one: Standing(JobStatus(row[0]), _loaded(row[1])) for one, row in found if row[0]}
+        return {one: Standing(JobStatus(row[0]), loaded(row[1])) for one, row in found if row[0]}
 
     async def fields(self, job_id: str) -> dict[str, str]:
         """The record as it lies here, to be kept elsewhere when it goes; empty if there is none."""
@@ -354,7 +270,7 @@ class JobStore:
         for first in range(0, len(known), _RESTORED_AT_ONCE):
             batch: list[Arg] = []
             for record in known[first : first + _RESTORED_AT_ONCE]:
-                batch += (record.number, _json(record.packed()))
+                batch += (record.number, as_json(record.packed()))
             await self._run("restore", job_id, _RESTORED_KEPT_MS, *batch)
 
     async def working(self, job_id: str) -> dict[str, str]:
@@ -399,29 +315,22 @@ class JobStore:
         )
         return str(stands)
 
-    async def forget_answer_for(self, team: str, fingerprint: str) -> None:
-        """Nobody answers for this content any more."""
-        await self._connection.command("DEL", keys.dedup(team, fingerprint))
+    async def forget_answer_for(self, team: str, fingerprint: str, job_id: str) -> None:
+        """job_id answers for this content no more; whoever has taken its place since goes on."""
+        await self.answer_with(team, fingerprint, "", seen=job_id)
 
     async def _end(
         self, job_id: str, status: str, error: QuireError | None, unit: str, epoch: int
     ) -> list[Any]:
-        shown = _json(error.as_dict()) if error else ""
+        shown = as_json(error.as_dict()) if error else ""
         now = self._now_ms()
         answer: list[Any] = await self._run("end", job_id, status, now, self._ttl_ms(), shown, unit, epoch)
         if answer[0] == 1:
-            await self._after_end(job_id, None, answer[1:], now)
+            await self.after_end(job_id, None, answer[1:], now)
         return answer
 
     async def after_end(self, job_id: str, epoch: int | None, units: Sequence[str], ended_ms: int) -> None:
         """Queues what is to be done after a job's end, or lets go of it."""
-        await self._after_end(job_id, epoch, units, ended_ms)
-
-    @property
-    def running_ttl_ms(self) -> int:
-        return self._running_ms()
-
-    async def _after_end(self, job_id: str, epoch: int | None, units: Sequence[str], ended_ms: int) -> None:
         if not units:
             await self.stop_looking(job_id, ended_ms / 1000)
             return
@@ -448,7 +357,8 @@ class JobStore:
     def _ttl_ms(self) -> int:
         return int(self.ttl_s * 1000)
 
-    def _running_ms(self) -> int:
+    @property
+    def running_ttl_ms(self) -> int:
         return max(self._ttl_ms(), int(_LEAST_RUNNING_TTL_S * 1000))
 
     def _objects_ms(self) -> int:
@@ -456,118 +366,8 @@ class JobStore:
         return self._ttl_ms() + 3_600_000
 
 
-def _new_fields(new: NewJob) -> dict[str, Arg]:
-    fields: dict[str, Arg] = {
-        "team": new.team,
-        "options": _json(new.options.as_dict()),
-        "source": _json(new.source),
-        "filename": new.filename,
-        "size": new.size,
-        "fingerprint": new.fingerprint,
-        "t.document": int(new.document_timeout_s * 1000),
-        "t.page": int(new.page_timeout_s * 1000),
-        "t.asked": int((new.options.timeout_s or 0) * 1000),
-    }
-    if new.sha256:
-        fields["sha256"] = new.sha256
-    if new.content_ref:
-        fields["content_ref"] = new.content_ref
-    if new.sealed:
-        fields["sealed"] = new.sealed
-    if new.has_callback:
-        fields["callback"] = "1"
-    if new.export:
-        fields["export"] = _json(new.export)
-    if new.vault:
-        fields |= {"vault": _json(new.vault.as_dict()), "follow": "1"}
-        fields["retry_key"] = attempt_key(new.vault.attempt)
-    return fields
-
-
-def job_from_fields(job_id: str, found: Mapping[str, str]) -> MainJob:
-    """A job's record from its fields as Redis has them."""
-    return _main_job(job_id, found)
-
-
-def attempt_key(attempt: int) -> str:
-    """The retry key of a conversion that was started for this attempt at a vault document."""
-    return f"attempt-{attempt}"
-
-
-def _main_job(job_id: str, found: Mapping[str, str]) -> MainJob:
-    children = {kind: _child(kind, found) for kind in _CHILD_TYPES if found.get(f"{kind.value}.status")}
-    return MainJob(
-        id=job_id,
-        team=found["team"],
-        status=JobStatus(found["status"]),
-        epoch=int(found["epoch"]),
-        created_at=_seconds(found, "created_at") or 0.0,
-        started_at=_seconds(found, "started_at"),
-        completed_at=_seconds(found, "completed_at"),
-        error=_loaded(found.get("error")),
-        options=JobOptions.from_dict(json.loads(found["options"])),
-        source=json.loads(found["source"]),
-        filename=found["filename"],
-        mime=found.get("mime"),
-        size=int(found.get("size") or 0),
-        sha256=found.get("sha256"),
-        content_ref=found.get("content_ref"),
-        total_pages=int(found.get("total") or 0),
-        ranges=found.get("ranges"),
-        pages_completed=int(found.get("done") or 0),
-        pages_failed=int(found.get("failed") or 0),
-        slow_pages=int(found.get("slow_total") or 0),
-        late_results=int(found.get("late") or 0),
-        deadline_at=_seconds(found, "deadline_at"),
-        timed_out=found.get("timed_out") == "1",
-        children=children,
-        result=_loaded(found.get("result")),
-        tokens_in=int(found.get("tokens_in") or 0),
-        tokens_out=int(found.get("tokens_out") or 0),
-        cost_usd=int(found.get("cost_micro") or 0) / 1_000_000,
-        sealed=found.get("sealed"),
-        has_callback=found.get("callback") == "1",
-        info=_loaded(found.get("info")) or {},
-        export=_loaded(found.get("export")),
-        exported=_loaded(found.get("exported")),
-        type=JobType(found.get("type") or "main"),
-        vault=VaultLink.from_dict(json.loads(found["vault"])) if found.get("vault") else None,
-        retry_key=found.get("retry_key") or "",
-        attempts=int(found.get("attempts") or 0),
-        download_bytes=int(found.get("download.bytes") or 0),
-        download_total=int(found.get("download.total") or 0) or None,
-        original_deleted=bool(found.get("original.deleted")) and not found.get("content_ref"),
-        deleted_result=found.get("result.deleted"),
-    )
-
-
-def _child(kind: JobType, found: Mapping[str, str]) -> ChildJob:
-    name = kind.value
-    return ChildJob(
-        status=JobStatus(found[f"{name}.status"]),
-        created_at=_seconds(found, f"{name}.created_at"),
-        started_at=_seconds(found, f"{name}.started_at"),
-        completed_at=_seconds(found, f"{name}.completed_at"),
-        attempts=int(found.get(f"{name}.attempts") or 0),
-        error=_loaded(found.get(f"{name}.error")),
-    )
-
-
-def _seconds(found: Mapping[str, str], name: str) -> float | None:
-    raw = found.get(name)
-    return int(float(raw)) / 1000 if raw else None
-
-
-def _loaded(raw: str | None) -> dict[str, Any] | None:
-    return json.loads(raw) if raw else None
-
-
 def _flat(fields: Mapping[str, Arg]) -> list[Arg]:
     return [part for pair in fields.items() for part in pair]
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
 def _pairs(flat: Any) -> dict[str, str]:

@@ -24,7 +24,8 @@ from quire.domain.jobs import (
 )
 from quire.queue import keys
 from quire.queue.connection import Connection
-from quire.queue.jobs import Claim, JobStore
+from quire.queue.jobs import JobStore
+from quire.queue.records import Claim
 from quire.queue.streams import Hint, Queues
 
 _STEPS = (JobType.CLASSIFY, JobType.EMBED)
@@ -96,9 +97,7 @@ class Steps:
 
     async def reseal(self, job_id: str, sealed: str) -> None:
         """Replaces the sealed secrets of a conversion, for its next epoch."""
-        key = keys.JobKeys.of(job_id).job
-        if await self._connection.command("EXISTS", key):
-            await self._connection.command("HSET", key, "sealed", sealed)
+        await self._script("reseal", job_id, sealed)
 
     async def forget(self, team: str, document_id: str) -> None:
         """Removes all that Redis has of a document: its jobs, their work, pages and events."""
@@ -162,9 +161,6 @@ class Steps:
         """From then on somebody asks whether the objects of this job are still wanted."""
         await self._connection.command("ZADD", keys.EXPIRY, int(at_s * 1000), job_id)
 
-    async def forget_expiry(self, job_id: str) -> None:
-        await self._connection.command("ZREM", keys.EXPIRY, job_id)
-
     async def count_revival(self, team: str, document_id: str, attempt: int) -> int:
         """How often this attempt had to be taken up again, this time included."""
         key = keys.vault_revivals(team, document_id)
@@ -172,16 +168,6 @@ class Steps:
             [("HINCRBY", key, str(attempt), 1), ("EXPIRE", key, _NEWS_KEPT_S)]
         )
         return int(count)
-
-    async def keep_embedding(self, owner: str, lease_s: float) -> bool:
-        """Whether this process is the one that embeds what has no vector; it stays so while it asks."""
-        lease_ms = int(lease_s * 1000)
-        if await self._connection.command("SET", keys.VAULT_EMBEDDER, owner, "NX", "PX", lease_ms):
-            return True
-        if await self._connection.command("GET", keys.VAULT_EMBEDDER) != owner:
-            return False
-        await self._connection.command("PEXPIRE", keys.VAULT_EMBEDDER, lease_ms)
-        return True
 
     # ---- news for dashboards ---------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from quire.clock import Clock
 from quire.queue import keys
 from quire.queue.connection import Connection
-from quire.queue.jobs import Claim
+from quire.queue.records import Claim
 from quire.queue.streams import QUEUES, Hint, Queues
 
 _EACH_S = 0.02

@@ -84,7 +84,15 @@ class Workers:
 
         The lock has a TTL of its own, because a process without workers keeps house too and has no heartbeat.
         """
-        key, ttl_ms = keys.HOUSEKEEPER, int(ttl_s * 1000)
+        return await self._hold(keys.HOUSEKEEPER, worker_id, ttl_s)
+
+    async def keep_embedding(self, worker_id: str, ttl_s: float) -> bool:
+        """Whether this process is the one that embeds what has no vector; it stays so while it asks."""
+        return await self._hold(keys.VAULT_EMBEDDER, worker_id, ttl_s)
+
+    async def _hold(self, key: str, worker_id: str, ttl_s: float) -> bool:
+        """A lock that is had until its time is up; that of a process that is surely dead is taken over at once."""
+        ttl_ms = int(ttl_s * 1000)
         if await self._connection.command("SET", key, worker_id, "NX", "PX", ttl_ms):
             return True
         holder = await self._connection.command("GET", key)

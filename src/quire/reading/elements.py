@@ -6,20 +6,17 @@ is told by its height, a list by its marks, a table by gaps that line up, a figu
 
 from __future__ import annotations
 
-import io
 import re
 import statistics
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from quire.errors import PageError
+from quire.reading.images import grey_picture
 from quire.reading.ocr_stages import AUTO, OcrOptions, recognise
 from quire.reading.ocr_words import Box, Line, Seen, around, joined
 
 if TYPE_CHECKING:
-    from PIL import Image
-
     from quire.settings import OcrSettings
 
 TITLE, PARA, LIST, TABLE, FIGURE = "title", "para", "list", "table", "figure"
@@ -63,7 +60,7 @@ def read_elements(picture: bytes, options: ElementOptions) -> list[Element]:
 
     Raises PageError where the picture can't be decoded or OCR fails.
     """
-    grey, scale = _prepared(picture, options)
+    grey, scale = grey_picture(picture, max_pixels=options.max_pixels, longest_px=options.longest_px)
     dpi = min(600, max(70, round(max(grey.size) / _INCHES)))
     found = recognise(grey, OcrOptions(options.languages, dpi, options.data_dir, options.mode))
     return [replace(one, bbox=_scaled(found.turn.back(one.bbox), scale)) for one in arrange(found.seen)]
@@ -89,26 +86,6 @@ def arrange(seen: Seen) -> list[Element]:
         above = sum(1 for _, box, _ in parts if box[1] < figure[1])
         parts.insert(above, (FIGURE, figure, ""))
     return [Element(label, box, text, order) for order, (label, box, text) in enumerate(parts)]
-
-
-def _prepared(picture: bytes, options: ElementOptions) -> tuple[Image.Image, float]:
-    """The picture upright, in grey and not too large; and how many of its pixels make one of these."""
-    from PIL import Image, ImageOps
-
-    try:
-        with Image.open(io.BytesIO(picture)) as opened:
-            if opened.width * opened.height > options.max_pixels:
-                raise PageError(f"The image is too large ({opened.width} × {opened.height} pixels).")
-            upright = ImageOps.exif_transpose(opened)
-            grey = (upright if upright is not None else opened).convert("L")
-    except (PageError, MemoryError):
-        raise
-    except Exception as error:
-        raise PageError("The image is damaged and could not be decoded.") from error
-    scale = max(1.0, max(grey.size) / options.longest_px)
-    if scale > 1.0:
-        grey = grey.resize((max(1, round(grey.width / scale)), max(1, round(grey.height / scale))))
-    return grey, scale
 
 
 def _without_tables(seen: Seen) -> Iterator[tuple[list[Line], str]]:

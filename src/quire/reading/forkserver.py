@@ -1,6 +1,6 @@
 """The far side of the child pool: a warm process that forks children, and the loop a child runs.
 
-The parent (`quire.reading.pool`) starts one fork server. It imports the native parsers once and then only
+The parent (`quire.reading.children`) starts one fork server. It imports the native parsers once and then only
 forks, so that a child is ready in milliseconds and shares the parsers' memory with its siblings. Messages on
 the control socket have a fixed size; a task socket carries frames of `LENGTH` followed by that many bytes.
 

@@ -87,7 +87,7 @@ def _grid(flat: Sequence[Rule], tall: Sequence[Rule], words: Sequence[Word]) -> 
         return None
     within = [w for w in words if ys[0] <= w.y < ys[-1]]
     drawn = (xs[0], xs[-1])
-    xs = _subdivided(_widened(xs, ys, within), ys, within)
+    xs = _subdivided(_widened(xs, ys, within), within)
     if len(xs) < 3:
         return None
     flat = [
@@ -134,7 +134,7 @@ def _widened(xs: list[float], ys: Sequence[float], words: Sequence[Word]) -> lis
     return xs
 
 
-def _subdivided(xs: list[float], ys: Sequence[float], words: Sequence[Word]) -> list[float]:
+def _subdivided(xs: list[float], words: Sequence[Word]) -> list[float]:
     """The grid with edges added where a drawn column plainly holds several columns of figures."""
     result = [xs[0]]
     for left, right in pairwise(xs):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -106,6 +107,29 @@ class ImageSource:
 
     def close(self) -> None:
         self.handle.close()
+
+
+def grey_picture(picture: bytes, *, max_pixels: int, longest_px: int) -> tuple[Image.Image, float]:
+    """A picture that comes as bytes: upright, in grey and not too large; and how many of its pixels make one of these.
+
+    Raises PageError where it has more than `max_pixels` or can't be decoded.
+    """
+    from PIL import Image, ImageOps
+
+    try:
+        with Image.open(io.BytesIO(picture)) as opened:
+            if opened.width * opened.height > max_pixels:
+                raise PageError(f"The image is too large ({opened.width} × {opened.height} pixels).")
+            upright = ImageOps.exif_transpose(opened)
+            grey = (upright if upright is not None else opened).convert("L")
+    except (PageError, MemoryError):
+        raise
+    except Exception as error:
+        raise PageError("The image is damaged and could not be decoded.") from error
+    scale = max(1.0, max(grey.size) / longest_px)
+    if scale > 1.0:
+        grey = grey.resize((max(1, round(grey.width / scale)), max(1, round(grey.height / scale))))
+    return grey, scale
 
 
 def _formats(kind: Kind) -> tuple[str, ...]:

@@ -31,10 +31,6 @@ class Kind:
     def is_image(self) -> bool:
         return self.mime.startswith("image/")
 
-    @property
-    def is_text(self) -> bool:
-        return self.mime in ("text/plain", "text/markdown") or bool(self.fence)
-
 
 EMPTY = Kind("application/x-empty", "empty file")
 PDF = Kind("application/pdf", "PDF document", True)

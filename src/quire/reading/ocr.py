@@ -13,6 +13,7 @@ from quire.errors import SettingsError
 from quire.reading import markdown, ocr_careful, ocr_quick
 from quire.reading.chunks import Chunk, pack
 from quire.reading.elements import FIGURE, LIST, TABLE, TITLE, Element, arrange
+from quire.reading.images import MAX_SOURCE_PIXELS, grey_picture
 from quire.reading.ocr_careful import CAREFUL_READER
 from quire.reading.ocr_quick import QUICK_READER
 from quire.reading.ocr_stages import CAREFUL, QUICK, OcrOptions, recognise
@@ -27,6 +28,7 @@ __all__ = [
     "missing",
     "readers",
     "recognise_page",
+    "recognise_picture",
 ]
 
 OCR_READERS = (QUICK_READER, CAREFUL_READER)
@@ -94,6 +96,12 @@ def recognise_page(path: str, password: str | None, number: int, options: OcrOpt
     signals = PageSignals(chars=len(text))
     reading = PageReading(number, PageClass.SCANNED, text, text, found.reader, reasons, signals)
     return pack([reading], round(confidence, 3) if confidence is not None else None)
+
+
+def recognise_picture(picture: bytes, options: OcrOptions) -> str:
+    """The Markdown of a page's picture. Raises PageError where it can't be decoded or OCR fails."""
+    grey, _ = grey_picture(picture, max_pixels=MAX_SOURCE_PIXELS, longest_px=_LONGEST_PX)
+    return page_markdown(arrange(recognise(grey, options).seen))
 
 
 def page_markdown(elements: Iterable[Element]) -> str:

@@ -15,6 +15,8 @@ from quire.reading.mupdf import mupdf
 if TYPE_CHECKING:
     from PIL import Image
 
+    from quire.settings import ImagesSettings
+
 _POINTS_PER_INCH = 72
 
 
@@ -28,6 +30,18 @@ class RenderOptions:
     quality: int = 70
     max_px: int = 2048
     max_pixels: int = 16_000_000
+
+    @classmethod
+    def of(cls, images: ImagesSettings, max_pixels: int) -> RenderOptions:
+        """As pages go to AI, and as users see them."""
+        return cls(
+            dpi=images.dpi,
+            color=images.color,
+            format=images.format,
+            quality=images.jpeg_quality,
+            max_px=images.max_px,
+            max_pixels=max_pixels,
+        )
 
 
 def render_page(path: str, password: str | None, number: int, options: RenderOptions | None = None) -> bytes:

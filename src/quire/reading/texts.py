@@ -7,7 +7,7 @@ from pathlib import Path
 
 from quire.errors import DamagedError, EmptyError, PageError, TooLargeError
 from quire.reading.document import DocumentInfo
-from quire.reading.kinds import MARKDOWN, Kind, decode_text, legacy_text
+from quire.reading.kinds import Kind, decode_text, legacy_text
 from quire.reading.markdown import code
 
 MAX_TEXT_BYTES = 64 * 1024 * 1024
@@ -47,10 +47,6 @@ class TextSource:
     @property
     def page_count(self) -> int:
         return len(self._pages)
-
-    @property
-    def is_markdown(self) -> bool:
-        return self.kind == MARKDOWN
 
     def info(self) -> DocumentInfo:
         return DocumentInfo(mime=self.kind.mime, page_count=self.page_count)

@@ -7,6 +7,7 @@ from quire.settings.aws import AwsSettings
 from quire.settings.clouds import CloudsSettings
 from quire.settings.kinds import ApiKey
 from quire.settings.page import render_markdown
+from quire.settings.reading import ImagesSettings, LimitsSettings, OcrSettings, ReadingSettings
 from quire.settings.retention import RetentionSettings
 from quire.settings.sections import (
     AuthSettings,
@@ -17,13 +18,9 @@ from quire.settings.sections import (
     DownloadsSettings,
     GeneralSettings,
     HttpSettings,
-    ImagesSettings,
     JobsSettings,
-    LimitsSettings,
     LoggingSettings,
     ObjectsSettings,
-    OcrSettings,
-    ReadingSettings,
     Settings,
     SettingView,
     WorkerSettings,

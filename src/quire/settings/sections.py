@@ -17,9 +17,11 @@ from quire.errors import SettingsError
 from quire.settings import kinds
 from quire.settings.ai import AiSettings
 from quire.settings.aws import AwsSettings
+from quire.settings.batching import BatchingSettings
 from quire.settings.clouds import CloudsSettings
 from quire.settings.declaration import Declaration, setting
 from quire.settings.kinds import ApiKey
+from quire.settings.reading import ImagesSettings, LimitsSettings, OcrSettings, ReadingSettings
 from quire.settings.retention import RetentionSettings
 from quire.settings.vault import VaultSettings
 
@@ -102,134 +104,6 @@ class ObjectsSettings:
         "",
         kinds.url("s3", "gs", "az", "file", or_path=True),
         "The bucket and prefix, or a folder; when empty, `objects` inside the data directory.",
-    )
-
-
-@dataclass(frozen=True)
-class LimitsSettings:
-    """How much is accepted."""
-
-    max_upload_bytes: int = setting(
-        "MAX_UPLOAD_MB",
-        "512MB",
-        kinds.size("1KB", "64GB", bare_unit="MB"),
-        "The largest document accepted, uploaded or downloaded.",
-    )
-    max_pages: int = setting(
-        "MAX_PAGES", "20000", kinds.integer(1, 1_000_000), "The most pages a document may have."
-    )
-    max_pixels: int = setting(
-        "MAX_PIXELS",
-        "100000000",
-        kinds.integer(10_000, 2_000_000_000),
-        "The most pixels a picture may unpack to.",
-    )
-    max_archive_bytes: int = setting(
-        "MAX_ARCHIVE_MB",
-        "512MB",
-        kinds.size("1MB", "1TB", bare_unit="MB"),
-        "What the parts of an office file or a book may unpack to, together.",
-    )
-    max_archive_members: int = setting(
-        "MAX_ARCHIVE_MEMBERS",
-        "20000",
-        kinds.integer(1, 10_000_000),
-        "The most parts that an office file or a book may have inside.",
-    )
-    max_attachments: int = setting(
-        "MAX_ATTACHMENTS",
-        "100",
-        kinds.integer(0, 10_000),
-        "The most attachments of a mail, and of the mails attached to it, that become documents of their own.",
-    )
-    max_attachment_depth: int = setting(
-        "MAX_ATTACHMENT_DEPTH",
-        "3",
-        kinds.integer(0, 20),
-        "How deep mails in mails are followed; attachments below that are listed, not converted.",
-    )
-    queue_max_documents: int = setting(
-        "QUEUE_MAX_DOCUMENTS",
-        "2500",
-        kinds.integer(1, 10_000_000),
-        "Unfinished documents beyond this number are refused with 503 until others are done.",
-    )
-
-
-@dataclass(frozen=True)
-class ReadingSettings:
-    """The child processes that read documents."""
-
-    processes: int = setting(
-        "READER_PROCESSES", "0", kinds.integer(0, 256), "Reader processes; 0 means one for each core."
-    )
-    memory_bytes: int = setting(
-        "READER_MEMORY_MB",
-        "1024MB",
-        kinds.size("128MB", "1TB", bare_unit="MB"),
-        "The memory one reader process may use.",
-    )
-    chunk_pages: int = setting(
-        "READER_CHUNK_PAGES", "16", kinds.integer(1, 1_000), "Pages handed to a reader process at a time."
-    )
-    page_timeout_s: float = setting(
-        "READER_PAGE_TIMEOUT",
-        "20s",
-        kinds.duration("10ms", "1h"),
-        "The time a reader process has for one page.",
-    )
-    strip_running_headers: bool = setting(
-        "STRIP_RUNNING_HEADERS",
-        "true",
-        kinds.boolean(),
-        "Whether headers, footers and page numbers that repeat over pages are left out.",
-    )
-    join_hyphens: bool = setting(
-        "JOIN_HYPHENS", "true", kinds.boolean(), "Whether words hyphenated at a line's end are joined."
-    )
-
-
-@dataclass(frozen=True)
-class OcrSettings:
-    """Local OCR, for scans that no AI reads."""
-
-    enabled: bool = setting("OCR_ENABLED", "true", kinds.boolean(), "Whether scans are read by local OCR.")
-    languages: str = setting(
-        "OCR_LANGUAGES", "eng", kinds.text(), "The languages of the scans, joined with `+`: `eng+deu`."
-    )
-    dpi: int = setting("OCR_DPI", "200", kinds.integer(70, 600), "Dots per inch at which OCR sees a page.")
-    page_timeout_s: float = setting(
-        "OCR_PAGE_TIMEOUT", "60s", kinds.duration("1s", "1h"), "The time OCR has for one page."
-    )
-    mode: str = setting(
-        "OCR_MODE",
-        "auto",
-        kinds.choice("auto", "quick", "careful"),
-        "`quick` reads with Tesseract alone, `careful` with RapidOCR's models, `auto` quickly where that is enough.",
-    )
-    data_dir: Path | None = setting(
-        "OCR_DATA_DIR",
-        "",
-        kinds.optional_path(),
-        "A folder with Tesseract's models (`fra.traineddata`) for languages other than English and German.",
-    )
-
-
-@dataclass(frozen=True)
-class ImagesSettings:
-    """Pictures of pages."""
-
-    dpi: int = setting("IMAGE_DPI", "100", kinds.integer(20, 600), "Dots per inch at which a page is drawn.")
-    color: str = setting("IMAGE_COLOR", "rgb", kinds.choice("rgb", "gray"), "Colour or shades of grey.")
-    format: str = setting("IMAGE_FORMAT", "jpeg", kinds.choice("jpeg", "png"), "The file format.")
-    jpeg_quality: int = setting(
-        "IMAGE_JPEG_QUALITY", "70", kinds.integer(1, 100), "The quality of JPEG files."
-    )
-    max_px: int = setting(
-        "IMAGE_MAX_PX",
-        "2048",
-        kinds.integer(64, 16_384),
-        "The longest side; larger pictures are scaled down.",
     )
 
 
@@ -350,96 +224,6 @@ class DownloadsSettings:
         "",
         kinds.local_folder(),
         "The folder that `file://` sources must be under; when empty, such sources are refused.",
-    )
-
-
-@dataclass(frozen=True)
-class BatchingSettings:
-    """`POST /parse`: many waiting callers, few full batches for a backend."""
-
-    backend_url: str = setting(
-        "BATCH_BACKEND_URL",
-        "",
-        kinds.url("http", "https"),
-        "Where `/parse-batch` and `/health` of the batch backend are; when empty, pages are read on this machine.",
-    )
-    max_batch_size: int = setting(
-        "MAX_BATCH_SIZE", "32", kinds.integer(1, 1_024), "The most images sent in one batch."
-    )
-    max_concurrent_batches: int = setting(
-        "MAX_CONCURRENT_BATCHES",
-        "4",
-        kinds.integer(1, 1_024),
-        "Batches at the backend at a time, of all replicas together.",
-    )
-    max_queue_size: int = setting(
-        "MAX_QUEUE_SIZE", "10000", kinds.integer(1, 1_000_000), "The most requests that may wait for a batch."
-    )
-    backpressure_threshold: int = setting(
-        "BACKPRESSURE_THRESHOLD",
-        "2500",
-        kinds.integer(1, 1_000_000),
-        "With so many waiting, new callers get 503 and an estimate of the wait.",
-    )
-    rate_limit_per_client: int = setting(
-        "RATE_LIMIT_PER_CLIENT",
-        "10",
-        kinds.integer(0, 1_000_000),
-        "Requests a minute for each API key's team or, without keys, each address; 0 means no limit.",
-    )
-    max_request_bytes: int = setting(
-        "MAX_REQUEST_SIZE",
-        "50MB",
-        kinds.size("1KB", "1GB", bare_unit="B"),
-        "The largest image accepted, decoded.",
-    )
-    response_timeout_s: float = setting(
-        "RESPONSE_TIMEOUT",
-        "15m",
-        kinds.duration("100ms", "1d"),
-        "How long a caller is held before it gets 408.",
-    )
-    ttl_s: float = setting(
-        "PARSE_TTL", "6h", kinds.duration("1m", "30d"), "How long a request and its result are kept."
-    )
-    memory_bytes: int = setting(
-        "PARSE_MEMORY",
-        "256MB",
-        kinds.size("1MB", "1TB", bare_unit="MB"),
-        "Bodies kept in memory until they are sent; the others are read back from the object store.",
-    )
-    backend_timeout_s: float = setting(
-        "BATCH_BACKEND_TIMEOUT",
-        "120s",
-        kinds.duration("100ms", "1h"),
-        "The time the backend has for one batch.",
-    )
-    max_retry_count: int = setting(
-        "MAX_RETRY_COUNT",
-        "3",
-        kinds.integer(1, 20),
-        "Attempts at an image alone before its caller gets an error.",
-    )
-    retry_delay_s: float = setting(
-        "RETRY_DELAY",
-        "2s",
-        kinds.duration("0", "1m"),
-        "The wait after the backend failed; it doubles up to 10 s.",
-    )
-    failure_threshold: int = setting(
-        "BATCH_FAILURE_THRESHOLD",
-        "5",
-        kinds.integer(1, 1_000),
-        "Failures in a row that open the backend's breaker.",
-    )
-    cooldown_s: float = setting(
-        "BATCH_COOLDOWN", "30s", kinds.duration("100ms", "1h"), "How long the breaker stays open."
-    )
-    health_check_interval_s: float = setting(
-        "BATCH_HEALTH_INTERVAL",
-        "10s",
-        kinds.duration("100ms", "1h"),
-        "How often the backend's `/health` is asked while the breaker is open or somebody wants to know.",
     )
 
 

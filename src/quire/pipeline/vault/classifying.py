@@ -27,7 +27,7 @@ from quire.pipeline.vault.question import (
 )
 from quire.pipeline.vault.texts import beginning
 from quire.pipeline.vault.vault import Vault
-from quire.queue.jobs import Claim
+from quire.queue.records import Claim
 from quire.reading.render import RenderOptions
 from quire.reading.vision import ContextOptions, picture_page
 
@@ -243,14 +243,7 @@ class _Classifier:
     async def _picture(self, asked: str) -> Picture:
         settings = self._parts.settings
         images = settings.images
-        render = RenderOptions(
-            dpi=images.dpi,
-            color=images.color,
-            format=images.format,
-            quality=images.jpeg_quality,
-            max_px=images.max_px,
-            max_pixels=settings.limits.max_pixels,
-        )
+        render = RenderOptions.of(images, settings.limits.max_pixels)
         async with local_document(self._parts.objects, self._conversion.content_ref or "") as path:
             page = await self._parts.pool.run(
                 picture_page,

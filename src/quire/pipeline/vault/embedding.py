@@ -14,7 +14,7 @@ from quire.pipeline.vault.classifying import put_off
 from quire.pipeline.vault.embedder import Embedder
 from quire.pipeline.vault.vault import Vault
 from quire.providers.protocol import RejectedError
-from quire.queue.jobs import Claim
+from quire.queue.records import Claim
 
 Put = Callable[[Sequence[TextToEmbed], Sequence[Vector]], Awaitable[int]]
 

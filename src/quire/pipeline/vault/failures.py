@@ -16,6 +16,7 @@ _TEXTS = {
     "timeout": "The AI gave no answer in time.",
     "network": "The AI could not be reached.",
     "server": "The AI failed.",
+    "model_not_found": "The AI has no such model; the operator has to look at the models' names.",
     "auth": "The AI doesn't accept the key; the operator has to look at it.",
     "validation": "The AI rejected the request.",
 }

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 
 from quire.domain.jobs import UnitKind
-from quire.errors import CatalogError, ObjectsError
+from quire.errors import CatalogError, ObjectsError, QuireError
+from quire.pipeline.fetching import run_download
 from quire.pipeline.parts import Parts
 from quire.pipeline.vault.classifying import put_off, run_classify, unknown_document
 from quire.pipeline.vault.embedding import run_embed
 from quire.pipeline.vault.vault import Vault
 from quire.pipeline.worker import Stage
-from quire.queue.jobs import Claim
+from quire.queue.records import Claim
+
+_LOG = logging.getLogger(__name__)
 
 
 async def run_filing(claim: Claim, vault: Vault) -> None:
@@ -29,9 +33,24 @@ async def run_filing(claim: Claim, vault: Vault) -> None:
     await vault.parts.jobs.drop_unit(claim)
 
 
+async def run_fetching(claim: Claim, vault: Vault) -> None:
+    """Fetches a link. If the vault has these bytes already, nobody needs to read them again."""
+    await run_download(claim, vault.parts)
+    link = claim.job.vault
+    if link is None:
+        return
+    try:
+        await vault.advance(link.team, link.document_id)
+    except QuireError as error:  # the download is done; the end of the conversion brings us here again
+        _LOG.info("looked for its twin in vain", extra={"document_id": link.document_id, "code": error.code})
+
+
 def stages(vault: Vault) -> Mapping[UnitKind, Stage]:
     async def filing(claim: Claim, _parts: Parts) -> None:
         await run_filing(claim, vault)
+
+    async def fetching(claim: Claim, _parts: Parts) -> None:
+        await run_fetching(claim, vault)
 
     async def classify(claim: Claim, _parts: Parts) -> None:
         await run_classify(claim, vault)
@@ -39,4 +58,9 @@ def stages(vault: Vault) -> Mapping[UnitKind, Stage]:
     async def embed(claim: Claim, _parts: Parts) -> None:
         await run_embed(claim, vault)
 
-    return {UnitKind.VAULT: filing, UnitKind.CLASSIFY: classify, UnitKind.EMBED: embed}
+    return {
+        UnitKind.DOWNLOAD: fetching,
+        UnitKind.VAULT: filing,
+        UnitKind.CLASSIFY: classify,
+        UnitKind.EMBED: embed,
+    }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import uuid
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
@@ -11,20 +10,19 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from quire.domain.documents import Document, DocumentStatus, NewDocument
+from quire.domain.documents import Document, NewDocument
 from quire.domain.jobs import conversion_job_id, new_job_id
 from quire.errors import ConflictError, NotFoundError, RequestError
 from quire.links import safe_filename
 from quire.objects.buckets import in_bucket
 from quire.objects.store import PIECE_BYTES, ObjectWriter, in_thread
 from quire.pipeline.documents import original_key
-from quire.pipeline.engine import Submission
-from quire.pipeline.vault.vault import Vault, short_type
+from quire.pipeline.intake import Submission
+from quire.pipeline.vault.types import short_type
+from quire.pipeline.vault.vault import Vault
 from quire.reading.kinds import SNIFF_BYTES, Kind, sniff
 
 _UPLOAD_KEPT_S = 6 * 3600.0
-_TWIN_WAIT_S = 2.0
-_TWIN_POLL_S = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +74,11 @@ class Intake:
             await self._parts.objects.delete(upload.key)
             raise RequestError("The file is empty.")
         if not submission.force and not submission.idempotency_key:
-            twin = await self._twin(team, writer.sha256, upload.document_id)
+            twin = await self._vault.twins.find(team, writer.sha256, upload.document_id)
             if twin is not None:
                 await self._parts.objects.delete(upload.key)
-                return await self._again(twin, submission)
+                twin = await self._vault.twins.again(twin, submission.secrets.password)
+                return TakenIn(twin, deduplicated=True)
         shown = source or {"kind": "upload"}
         new = NewDocument(
             team=team,
@@ -93,17 +92,17 @@ class Intake:
             source=str(shown.get("url") or "upload"),
             metadata={"request": self._request(submission, upload.document_id, shown)},
         )
-        taken = await self._create(new)
-        if taken.deduplicated and taken.document.content_ref != upload.key:
+        document, made = await self._vault.take_in(new)
+        if not made and document.content_ref != upload.key:
             await self._parts.objects.delete(upload.key)
-            if taken.document.content_hash != writer.sha256:
+            if document.content_hash != writer.sha256:
                 raise _other_request()
-        return taken
+        return TakenIn(document, deduplicated=not made)
 
     async def accept_source(self, submission: Submission) -> TakenIn:
         """A link, fetched later, or a file of this machine, copied now: the vault keeps what it has."""
         url = submission.secrets.source_url or ""
-        path = self._vault.engine.local_source(url)
+        path = self._vault.engine.intake.local_source(url)
         if path is not None:
             return await self._accept_file(submission, path, url)
         parts = urlsplit(url)
@@ -118,10 +117,10 @@ class Intake:
             source=source["url"],
             metadata={"request": self._request(submission, document_id, source)},
         )
-        taken = await self._create(new)
-        if taken.deduplicated and taken.document.source != new.source:
+        document, made = await self._vault.take_in(new)
+        if not made and document.source != new.source:
             raise _other_request()
-        return taken
+        return TakenIn(document, deduplicated=not made)
 
     async def _accept_file(self, submission: Submission, path: Path, url: str) -> TakenIn:
         upload = await self.begin_upload(submission)
@@ -131,44 +130,6 @@ class Intake:
         named = submission if submission.filename else replace(submission, filename=path.name)
         return await self.accept_upload(named, upload, {"kind": "file", "url": url})
 
-    async def _create(self, new: NewDocument) -> TakenIn:
-        catalog = await self._vault.catalog()
-        document, made = await catalog.create(new)
-        if made:
-            await self._vault.told(document, DocumentStatus.PENDING)
-        if made or document.attempt == 0:  # whoever made it may have died before the next step
-            await self._vault.advance(new.team, new.id)
-            document = await catalog.find(new.team, new.id) or document
-        return TakenIn(document, deduplicated=not made)
-
-    async def _twin(self, team: str, content_hash: str, document_id: str) -> Document | None:
-        """The team's document with these bytes. None if there is none; from then on document_id answers for them."""
-        catalog, jobs = await self._vault.catalog(), self._parts.jobs
-        found = await catalog.find_by_hash(team, content_hash)
-        if found is not None:
-            return found
-        fingerprint = self._vault.content_fingerprint(team, content_hash)
-        loop = asyncio.get_running_loop()
-        until = loop.time() + _TWIN_WAIT_S
-        while True:
-            seen = await jobs.answer_for(team, fingerprint)
-            found = await catalog.find(team, seen) if seen else None
-            if found is not None:
-                return found
-            if seen and loop.time() < until:  # it is being made, unless it was deleted or its maker has died
-                await asyncio.sleep(_TWIN_POLL_S)
-            elif await jobs.answer_with(team, fingerprint, document_id, seen) == document_id:
-                return None
-
-    async def _again(self, twin: Document, submission: Submission) -> TakenIn:
-        """Sent once more, a document that could not be read is tried once more."""
-        if twin.status is DocumentStatus.FAILED:
-            again = await self._vault.reprocess(twin.team, twin.id, submission.secrets.password)
-            twin = again.document
-        elif twin.status is DocumentStatus.PENDING:  # whoever took it in may have died on the way
-            await self._vault.advance(twin.team, twin.id)
-        return TakenIn(twin, deduplicated=True)
-
     def _request(self, submission: Submission, document_id: str, source: dict[str, Any]) -> dict[str, Any]:
         """All that a conversion needs to be started, at any later time; secrets sealed."""
         job_id = conversion_job_id(submission.team, document_id)
@@ -177,6 +138,11 @@ class Intake:
             "sealed": self._vault.seal(job_id, submission.secrets),
             "source": source,
             "callback": bool(submission.secrets.callback_url),
+            "force": submission.force,
+            # Whoever has a key, or waits to be called, gets a document of their own, whatever is in it.
+            "alone": submission.force
+            or bool(submission.idempotency_key)
+            or bool(submission.secrets.callback_url),
         }
 
 

@@ -11,12 +11,11 @@ Everything is written for an *attempt*. A reprocess starts a new one; what an ol
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from quire.domain.documents import Conversion, Document, DocumentStatus
+from quire.domain.documents import Conversion, Document, DocumentStatus, NewDocument
 from quire.domain.jobs import (
     JobOptions,
     JobSecrets,
@@ -32,16 +31,18 @@ from quire.pipeline.documents import FILE_SCHEME, answer_prefix, job_prefix
 from quire.pipeline.engine import Engine
 from quire.pipeline.exporting import forget_local_result
 from quire.pipeline.parts import Parts
+from quire.pipeline.vault.attached import AttachedDocuments
 from quire.pipeline.vault.embedder import Embedder
 from quire.pipeline.vault.texts import content_pages
-from quire.queue.jobs import NewJob, attempt_key
+from quire.pipeline.vault.twins import Twins
+from quire.pipeline.vault.types import short_type
+from quire.queue.records import NewJob, attempt_key
 from quire.queue.steps import Steps
 from quire.reading.kinds import SNIFF_BYTES, sniff
 
 if TYPE_CHECKING:
     from quire.catalog.catalog import Catalog  # SQLAlchemy takes a while to import
 
-_LOG = logging.getLogger(__name__)
 _DELETED_BY_OTHERS_S = 60.0
 """If whoever deletes a document dies, somebody else goes on after so long."""
 _LATE_WRITERS_S = 60.0
@@ -74,6 +75,8 @@ class Vault:
         self.steps = steps
         self.archive = Archive(parts.jobs, parts.objects)
         self.embedder = embedder
+        self.twins = Twins(self)
+        self._attached = AttachedDocuments(self)
         self.background: set[asyncio.Task[Any]] = set()
         """Calls that outlive whoever asked for them; nothing depends on them."""
         self._open_catalog = open_catalog
@@ -86,6 +89,17 @@ class Vault:
         for task in self.background:
             task.cancel()
         await asyncio.gather(*self.background, return_exceptions=True)
+
+    async def take_in(self, new: NewDocument) -> tuple[Document, bool]:
+        """The document, which is on its way from then on, and whether this call made it."""
+        catalog = await self.catalog()
+        document, made = await catalog.create(new)
+        if made:
+            await self.told(document, DocumentStatus.PENDING)
+        if made or document.attempt == 0:  # whoever made it may have died before the next step
+            await self.advance(new.team, new.id)
+            document = await catalog.find(new.team, new.id) or document
+        return document, made
 
     # ---- step by step --------------------------------------------------------------------------------------
 
@@ -101,9 +115,12 @@ class Vault:
         if row.status is not DocumentStatus.PENDING:
             return await self._after_the_end(catalog, row)
         job = await self.conversion(row)
-        if job is None or not await self._is_converted(row, job):
-            return job is None and await self._start_conversion(row)
-        return await self._after_conversion(catalog, row, job)
+        if job is None:
+            return await self._start_conversion(row)
+        settled = await self.twins.settle(row, job)
+        if settled is None or not await self._is_converted(settled, job):
+            return False
+        return await self._after_conversion(catalog, settled, job)
 
     async def _is_converted(self, row: Document, job: MainJob) -> bool:
         """Whether the conversion has nothing left to do for the attempt. Where it has, its end brings us here again."""
@@ -112,6 +129,18 @@ class Vault:
         if job.retry_key == attempt_key(row.attempt):
             return True
         return await self.engine.retry(job, job.id, attempt_key(row.attempt)) == "nothing"
+
+    async def find(self, team: str, document_id: str) -> Document | None:
+        """The document with this id, also if it is one under which it came in again."""
+        catalog = await self.catalog()
+        found = await catalog.find(team, document_id)
+        return found if found is not None else await catalog.find_by_alias(team, document_id)
+
+    async def _get(self, team: str, document_id: str) -> Document:
+        found = await self.find(team, document_id)
+        if found is None:
+            raise NotFoundError(f"There is no document {document_id!r}.")
+        return found
 
     async def conversion(self, row: Document) -> MainJob | None:
         return await self.archive.job(conversion_job_id(row.team, row.id))
@@ -143,7 +172,8 @@ class Vault:
         await self.archive.keep(job.id)
         if job.status is not JobStatus.COMPLETED:
             return await self._without_text(catalog, row, job)
-        if not await self._file(catalog, row, job):
+        filed = await self._attached.take_in(row, job)
+        if filed is None or not await self._file(catalog, filed, job):
             return False  # another attempt has begun
         step = await self.steps.get(JobType.CLASSIFY, row.team, row.id)
         if step is None or step.vault is None or step.vault.attempt < row.attempt:
@@ -161,7 +191,7 @@ class Vault:
 
     async def _without_text(self, catalog: Catalog, row: Document, job: MainJob) -> bool:
         """There is nothing to classify. A type that nobody can read is no failure: the file is kept as it is."""
-        await catalog.note_conversion(row.team, row.id, row.attempt, _known_of(row, job))
+        await catalog.note_conversion(row.team, row.id, row.attempt, _known_of(job))
         error = job.error or CancelledError("The conversion was cancelled.").as_dict()
         if error.get("code") == UnsupportedTypeError.code:
             done = await catalog.complete(row.team, row.id, row.attempt, None, error=error)
@@ -184,7 +214,7 @@ class Vault:
         pages = await content_pages(self.parts.objects, result)
         if await catalog.set_content(row.team, row.id, row.attempt, pages) is None:
             return False
-        found = replace(_known_of(row, job), result_ref=result.get("key"), pages=job.total_pages)
+        found = replace(_known_of(job), result_ref=result.get("key"), pages=job.total_pages)
         return await catalog.note_conversion(row.team, row.id, row.attempt, found)
 
     async def _after_the_end(self, catalog: Catalog, row: Document) -> bool:
@@ -223,7 +253,8 @@ class Vault:
     async def reprocess(self, team: str, document_id: str, password: str | None = None) -> Reprocessed:
         """Starts a new attempt, unless a fresh one is under way. Raises NotFoundError."""
         catalog = await self.catalog()
-        row = await catalog.get(team, document_id)
+        row = await self._get(team, document_id)
+        document_id = row.id
         stale_after_s = self.parts.settings.vault.stale_after_s
         if not row.may_be_reprocessed(self.parts.clock.now(), stale_after_s):
             return Reprocessed("running", row)
@@ -292,16 +323,20 @@ class Vault:
         From the moment the row is gone nobody sees it; if this process dies then, the housekeeper does the rest.
         """
         catalog = await self.catalog()
-        job_id = conversion_job_id(team, document_id)
-        row = await catalog.get(team, document_id)
+        row = await self._get(team, document_id)
+        await self.expect_deletion(conversion_job_id(team, row.id))
+        if await catalog.delete(team, row.id) is None:
+            raise NotFoundError(f"There is no document {document_id!r}.")
+        await self.purge(team, row.id)
+        await self.tidy()
+        fingerprint = self.content_fingerprint(team, row.content_hash)
+        await self.parts.jobs.forget_answer_for(team, fingerprint, row.id)
+
+    async def expect_deletion(self, job_id: str) -> None:
+        """To be called before a row goes: from then on somebody else removes the rest if this process dies."""
         await self.steps.expire_at(job_id, self.parts.clock.now() + _DELETED_BY_OTHERS_S)
         await self.steps.mark_deleted(job_id)
         await self.steps.mark_untidy()
-        if await catalog.delete(team, document_id) is None:
-            raise NotFoundError(f"There is no document {document_id}.")
-        await self.purge(team, document_id)
-        await self.tidy()
-        await self.parts.jobs.forget_answer_for(team, self.content_fingerprint(team, row.content_hash))
 
     async def holds(self, link: VaultLink) -> bool | None:
         """Whether the document is there; False only where it was deleted, so that its objects may go.
@@ -317,16 +352,24 @@ class Vault:
     async def purge(self, team: str, document_id: str) -> None:
         """Removes what objects and Redis have of a document whose row is gone. May be repeated."""
         job_id = conversion_job_id(team, document_id)
-        answers = await self.steps.answers_of(job_id)
+        job = await self.archive.job(job_id)
+        if job is not None:
+            await self._attached.forget(team, job)
         await self.steps.forget(team, document_id)
-        for fingerprint in answers:
-            await self.parts.objects.delete_prefix(answer_prefix(fingerprint))
-        await self.steps.forget_answers(job_id, answers)
+        await self.forget_answers(job_id)
         await self.parts.objects.delete_prefix(job_prefix(job_id))
         await forget_local_result(self.parts, job_id)
         await self.steps.forget_news(team, document_id)
         await self.steps.tell(team, "", "deleted", 0)
         await self.steps.expire_at(job_id, self.parts.clock.now() + _LATE_WRITERS_S)
+
+    async def forget_answers(self, job_id: str) -> None:
+        """Removes the answers of models that were kept for a document. May be repeated."""
+        answers = await self.steps.answers_of(job_id)
+        for fingerprint in answers:
+            await self.parts.objects.delete_prefix(answer_prefix(fingerprint))
+        if answers:
+            await self.steps.forget_answers(job_id, answers)
 
     async def tidy(self) -> None:
         """Takes words of deleted documents out of the full text, a bounded part of them; the sweeper does the rest."""
@@ -342,37 +385,12 @@ class Vault:
         return self.parts.sealer.seal(job_id, secrets)
 
 
-def _known_of(row: Document, job: MainJob) -> Conversion:
+def _known_of(job: MainJob) -> Conversion:
     """What the job knows of the original: a link's only after it was fetched."""
     ref = job.content_ref
-    fetched = {"size": job.size, "sha256": job.sha256}
     return Conversion(
         job_id=job.id,
         content_type=job.mime,
         kind=short_type(job.mime) if job.mime else None,
         content_ref=ref if ref and not ref.startswith(FILE_SCHEME) else None,
-        metadata={**row.metadata, "fetched": fetched} if not row.content_hash and job.sha256 else None,
     )
-
-
-_SHORT_TYPES = {
-    "text/plain": "text",
-    "text/markdown": "md",
-    "message/rfc822": "eml",
-    "application/vnd.ms-outlook": "msg",
-    "application/epub+zip": "epub",
-    "application/vnd.openxmlformats-officedocument.wordprocessingml.document": "docx",
-    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": "xlsx",
-    "application/vnd.openxmlformats-officedocument.presentationml.presentation": "pptx",
-    "application/vnd.oasis.opendocument.text": "odt",
-    "application/vnd.oasis.opendocument.spreadsheet": "ods",
-    "application/vnd.oasis.opendocument.presentation": "odp",
-    "application/octet-stream": "binary",
-    "image/svg+xml": "svg",
-}
-
-
-def short_type(mime: str) -> str:
-    """`pdf` for `application/pdf`, and so on."""
-    known = _SHORT_TYPES.get(mime)
-    return known or mime.rpartition("/")[2].removeprefix("x-").removeprefix("vnd.")[:32]

@@ -1,14 +1,16 @@
 -- Makes a job unless its id is taken. Its first unit is download or split.
--- ARGV  now ms, ttl ms, first unit, then field, value, field, value …
+-- ARGV  now ms, ttl ms, first unit, name of this call, then field, value, field, value …
 -- Answers {1, unit} if made, {0, status, sha256, fingerprint} if the id is taken.
-local now, ttl, first = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
+local now, ttl, first, call = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3], ARGV[4]
 if redis.call('EXISTS', JOB) == 1 then
-  local f = redis.call('HMGET', JOB, 'status', 'sha256', 'fingerprint')
+  local f = redis.call('HMGET', JOB, 'status', 'sha256', 'fingerprint', 'call')
+  -- This very call, repeated after a lost connection: told that the id is taken, its caller would delete the document.
+  if f[4] == call then return {1, first} end
   return {0, f[1] or '', f[2] or '', f[3] or ''}
 end
 local fields = {}
-for i = 4, #ARGV do fields[#fields + 1] = ARGV[i] end
-redis.call('HSET', JOB, 'status', 'queued', 'epoch', 1, 'created_at', now, unpack(fields))
+for i = 5, #ARGV do fields[#fields + 1] = ARGV[i] end
+redis.call('HSET', JOB, 'status', 'queued', 'epoch', 1, 'created_at', now, 'call', call, unpack(fields))
 redis.call('HSET', JOB, first .. '.status', 'queued', first .. '.created_at', now)
 local units = {}
 add_unit(units, first, 1, now)

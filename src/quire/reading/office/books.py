@@ -38,7 +38,7 @@ class _Book:
         self._part = next((name for one in roots if (name := one.get("full-path", "")) in archive), "")
         root = package.tree(self._part, "package")
         if root is None:
-            raise DamagedError("The book is damaged: its list of chapters is missing.")
+            raise DamagedError("The book is damaged: its list of chapters is missing. Send another copy.")
         self._root = root
         self.title = self._credit("title")
         self.author = self._credit("creator")

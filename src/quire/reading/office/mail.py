@@ -72,7 +72,9 @@ def open_msg(path: str, limits: OfficeLimits) -> Opened:
 def _bytes(path: str) -> bytes:
     try:
         if Path(path).stat().st_size > _MOST_BYTES:
-            raise TooLargeError(f"The mail is larger than {_MOST_BYTES >> 20} MB.")
+            raise TooLargeError(
+                f"The mail is larger than {_MOST_BYTES >> 20} MB. Send its attachments alone."
+            )
         return Path(path).read_bytes()
     except OSError as error:
         raise DamagedError("The document's file can't be read.") from error
@@ -337,7 +339,9 @@ def _from_msg(data: bytes) -> _Letter:
     except MemoryError:
         raise
     except Exception as error:
-        raise DamagedError("The Outlook message is damaged and can't be read.") from error
+        raise DamagedError(
+            "The Outlook message is damaged and can't be read. Save it anew and send that copy."
+        ) from error
     return letter
 
 

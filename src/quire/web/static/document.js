@@ -54,8 +54,9 @@ export function oneDocument(main, { id, page }, signal) {
       ["Read by", sources.map(([source, count]) => `${readBy(source)} ${count}`).join(", ")],
       ["Named by", found.classified_by === "local" ? "this machine" : found.classified_by],
       ["Cost", tokens > 0 && `${money(usage.cost_usd)}, ${plural(tokens, "token")}`],
-      ["Came as", found.source === "upload" ? "upload" : found.source], ["Attempt", found.attempt > 1 && found.attempt]];
-    fill(facts, ...pairs.filter(([, value]) => value).map(([label, value]) => h("div", {}, h("dt", {}, label), h("dd", {}, String(value)))));
+      ["Came as", found.source], ["Attached to", found.parent_id && h("a", { href: `#/vault/${found.parent_id}` }, "a mail")],
+      ["Attachments", found.attachments?.length && h("span", {}, ...attachedLinks(found.attachments))], ["Attempt", found.attempt > 1 && found.attempt]];
+    fill(facts, ...pairs.filter(([, value]) => value).map(([label, value]) => h("div", {}, h("dt", {}, label), h("dd", {}, value instanceof Node ? value : String(value)))));
     about.hidden = !found.summary && !facts.children.length && !found.tags.length;
     const state = `${found.state} ${found.attempt} ${found.error?.code} ${Boolean(found.pages)}`;
     if (state === drawn) return;
@@ -80,8 +81,15 @@ export function oneDocument(main, { id, page }, signal) {
     h("div.titles", {}, title, badge), file), tools), bar, error, remark, look, about, below);
   refresh().catch((failure) => { write(title, "Not there"); complain(failure); });
   events("/documents/events", (type, data) => {
-    if (data.document_id === id && data.status !== "deleted") refresh().catch(complain);
+    const missed = type === "hello" && !data.resumed;
+    if (missed || [id, found?.document_id].includes(data.document_id) && data.status !== "deleted") refresh().catch(complain);
   }, signal, () => false);
   repeat(async () => { if (found?.status === "pending") await refresh(); return 2; }, signal, complain);
   return { show: ({ page: asked }) => shown?.show(asked) };
+}
+
+/** The documents that came with a mail, one after the other. */
+function attachedLinks(attachments) {
+  return attachments.flatMap(({ filename, document_id }, place) =>
+    [place ? ", " : "", h("a", { href: `#/vault/${document_id}` }, filename)]);
 }

@@ -4,8 +4,8 @@ import { access, session } from "./service.js";
 
 const at = (id) => document.getElementById(id);
 
-/** Asks until somebody has signed in; answers true then. */
-export async function signIn() {
+/** Asks until somebody has signed in, telling why the key they gave was refused; answers true then. */
+export async function signIn(refused) {
   const known = await session.look();
   return new Promise((resolve) => {
     const dialog = at("login"), form = at("login-form"), error = at("login-error"), other = at("login-other");
@@ -61,5 +61,6 @@ export async function signIn() {
 
     dialog.showModal();
     draw();
+    error.textContent = refused;
   });
 }

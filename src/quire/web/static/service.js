@@ -12,7 +12,8 @@ export class ServiceError extends Error {
   }
 }
 
-/** The key of this tab, for those who don't sign in. `ask` is set by the application; it answers whether to go on. */
+/** The key of this tab, for those who don't sign in. `ask` is set by the application: it
+ *  hears what was wrong with the key, if there was one, and answers whether to go on. */
 export const access = {
   ask: async () => false,
   key: () => sessionStorage.getItem(KEY) || "",
@@ -32,7 +33,7 @@ async function withAccess(attempt) {
     } catch (error) {
       if (error.status !== 401) throw error;
       if (access.key() !== used) continue;
-      asking ??= access.ask().finally(() => (asking = null));
+      asking ??= access.ask(used && error.message).finally(() => (asking = null));
       if (!(await asking)) throw error;
     }
   }

@@ -11,7 +11,7 @@ const LOOK = "quire-vault-view";
 const STATES = [["", "All"], ["pending", "Being read"], ["needs_classification", "Not classified"], ["stale", "Stuck"], ["failed", "Failed"]];
 
 export function vault(main, { query: asked }, signal) {
-  let filters = read(asked), shown = new Map(), cursor = null, turn = 0, typing = 0, again = 0, live = false;
+  let filters = read(asked), shown = new Map(), cursor = null, turn = 0, typing = 0, live = false;
   let look = sessionStorage.getItem(LOOK) === "table" ? "table" : "cards";
 
   const box = h("input", { type: "search", placeholder: "Search words, names, meaning…  ( / )", "aria-label": "Search the vault",
@@ -25,7 +25,7 @@ export function vault(main, { query: asked }, signal) {
     ...["Document", "State", "Tags", "Date", "Type", "Pages", "Added", ""].map((head, at) =>
       h("th", { scope: "col", class: ["", "state", "tags", "date", "type", "pages", "added", "do"][at] }, head)))), rows);
 
-  const adding = uploads("/documents", { place: (found) => `#/vault/${found.document_id}`, onAccepted: () => { soon(); count().catch(complain); } }, signal);
+  const adding = uploads("/documents", { place: (found) => `#/vault/${found.document_id}`, onAccepted: () => { soon(); recount(); } }, signal);
   const retryAll = action([icon("retry"), "Retry all of these"], async () => {
     const answer = await send("/documents/reprocess", { status: filters.status });
     write(remark, `${plural(answer.started, "document")} started again${answer.more ? "; there are more" : ""}.`);
@@ -81,7 +81,10 @@ export function vault(main, { query: asked }, signal) {
     const hit = shown.get(id);
     if (!hit) return;
     try {
-      hit.document = await get(`/documents/${id}`, signal);
+      const now = await get(`/documents/${id}`, signal);
+      // Another one answers where a link led to bytes that the vault has; that one is shown already, or comes.
+      if (now.document_id === id) hit.document = now;
+      else { shown.delete(id); soon(); }
     } catch (error) {
       if (error.status !== 404) throw error;
       shown.delete(id);
@@ -91,16 +94,19 @@ export function vault(main, { query: asked }, signal) {
 
   /** Something has changed: those that are shown are looked at, new ones come to the top. */
   function heard(type, data) {
-    if (type !== "document") return;
-    if (shown.has(data.document_id)) refresh(data.document_id).catch(complain);
+    if (type !== "document" && (type !== "hello" || data.resumed)) return;
+    if (type === "hello") { if (!filters.q) soon(); }  // of what happened before, nothing will be told
+    else if (shown.has(data.document_id)) refresh(data.document_id).catch(complain);
     else if (!filters.q && data.status !== "deleted") soon();
-    count().catch(complain);
+    recount();
   }
 
-  function soon() {
-    clearTimeout(again);
-    again = setTimeout(() => newest().catch(complain), 150);
-  }
+  /** Once for all that happens within a moment, however long it goes on: a hundred files are hundreds of events. */
+  const gathered = (work) => {
+    let timer = 0;
+    return () => { timer ||= setTimeout(() => { timer = 0; work().catch(complain); }, 150); };
+  };
+  const soon = gathered(newest), recount = gathered(count);
 
   /** The first page again, without losing what was fetched further down. */
   async function newest() {

@@ -1,0 +1,28 @@
+"""A page as users see it, in the answers of the service and in what the command writes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from quire.domain.jobs import PageRecord, page_job_id
+
+
+def page_view(job_id: str, record: PageRecord) -> dict[str, Any]:
+    return {
+        "page_number": record.number,
+        "job_id": page_job_id(job_id, record.number),
+        "status": record.status.value,
+        "source": record.source.value if record.source else None,
+        "reason": list(record.reasons),
+        "page_class": record.page_class.value if record.page_class else None,
+        "reader": record.reader,
+        "provider": record.provider,
+        "model": record.model,
+        "attempts": record.attempts,
+        "tokens_in": record.tokens_in,
+        "tokens_out": record.tokens_out,
+        "cost_usd": record.cost_usd,
+        "confidence": record.confidence,
+        "words": record.words,
+        "error": record.error,
+    }

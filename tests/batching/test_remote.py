@@ -1,0 +1,66 @@
+"""The batch as it is written to the backend: every image whole, whatever its size, and known to be sent when it is."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+from collections.abc import AsyncIterator
+
+import pytest
+
+from quire.batching.backend import SentImage
+from quire.batching.failures import BackendDownError, BackendFailedError
+from quire.batching.remote import RemoteBackend
+
+from .conftest import Simulated
+
+
+@pytest.fixture
+async def remote(simulated: Simulated) -> AsyncIterator[RemoteBackend]:
+    made = RemoteBackend(simulated.url, 60.0, 4)
+    yield made
+    await made.close()
+
+
+def images(*sizes: int) -> list[SentImage]:
+    return [SentImage(f"{n:016x}", 'p"ä\n.jpg', os.urandom(size)) for n, size in enumerate(sizes)]
+
+
+@pytest.mark.parametrize(
+    "sizes", [(1,), (1, 2, 3, 4), (3 << 18, 1, (3 << 18) - 1, (3 << 18) + 1), (5_000_003,), (90_000,) * 32]
+)
+async def test_every_image_arrives_as_it_is_when_sizes_differ(
+    sizes: tuple[int, ...], remote: RemoteBackend, simulated: Simulated
+) -> None:
+    simulated.script(fixed_ms=1, each_ms=0)
+    sent = images(*sizes)
+    calls: list[None] = []
+    answer = await remote.parse(sent, lambda: calls.append(None))
+    assert len(calls) == 1
+    texts = {one: found.elements for one, found in answer.images.items()}
+    assert texts.keys() == {one.request_id for one in sent}
+    for one in sent:
+        assert hashlib.sha256(one.data).hexdigest().encode() in texts[one.request_id]
+
+
+async def test_images_are_known_to_be_sent_when_the_backend_has_not_answered_yet(
+    remote: RemoteBackend, simulated: Simulated
+) -> None:
+    simulated.script(hold=True)
+    sent = asyncio.Event()
+    parsing = asyncio.create_task(remote.parse(images(10, 3_000_000), sent.set))
+    async with asyncio.timeout(60):
+        await sent.wait()
+        assert not parsing.done()
+        simulated.script()
+        assert len((await parsing).images) == 2
+
+
+async def test_images_are_not_sent_when_the_backend_is_away(simulated: Simulated) -> None:
+    remote = RemoteBackend("http://127.0.0.1:9", 5.0, 4)
+    calls: list[None] = []
+    with pytest.raises((BackendDownError, BackendFailedError)):
+        await remote.parse(images(10), lambda: calls.append(None))
+    await remote.close()
+    assert calls == []
