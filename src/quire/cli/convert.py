@@ -10,7 +10,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -22,12 +22,14 @@ from quire.cli.exits import UsageError, printable
 from quire.cli.plain import plain_text
 from quire.cli.progress import Progress, progress
 from quire.cli.sources import STDIN, SUFFIXES, Result, Source, all_sources, named_buckets, take_stdin, targets
-from quire.cli.summary import page_view, summary_line
+from quire.cli.summary import summary_line
 from quire.cli.verbosity import errors_only, everything
 from quire.domain.jobs import JobOptions, JobSecrets, JobStatus, MainJob, Mode, UnitKind
+from quire.domain.page_view import page_view
 from quire.domain.ranges import PageRanges
 from quire.errors import PasswordRequiredError, PasswordWrongError, QuireError, RequestError
-from quire.pipeline.engine import Engine, Submission
+from quire.pipeline.engine import Engine
+from quire.pipeline.intake import Submission
 from quire.settings import Settings, load
 
 _TEAM = "cli"
@@ -115,8 +117,11 @@ def _work_dir(asked: str | None) -> Iterator[Path]:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         yield path
         return
-    with tempfile.TemporaryDirectory(prefix="quire-convert-", ignore_cleanup_errors=True) as private:
-        yield Path(private)
+    with ExitStack() as made:
+        with interrupts.held():
+            private = tempfile.TemporaryDirectory(prefix="quire-convert-", ignore_cleanup_errors=True)
+            folder = made.enter_context(private)
+        yield Path(folder)
 
 
 def _password(file: str | None) -> str | None:
@@ -139,7 +144,7 @@ async def _convert_all(
     async with runtime(settings, owner="quire convert", kinds=list(UnitKind)) as running:
         engine = running.engine
         try:
-            engine.check(request.submission())
+            engine.intake.check(request.submission())
         except RequestError as error:
             raise UsageError(error.public) from error
         room = asyncio.Semaphore(_IN_FLIGHT)
@@ -196,9 +201,9 @@ async def _finished_job(engine: Engine, request: _Request, task: _Task, shown: P
     shown.update(task.place, source.name, 0, 0)
     if source.path is not None:
         _check_readable(source.path)
-        accepted = await engine.accept_path(request.submission(source), source.path)
+        accepted = await engine.intake.accept_path(request.submission(source), source.path)
     else:
-        accepted = await engine.accept_source(request.submission(source))
+        accepted = await engine.intake.accept_source(request.submission(source))
     job = await engine.job(_TEAM, accepted.job_id)
     total = 0
     async for event in engine.events(job, ""):

@@ -25,6 +25,20 @@ def as_keyboard_interrupt() -> Iterator[None]:
             signal.signal(number, handler)
 
 
+@contextmanager
+def held() -> Iterator[None]:
+    """A signal within the block raises KeyboardInterrupt at its end: for what must be made whole or not at all."""
+    seen: list[int] = []
+    before = {number: signal.signal(number, lambda number, frame: seen.append(number)) for number in _SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if seen:
+        raise KeyboardInterrupt
+
+
 async def stoppable(work: Coroutine[Any, Any, T]) -> T:
     """The work's result. A signal cancels it and, once it has cleaned up, raises KeyboardInterrupt."""
     task = asyncio.ensure_future(work)
