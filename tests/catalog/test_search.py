@@ -150,6 +150,12 @@ async def test_filters_hold_in_searches(letters: Catalog) -> None:
     assert set(await found(letters, "rent")) == {"rent", "other"}
     assert await found(letters, "rent", tags=("housing",)) == ["other"]
     assert await found(letters, "rent", tags=("missing",)) == []
+    await stored(
+        letters, "both", "rent once more", title="Rent", tags=("Housing", "Taxes"), date="2024-06-05"
+    )
+    assert await found(letters, "rent", tags=("housing", "taxes")) == ["both"]
+    assert set(await found(letters, "rent", tags=("housing",))) == {"other", "both"}
+    assert await found(letters, "rent", tags=("housing",), date_to="2024-05-31") == ["other"]
     assert await found(letters, "rent", language="en", date_from="2024-05-01", date_to="2024-05-31") == [
         "other"
     ]

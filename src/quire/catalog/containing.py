@@ -21,6 +21,7 @@ from quire.catalog.words import words
 
 MAX_WORDS = 8
 _RARE = 2_000
+_PLENTY = 1.5
 _MUCH_MORE = 4
 _MORE_EACH_TIME = 4
 _LEAST_WIDTH = 500
@@ -51,7 +52,7 @@ async def newest(
     indexed = [word for word in wanted if counts.get(word, 1) <= _MUCH_MORE * rarest]
     others = [word for word in wanted if word not in indexed]
     share = math.prod(min(1.0, counts.get(word, 1) / standing.last_pk) for word in wanted)
-    enough = int(2 * many / share) if rarest > _RARE and share * high > 2 * many else high
+    enough = int(_PLENTY * many / share) if rarest > _RARE and share * high > _PLENTY * many else high
     width = max(_LEAST_WIDTH, enough)
     index = _Index(connection, indexed, team if standing.crowded else None, postgres)
     while high > 0:

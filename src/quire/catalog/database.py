@@ -78,11 +78,15 @@ class Database:
         await self._engine.dispose()
 
     @contextlib.asynccontextmanager
-    async def reading(self) -> AsyncIterator[AsyncConnection]:
-        """A connection for questions. Each of them sees the data as it is at that moment."""
+    async def reading(self, *, as_one: bool = False) -> AsyncIterator[AsyncConnection]:
+        """A connection for questions. Each of them sees the data as it is at that moment.
+
+        `as_one` makes a transaction of them, for settings that hold as long as it does.
+        """
         try:
             with translated():
-                async with self._reader.connect() as connection, connection.begin():
+                engine = self._engine if as_one else self._reader
+                async with engine.connect() as connection, connection.begin():
                     yield connection
         except _LostRaceError as lost:
             raise CatalogError("The catalog is too busy at the moment.") from lost

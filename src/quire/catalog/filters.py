@@ -64,6 +64,15 @@ class Narrowing:
         )
         return found if before_seq is None else found.where(ASSIGNMENTS.c.seq < before_seq)
 
+    def keys(self) -> Select[int]:
+        """The keys of the documents that fit, in no order. A tag is one team's, so where there are only tags the
+        documents needn't be looked at."""
+        if self.conditions or not self.tag_pks:
+            return select(DOCUMENTS.c.pk).where(self.where())
+        first, *others = self.tag_pks
+        key = ASSIGNMENTS.c.document_pk
+        return select(key).where(ASSIGNMENTS.c.tag_pk == first, *(_has_tag(pk, key) for pk in others))
+
 
 async def prepare(
     connection: AsyncConnection,
@@ -136,10 +145,10 @@ def _conditions(filters: DocumentFilters, stale_before_s: float) -> list[ColumnE
     return found
 
 
-def _has_tag(tag_pk: int) -> ColumnElement[bool]:
+def _has_tag(tag_pk: int, key: Column[Any] = DOCUMENTS.c.pk) -> ColumnElement[bool]:
     given = ASSIGNMENTS.alias()
     return exists(
         select(given.c.tag_pk)
-        .where(given.c.document_pk == DOCUMENTS.c.pk, given.c.tag_pk == tag_pk)
-        .correlate(DOCUMENTS)
+        .where(given.c.document_pk == key, given.c.tag_pk == tag_pk)
+        .correlate(key.table)
     )

@@ -189,11 +189,12 @@ def _asked(team: str, query: Vector) -> tuple[Callable[..., str], dict[str, Any]
     values = unit(query)
     wide = f"halfvec({len(values)})"
 
+    # In a query of its own the vector is read once; in a prepared statement it would be for every row.
     def statement(table: Table, order: str, *, among: bool = False) -> str:
         only = f"AND {_key(table).name} = ANY(CAST(:among AS bigint[]))" if among else ""
         return (
             f"SELECT {_key(table).name} AS pk, "  # noqa: S608 - numbers and names of ours
-            f"CAST(embedding AS {wide}) <=> CAST(CAST(:query AS text) AS {wide}) AS distance "
+            f"CAST(embedding AS {wide}) <=> (SELECT CAST(CAST(:query AS text) AS {wide})) AS distance "
             f"FROM {table.name} WHERE dims = {len(values)} AND team = :team AND model = :model {only} {order}"
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,8 @@ from quire.catalog.tables import BUCKET_BITS, PIECE_BITS, PIECES
 
 _PLENTY = 1.5
 _MAX_BUCKETS = 16
+_WALKED_MEANWHILE = 80
+"""How many entries of SQLite's index can be gone through in the time that it takes to read one piece."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,13 +25,14 @@ class Asked:
     """One list of pieces: those that have, for each of `groups`, any of its words in the column.
 
     `column` is head, often, or `all` for head and body. At most `limit` pieces, of the newest documents;
-    about `expected` are there.
+    about `expected` are there, and about `looked_at` have the rarest of the groups.
     """
 
     groups: tuple[tuple[str, ...], ...]
     column: str
     limit: int
-    expected: float = 0.0
+    expected: float
+    looked_at: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +40,29 @@ class Scope:
     """Whose pieces are looked at, and how many documents there are in all.
 
     Without a team the pieces of all teams are in the lists, which is quicker where most are one team's: whoever
-    asks must then see to it that no others get further. `among` narrows the lists to these documents.
+    asks must then see to it that no others get further. `among` narrows the lists to these documents, the newest
+    first; on PostgreSQL that needs a connection in a transaction.
     """
 
     team: str | None
     last_pk: int
+    pieces_each: float
+    """How many pieces a document usually has."""
     among: Sequence[int] | None = None
+
+
+async def by_bitmaps(connection: AsyncConnection) -> None:
+    """Until its transaction ends, PostgreSQL finds pieces of listed documents by what both indexes say.
+
+    Otherwise it takes the documents' index alone and unpacks the words of all their pieces: it knows neither how many
+    documents are listed nor what unpacking costs.
+    """
+    await connection.execute(_BY_BITMAPS)
+
+
+_BY_BITMAPS = text(
+    "SELECT set_config('plan_cache_mode', 'force_custom_plan', true), set_config('enable_indexscan', 'off', true)"
+)
 
 
 async def ask(
@@ -52,12 +73,15 @@ async def ask(
         return []
     if not postgres:
         return await _ask_sqlite(connection, scope, lists)
-    windows = [_window(scope, one) for one in lists]
-    answers = await _ask_postgres(connection, scope, lists, windows)
+    if scope.among is not None:
+        await by_bitmaps(connection)
+    reaches = [_reach(scope, one) for one in lists]
+    answers = await _ask_postgres(connection, scope.team, lists, reaches)
     # What was expected to be common among the newest may be common only among older ones.
-    short = [n for n, one in enumerate(lists) if windows[n] and len(answers[n]) < one.limit // 4]
+    short = [n for n, one in enumerate(lists) if reaches[n].cut and len(answers[n]) < one.limit // 4]
     if short:
-        again = await _ask_postgres(connection, scope, [lists[n] for n in short], [()] * len(short))
+        everything = [_Reach(documents=scope.among)] * len(short)
+        again = await _ask_postgres(connection, scope.team, [lists[n] for n in short], everything)
         for number, ids in zip(short, again, strict=True):
             answers[number] = ids
     return answers
@@ -66,11 +90,15 @@ async def ask(
 async def _ask_sqlite(connection: AsyncConnection, scope: Scope, lists: Sequence[Asked]) -> list[list[int]]:
     parameters: dict[str, Any] = {}
     selects: list[str] = []
-    only = ""
     if scope.among is not None:
-        only = f" AND (rowid >> {PIECE_BITS}) IN (SELECT value FROM json_each(:among))"  # noqa: S608
         parameters["among"] = json.dumps(list(scope.among))
     for number, one in enumerate(lists):
+        if scope.among is not None and _read_rather(scope, one):
+            selects.append(_reading(number, one, parameters))
+            continue
+        only = ""
+        if scope.among is not None:
+            only = f" AND (rowid >> {PIECE_BITS}) IN (SELECT value FROM json_each(:among))"  # noqa: S608
         parameters[f"words_{number}"] = _fts5(scope.team, one)
         selects.append(
             f"SELECT rowid AS id FROM document_words WHERE document_words MATCH :words_{number}{only} "  # noqa: S608
@@ -79,24 +107,45 @@ async def _ask_sqlite(connection: AsyncConnection, scope: Scope, lists: Sequence
     return await _gather(connection, selects, "group_concat(found.id)", parameters)
 
 
+def _read_rather(scope: Scope, one: Asked) -> bool:
+    """Whether reading all pieces of the listed documents is quicker than going through the index for them."""
+    among = len(scope.among or ())
+    walked = min(one.looked_at, one.limit * scope.last_pk / max(1, among))
+    return one.column == "all" and among * scope.pieces_each * _WALKED_MEANWHILE < walked
+
+
+def _reading(number: int, one: Asked, parameters: dict[str, Any]) -> str:
+    all_of = []
+    for place, group in enumerate(one.groups):
+        names = [f"word_{number}_{place}_{which}" for which in range(len(group))]
+        parameters |= {name: f" {word} " for name, word in zip(names, group, strict=True)}
+        any_of = " OR ".join(f"instr(' ' || head || ' ' || body || ' ', :{name}) > 0" for name in names)
+        all_of.append(f"({any_of})")
+    return (
+        "SELECT id FROM document_pieces WHERE document_pk IN (SELECT value FROM json_each(:among)) "  # noqa: S608
+        f"AND {' AND '.join(all_of)} ORDER BY id DESC LIMIT {one.limit}"
+    )
+
+
 async def _ask_postgres(
-    connection: AsyncConnection, scope: Scope, lists: Sequence[Asked], windows: Sequence[Sequence[int]]
+    connection: AsyncConnection, team: str | None, lists: Sequence[Asked], reaches: Sequence[_Reach]
 ) -> list[list[int]]:
     parameters: dict[str, Any] = {}
     selects: list[str] = []
-    only = ""
-    if scope.among is not None:
-        only = " AND document_pk = ANY(CAST(:among AS bigint[]))"
-        parameters["among"] = list(scope.among)
-    for number, (one, window) in enumerate(zip(lists, windows, strict=True)):
+    for number, (one, reach) in enumerate(zip(lists, reaches, strict=True)):
         conditions = []
-        for place, words in enumerate(_tsqueries(scope.team, one, window)):
+        for place, words in enumerate(_tsqueries(team, one, reach.buckets)):
             name = f"words_{number}_{place}"
             parameters[name] = words
             conditions.append(f"words @@ CAST(CAST(:{name} AS text) AS tsquery)")
+        if reach.documents is not None:
+            # A sum is no index's, so then the pieces that have the words are looked at; else both indexes are used.
+            key = "document_pk + 0" if one.expected < len(reach.documents) / 4 else "document_pk"
+            parameters[f"among_{number}"] = list(reach.documents)
+            conditions.append(f"{key} = ANY(CAST(:among_{number} AS bigint[]))")
         # Were the order an index's, it would go through that for a common word and unpack the words of each row.
         selects.append(
-            f"SELECT id FROM document_pieces WHERE {' AND '.join(conditions)}{only} "  # noqa: S608 - numbers of ours
+            f"SELECT id FROM document_pieces WHERE {' AND '.join(conditions)} "  # noqa: S608 - numbers of ours
             f"ORDER BY id + 0 DESC LIMIT {one.limit}"
         )
     return await _gather(connection, selects, "string_agg(CAST(found.id AS text), ',')", parameters)
@@ -116,14 +165,28 @@ async def _gather(
     return answers
 
 
-def _window(scope: Scope, one: Asked) -> Sequence[int]:
-    """The newest documents, by their buckets, that should have enough; empty where all have to be looked at."""
-    if scope.among is not None or one.expected <= _PLENTY * one.limit:
-        return ()
-    wanted = scope.last_pk * _PLENTY * one.limit / one.expected
+@dataclass(frozen=True, slots=True)
+class _Reach:
+    """Which documents a list is of: those of some buckets, those listed, or all; `cut` if there are older ones."""
+
+    buckets: Sequence[int] = ()
+    documents: Sequence[int] | None = None
+    cut: bool = False
+
+
+def _reach(scope: Scope, one: Asked) -> _Reach:
+    """The newest documents that should have enough, where that isn't all."""
+    if one.expected <= _PLENTY * one.limit:
+        return _Reach(documents=scope.among)
+    share = _PLENTY * one.limit / one.expected
+    if scope.among is not None:
+        enough = math.ceil(share * scope.last_pk)
+        return _Reach(documents=scope.among[:enough], cut=enough < len(scope.among))
     newest = scope.last_pk >> BUCKET_BITS
-    oldest = int(scope.last_pk - wanted) >> BUCKET_BITS
-    return range(oldest, newest + 1) if oldest > 0 and newest - oldest < _MAX_BUCKETS else ()
+    oldest = int(scope.last_pk * (1 - share)) >> BUCKET_BITS
+    if oldest <= 0 or newest - oldest >= _MAX_BUCKETS:
+        return _Reach()
+    return _Reach(buckets=range(oldest, newest + 1), cut=True)
 
 
 async def texts_of(

@@ -47,6 +47,8 @@ class Standing:
     """Documents that the team made."""
     usual_length: float
     """How many words a piece of the team usually has."""
+    pieces_each: float
+    """How many pieces a document of the team usually has."""
     last_pk: int
     """The newest document of all teams."""
 
@@ -120,7 +122,7 @@ async def standing(connection: AsyncConnection, team: str) -> Standing:
         )
     )
     made, words_in_all, pieces, last = found.one_or_none() or (0, 0, 0, 1)
-    return Standing(int(made), words_in_all / max(1, pieces), int(last or 1))
+    return Standing(int(made), words_in_all / max(1, pieces), pieces / max(1, made), int(last or 1))
 
 
 def _stem(word: str) -> str:

@@ -12,7 +12,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import select, union_all
+from sqlalchemy import String, cast, func, select, union_all
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from quire.catalog import containing, cursors, postings, queries, ranking, records
@@ -29,6 +29,7 @@ from quire.domain.documents import DocumentFilters, SearchHit, SearchPage, Vecto
 
 _COMMON = 1_500
 _NEWEST = 500
+_NEWEST_OF_FEW = 200
 _FEW_DOCUMENTS = 3_000
 _SHARES = {"head": 0.15, "often": 0.05, "all": 1.0}
 _TAGS, _DOCUMENTS_OF_TAG = 6, 30
@@ -137,15 +138,18 @@ class Search:
         self, request: SearchRequest, field: _Field, scale: Sequence[object], depth: int
     ) -> tuple[ReadQuery, Candidates]:
         """The query as it was understood, and the documents that have its words."""
-        async with self._database.reading() as connection:
+        async with self._database.reading(as_one=field.few is not None) as connection:
             read = await queries.read(connection, request.team, request.query, postgres=self._postgres)
             read = read.measured_by(scale)
             if not self._weights.text:
                 return read, Candidates({})
-            lists, meanings = _plan(read, few=field.few is not None)
+            lists, meanings = _plan(read, depth, None if field.few is None else len(field.few))
             # Other teams' documents end at `_pieces`; here they only take up room, unless there are many.
             scope = postings.Scope(
-                request.team if read.standing.crowded else None, read.standing.last_pk, field.few
+                request.team if read.standing.crowded else None,
+                read.standing.last_pk,
+                read.standing.pieces_each,
+                field.few,
             )
             answers = await postings.ask(connection, scope, lists, postgres=self._postgres)
         found = list(zip(meanings, answers, strict=True))
@@ -264,7 +268,7 @@ class Search:
         return hits
 
 
-def _plan(read: ReadQuery, *, few: bool) -> tuple[list[postings.Asked], list[Meaning]]:
+def _plan(read: ReadQuery, depth: int, few: int | None) -> tuple[list[postings.Asked], list[Meaning]]:
     """Which lists to ask for: all of the rare words; of the common ones only where there is nothing rarer.
 
     What a common word adds is still counted when the texts are looked at. Where filters leave `few` documents, each
@@ -274,21 +278,27 @@ def _plan(read: ReadQuery, *, few: bool) -> tuple[list[postings.Asked], list[Mea
     meanings: list[Meaning] = []
     usable = _usable(read)
     rare = [number for number in usable if read.counts[number] <= _COMMON]
-    for number in rare or usable[:2]:
+    enough = few is not None and usable and read.counts[usable[0]] * few > depth * read.standing.last_pk
+    for number in rare or usable[: 1 if enough else 2]:
         forms = (tuple(read.groups[number].forms),)
-        whole = bool(rare) or few
+        whole = bool(rare) or few is not None
         # Of few documents all will be looked at, wherever they have the word.
-        columns = [] if few or (rare and read.counts[number] <= _DEPTH) else ["often"]
+        columns = [] if few is not None or (rare and read.counts[number] <= _DEPTH) else ["often"]
         columns += ["all"] if whole or len(usable) == 1 else []
         columns += [] if whole else ["head"]
         for column in columns:
-            most = _COMMON if whole and column == "all" else _NEWEST
-            lists.append(postings.Asked(forms, column, most, read.counts[number] * _SHARES[column]))
+            most = _COMMON if rare and column == "all" else _newest(few)
+            count = read.counts[number] * _SHARES[column]
+            lists.append(postings.Asked(forms, column, most, expected=count, looked_at=count))
             meanings.append(((number,), LEVELS[column]))
-    if len(usable) > (2 if few else 1):
-        lists.append(_everything(read, usable))
+    if len(usable) > 1:
+        lists.append(_everything(read, usable, _newest(few)))
         meanings.append((tuple(usable), LEVELS["all"]))
     return lists, meanings
+
+
+def _newest(few: int | None) -> int:
+    return _NEWEST if few is None else _NEWEST_OF_FEW
 
 
 def _usable(read: ReadQuery) -> list[int]:
@@ -297,11 +307,11 @@ def _usable(read: ReadQuery) -> list[int]:
     return sorted(there, key=lambda number: read.counts[number])
 
 
-def _everything(read: ReadQuery, usable: Sequence[int]) -> postings.Asked:
+def _everything(read: ReadQuery, usable: Sequence[int], most: int) -> postings.Asked:
     groups = tuple(tuple(read.groups[number].forms) for number in usable)
     last_pk = read.standing.last_pk
     expected = last_pk * math.prod(min(1.0, read.counts[number] / last_pk) for number in usable)
-    return postings.Asked(groups, "all", _NEWEST, expected)
+    return postings.Asked(groups, "all", most, expected, looked_at=read.counts[usable[0]])
 
 
 def _heads(piece_ids: Sequence[int]) -> list[int]:
@@ -327,8 +337,10 @@ async def _few(connection: AsyncConnection, narrowing: Narrowing) -> list[int] |
     """The documents that the filters leave, if they are few: then the indexes are asked for those alone."""
     if not narrowing.narrow:
         return None
-    query = narrowing.newest_first([DOCUMENTS.c.pk], None)
-    many = await connection.execute(query.offset(_FEW_DOCUMENTS).limit(1))  # counted there, not fetched
-    if many.first() is not None:
+    some = narrowing.keys().limit(_FEW_DOCUMENTS + 1).subquery()
+    # As one row: rows cost more than what is in them.
+    gathered = func.aggregate_strings(cast(some.c[0], String), ",")
+    found = (await connection.execute(select(func.count(), gathered).select_from(some))).one()
+    if found[0] > _FEW_DOCUMENTS:
         return None
-    return [int(pk) for pk in (await connection.execute(query)).scalars()]
+    return sorted(map(int, found[1].split(",")), reverse=True) if found[0] else []
