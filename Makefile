@@ -11,7 +11,7 @@ demo: $(STAMP)
 
 # Three at a time, in the order of tests/conftest.py: most tests wait for processes, not for a core.
 test: $(STAMP)
-	$(BIN)/python -m pytest tests -n 3 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest tests -rs -n 3 --dist loadfile --no-loadscope-reorder
 
 coverage: $(STAMP)
 	$(BIN)/coverage erase

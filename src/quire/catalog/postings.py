@@ -17,7 +17,7 @@ from quire.catalog.tables import BUCKET_BITS, PIECE_BITS, PIECES
 _PLENTY = 1.5
 _MAX_BUCKETS = 16
 _WALKED_MEANWHILE = 80
-"""How many entries of SQLite's index can be gone through in the time that it takes to read one piece."""
+"""How many entries of the words' index can be gone through in the time that it takes to read one piece."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +76,12 @@ async def ask(
     if scope.among is not None:
         await by_bitmaps(connection)
     reaches = [_reach(scope, one) for one in lists]
-    answers = await _ask_postgres(connection, scope.team, lists, reaches)
+    answers = await _ask_postgres(connection, scope, lists, reaches)
     # What was expected to be common among the newest may be common only among older ones.
     short = [n for n, one in enumerate(lists) if reaches[n].cut and len(answers[n]) < one.limit // 4]
     if short:
         everything = [_Reach(documents=scope.among)] * len(short)
-        again = await _ask_postgres(connection, scope.team, [lists[n] for n in short], everything)
+        again = await _ask_postgres(connection, scope, [lists[n] for n in short], everything)
         for number, ids in zip(short, again, strict=True):
             answers[number] = ids
     return answers
@@ -128,21 +128,26 @@ def _reading(number: int, one: Asked, parameters: dict[str, Any]) -> str:
 
 
 async def _ask_postgres(
-    connection: AsyncConnection, team: str | None, lists: Sequence[Asked], reaches: Sequence[_Reach]
+    connection: AsyncConnection, scope: Scope, lists: Sequence[Asked], reaches: Sequence[_Reach]
 ) -> list[list[int]]:
     parameters: dict[str, Any] = {}
     selects: list[str] = []
     for number, (one, reach) in enumerate(zip(lists, reaches, strict=True)):
         conditions = []
-        for place, words in enumerate(_tsqueries(team, one, reach.buckets)):
-            name = f"words_{number}_{place}"
-            parameters[name] = words
-            conditions.append(f"words @@ CAST(CAST(:{name} AS text) AS tsquery)")
+        matching, key = "words @@ {}", "document_pk"
         if reach.documents is not None:
-            # A sum is no index's, so then the pieces that have the words are looked at; else both indexes are used.
-            key = "document_pk + 0" if one.expected < len(reach.documents) / 4 else "document_pk"
+            # Of both indexes, or of one where that is less: a function's answer and a sum are in no index.
+            among = len(reach.documents)
+            if among * scope.pieces_each * _WALKED_MEANWHILE < one.looked_at:
+                matching = "ts_match_vq(words, {})"
+            elif one.expected < among / 4:
+                key = "document_pk + 0"
             parameters[f"among_{number}"] = list(reach.documents)
             conditions.append(f"{key} = ANY(CAST(:among_{number} AS bigint[]))")
+        for place, words in enumerate(_tsqueries(scope.team, one, reach.buckets)):
+            name = f"words_{number}_{place}"
+            parameters[name] = words
+            conditions.append(matching.format(f"CAST(CAST(:{name} AS text) AS tsquery)"))
         # Were the order an index's, it would go through that for a common word and unpack the words of each row.
         selects.append(
             f"SELECT id FROM document_pieces WHERE {' AND '.join(conditions)} "  # noqa: S608 - numbers of ours

@@ -28,8 +28,8 @@ from quire.catalog.tables import ASSIGNMENTS, DOCUMENTS, PIECE_BITS, PIECES
 from quire.domain.documents import DocumentFilters, SearchHit, SearchPage, Vector
 
 _COMMON = 1_500
-_NEWEST = 500
-_NEWEST_OF_FEW = 200
+_NEWEST = 5
+"""Times as many pieces of a common word are looked at as documents are wanted."""
 _FEW_DOCUMENTS = 3_000
 _SHARES = {"head": 0.15, "often": 0.05, "all": 1.0}
 _TAGS, _DOCUMENTS_OF_TAG = 6, 30
@@ -272,7 +272,8 @@ def _plan(read: ReadQuery, depth: int, few: int | None) -> tuple[list[postings.A
     """Which lists to ask for: all of the rare words; of the common ones only where there is nothing rarer.
 
     What a common word adds is still counted when the texts are looked at. Where filters leave `few` documents, each
-    list costs going through them, so there are no more than needed.
+    list costs going through them, so there are no more than needed: if more of them have the rarest word than are
+    wanted, those that have all words; else all that have it are looked at, and some that have the next.
     """
     lists: list[postings.Asked] = []
     meanings: list[Meaning] = []
@@ -287,18 +288,14 @@ def _plan(read: ReadQuery, depth: int, few: int | None) -> tuple[list[postings.A
         columns += ["all"] if whole or len(usable) == 1 else []
         columns += [] if whole else ["head"]
         for column in columns:
-            most = _COMMON if rare and column == "all" else _newest(few)
+            most = _COMMON if rare and column == "all" else _NEWEST * depth
             count = read.counts[number] * _SHARES[column]
             lists.append(postings.Asked(forms, column, most, expected=count, looked_at=count))
             meanings.append(((number,), LEVELS[column]))
-    if len(usable) > 1:
-        lists.append(_everything(read, usable, _newest(few)))
+    if len(usable) > 1 and (few is None or enough):
+        lists.append(_everything(read, usable, _NEWEST * depth))
         meanings.append((tuple(usable), LEVELS["all"]))
     return lists, meanings
-
-
-def _newest(few: int | None) -> int:
-    return _NEWEST if few is None else _NEWEST_OF_FEW
 
 
 def _usable(read: ReadQuery) -> list[int]:
