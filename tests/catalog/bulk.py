@@ -195,14 +195,15 @@ async def _some(
                 "tags": json.dumps([vault.tags[tag] for tag in drawn]), "metadata": "{}",
             }
         )  # fmt: skip
-        head = contents.prepare_head(title, [vault.tags[tag] for tag in drawn], f"scan{pk}.pdf", summary)
-        rest = contents.prepare_body([Piece(1, 1, body)])[0]
-        counts.update({*head.head, *head.body})
-        counts.update(set(rest.body))
-        pieces += [(pk, head), (pk, rest)]
+        names = [vault.tags[tag] for tag in drawn]
+        head = contents.prepare_head(title, names, f"scan{pk}.pdf", summary, postgres=postgres)
+        rest = contents.prepare_body([Piece(1, 1, body)], postgres=postgres)
+        counts.update(head.words)
+        counts.update(rest.words)
+        pieces += [(pk, piece) for piece in (*head.pieces, *rest.pieces)]
     await connection.execute(insert(DOCUMENTS), documents)
     await connection.execute(insert(ASSIGNMENTS), assignments)
-    rows = [contents.piece_row(TEAM, pk, piece, postgres=postgres) for pk, piece in pieces]
+    rows = [contents.piece_row(TEAM, pk, piece) for pk, piece in pieces]
     await contents.insert_rows(connection, rows, postgres=postgres)
     values = vault.vectors(first, many)
     place = "CAST(CAST(:embedding AS text) AS halfvec)" if postgres else ":embedding"

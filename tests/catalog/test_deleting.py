@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
 from sqlalchemy import text
 
+from quire.catalog import contents
 from quire.catalog.catalog import Catalog, CatalogOptions
 from quire.catalog.database import Database
 from quire.domain.documents import ContentPage, Vector
@@ -75,3 +77,20 @@ async def test_old_words_are_forgotten_when_the_content_is_replaced(
     assert (await rows(options))["document_pieces"] == 2
     assert (await catalog.search("blue", "volcano")).hits == ()
     assert [hit.document.id for hit in (await catalog.search("blue", "glacier")).hits] == ["a"]
+
+
+async def test_counts_hold_when_a_long_text_is_stored_in_many_steps(
+    catalog: Catalog, options: CatalogOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(contents, "_ROWS_AT_A_TIME", 3)
+    monkeypatch.setattr(contents, "_WORDS_AT_A_TIME", 7)
+    kept = await stored(catalog, "a", "Things to remember", title="Minutes")
+    for words in (40, 25):
+        pages = [ContentPage(f"remember page{page} word{page % words}", page) for page in range(1, 60)]
+        assert await catalog.set_content("blue", "a", kept.attempt, pages)
+        # The title and the file's name are there too.
+        terms = (await rows(options))["search_terms"]
+        assert terms == len({word for page in pages for word in page.text.split()} | {"minutes", "a", "pdf"})
+        assert len((await catalog.search("blue", "page17")).hits) == 1
+    await catalog.delete("blue", "a")
+    assert set((await rows(options)).values()) == {0}

@@ -59,11 +59,9 @@ async def test_documents_are_all_there_when_the_tables_come_from_the_first_versi
                 "INSERT INTO document_tag_assignments (document_pk, tag_pk, team, seq) VALUES (1, 1, 'blue', 1)"
             )
         )
-        pieces = [
-            prepare_head("Old", ["Été"], "old.pdf", None),
-            *prepare_body([Piece(1, 1, "Ancient words")]),
-        ]
-        rows = [piece_row("blue", 1, piece, postgres=old.postgres) for piece in pieces]
+        head = prepare_head("Old", ["Été"], "old.pdf", None, postgres=old.postgres)
+        body = prepare_body([Piece(1, 1, "Ancient words")], postgres=old.postgres)
+        rows = [piece_row("blue", 1, piece) for piece in (*head.pieces, *body.pieces)]
         await insert_rows(connection, rows, postgres=old.postgres)
         await connection.execute(
             text(

@@ -232,7 +232,7 @@ class Catalog:
         None, and nothing changed, when the attempt isn't the current one. The document may be pending or done.
         """
         pieces, truncated = await asyncio.to_thread(cut, pages, self._options.max_content_chars)
-        body = await asyncio.to_thread(prepare_body, pieces)
+        body = await asyncio.to_thread(prepare_body, pieces, postgres=self._database.postgres)
         if not await self._documents.set_body(team, document_id, attempt, body):
             return None
         return ContentKept(len(pieces), sum(len(piece.text) for piece in pieces), truncated)

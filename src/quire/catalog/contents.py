@@ -5,9 +5,11 @@ Functions here are parts of somebody else's transaction. Tokenising is done befo
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from sqlalchemy import delete, insert, select, text, update
@@ -20,44 +22,84 @@ from quire.catalog.tables import BUCKET_BITS, PIECE_BITS, PIECES, TEAMS
 from quire.catalog.words import words
 
 _OFTEN = 3
+_ROWS_AT_A_TIME = 100
+_WORDS_AT_A_TIME = 5_000
+"""The driver's work for one statement is done on the event loop, so it gets no more than this at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Indexed:
-    """One piece with its words, ready to be stored. Number 0 is the head."""
+    """One piece with its words, ready to be stored but for whose it is. Number 0 is the head."""
 
     number: int
     page: int | None
     text: str
-    head: tuple[str, ...]
-    body: tuple[str, ...]
+    head: str
+    often: str
+    body: str
+    lexemes: str | None
+    """The words as PostgreSQL takes them; none for SQLite."""
 
 
-def prepare_head(title: str | None, tags: Sequence[str], filename: str, summary: str | None) -> Indexed:
-    head = tuple(word for part in (title or "", *tags, filename) for word in words(part))
-    return Indexed(0, None, summary or "", head, tuple(words(summary or "")))
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """The head of a document or its whole body."""
+
+    pieces: Sequence[Indexed]
+    words: Collection[str]
+    length: int
 
 
-def prepare_body(pieces: Iterable[Piece]) -> list[Indexed]:
-    return [Indexed(piece.number, piece.page, piece.text, (), tuple(words(piece.text))) for piece in pieces]
+def prepare_head(
+    title: str | None, tags: Sequence[str], filename: str, summary: str | None, *, postgres: bool
+) -> Prepared:
+    head = [word for part in (title or "", *tags, filename) for word in words(part)]
+    body = words(summary or "")
+    found = _indexed(Piece(0, None, summary or ""), head, body, postgres=postgres)
+    return Prepared([found], {*head, *body}, len(head) + len(body))
+
+
+def prepare_body(pieces: Iterable[Piece], *, postgres: bool) -> Prepared:
+    """Takes a second for some megabytes of text."""
+    indexed, seen, length = [], set[str](), 0
+    for piece in pieces:
+        body = words(piece.text)
+        indexed.append(_indexed(piece, [], body, postgres=postgres))
+        seen.update(body)
+        length += len(body)
+    return Prepared(indexed, seen, length)
+
+
+def _indexed(piece: Piece, head: Sequence[str], body: Sequence[str], *, postgres: bool) -> Indexed:
+    often = [word for word, times in Counter(body).items() if times >= _OFTEN]
+    lexemes: str | None = None
+    if postgres:
+        listed = [f"'{word}'" for word in {*head, *body}]
+        listed += [f"'h={word}'" for word in set(head)]
+        listed += [f"'o={word}'" for word in often]
+        lexemes = " ".join(listed)
+    return Indexed(
+        piece.number, piece.page, piece.text, " ".join(head), " ".join(often), " ".join(body), lexemes
+    )
 
 
 async def replace_head(
-    connection: AsyncConnection, team: str, document_pk: int, head: Indexed, *, postgres: bool
+    connection: AsyncConnection, team: str, document_pk: int, head: Prepared, *, postgres: bool
 ) -> None:
-    await _replace(connection, team, document_pk, (0, 0), [head], postgres=postgres)
+    await _replace(connection, team, document_pk, (0, 0), head, postgres=postgres)
 
 
 async def replace_body(
-    connection: AsyncConnection, team: str, document_pk: int, body: Sequence[Indexed], *, postgres: bool
+    connection: AsyncConnection, team: str, document_pk: int, body: Prepared, *, postgres: bool
 ) -> None:
     await _replace(connection, team, document_pk, (1, (1 << PIECE_BITS) - 1), body, postgres=postgres)
 
 
 async def remove(connection: AsyncConnection, team: str, document_pk: int, *, postgres: bool) -> None:
     """Removes all pieces of the document and takes their words out of the counts."""
-    for first, last in ((0, 0), (1, (1 << PIECE_BITS) - 1)):
-        await _replace(connection, team, document_pk, (first, last), [], postgres=postgres)
+    nothing = Prepared((), (), 0)
+    await replace_head(connection, team, document_pk, nothing, postgres=postgres)
+    await replace_body(connection, team, document_pk, nothing, postgres=postgres)
 
 
 async def beginning(connection: AsyncConnection, document_pk: int) -> str:
@@ -73,49 +115,64 @@ async def _replace(
     team: str,
     document_pk: int,
     numbers: tuple[int, int],
-    pieces: Sequence[Indexed],
+    new: Prepared,
     *,
     postgres: bool,
 ) -> None:
     base = document_pk << PIECE_BITS
     these = PIECES.c.id.between(base + numbers[0], base + numbers[1])
-    old_words: set[str] = set()
-    old_count, old_length = 0, 0
-    for head, body in await connection.execute(select(PIECES.c.head, PIECES.c.body).where(these)):
-        found = f"{head} {body}".split()
-        old_words.update(found)
-        old_count, old_length = old_count + 1, old_length + len(found)
-    if old_count:
+    old = (await connection.execute(select(PIECES.c.head, PIECES.c.body).where(these))).all()
+    if old:
         await connection.execute(delete(PIECES).where(these))
-    if pieces:
-        rows = [piece_row(team, document_pk, piece, postgres=postgres) for piece in pieces]
+    for at in range(0, len(new.pieces), _ROWS_AT_A_TIME):
+        rows = [piece_row(team, document_pk, piece) for piece in new.pieces[at : at + _ROWS_AT_A_TIME]]
         await insert_rows(connection, rows, postgres=postgres)
-    new_words = {word for piece in pieces for word in (*piece.head, *piece.body)}
-    length = sum(len(piece.head) + len(piece.body) for piece in pieces)
+    if len(old) + len(new.pieces) > _ROWS_AT_A_TIME:
+        deltas, old_length = await asyncio.to_thread(_difference, old, new.words)
+    else:
+        deltas, old_length = _difference(old, new.words)
     await connection.execute(
         update(TEAMS)
         .where(TEAMS.c.team == team)
-        .values(words=TEAMS.c.words + length - old_length, pieces=TEAMS.c.pieces + len(pieces) - old_count)
+        .values(
+            words=TEAMS.c.words + new.length - old_length,
+            pieces=TEAMS.c.pieces + len(new.pieces) - len(old),
+        )
     )
     # Last, because other writers of the team wait for these rows until the transaction ends.
-    await terms.apply(connection, team, terms.change(old_words, new_words), postgres=postgres)
+    in_order = iter(deltas.items())
+    while some := dict(islice(in_order, _WORDS_AT_A_TIME)):
+        await terms.apply(connection, team, some, postgres=postgres)
 
 
-def piece_row(team: str, document_pk: int, piece: Indexed, *, postgres: bool) -> dict[str, Any]:
+def _difference(old: Iterable[Sequence[str]], new_words: Collection[str]) -> tuple[dict[str, int], int]:
+    """What the change does to the counts of the words, and how many words there were."""
+    old_words: set[str] = set()
+    old_length = 0
+    for head, body in old:
+        found = f"{head} {body}".split()
+        old_words.update(found)
+        old_length += len(found)
+    return terms.change(old_words, new_words), old_length
+
+
+def piece_row(team: str, document_pk: int, piece: Indexed) -> dict[str, Any]:
     mark = team_word(team)
-    often = [word for word, times in Counter(piece.body).items() if times >= _OFTEN]
     row: dict[str, Any] = {
         "id": (document_pk << PIECE_BITS) + piece.number,
         "document_pk": document_pk,
         "team_word": mark,
         "page": piece.page,
         "text": piece.text,
-        "head": " ".join(piece.head),
-        "often": " ".join(often),
-        "body": " ".join(piece.body),
+        "head": piece.head,
+        "often": piece.often,
+        "body": piece.body,
     }
-    if postgres:
-        row["words"] = _tsvector(mark, document_pk, piece, often)
+    # Where a word stands is part of the lexeme. Weights would do as well, but they are not in the index: each row
+    # would have to be looked at. The team is a lexeme too, and about how new the document is, because this index
+    # can't be read from the newest on. Words hold letters and digits only: no quoting needed.
+    if piece.lexemes is not None:
+        row["words"] = f"'={mark}' '~{document_pk >> BUCKET_BITS}' {piece.lexemes}"
     return row
 
 
@@ -129,20 +186,3 @@ async def insert_rows(connection: AsyncConnection, rows: Sequence[dict[str, Any]
         f"VALUES ({', '.join(':' + name for name in names)}, CAST(CAST(:words AS text) AS tsvector))"
     )
     await connection.execute(text(statement), rows)
-
-
-def _tsvector(mark: str, document_pk: int, piece: Indexed, often: Collection[str]) -> str:
-    """The piece as PostgreSQL writes its vectors of words. Words hold letters and digits only: no quoting needed.
-
-    Where a word stands is part of the lexeme. Weights would do as well, but they are not in the index: each row
-    would have to be looked at. The team is a lexeme too, and about how new the document is, because this index
-    can't be read from the newest on.
-    """
-    listed = [
-        f"'={mark}'",
-        f"'~{document_pk >> BUCKET_BITS}'",
-        *(f"'{word}'" for word in {*piece.head, *piece.body}),
-    ]
-    listed += [f"'h={word}'" for word in set(piece.head)]
-    listed += [f"'o={word}'" for word in often]
-    return " ".join(listed)

@@ -10,7 +10,7 @@ from sqlalchemy import Row, Select, Update, delete, func, insert, literal, selec
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from quire.catalog import containing, contents, cursors, filters, records, tagging, vectors
-from quire.catalog.contents import Indexed
+from quire.catalog.contents import Prepared
 from quire.catalog.database import Database
 from quire.catalog.tables import ALIASES, DOCUMENTS
 from quire.catalog.words import storable
@@ -41,7 +41,7 @@ class Documents:
         self._stale_after_s = stale_after_s
 
     async def create(self, new: NewDocument) -> tuple[Document, bool]:
-        head = contents.prepare_head(None, (), storable(new.filename), None)
+        head = contents.prepare_head(None, (), storable(new.filename), None, postgres=self._postgres)
 
         async def change(connection: AsyncConnection) -> tuple[Document, bool]:
             there = await _row(connection, new.team, new.id)
@@ -241,7 +241,7 @@ class Documents:
 
         return await self._database.write(change)
 
-    async def set_body(self, team: str, document_id: str, attempt: int, body: Sequence[Indexed]) -> bool:
+    async def set_body(self, team: str, document_id: str, attempt: int, body: Prepared) -> bool:
         async def change(connection: AsyncConnection) -> bool:
             row = await _row(connection, team, document_id, lock=True)
             if row is None or row.attempt != attempt:
@@ -319,7 +319,7 @@ class Documents:
             .returning(*DOCUMENTS.c)
         )
         now = changed.one()
-        head = contents.prepare_head(now.title, kept, now.filename, now.summary)
+        head = contents.prepare_head(now.title, kept, now.filename, now.summary, postgres=self._postgres)
         await contents.replace_head(connection, now.team, now.pk, head, postgres=self._postgres)
         described = await records.text_to_embed(connection, now)
         await vectors.forget_document(

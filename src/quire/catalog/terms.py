@@ -21,10 +21,10 @@ def listed(word: str) -> bool:
 
 
 def change(removed: Iterable[str], added: Iterable[str]) -> dict[str, int]:
-    """What replacing one set of words by another does to the counts."""
+    """What replacing one set of words by another does to the counts, in the order of the words."""
     deltas = Counter(word for word in set(added) if listed(word))
     deltas.subtract(word for word in set(removed) if listed(word))
-    return {word: delta for word, delta in sorted(deltas.items()) if delta}
+    return {word: deltas[word] for word in sorted(deltas) if deltas[word]}
 
 
 async def apply(connection: AsyncConnection, team: str, deltas: Mapping[str, int], *, postgres: bool) -> None:
