@@ -11,7 +11,7 @@ from quire.domain.pages import PageClass, PageSource
 from quire.errors import ConflictError, RequestError
 
 from .documents import marked_pdf, marker, markers_in
-from .running import at_rest, convert, job_of, markdown, page_texts, pages, quire, upload
+from .running import at_rest, convert, job_of, markdown, over, page_texts, pages, quire, until, upload
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 
@@ -155,3 +155,20 @@ async def test_a_job_tells_how_each_page_stands_when_nobody_works(tmp_path: Path
         assert (job.status, job.progress) == (JobStatus.QUEUED, 0)
         assert await one.engine.pages(job) == []
         assert await one.parts.jobs.working(job.id) == {"split": ""}
+
+
+async def test_pages_are_there_when_the_job_completes_while_they_are_asked_for(tmp_path: Path) -> None:
+    async with quire(tmp_path) as one:
+        accepted = await upload(one, marked_pdf(tmp_path / "a.pdf", 300))
+
+        async def split() -> bool:
+            return bool((await job_of(one, accepted.job_id)).total_pages)
+
+        await until(split, "its pages are known")
+        before = await job_of(one, accepted.job_id)
+        assert before.status is not JobStatus.COMPLETED
+        await over(one, accepted.job_id)
+        # Whoever has read the job just before its end now asks for its pages.
+        assert {page.status for page in await one.engine.pages(before)} == {JobStatus.COMPLETED}
+        record, _ = await one.engine.page_result(before, 300)
+        assert record.status is JobStatus.COMPLETED

@@ -245,6 +245,11 @@ class Engine:
                 self._parts.jobs.pages(job.id, numbers), self._parts.jobs.working(job.id)
             )
             in_work = _pages_in_work(job, [unit for unit, owner in work.items() if owner])
+            if any(number not in records for number in numbers):
+                # When the job completes they move to an object, and that may have been just now.
+                now = await self._parts.jobs.get(job.id)
+                if now is not None and now.status is JobStatus.COMPLETED:
+                    job, records = now, await self._all_records(now)
         return [_standing(job, number, records.get(number), number in in_work) for number in numbers]
 
     async def _all_records(self, job: MainJob) -> dict[int, PageRecord]:
