@@ -59,7 +59,8 @@ def postgres() -> Iterator[PostgresServer]:
 
     # Not under pytest's own folder: as root the server runs as another user, who must be able to get there.
     folder = Path(tempfile.mkdtemp(prefix="quire-postgres-"))
-    server = PostgresServer(folder / "data")
+    # Going round hundreds of databases all the time takes from the tests.
+    server = PostgresServer(folder / "data", off=("autovacuum",))
     yield server
     server.stop(discard=True)
     shutil.rmtree(folder, ignore_errors=True)

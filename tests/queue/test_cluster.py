@@ -59,7 +59,7 @@ async def test_a_job_goes_through_all_its_states_when_on_a_cluster(cluster_url: 
         )
         page = await claim(UnitKind.PAGE)
         assert await jobs.park(page, clock.now(), failed=True)
-        assert await queues.move_all_due() == 1
+        assert await queues.move_all_due() == 0
         page = await claim(UnitKind.PAGE)
         assert page.failures == 1
         await jobs.pages_done(page, [PageOutcome(PageRecord(2, JobStatus.COMPLETED, ref="o"))])

@@ -75,12 +75,27 @@ async def test_delayed_entries_move_once_when_their_time_has_come(
     now = clock.now()
     for hint, wait_s in zip(hints(3), (-1, 30, 60), strict=True):
         await queues.put_later(hint, now + wait_s)
-    assert await queues.move_all_due() == 1
-    assert await queues.move_all_due() == 0
+    assert await queues.move_all_due() == 2
+    assert await queues.move_all_due() == 2
     clock.shift_s += 31
     assert await queues.move_all_due() == 1
     assert [hint.unit for hint in await read(queues, "one")] == ["c0-0", "c1-1"]
     assert (await queues.depth(UnitKind.READ))["delayed"] == 1
+
+
+async def test_housekeeper_is_called_when_an_entry_is_put_among_the_delayed_ones(
+    queues: Queues, clock: ShiftedClock
+) -> None:
+    async with asyncio.timeout(30):
+        calling = asyncio.create_task(queues.wait_for_delayed(300))
+        await asyncio.sleep(0)
+        await queues.put_later(hints(1)[0], clock.now())
+        await calling
+        await queues.put_later(hints(1)[0], clock.now())
+        await queues.wait_for_delayed(300)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.05):
+            await queues.wait_for_delayed(300)
 
 
 async def test_a_delayed_page_keeps_its_reference_when_moved(queues: Queues, clock: ShiftedClock) -> None:

@@ -20,6 +20,7 @@ from quire.telemetry.metrics import BatchingMetrics
 
 _LOG = logging.getLogger(__name__)
 _ROUND_S = 0.5
+_IDLE_ROUND_S = 2.0
 _LOOK_EVERY = 40  # rounds between looks for wake-ups that were missed
 _EXPIRE_EVERY = 20
 
@@ -80,7 +81,7 @@ class Upkeep:
             except (CoordinationError, ObjectsError) as error:
                 _LOG.warning("the batcher's round put off", extra={"code": error.code})
             turn += 1
-            await asyncio.sleep(_ROUND_S)
+            await asyncio.sleep(_ROUND_S if self._busy() else _IDLE_ROUND_S)
 
     async def status(self) -> QueueStatus:
         """How the queue stands; the former and the metrics take note."""
@@ -97,6 +98,11 @@ class Upkeep:
         answer = await self._parts.backend.healthy()
         self._asked_health = (self._parts.clock.monotonic(), answer)
         return answer
+
+    def _busy(self) -> bool:
+        """Whether anybody waits here or elsewhere."""
+        parts = self._parts
+        return bool(parts.waiters or parts.former.in_hand or parts.former.depth)
 
     async def _round(self, turn: int) -> None:
         parts = self._parts

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 _LEASE_S = 3.0
 _TICK_S = 0.1
-_SLOW_TICKS = 10
+_IDLE_TICK_S = 0.5
+_ROUND_S = 1.0
 _GRACE_S = 10.0
 _LOOK_AGAIN_S = 10.0
 _CATALOG_S = 2.0
@@ -57,18 +58,24 @@ class Housekeeper:
         await forget_old_downloads(self._parts)
 
     async def _keep_house(self) -> None:
-        tick = 0
+        queues, clock = self._parts.queues, self._parts.clock
+        next_round = clock.monotonic()
         while True:
+            ours, left = False, 0
             try:
-                if await self._parts.workers.keep_house(self._id, _LEASE_S):
-                    await self._parts.queues.move_all_due()
-                    if tick % _SLOW_TICKS == 0:
+                ours = await self._parts.workers.keep_house(self._id, _LEASE_S)
+                if ours:
+                    left = await queues.move_all_due()
+                    if clock.monotonic() >= next_round:
+                        next_round = clock.monotonic() + _ROUND_S
                         await self._round()
-                    tick += 1
             except (CatalogError, CoordinationError, ObjectsError) as error:
                 _LOG.warning("housekeeping put off", extra={"code": error.code})
                 await asyncio.sleep(1)
-            await asyncio.sleep(_TICK_S)
+            if ours and not left:
+                await queues.wait_for_delayed(_IDLE_TICK_S)
+            else:
+                await asyncio.sleep(_TICK_S if left else _IDLE_TICK_S)
 
     async def _round(self) -> None:
         await self._bury_the_dead()
@@ -119,9 +126,13 @@ class Housekeeper:
 
     async def _bury_the_dead(self) -> None:
         """Entries in the hands of dead workers go back to the queue."""
-        for kind in UnitKind:
-            for consumer, pending in (await self._parts.queues.consumers(kind)).items():
-                if await self._parts.workers.alive(consumer):
+        alive: dict[str, bool] = {}
+        found = await asyncio.gather(*(self._parts.queues.consumers(kind) for kind in UnitKind))
+        for kind, consumers in zip(UnitKind, found, strict=True):
+            for consumer, pending in consumers.items():
+                if consumer not in alive:
+                    alive[consumer] = await self._parts.workers.alive(consumer)
+                if alive[consumer]:
                     continue
                 if pending:
                     moved = await self._parts.queues.take_over(kind, consumer)

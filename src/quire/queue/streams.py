@@ -6,8 +6,10 @@ lost without harm: a doubled one is dropped when its unit is claimed, a lost one
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,6 +76,7 @@ class Queues:
     def __init__(self, connection: Connection, clock: Clock) -> None:
         self._connection = connection
         self._clock = clock
+        self._put_later = asyncio.Event()
 
     async def ensure_groups(self, kinds: Iterable[UnitKind]) -> None:
         for kind in kinds:
@@ -94,6 +97,15 @@ class Queues:
         await self._connection.command(
             "ZADD", QUEUES[hint.kind].delayed, int(not_before_s * 1000), hint.packed()
         )
+        self._put_later.set()
+
+    async def wait_for_delayed(self, timeout_s: float) -> None:
+        """Returns as soon as this process puts an entry among the delayed ones (or has, since the last call), and
+        after the time at the latest: other processes do so too."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await self._put_later.wait()
+        self._put_later.clear()
 
     async def read(self, kind: UnitKind, consumer: str, count: int, block_s: float) -> list[Hint]:
         """Waits up to block_s for new entries. Makes the group anew if the server has lost it."""
@@ -171,19 +183,23 @@ class Queues:
         await self._connection.command("XGROUP", "DELCONSUMER", queue.stream, queue.group, consumer)
 
     async def move_all_due(self, limit: int = 200) -> int:
-        """Moves delayed entries whose time has come to their stream: first there, then gone from here."""
+        """Moves delayed entries whose time has come to their stream: first there, then gone from here.
+
+        Answers how many are left.
+        """
         now_ms = int(self._clock.now() * 1000)
         delayed = [queue.delayed for queue in QUEUES.values()]
-        found = await self._connection.commands(
-            ("ZRANGEBYSCORE", key, "-inf", now_ms, "LIMIT", 0, limit) for key in delayed
+        found, lengths = await asyncio.gather(
+            self._connection.commands(
+                ("ZRANGEBYSCORE", key, "-inf", now_ms, "LIMIT", 0, limit) for key in delayed
+            ),
+            self._connection.commands(("ZCARD", key) for key in delayed),
         )
-        moved = 0
         for key, due in zip(delayed, found, strict=True):
             if due:
                 await self.put(Hint.unpack(packed) for packed in due)
                 await self._connection.command("ZREM", key, *due)
-                moved += len(due)
-        return moved
+        return sum(map(int, lengths)) - sum(map(len, found))
 
     async def depth(self, kind: UnitKind) -> dict[str, int]:
         queue = QUEUES[kind]

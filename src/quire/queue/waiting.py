@@ -6,6 +6,7 @@ Weakness: a page that is put in the line just after the last call ended waits fo
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 
 from quire.clock import Clock
@@ -44,12 +45,9 @@ class Waiting:
         )
         if not given:
             return False
-        packed = hint.packed()
-        await self.connection.commands(
-            [
-                ("ZADD", QUEUES[hint.kind].delayed, until_ms, packed),
-                ("ZADD", keys.AI_WAITING, "NX", int(now * 1000), packed),
-            ]
+        await asyncio.gather(
+            self.queues.put_later(hint, until_ms / 1000),
+            self.connection.command("ZADD", keys.AI_WAITING, "NX", int(now * 1000), hint.packed()),
         )
         return True
 

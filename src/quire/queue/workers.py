@@ -93,17 +93,11 @@ class Workers:
     async def _hold(self, key: str, worker_id: str, ttl_s: float) -> bool:
         """A lock that is had until its time is up; that of a process that is surely dead is taken over at once."""
         ttl_ms = int(ttl_s * 1000)
-        if await self._connection.command("SET", key, worker_id, "NX", "PX", ttl_ms):
-            return True
-        holder = await self._connection.command("GET", key)
-        if holder == worker_id:
-            await self._connection.command("PEXPIRE", key, ttl_ms)
-            return True
-        parsed = WorkerId.parse(holder or "")
-        if parsed is not None and parsed.surely_dead():
-            stands = await self._connection.script("swap", [key], holder, worker_id, ttl_ms)
-            return bool(stands == worker_id)
-        return False
+        holder = str(await self._connection.script("hold", [key], worker_id, ttl_ms))
+        parsed = WorkerId.parse(holder)
+        if holder != worker_id and parsed is not None and parsed.surely_dead():
+            holder = str(await self._connection.script("swap", [key], holder, worker_id, ttl_ms))
+        return holder == worker_id
 
     async def leave_house(self, worker_id: str) -> None:
         """Lets another process keep house at once, if it was this one."""
