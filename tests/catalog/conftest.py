@@ -31,6 +31,12 @@ def options(request: pytest.FixtureRequest, tmp_path: Path) -> CatalogOptions:
     return CatalogOptions(file=file, url=server.fresh_database(template=request.getfixturevalue("template")))
 
 
+@pytest.fixture(params=[3_000, 0], ids=["few pass", "many pass"])
+def few(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Filters that leave few documents list them first; others are applied to what was found."""
+    monkeypatch.setattr("quire.catalog.searching._FEW_DOCUMENTS", request.param)
+
+
 @pytest.fixture
 def clock() -> MovableClock:
     return MovableClock()

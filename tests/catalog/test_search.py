@@ -143,6 +143,7 @@ async def test_title_highlights_and_summary_snippet_are_given_when_only_the_head
     assert hit.snippet == Snippet("The yearly statement.", ((4, 10), (11, 20)), None)
 
 
+@pytest.mark.usefixtures("few")
 async def test_filters_hold_in_searches(letters: Catalog) -> None:
     await stored(
         letters, "other", "rent again", title="Rent", tags=("Housing",), date="2024-05-05", language="en"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
+import pytest
+
 from quire.catalog.catalog import Catalog
 from quire.domain.documents import Classification, ContentPage, DocumentFilters, TextToEmbed, Vector
 from tests.catalog.databases import new, stored
@@ -116,6 +118,7 @@ async def test_tags_are_handed_out_once_when_several_documents_have_them(catalog
     assert await catalog.put_tag_vectors(wanted, [Vector("other", NORTH)] * 2) == 0
 
 
+@pytest.mark.usefixtures("few")
 async def test_nearest_come_first_when_nothing_has_the_words(catalog: Catalog) -> None:
     for name, values in (("n", NORTH), ("e", EAST), ("ne", NORTH_EAST)):
         await stored(catalog, name, title=f"Title {name}", language="en" if name != "n" else "de")

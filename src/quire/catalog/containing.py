@@ -11,10 +11,10 @@ import math
 from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
-from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from quire.catalog import queries, terms
+from quire.catalog.database import statement
 from quire.catalog.filters import listed_keys, team_word
 from quire.catalog.tables import BUCKET_BITS, PIECE_BITS
 from quire.catalog.words import words
@@ -85,7 +85,7 @@ class _Index:
         """The keys from `low` up to but not including `high`, falling."""
         parts, parameters = self._on_postgres(low, high) if self._postgres else self._on_sqlite(low, high)
         # Each word may stand in another piece of the document.
-        rows = await self._connection.execute(text(" INTERSECT ".join(parts)), parameters)
+        rows = await self._connection.execute(statement(" INTERSECT ".join(parts)), parameters)
         return sorted({int(pk) for pk in rows.scalars()}, reverse=True)
 
     def _on_postgres(self, low: int, high: int) -> tuple[list[str], dict[str, Any]]:
@@ -134,5 +134,5 @@ async def _having(
             f"AND {find}(' ' || head || ' ' || body || ' ', :word_{number}) > 0"
         )
         parameters[f"word_{number}"] = f" {word} "
-    rows = await connection.execute(text(" INTERSECT ".join(parts)), parameters)
+    rows = await connection.execute(statement(" INTERSECT ".join(parts)), parameters)
     return sorted({int(pk) for pk in rows.scalars()}, reverse=True)

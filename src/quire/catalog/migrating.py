@@ -17,8 +17,8 @@ from quire.errors import CatalogError
 if TYPE_CHECKING:
     from alembic.config import Config
 
-HEAD = "0003"
-KNOWN = ("0001", "0002", "0003")
+HEAD = "0004"
+KNOWN = ("0001", "0002", "0003", "0004")
 _LOCK = 0x7175697265  # "quire": the advisory lock that a migration holds
 
 

@@ -8,9 +8,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
-from sqlalchemy import Column, Table, select, text
+from sqlalchemy import Column, Table, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from quire.catalog.database import statement
 from quire.catalog.matrices import Matrix
 from quire.catalog.tables import DOCUMENT_VECTORS, TAG_VECTORS, TEAMS
 from quire.catalog.vectors import as_text, unit
@@ -53,18 +54,18 @@ class PostgresNearness:
         most: tuple[int, int],
         among: Sequence[int] | None,
     ) -> tuple[Cosines, Cosines]:
-        statement, parameters = _asked(team, query)
-        documents = statement(DOCUMENT_VECTORS, "ORDER BY distance LIMIT :most")
+        select_from, parameters = _asked(team, query)
+        documents = select_from(DOCUMENT_VECTORS, "ORDER BY distance LIMIT :most")
         parameters |= {"most": most[0], "most_tags": most[1]}
         if among is not None:
             # Apart, so that it goes by the keys and not through the index of the nearest.
-            some = statement(DOCUMENT_VECTORS, "OFFSET 0", among=True)
+            some = select_from(DOCUMENT_VECTORS, "OFFSET 0", among=True)
             documents = f"SELECT * FROM ({some}) AS a ORDER BY distance LIMIT :most"  # noqa: S608
             parameters["among"] = list(among)
-        tags = statement(TAG_VECTORS, "ORDER BY distance LIMIT :most_tags")
+        tags = select_from(TAG_VECTORS, "ORDER BY distance LIMIT :most_tags")
         both = f"(SELECT 0 AS kind, * FROM ({documents}) AS d) UNION ALL (SELECT 1, * FROM ({tags}) AS t)"  # noqa: S608
         found: tuple[Cosines, Cosines] = ({}, {})
-        for kind, pk, distance in await connection.execute(text(both), parameters):
+        for kind, pk, distance in await connection.execute(statement(both), parameters):
             found[kind][int(pk)] = 1 - float(distance)
         return found
 
@@ -73,9 +74,9 @@ class PostgresNearness:
     ) -> dict[int, float]:
         if not pks:
             return {}
-        statement, parameters = _asked(team, query)
+        select_from, parameters = _asked(team, query)
         rows = await connection.execute(
-            text(statement(DOCUMENT_VECTORS, "", among=True)), parameters | {"among": list(pks)}
+            statement(select_from(DOCUMENT_VECTORS, "", among=True)), parameters | {"among": list(pks)}
         )
         return {int(pk): 1 - float(distance) for pk, distance in rows}
 
@@ -190,7 +191,7 @@ def _asked(team: str, query: Vector) -> tuple[Callable[..., str], dict[str, Any]
     wide = f"halfvec({len(values)})"
 
     # In a query of its own the vector is read once; in a prepared statement it would be for every row.
-    def statement(table: Table, order: str, *, among: bool = False) -> str:
+    def select_from(table: Table, order: str, *, among: bool = False) -> str:
         only = f"AND {_key(table).name} = ANY(CAST(:among AS bigint[]))" if among else ""
         return (
             f"SELECT {_key(table).name} AS pk, "  # noqa: S608 - numbers and names of ours
@@ -198,7 +199,7 @@ def _asked(team: str, query: Vector) -> tuple[Callable[..., str], dict[str, Any]
             f"FROM {table.name} WHERE dims = {len(values)} AND team = :team AND model = :model {only} {order}"
         )
 
-    return statement, {"query": as_text(values), "team": team, "model": query.model}
+    return select_from, {"query": as_text(values), "team": team, "model": query.model}
 
 
 def _key(table: Table) -> Column[Any]:

@@ -11,6 +11,7 @@ from typing import Any
 from sqlalchemy import select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from quire.catalog.database import statement
 from quire.catalog.filters import one_of, team_word
 from quire.catalog.tables import BUCKET_BITS, PIECE_BITS, PIECES
 
@@ -165,7 +166,7 @@ async def _gather(
         for number, inner in enumerate(selects)
     ]
     answers: list[list[int]] = [[] for _ in selects]
-    for number, ids in await connection.execute(text(" UNION ALL ".join(parts)), dict(parameters)):
+    for number, ids in await connection.execute(statement(" UNION ALL ".join(parts)), dict(parameters)):
         answers[number] = [int(one) for one in ids.split(",")] if ids else []
     return answers
 

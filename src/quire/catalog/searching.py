@@ -166,9 +166,21 @@ class Search:
         most = depth * _FILTERED_DEPTH if field.narrowing.narrow and field.few is None else depth
         async with self._database.reading() as connection:
             cosines, found = await self._nearness.nearest(connection, team, vector, (most, _TAGS), field.few)
+            if most > depth:
+                passing = await self._passing(connection, field.narrowing, cosines)
+                nearest = [pk for pk in cosines if pk in passing][:depth]
+                cosines = {pk: cosines[pk] for pk in nearest}
             tags = {pk: cosine for pk, cosine in found.items() if ranking.tag_score(cosine) > 0}
             tagged = await _newest_of_tags(connection, tags)
         return _Near(cosines, tags, tagged)
+
+    async def _passing(
+        self, connection: AsyncConnection, narrowing: Narrowing, pks: Collection[int]
+    ) -> set[int]:
+        """Those of the documents that are the team's and pass the filters."""
+        known = one_of(DOCUMENTS.c.pk, pks, postgres=self._postgres)
+        rows = await connection.execute(select(DOCUMENTS.c.pk).where(known, narrowing.of_found()))
+        return set(rows.scalars())
 
     async def _ranked(
         self,

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from quire.catalog.database import statement
+
 MAX_TERM_CHARS = 32
 _MAX_NUMBER_CHARS = 12
 _MAX_LOOKED_AT = 4_000
@@ -95,7 +97,7 @@ async def look_up(
     parameters: dict[str, object] = {"team": team}
     if postgres:
         # The same text for any number of words: the server has it ready.
-        statement = _LOOK_UP
+        asked = _LOOK_UP
         ends = [prefix + _LAST for prefix in prefixes]
         parameters |= {"words": list(words), "starts": list(prefixes), "ends": ends, "most": limit}
     else:
@@ -114,8 +116,8 @@ async def look_up(
                 f"ORDER BY documents DESC, term LIMIT {limit})"
             )
             parameters |= {f"start_{place}": prefix, f"end_{place}": prefix + _LAST}
-        statement = text(" UNION ALL ".join(parts))
-    for place, term, documents in await connection.execute(statement, parameters):
+        asked = statement(" UNION ALL ".join(parts))
+    for place, term, documents in await connection.execute(asked, parameters):
         (found if place < 0 else begun[prefixes[place]])[str(term)] = int(documents)
     return found, begun
 
