@@ -55,19 +55,30 @@ async def newest(
     enough = int(_PLENTY * many / share) if rarest > _RARE and share * high > _PLENTY * many else high
     width = max(_LEAST_WIDTH, enough)
     index = _Index(connection, indexed, team if standing.crowded else None, postgres)
+    looked_at = had_all = 0
     while high > 0:
         low = max(0, high - width)
         if postgres:
             low = low >> BUCKET_BITS << BUCKET_BITS
-        found, at, taken = await index.between(low, high), 0, 2 * many
-        while at < len(found):
-            some = found[at : at + taken]
+        found = await index.between(low, high)
+        while found:
+            taken = _next_step(many, looked_at, had_all)
+            some, found = found[:taken], found[taken:]
+            looked_at += len(some)
             if others:
                 some = await _having(connection, some, others, postgres=postgres)
+            had_all += len(some)
             if some:
                 yield some
-            at, taken = at + taken, taken * _MORE_EACH_TIME
         high, width = low, width * _MORE_EACH_TIME
+
+
+def _next_step(many: int, looked_at: int, had_all: int) -> int:
+    """How many documents to read next: what should do by how many had all words so far, then more and more."""
+    if not had_all:
+        return 2 * many + looked_at
+    wanted = many - had_all if had_all < many else _MORE_EACH_TIME * had_all
+    return math.ceil(_PLENTY * wanted * looked_at / had_all)
 
 
 class _Index:
