@@ -47,7 +47,8 @@ settings-page: $(STAMP)
 clean:
 	rm -rf $(VENV) quire-data
 
+# What is imported is compiled when it first is: most of what comes along never is.
 $(STAMP): pyproject.toml constraints.txt
 	test -d $(VENV) || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	touch $(STAMP)

@@ -5,8 +5,8 @@
 Documents are 150 words of a vocabulary of 60,000 with natural frequencies, with title, summary, tags and a vector.
 Searches are of one to four words from the whole range of frequencies, some misspelt, some with filters, each with a
 vector; the event loop is the service's. Everything is asked once without being measured. `bare` is one plain SQL query
-of the same kind with the driver alone, to see what the rest costs. Each line ends with how long a fixed loop took before
-and after, because hosts change their speed.
+of the same kind with the driver alone, to see what the rest costs. Each line ends with how long a fixed loop took
+before and after, because hosts change their speed.
 """
 
 from __future__ import annotations
