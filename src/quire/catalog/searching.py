@@ -168,7 +168,7 @@ class Search:
             cosines, found = await self._nearness.nearest(connection, team, vector, (most, _TAGS), field.few)
             if most > depth:
                 passing = await self._passing(connection, field.narrowing, cosines)
-                nearest = [pk for pk in cosines if pk in passing][:depth]
+                nearest = sorted(passing, key=lambda pk: -cosines[pk])[:depth]
                 cosines = {pk: cosines[pk] for pk in nearest}
             tags = {pk: cosine for pk, cosine in found.items() if ranking.tag_score(cosine) > 0}
             tagged = await _newest_of_tags(connection, tags)
