@@ -37,6 +37,7 @@ class Script:
     status: int = 200  # answered at once instead of working
     hang: bool = False
     hold: bool = False  # batches are answered when another script says so
+    crowded: int = 0  # one that comes while so many are there is turned away before it is read
     seed: int = 1
 
 
@@ -48,8 +49,11 @@ class State:
     spans: list[tuple[float, float, float, int]] = field(
         default_factory=list
     )  # arrived, read, answered, images
-    at_once: int = 0
+    at_once: int = 0  # being computed
     most_at_once: int = 0
+    here: int = 0  # also those of which the end has not come
+    most_here: int = 0
+    turned_away: int = 0
     chance: random.Random = field(default_factory=lambda: random.Random(1))
 
 
@@ -135,13 +139,16 @@ async def stats(state: State, _body: bytearray, _arrived: float) -> Answer:
         "spans": state.spans,
         "most_at_once": state.most_at_once,
         "at_once": state.at_once,
+        "here": state.here,
+        "most_here": state.most_here,
+        "turned_away": state.turned_away,
     }
 
 
 async def reset(state: State, _body: bytearray, _arrived: float) -> Answer:
     # New ones, so that what is still being computed for an earlier test is counted there.
     state.computed, state.sizes, state.spans = Counter(), [], []
-    state.most_at_once = 0
+    state.most_at_once = state.most_here = state.turned_away = 0
     return 200, {}
 
 
@@ -172,7 +179,7 @@ class Exchange(asyncio.BufferedProtocol):
         )  # full batches have one size, and new memory costs more than what is put there
         self._body = None
         self._filled = 0
-        self._counted = False
+        self._counted = self._here = False
         self._arrived = 0.0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -199,11 +206,13 @@ class Exchange(asyncio.BufferedProtocol):
             self._body = spare if spare is not None and len(spare) == length else bytearray(length)
             self._body[: len(rest)] = rest
             self._filled = len(rest)
-            self._counted = self._head.startswith(b"POST /parse-batch")
+            if self._head.startswith(b"POST /parse-batch") and not self._enter():
+                return
+        if self._filled >= len(self._body):
+            self._counted = self._here
             if self._counted:
                 self._state.at_once += 1
                 self._state.most_at_once = max(self._state.most_at_once, self._state.at_once)
-        if self._filled >= len(self._body):
             self._task = asyncio.get_running_loop().create_task(self._answer(bytes(self._head), self._body))
 
     def connection_lost(self, _error: Exception | None) -> None:
@@ -211,7 +220,24 @@ class Exchange(asyncio.BufferedProtocol):
         self._transport = None
         self._uncount()
 
+    def _enter(self) -> bool:
+        """Whether there is room for another batch."""
+        state = self._state
+        if state.script.crowded and state.here >= state.script.crowded:
+            state.turned_away += 1
+            if self._transport is not None:
+                self._transport.write(b"HTTP/1.1 503 X\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+                self._transport.close()
+            return False
+        self._here = True
+        state.here += 1
+        state.most_here = max(state.most_here, state.here)
+        return True
+
     def _uncount(self) -> None:
+        if self._here:
+            self._here = False
+            self._state.here -= 1
         if self._counted:
             self._counted = False
             self._state.at_once -= 1

@@ -32,7 +32,7 @@ class Reception:
         limits = ParseLimits(600, slots=100, failures_to_open=3, cooldown_s=30, backoff_s=1)
         self.memory = BodyMemory(1 << 20)
         queue = ParseQueue(self.connection, clock, "one", limits)
-        self.intake = Intake(queue, objects, shelves, self.memory, forms_batches=True)
+        self.intake = Intake(queue, objects, shelves, self.memory, lambda: None, forms_batches=True)
         self.claiming = Connection.open(url)
         self.claims = ParseQueue(self.claiming, clock, "one", limits)
 

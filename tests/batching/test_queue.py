@@ -118,6 +118,62 @@ async def test_no_batch_starts_when_all_slots_are_taken_by_any_replica(house: Ho
     assert await house.two.claim("d", 1) == NotNow("busy")
 
 
+async def test_batch_ahead_takes_the_slot_that_another_leaves_when_all_are_taken(house: House) -> None:
+    await house.put(*[Priority.NORMAL] * 6)
+    first = ids(await house.one.claim("a", 1))
+    await house.two.claim("b", 1)
+    assert await house.one.claim("c", 5, ahead=True) == NotNow("few")
+    assert len(ids(await house.one.claim("c", 2, ahead=True))) == 2
+    assert await house.one.slots() == {"a": "one", "b": "two"}
+    assert not await house.one.take_slot("c")
+    assert await house.one.take_slot("c", release="a")
+    assert await house.one.take_slot("c", release="a")  # repeated after a lost connection
+    assert await house.one.slots() == {"c": "one", "b": "two"}
+    await end(house.one, "a", done(*first))
+    assert await house.one.slots() == {"c": "one", "b": "two"}
+    assert await house.two.claim("d", 1) == NotNow("busy")
+
+
+async def test_batch_ahead_takes_a_free_slot_when_there_is_one(house: House) -> None:
+    names, _ = await house.put(*[Priority.NORMAL] * 4)
+    await house.one.claim("a", 2, ahead=True)
+    assert await house.one.take_slot("a")
+    await house.one.claim("b", 2, ahead=True)
+    assert await house.two.reclaim("b", "one", {}) == (2, [])
+    assert not await house.one.take_slot("b")  # it is not this replica's any more
+    assert ids(await house.two.claim("c", 2)) == names[2:]
+
+
+async def test_no_batch_is_claimed_ahead_when_the_backend_has_just_failed(house: House) -> None:
+    await house.put(*[Priority.NORMAL] * 4)
+    await house.one.observe("failed")
+    refused = await house.one.claim("a", 2, ahead=True)
+    assert isinstance(refused, NotNow)
+    assert refused.why == "wait"
+    assert len(ids(await house.one.claim("a", 2))) == 2
+
+
+async def test_request_stays_when_replicas_die_before_they_have_sent_it(house: House) -> None:
+    names, _ = await house.put(Priority.NORMAL)
+    for turn in range(10):
+        assert ids(await house.one.claim(f"a{turn}", 1, ahead=True)) == names
+        assert await house.two.reclaim(f"a{turn}", "one", {"error": "deadly"}) == (1, [])
+    for turn in range(10):
+        assert ids(await house.one.claim(f"a{turn}", 1, ahead=True)) == names
+        assert await house.one.take_slot(f"a{turn}")
+        moved, _ = await house.two.reclaim(f"a{turn}", "one", {"error": "deadly"})
+    assert moved == 0
+
+
+async def test_request_stays_when_it_was_given_back_often(house: House) -> None:
+    names, _ = await house.put(Priority.NORMAL)
+    for turn in range(10):
+        assert ids(await house.one.claim(f"a{turn}", 1)) == names
+        await end(house.one, f"a{turn}", [Outcome(names[0], Ending.BACK)])
+    await house.one.claim("a", 1)
+    assert await house.two.reclaim("a", "one", {"error": "deadly"}) == (1, [])
+
+
 async def test_same_batch_is_answered_when_a_claim_is_repeated(house: House) -> None:
     await house.put(*[Priority.NORMAL] * 4)
     assert set(ids(await house.one.claim("a", 2))) == set(ids(await house.one.claim("a", 2)))

@@ -25,6 +25,8 @@ from quire.api.visitor import State, Visitor
 
 _LOG = logging.getLogger(__name__)
 _ACCEPTED_A_TURN = 8
+_ENOUGH_QUEUED = 64
+_ACCEPTED_BESIDE = 2  # where enough wait for their bodies to be read: those come first
 _HEADS_A_TURN = 8
 _BODIES_A_TURN = 3
 _SLOW_S = 2.0
@@ -181,7 +183,7 @@ class Door:
         self._admit_later(0)
 
     def _accept(self) -> None:
-        for _ in range(_ACCEPTED_A_TURN):
+        for _ in range(_ACCEPTED_A_TURN if len(self._queue) < _ENOUGH_QUEUED else _ACCEPTED_BESIDE):
             try:
                 sock, address = self._listener.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):

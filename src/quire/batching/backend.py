@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import Callable, Sequence
@@ -43,9 +44,30 @@ class BatchAnswer:
     malformed: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A batch's way to the backend. Before its turn only so much of it is sent that the backend can't begin."""
+
+    turn: asyncio.Future[None]
+    sent: Callable[[], None]
+    """Called when all of it is on its way."""
+
+    @classmethod
+    def now(cls, sent: Callable[[], None] = lambda: None) -> Passage:
+        """For a batch whose turn it is."""
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        turn.set_result(None)
+        return cls(turn, sent)
+
+    async def wait(self) -> None:
+        """Returns when its turn has come."""
+        if not self.turn.done():
+            await asyncio.shield(self.turn)  # others wait for it too
+
+
 class Backend(Protocol):
-    async def parse(self, images: Sequence[SentImage], sent: Callable[[], None]) -> BatchAnswer:
-        """`sent` is called when the images are on their way. Raises BackendDownError or BackendFailedError."""
+    async def parse(self, images: Sequence[SentImage], passage: Passage) -> BatchAnswer:
+        """Raises BackendDownError or BackendFailedError; before the batch's turn, then nothing was computed."""
         ...
 
     async def healthy(self) -> bool: ...

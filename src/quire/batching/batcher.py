@@ -87,7 +87,6 @@ class Batcher:
         limits = ImageLimits(settings.max_request_bytes, max_pixels)
         self._reception = Reception(self._memory, objects, shelves, parts.pool, limits)
         self._waiters = Waiters(queue, objects)
-        self._intake = Intake(queue, objects, shelves, self._memory, forms_batches=forms_batches)
         self._chores = Chores(queue, objects, self._memory, self._has_request)
         sending = SenderParts(
             queue=queue,
@@ -108,6 +107,9 @@ class Batcher:
             SenderOptions(settings.max_retry_count, settings.retry_delay_s),
         )
         self._former = Former(sending, parts.workers, options)
+        self._intake = Intake(
+            queue, objects, shelves, self._memory, self._former.coming, forms_batches=forms_batches
+        )
         self._upkeep = Upkeep(
             UpkeepParts(
                 queue=queue,
@@ -195,8 +197,9 @@ class Batcher:
         match answer:
             case Taken(depth):
                 self._waiters.accepted(ticket.request_id)
-                self._former.depth = max(self._former.depth, depth)
-                self._former.kick()
+                if not self._former.has_request(ticket.request_id):
+                    self._former.depth = max(self._former.depth, depth)
+                    self._former.kick()
                 return ticket
             case Known(request_id):
                 self._waiters.leave(ticket.request_id, ticket.future)

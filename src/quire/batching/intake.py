@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -47,13 +48,16 @@ class Intake:
         objects: ObjectStore,
         shelves: Shelves,
         memory: BodyMemory,
+        coming: Callable[[], None],
         *,
         forms_batches: bool,
     ) -> None:
+        """`coming` is told of requests that will be in the queue when whatever is sent to it next gets there."""
         self._queue = queue
         self._objects = objects
         self._shelves = shelves
         self._memory = memory
+        self._coming = coming
         self._forms_batches = forms_batches
         self._pending: Group = []
         self._writing: set[asyncio.Task[None]] = set()
@@ -116,6 +120,7 @@ class Intake:
             if body.data is not None:
                 self._memory.hold(body.request_id, body.data)
         try:
+            self._coming()
             answers = await self._queue.accept(key, _requests(group), forms_batches=self._forms_batches)
         except BaseException:
             for body in bodies:

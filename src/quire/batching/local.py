@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from quire.batching.backend import BatchAnswer, ImageAnswer, SentImage, dump
+from quire.batching.backend import BatchAnswer, ImageAnswer, Passage, SentImage, dump
 from quire.errors import QuireError
 from quire.reading.elements import ElementOptions, read_elements
 from quire.reading.pool import ChildPool
@@ -18,10 +18,9 @@ class LocalBackend:
         self._options = options
         self._timeout_s = timeout_s
 
-    async def parse(
-        self, images: Sequence[SentImage], sent: Callable[[], None] = lambda: None
-    ) -> BatchAnswer:
-        sent()
+    async def parse(self, images: Sequence[SentImage], passage: Passage) -> BatchAnswer:
+        await passage.wait()
+        passage.sent()
         answers = await asyncio.gather(*(self._one(image) for image in images))
         return BatchAnswer({image.request_id: answer for image, answer in zip(images, answers, strict=True)})
 

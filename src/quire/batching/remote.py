@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
 import pybase64
 
-from quire.batching.backend import BatchAnswer, SentImage, read_answer, sent_name
+from quire.batching.backend import BatchAnswer, Passage, SentImage, read_answer, sent_name
 from quire.batching.failures import BackendDownError, BackendFailedError
 
 if TYPE_CHECKING:
@@ -35,16 +36,22 @@ class RemoteBackend:
         self._connections = connections
         self._session: aiohttp.ClientSession | None = None
 
-    async def parse(self, images: Sequence[SentImage], sent: Callable[[], None]) -> BatchAnswer:
+    async def parse(self, images: Sequence[SentImage], passage: Passage) -> BatchAnswer:
         import aiohttp
 
         openings = _openings(images)
         try:
-            async with self._client().post(
-                f"{self._url}/parse-batch",
-                data=_pieces(openings, images, sent),
-                headers={"Content-Type": "application/json", "Content-Length": str(_size(openings, images))},
-            ) as response:
+            async with (
+                _time_limit(passage, self._timeout_s),
+                self._client().post(
+                    f"{self._url}/parse-batch",
+                    data=_pieces(openings, images, passage),
+                    headers={
+                        "Content-Type": "application/json",
+                        "Content-Length": str(_size(openings, images)),
+                    },
+                ) as response,
+            ):
                 raw = await _read(response)
                 if response.status in _AWAY:
                     raise BackendDownError(f"status {response.status}")
@@ -81,11 +88,31 @@ class RemoteBackend:
 
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                timeout=aiohttp.ClientTimeout(total=self._timeout_s, sock_connect=_CONNECT_S),
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S),
                 connector=aiohttp.TCPConnector(limit=self._connections + 2, keepalive_timeout=_KEEP_ALIVE_S),
                 auto_decompress=True,
             )
         return self._session
+
+
+@asynccontextmanager
+async def _time_limit(passage: Passage, seconds: float) -> AsyncIterator[None]:
+    """Raises TimeoutError so long after the batch's turn has come."""
+    loop = asyncio.get_running_loop()
+    async with asyncio.timeout(None) as limit:
+
+        def begin(_: object = None) -> None:
+            with suppress(RuntimeError):  # over already
+                limit.reschedule(loop.time() + seconds)
+
+        if passage.turn.done():
+            begin()
+        else:
+            passage.turn.add_done_callback(begin)
+        try:
+            yield
+        finally:
+            passage.turn.remove_done_callback(begin)
 
 
 def _openings(images: Sequence[SentImage]) -> list[bytes]:
@@ -101,9 +128,12 @@ def _size(openings: list[bytes], images: Sequence[SentImage]) -> int:
 
 
 async def _pieces(
-    openings: list[bytes], images: Sequence[SentImage], sent: Callable[[], None]
+    openings: list[bytes], images: Sequence[SentImage], passage: Passage
 ) -> AsyncIterator[bytes]:
-    """The body in writes of a reasonable size, each put into base64 while the one before is on its way."""
+    """The body in writes of a reasonable size, each put into base64 while the one before is on its way.
+
+    Its end, without which nobody can begin with it, is held back until the batch's turn.
+    """
     waiting: list[bytes] = []
     size = 0
     for opening, image in zip(openings, images, strict=True):
@@ -115,8 +145,12 @@ async def _pieces(
                     waiting, size = [], 0
                 waiting.append(pybase64.b64encode(data[at : at + _ENCODED_AT_ONCE]))
                 size += len(waiting[-1])
+    if not passage.turn.done():
+        yield b"".join(waiting)
+        waiting = []
+        await passage.wait()
     yield b"".join((*waiting, _END))
-    sent()
+    passage.sent()
 
 
 async def _read(response: aiohttp.ClientResponse) -> bytes:

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
-from quire.batching.backend import Backend, BatchAnswer, ImageAnswer, SentImage
+from quire.batching.backend import Backend, BatchAnswer, ImageAnswer, Passage, SentImage
 from quire.batching.bodies import BodyMemory, Bytes
 from quire.batching.failures import BackendDownError, BackendFailedError
 from quire.batching.shelves import Shelves
@@ -29,10 +29,18 @@ T = TypeVar("T")
 
 
 class Slot(Protocol):
-    """A batch's place at the backend."""
+    """A batch's place at the backend, which it may have to wait for."""
 
-    def sent(self) -> None:
-        """Images have been written to the backend."""
+    @property
+    def passage(self) -> Passage: ...
+
+    @property
+    def since_s(self) -> float:
+        """When it was given the place."""
+        ...
+
+    def refused(self) -> None:
+        """The backend does not take batches before their turn."""
 
     def wanted(self) -> bool:
         """Whether another batch waits for it."""
@@ -99,26 +107,44 @@ class Sender:
         parts = self.parts
         began = parts.clock.monotonic()
         try:
-            answer = await parts.backend.parse(images, self.slot.sent)
+            answer = await self._answer(images)
         except BackendDownError as error:
-            parts.metrics.call_ended("down", parts.clock.monotonic() - began)
+            parts.metrics.call_ended("down", self._seconds_since(began))
             _LOG.warning("batch backend is away", extra={"reason": str(error), "images": len(images)})
             await self._observe("down")
             await self._give_back()
             return False
         except BackendFailedError as error:
-            parts.metrics.call_ended("failed", parts.clock.monotonic() - began)
+            parts.metrics.call_ended("failed", self._seconds_since(began))
             _LOG.warning("batch failed", extra={"reason": str(error), "images": len(images)})
             # An image that fails alone, after others went well, says nothing about the backend.
             if len(images) > 1 or not self._succeeded:
                 await self._observe("failed")
             await self._failed([one for one in group if one.id in self._open])
             return True
-        seconds = parts.clock.monotonic() - began
+        seconds = self._seconds_since(began)
         parts.metrics.call_ended("ok", seconds)
         self._succeeded = True
         await self._answered(images, answer, seconds)
         return True
+
+    async def _answer(self, images: list[SentImage]) -> BatchAnswer:
+        """Sent before its turn if it has to wait for it; if that fails, nothing is lost but the head start."""
+        passage = self.slot.passage
+        try:
+            answer = await self.parts.backend.parse(images, passage)
+        except (BackendDownError, BackendFailedError) as error:
+            if passage.turn.done():
+                raise
+            _LOG.info("a batch was not taken before its turn", extra={"reason": str(error)})
+            self.slot.refused()
+            await passage.wait()
+            return await self.parts.backend.parse(images, passage)
+        await passage.wait()
+        return answer
+
+    def _seconds_since(self, began_s: float) -> float:
+        return self.parts.clock.monotonic() - max(began_s, self.slot.since_s)
 
     async def _images(self, group: list[Claimed]) -> list[SentImage] | None:
         """The images with their bodies, without those nobody waits for; None if the object plane is away."""
@@ -186,11 +212,10 @@ class Sender:
                 outcomes.append(Outcome(image.request_id, Ending.AGAIN))
             else:
                 await self._failed([self._open[image.request_id]])
-        work = [self._observe("ok", len(images), seconds)]
+        work = [self._finish(outcomes, fragments)] if outcomes else []  # first, because somebody waits for it
+        work.append(self._observe("ok", len(images), seconds))
         if over:
             work.append(self._release())
-        if outcomes:
-            work.append(self._finish(outcomes, fragments))
         await asyncio.gather(*work)
 
     def _to_repeat(self, images: Sequence[SentImage], answer: BatchAnswer) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pybase64
 
-from quire.batching.backend import SentImage
+from quire.batching.backend import Passage, SentImage
 from quire.batching.local import LocalBackend
 from quire.clock import Clock
 from quire.errors import RequestError
@@ -53,7 +53,7 @@ class BackendServer:
             shown = {"batch_id": batch_id, "error": error.public, "status": "failed"}
             return web.json_response({**shown, "processing_time_seconds": 0.0}, status=400)
         names = {image.request_id: image.filename for image in images}
-        answer = await self._backend.parse(images)
+        answer = await self._backend.parse(images, Passage.now())
         seconds = max(1e-6, self._clock.monotonic() - began)
         results: list[dict[str, Any]] = []
         for request_id, one in answer.images.items():

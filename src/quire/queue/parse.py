@@ -92,8 +92,13 @@ class ParseQueue:
         found = await self._connection.command("GET", keys.parse_key(fingerprint(team, key)))
         return None if found is None else str(found)
 
-    async def claim(self, batch_id: str, size: int, *, release: str = "") -> ClaimedBatch | NotNow:
-        """A batch and a slot for it, after giving back the slot of the batch `release`."""
+    async def claim(
+        self, batch_id: str, size: int, *, release: str = "", ahead: bool = False
+    ) -> ClaimedBatch | NotNow:
+        """A batch and a slot for it, after giving back the slot of the batch `release`.
+
+        With `ahead` it is a batch of exactly this size, which gets its slot later (`take_slot`).
+        """
         answer = await self._connection.script(
             "parse_claim",
             [
@@ -113,12 +118,19 @@ class ParseQueue:
             self._limits.failures_to_open,
             keys.parse_request(""),
             release,
+            1 if ahead else 0,
         )
         if answer[0] != "batch":
             return NotNow(answer[0], float(answer[1]) / 1000 if len(answer) > 1 else 0.0)
         flat = answer[2:]
         rows = (flat[at : at + FIELDS_OF_A_CLAIM] for at in range(0, len(flat), FIELDS_OF_A_CLAIM))
         return ClaimedBatch(batch_id, tuple(claimed(row) for row in rows), int(answer[1]))
+
+    async def take_slot(self, batch_id: str, *, release: str = "") -> bool:
+        """Whether a batch that was claimed ahead has a slot now: that of the batch `release`, or a free one."""
+        names = [keys.PARSE_BATCHES, keys.PARSE_SLOTS, keys.parse_batch(batch_id)]
+        args: tuple[Arg, ...] = (batch_id, self.replica, self._limits.slots, release, keys.parse_request(""))
+        return bool(await self._connection.script("parse_slot", names, *args))
 
     async def unfinished(self, ids: Sequence[str]) -> list[bool]:
         """Which of these requests wait or are in a batch."""

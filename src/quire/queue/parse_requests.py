@@ -80,7 +80,7 @@ class ClaimedBatch:
 
 @dataclass(frozen=True, slots=True)
 class NotNow:
-    """No batch: nothing waits, no slot is free, or the backend is to be left alone until then."""
+    """No batch: nothing (`none`) or too little (`few`) waits, no slot is free, or the backend is to be left alone."""
 
     why: str
     until_s: float = 0.0

@@ -1,11 +1,12 @@
 -- Makes a batch of the requests that are first in the queue.
 -- KEYS  1 queue, 2 batches, 3 slots, 4 breaker, 5 stats, 6 the new batch's set; records are found by their prefix
 -- ARGV  1 now ms, 2 ttl ms, 3 batch id ('' to give back a slot only), 4 replica, 5 most images, 6 slots there are,
---       7 failures that open the breaker, 8 prefix of records, 9 batch whose slot is given back first ('' if none)
--- Answers {'none'} | {'busy'} | {'wait', until ms}
+--       7 failures that open the breaker, 8 prefix of records, 9 batch whose slot is given back first ('' if none),
+--       10 '1' for a full batch ahead of its slot, which parse_slot gives it
+-- Answers {'none'} | {'few'} | {'busy'} | {'wait', until ms}
 --   | {'batch', depth left, then ten for each request:
 --      id, team, file name, object, offset, length, holder, keyed, misses, enqueued ms}
-local now, batch, owner = tonumber(ARGV[1]), ARGV[3], ARGV[4]
+local now, batch, owner, ahead = tonumber(ARGV[1]), ARGV[3], ARGV[4], ARGV[10] == '1'
 if ARGV[9] ~= '' then redis.call('HDEL', KEYS[3], ARGV[9]) end
 if batch == '' then return {'none'} end
 local answer = {'batch', 0}
@@ -21,11 +22,14 @@ if redis.call('HGET', KEYS[2], batch) == owner then -- this very call, repeated 
   answer[2] = redis.call('ZCARD', KEYS[1])
   return answer
 end
-if redis.call('ZCARD', KEYS[1]) == 0 then return {'none'} end
-if redis.call('HLEN', KEYS[3]) >= tonumber(ARGV[6]) then return {'busy'} end
+local depth = redis.call('ZCARD', KEYS[1])
+if depth == 0 then return {'none'} end
+if ahead and depth < tonumber(ARGV[5]) then return {'few'} end
+if not ahead and redis.call('HLEN', KEYS[3]) >= tonumber(ARGV[6]) then return {'busy'} end
 local breaker = redis.call('HMGET', KEYS[4], 'failures', 'until', 'probe')
 local failures, not_before = tonumber(breaker[1] or 0), tonumber(breaker[2] or 0)
 if not_before > now then return {'wait', not_before} end
+if ahead and failures > 0 then return {'wait', now + 500} end
 if failures >= tonumber(ARGV[7]) then
   -- Half open: one batch tries, the others wait for what becomes of it.
   if breaker[3] and redis.call('HEXISTS', KEYS[2], breaker[3]) == 1 then
@@ -39,7 +43,7 @@ for i = 1, #popped, 2 do
   local id = popped[i]
   local f = look(id)
   if f[10] == 'q' then
-    redis.call('HSET', ARGV[8] .. id, 'st', 's', 'b', batch, 'sn', tonumber(f[11] or 0) + 1)
+    redis.call('HSET', ARGV[8] .. id, 'st', 's', 'b', batch, 'sn', tonumber(f[11] or 0) + (ahead and 0 or 1))
     ids[#ids + 1] = id
     add(id, f)
   end
@@ -48,7 +52,7 @@ if #answer == 2 then return {'none'} end
 redis.call('SADD', KEYS[6], unpack(ids))
 redis.call('PEXPIRE', KEYS[6], ARGV[2])
 redis.call('HSET', KEYS[2], batch, owner)
-redis.call('HSET', KEYS[3], batch, owner)
+if not ahead then redis.call('HSET', KEYS[3], batch, owner) end
 redis.call('HINCRBY', KEYS[5], 'batches', 1)
 redis.call('HSET', KEYS[5], 'last_batch', now)
 answer[2] = redis.call('ZCARD', KEYS[1])

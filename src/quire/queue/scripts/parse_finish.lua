@@ -30,7 +30,7 @@ for a = 7, #ARGV, 7 do
       count(counts, 'dropped')
       count(bodies, f[2])
     elseif f[1] == 's' and f[5] == ARGV[3] then
-      redis.call('HSET', record, 'st', 'q')
+      redis.call('HSET', record, 'st', 'q', 'sn', 0) -- whoever sent it has survived it
       if what == 'again' then redis.call('HINCRBY', record, 'mi', 1) end
       redis.call('ZADD', KEYS[1], f[4], id)
     end

@@ -1,0 +1,168 @@
+"""The next batch is on its way while the slots are taken. The backend can't begin with it; nothing is lost by it."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from pathlib import Path
+
+import pytest
+
+from quire.batching.backend import Passage
+from quire.batching.failures import BackendFailedError
+from quire.batching.remote import RemoteBackend
+from tests.api.serving import Server, until
+
+from .callers import Reply, post_image
+from .conftest import Services, Simulated
+from .test_callers import SIZE, asked, own
+from .test_remote import images
+
+MANY = 250
+
+
+def waiting() -> Passage:
+    return Passage(asyncio.get_running_loop().create_future(), lambda: None)
+
+
+async def measured(service: Server) -> None:
+    """So that the service knows when its batches will end."""
+    replies = await asyncio.gather(*(post_image(service.url, number, SIZE) for number in range(40)))
+    assert all(own(reply, number) for number, reply in enumerate(replies))
+
+
+def callers(service: Server, count: int = MANY) -> list[asyncio.Future[Reply]]:
+    return [
+        asyncio.ensure_future(post_image(service.url, number, SIZE, Idempotency_Key=f"key-{number}"))
+        for number in range(count)
+    ]
+
+
+async def one_is_ahead(service: Server, simulated: Simulated) -> int:
+    """Four batches are computed, one is ahead and all others are in the queue; answers how many are in the four."""
+    out = 0
+
+    async def there() -> bool:
+        nonlocal out
+        stats = simulated.stats()
+        out = sum(stats["sizes"])
+        depth = (await asked(service.url, "/queue/status"))["queue_depth"]
+        return bool((stats["at_once"], stats["here"], depth) == (4, 5, MANY - out - 32))
+
+    await until(there)
+    return out
+
+
+async def test_backend_has_a_batch_but_for_its_end_when_its_turn_has_not_come(simulated: Simulated) -> None:
+    remote = RemoteBackend(simulated.url, 60.0, 4)
+    passage = waiting()
+    parsing = asyncio.create_task(remote.parse(images(10, 3_000_000, 90_000), passage))
+    await until(lambda: simulated.stats()["here"] == 1)
+    assert simulated.stats()["at_once"] == 0
+    passage.turn.set_result(None)
+    assert len((await parsing).images) == 3
+    assert simulated.stats()["sizes"] == [3]
+    await remote.close()
+
+
+async def test_time_is_counted_from_its_turn_when_a_batch_had_to_wait(simulated: Simulated) -> None:
+    simulated.script(hang=True)
+    remote = RemoteBackend(simulated.url, 0.2, 4)
+    passage = waiting()
+    parsing = asyncio.create_task(remote.parse(images(10), passage))
+    await until(lambda: simulated.stats()["here"] == 1)
+    done, _ = await asyncio.wait([parsing], timeout=0.6)
+    assert not done
+    passage.turn.set_result(None)
+    with pytest.raises(BackendFailedError, match="no answer within"):
+        await parsing
+    await remote.close()
+
+
+async def test_one_batch_is_ahead_and_four_are_computed_when_many_wait(
+    service: Server, simulated: Simulated
+) -> None:
+    await measured(service)
+    simulated.fresh()
+    replies = await asyncio.gather(*callers(service))
+    assert [number for number, reply in enumerate(replies) if not own(reply, number)] == []
+    stats = simulated.stats()
+    assert (stats["most_at_once"], stats["most_here"]) == (4, 5)
+    assert set(stats["computed"].values()) == {1}
+
+
+async def test_callers_get_their_results_when_the_backend_turns_away_what_comes_early(
+    services: Services, simulated: Simulated
+) -> None:
+    service = services.start()
+    await measured(service)
+    simulated.script(crowded=4)
+    replies = await asyncio.gather(*callers(service))
+    assert [number for number, reply in enumerate(replies) if not own(reply, number)] == []
+    stats = simulated.stats()
+    assert stats["turned_away"] == 1  # it is not tried again and again
+    assert max(stats["computed"].values()) == 2  # of the first forty, which were computed before
+    assert not (await asked(service.url, "/queue/status"))["breaker_open"]
+
+
+async def test_nothing_is_lost_or_done_three_times_when_the_replica_is_killed_with_one_ahead(
+    services: Services, simulated: Simulated, tmp_path: Path
+) -> None:
+    service = services.start(tmp_path / "service")
+    await measured(service)
+    simulated.fresh()
+    simulated.script(hold=True)
+    held = callers(service)
+    out = await one_is_ahead(service, simulated)
+    service.process.send_signal(signal.SIGKILL)
+    service.process.wait()
+    await asyncio.gather(*held, return_exceptions=True)
+    simulated.script(fixed_ms=20, each_ms=1)
+    service = services.start(tmp_path / "service")
+    replies = await asyncio.gather(*callers(service))
+    assert [number for number, reply in enumerate(replies) if not own(reply, number)] == []
+    computed = simulated.stats()["computed"]
+    assert len(computed) == MANY
+    assert max(computed.values()) <= 2
+    assert sum(computed.values()) <= MANY + out  # the one ahead was computed once
+    assert (await asked(service.url, "/queue/status"))["queue_depth"] == 0
+    await until(lambda: not list(service.data_dir.glob("objects/parse/bodies/*")))
+
+
+async def test_waiting_callers_are_served_when_the_backend_dies_with_one_ahead(
+    services: Services, simulated: Simulated
+) -> None:
+    service = services.start(BATCH_FAILURE_THRESHOLD="3", BATCH_COOLDOWN="1s")
+    await measured(service)
+    simulated.fresh()
+    simulated.script(hold=True)
+    held = callers(service)
+    await one_is_ahead(service, simulated)
+    simulated.kill()
+    simulated.come_back()
+    replies = await asyncio.gather(*held)
+    assert [number for number, reply in enumerate(replies) if not own(reply, number)] == []
+    assert simulated.stats()["most_at_once"] <= 4
+
+
+async def test_every_caller_is_answered_when_the_service_is_told_to_stop_with_one_ahead(
+    services: Services, simulated: Simulated, tmp_path: Path
+) -> None:
+    service = services.start(tmp_path / "service")
+    await measured(service)
+    simulated.fresh()
+    simulated.script(hold=True)
+    held = callers(service)
+    out = await one_is_ahead(service, simulated)
+    stopping = asyncio.ensure_future(asyncio.to_thread(service.stop))
+    await until(lambda: any(one.done() for one in held))  # told where to ask again
+    simulated.script(fixed_ms=5)
+    assert await stopping == 0
+    replies = await asyncio.gather(*held)
+    served = [number for number, reply in enumerate(replies) if own(reply, number)]
+    assert len(served) == out + 32
+    assert sum(reply.status == 503 for reply in replies) == MANY - len(served)
+    service = services.start(tmp_path / "service")
+    again = await asyncio.gather(*callers(service))
+    assert [number for number, reply in enumerate(again) if not own(reply, number)] == []
+    assert set(simulated.stats()["computed"].values()) == {1}
