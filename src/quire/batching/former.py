@@ -213,9 +213,11 @@ class Former:
         try:
             placed = await self._parts.queue.take_slot(slot.batch_id)
         finally:
-            if placed:
+            if slot.batch_id not in self._tasks:
+                pass  # all its callers have left meanwhile
+            elif placed:
                 self._give_turn(slot)
-            elif slot.batch_id in self._tasks:
+            else:
                 self._ahead = slot
 
     def _give_turn(self, slot: _Slot) -> None:
@@ -288,7 +290,7 @@ class Former:
             begun = await self._next(release=batch_id)
         except CoordinationError:
             begun = False
-        if not begun:
+        if not begun and self.wanted():
             self.kick()
 
     def _begin(self, batch: ClaimedBatch, *, ahead: bool) -> None:
@@ -333,12 +335,14 @@ class Former:
             self._leaving.pop(batch.id, None)
             self._ends_at.pop(batch.id, None)
             self._requests.difference_update(one.id for one in batch.requests)
-            self.kick()
+            if self.wanted():
+                self.kick()
 
     async def _reclaim(self, batch_id: str, owner: str) -> int:
         error = PageError("The image could not be read: whoever tried did not survive it.")
         moved, unneeded = await self._parts.queue.reclaim(batch_id, owner, error.as_dict())
         self._parts.unneeded(unneeded)
+        self.depth += max(0, moved)
         return max(0, moved)
 
 
@@ -361,6 +365,9 @@ class _Slot:
 
     def wanted(self) -> bool:
         return self.former.wanted()
+
+    def requeued(self, count: int) -> None:
+        self.former.depth += count
 
     async def release(self) -> None:
         await self.former.release(self.batch_id)

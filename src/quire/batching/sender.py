@@ -24,6 +24,7 @@ from quire.telemetry.metrics import BatchingMetrics
 _LOG = logging.getLogger(__name__)
 _MISSES_BEFORE_ALONE = 3
 _PLANE_RETRY_S = 0.5
+_MOMENT_S = 0.005
 
 T = TypeVar("T")
 
@@ -44,6 +45,9 @@ class Slot(Protocol):
 
     def wanted(self) -> bool:
         """Whether another batch waits for it."""
+
+    def requeued(self, count: int) -> None:
+        """So many images of the batch wait in the queue again."""
 
     async def release(self) -> None:
         """The backend has nothing of the batch any more. Called once."""
@@ -212,11 +216,20 @@ class Sender:
                 outcomes.append(Outcome(image.request_id, Ending.AGAIN))
             else:
                 await self._failed([self._open[image.request_id]])
-        work = [self._finish(outcomes, fragments)] if outcomes else []  # first, because somebody waits for it
-        work.append(self._observe("ok", len(images), seconds))
-        if over:
-            work.append(self._release())
-        await asyncio.gather(*work)
+        storing = asyncio.ensure_future(self._store(outcomes, fragments))
+        try:
+            if (
+                not self._released
+            ):  # nobody waits for the slot: a moment later, all is written in one round trip
+                await asyncio.wait([storing], timeout=_MOMENT_S)
+            work = [self._observe("ok", len(images), seconds)]
+            if outcomes:
+                work.append(self._write_down(storing, fragments))
+            if over:
+                work.append(self._release())
+            await asyncio.gather(*work)
+        finally:
+            storing.cancel()
 
     def _to_repeat(self, images: Sequence[SentImage], answer: BatchAnswer) -> bool:
         """Whether an image has to be sent again at once: one that was alone and has no usable answer."""
@@ -261,7 +274,12 @@ class Sender:
 
     async def _finish(self, outcomes: list[Outcome], fragments: dict[str, bytes]) -> None:
         """Written down first, then told to whoever waits."""
-        key, outcomes = await self._store(outcomes, fragments)
+        await self._write_down(self._store(outcomes, fragments), fragments)
+
+    async def _write_down(
+        self, storing: Awaitable[tuple[str, list[Outcome]]], fragments: dict[str, bytes]
+    ) -> None:
+        key, outcomes = await storing
         for one in outcomes:
             self._open.pop(one.id, None)
         last = not self._open
@@ -274,6 +292,7 @@ class Sender:
                 self.parts.memory.drop(one.id)
             self._tell(one, fragments, now)
         self.parts.unneeded(unneeded)
+        self.slot.requeued(sum(one.ending in (Ending.AGAIN, Ending.BACK) for one in outcomes))
         if last:
             await self._release()
 

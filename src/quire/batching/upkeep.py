@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 
@@ -21,6 +22,7 @@ from quire.telemetry.metrics import BatchingMetrics
 _LOG = logging.getLogger(__name__)
 _ROUND_S = 0.5
 _IDLE_ROUND_S = 2.0
+_ANXIOUS_S = 1.0  # between questions whether the backend is back, where somebody waits for it
 _LOOK_EVERY = 40  # rounds between looks for wake-ups that were missed
 _EXPIRE_EVERY = 20
 
@@ -90,10 +92,11 @@ class Upkeep:
         self._parts.metrics.queue_depth.set(status.depth)
         return status
 
-    async def reachable(self) -> bool:
+    async def reachable(self, max_age_s: float = math.inf) -> bool:
+        """What the backend said of itself, at most so long ago and never longer than the interval."""
         now = self._parts.clock.monotonic()
         asked_at, answer = self._asked_health
-        if now - asked_at < self._options.health_interval_s:
+        if now - asked_at < min(max_age_s, self._options.health_interval_s):
             return answer
         answer = await self._parts.backend.healthy()
         self._asked_health = (self._parts.clock.monotonic(), answer)
@@ -133,7 +136,7 @@ class Upkeep:
         self._parts.former.depth = status.depth
         opened = status.observed.failures >= self._options.failures_to_open
         waiting = status.observed.not_before_s > self._parts.clock.now()
-        if opened and waiting and await self.reachable():
+        if opened and waiting and await self.reachable(_ANXIOUS_S if status.depth else math.inf):
             await self._parts.queue.observe("healthy")
             self._parts.former.kick()
 
