@@ -309,7 +309,7 @@ def _catalog(parts: Parts, stack: AsyncExitStack) -> Callable[[], Awaitable[Cata
             if not opened:
                 settings = parts.settings
                 options = CatalogOptions(
-                    file=settings.general.data_dir.absolute() / "catalog.db",
+                    file=settings.catalog_file,
                     url=settings.catalog.database_url,
                     stale_after_s=settings.vault.stale_after_s,
                 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -189,3 +190,14 @@ def _is_filed(row: Document) -> None:
     assert (row.status, row.pages) == (DocumentStatus.COMPLETED, 1)
     assert row.result_ref
     assert (row.error or {})["code"] == "no_classifier"
+
+
+async def test_nothing_is_made_when_the_vault_was_never_used(tmp_path: Path) -> None:
+    async with vault_at(tmp_path, kinds=None, VAULT_SWEEP_INTERVAL="50ms") as (_, vault):
+        sweeping = asyncio.create_task(Sweeper(vault, "test").run())
+        done, _pending = await asyncio.wait([sweeping], timeout=0.3)
+        assert not done
+        assert vault.never_used()
+        await add(vault, NOTE)
+        assert not vault.never_used()
+        sweeping.cancel()

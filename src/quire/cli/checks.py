@@ -213,7 +213,7 @@ async def _objects(settings: Settings) -> list[Finding]:
 async def check_catalog(settings: Settings) -> list[Finding]:
     """Opening it brings its tables up to date, as the next start of the service would."""
     name, url = "catalog", settings.catalog.database_url
-    file = settings.general.data_dir.absolute() / "catalog.db"
+    file = settings.catalog_file
     if not url and not file.exists():
         return [Finding(name, Level.OK, "in the data directory, made when it is first needed")]
     from quire.catalog.catalog import Catalog, CatalogOptions

@@ -300,6 +300,11 @@ class Settings:
         """`OBJECT_STORE`, or the folder inside the data directory that stands in for it."""
         return self.objects.store or str(self.general.data_dir / "objects")
 
+    @property
+    def catalog_file(self) -> Path:
+        """The SQLite file that stands in for `DATABASE_URL`."""
+        return self.general.data_dir.absolute() / "catalog.db"
+
     def describe(self) -> list[SettingView]:
         """Every setting with its value and where that came from; secrets only as "set" or "not set"."""
         views = []

@@ -39,6 +39,8 @@ class Sweeper:
         """Runs until cancelled. A plane that is away only puts it off."""
         while True:
             await asyncio.sleep(self._interval_s)
+            if self._vault.never_used():
+                continue
             try:
                 await self.revive()
                 await self._vault.tidy()

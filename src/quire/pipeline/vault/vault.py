@@ -85,6 +85,11 @@ class Vault:
         """Opened by the first who needs it."""
         return await self._open_catalog()
 
+    def never_used(self) -> bool:
+        """Whether there is no catalog yet; opening it would make one, and load all that it needs."""
+        settings = self.parts.settings
+        return not settings.catalog.database_url and not settings.catalog_file.exists()
+
     async def close(self) -> None:
         for task in self.background:
             task.cancel()
