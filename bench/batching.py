@@ -40,6 +40,7 @@ from tests.batching.callers import Reply, as_json, as_raw, request_of  # noqa: E
 
 FIXED_S, EACH_S, BATCH, SLOTS = 0.050, 0.005, 32, 4
 LONE_MS = 15.0
+_PEER_FILES = {"litserve": "peer_litserve.py"}
 PHYSICAL = SLOTS * BATCH / (FIXED_S + EACH_S * BATCH)
 """Images a second that the backend can do at all."""
 
@@ -166,7 +167,7 @@ def measure_peers(args: argparse.Namespace) -> None:
     """
     python = args.python or _peer_python()
     for _ in range(args.times):
-        for name in ("bare", "quire", "batched", "mosec"):
+        for name in args.only or ("bare", "quire", "batched", "mosec", "litserve"):
             with backend() as simulated, tempfile.TemporaryDirectory() as folder:
                 with _peer(name, python, simulated.url, Path(folder)) as service:
                     load(service.url, 8)
@@ -177,9 +178,9 @@ def _peer_python() -> str:
     """An environment of their own: they are never a dependency."""
     folder = Path(tempfile.gettempdir()) / "quire-batching-peers"
     python = folder / "bin" / "python"
-    if not python.exists():
+    if not (folder / "bin" / "litserve").exists():
         subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-        packages = ["batched", "mosec", "fastapi", "uvicorn", "uvloop", "httptools", "aiohttp"]
+        packages = ["batched", "mosec", "litserve", "fastapi", "uvicorn", "uvloop", "httptools", "aiohttp"]
         subprocess.run([python, "-m", "pip", "install", "--quiet", *packages], check=True)
     return str(python)
 
@@ -194,7 +195,7 @@ def _peer(name: str, python: str, backend_url: str, folder: Path) -> Iterator[Ch
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     process = subprocess.Popen(
-        [python, str(ROOT / "bench" / "peers.py"), name, backend_url, str(port)],
+        [python, str(ROOT / "bench" / _PEER_FILES.get(name, "peers.py")), name, backend_url, str(port)],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
@@ -226,7 +227,8 @@ def main() -> None:
     parser.add_argument("--queued", type=int, default=10_000)
     parser.add_argument("--away-s", type=float, default=60.0, help="how long the backend is down")
     parser.add_argument("--single", action="store_true", help="also call the backend one image at a time")
-    parser.add_argument("--python", help="an interpreter that has batched and mosec")
+    parser.add_argument("--python", help="an interpreter that has the peers")
+    parser.add_argument("--only", nargs="*", help="which of the peers")
     args = parser.parse_args()
     resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
     runs[args.what](args)

@@ -1,5 +1,5 @@
 """The same service with the in-memory batchers people use. Run as `peers.py bare|batched|mosec BACKEND_URL PORT`, in an
-environment of its own; nothing here is part of Quire."""
+environment of its own; nothing here is part of Quire. (LitServe has a file of its own: it pickles its parts.)"""
 
 from __future__ import annotations
 
@@ -156,6 +156,5 @@ def serve_mosec(backend_url: str, port: int) -> None:
 
 
 if __name__ == "__main__":
-    {"bare": serve_bare, "batched": serve_batched, "mosec": serve_mosec}[sys.argv[1]](
-        sys.argv[2], int(sys.argv[3])
-    )
+    serve = {"bare": serve_bare, "batched": serve_batched, "mosec": serve_mosec}
+    serve[sys.argv[1]](sys.argv[2], int(sys.argv[3]))
