@@ -129,13 +129,11 @@ def _machine_s() -> tuple[float, float]:
 def measure_load(args: argparse.Namespace) -> None:
     with backend() as simulated, tempfile.TemporaryDirectory() as folder:
         with quire(simulated.url, Path(folder)) as service:
-            alone = [(_lone(service.url), _lone(simulated.url, direct=True)) for _ in range(args.lone + 2)][
-                2:
-            ]
-            for who, over in zip(
-                ("a lone caller waits", "asked directly,"), zip(*alone, strict=True), strict=True
-            ):
-                show_lone(who, sorted(over))
+            for _ in range(2):
+                _lone(service.url)
+            alone = [(_lone(service.url), _lone(simulated.url, direct=True)) for _ in range(args.lone)]
+            show_lone("a lone caller waits", sorted(ours for ours, _ in alone))
+            show_lone("asked directly,", sorted(theirs for _, theirs in alone))
             for raw in (False, True):
                 for _ in range(args.times):
                     name = "quire, " + ("raw body" if raw else "JSON")

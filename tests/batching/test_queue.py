@@ -125,7 +125,7 @@ async def test_batch_ahead_takes_the_slot_that_another_leaves_when_all_are_taken
     assert await house.one.claim("c", 5, ahead=True) == NotNow("few")
     assert len(ids(await house.one.claim("c", 2, ahead=True))) == 2
     assert await house.one.slots() == {"a": "one", "b": "two"}
-    assert not await house.one.take_slot("c")
+    assert await house.one.take_slot("c") is False
     assert await house.one.take_slot("c", release="a")
     assert await house.one.take_slot("c", release="a")  # repeated after a lost connection
     assert await house.one.slots() == {"c": "one", "b": "two"}
@@ -140,7 +140,7 @@ async def test_batch_ahead_takes_a_free_slot_when_there_is_one(house: House) -> 
     assert await house.one.take_slot("a")
     await house.one.claim("b", 2, ahead=True)
     assert await house.two.reclaim("b", "one", {}) == (2, [])
-    assert not await house.one.take_slot("b")  # it is not this replica's any more
+    assert await house.one.take_slot("b") is None  # it is not this replica's any more
     assert ids(await house.two.claim("c", 2)) == names[2:]
 
 

@@ -47,9 +47,8 @@ class Former:
         self._kick = asyncio.Event()
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._claiming: set[str] = set()
-        self._leaving: dict[
-            str, float
-        ] = {}  # since when a slot stands idle for them; until the backend has them
+        # Those that a slot stands idle for, and since when; until the backend has them.
+        self._leaving: dict[str, float] = {}
         self._ends_at: dict[str, float] = {}  # of those that have a slot
         self._ahead: _Slot | None = None
         self._not_ahead_before_s = 0.0
@@ -100,9 +99,11 @@ class Former:
                 self._group = group
                 while True:
                     await self._wait()
-                    with suppress(CoordinationError):
+                    try:
                         await self._fill()
                         await self._look_ahead()
+                    except CoordinationError:
+                        self._not_ahead_before_s = self._parts.clock.monotonic() + _TICK_S
         finally:
             self._stopping = True
 
@@ -209,12 +210,15 @@ class Former:
     async def _place_ahead(self, slot: _Slot) -> None:
         """A free slot for the batch ahead, if there is one."""
         self._ahead = None  # so that nobody else gives it another
-        placed = False
+        placed: bool | None = False
         try:
             placed = await self._parts.queue.take_slot(slot.batch_id)
         finally:
-            if slot.batch_id not in self._tasks:
+            task = self._tasks.get(slot.batch_id)
+            if task is None:
                 pass  # all its callers have left meanwhile
+            elif placed is None:
+                task.cancel()
             elif placed:
                 self._give_turn(slot)
             else:

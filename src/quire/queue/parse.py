@@ -126,11 +126,15 @@ class ParseQueue:
         rows = (flat[at : at + FIELDS_OF_A_CLAIM] for at in range(0, len(flat), FIELDS_OF_A_CLAIM))
         return ClaimedBatch(batch_id, tuple(claimed(row) for row in rows), int(answer[1]))
 
-    async def take_slot(self, batch_id: str, *, release: str = "") -> bool:
-        """Whether a batch that was claimed ahead has a slot now: that of the batch `release`, or a free one."""
+    async def take_slot(self, batch_id: str, *, release: str = "") -> bool | None:
+        """Whether a batch that was claimed ahead has a slot now: that of the batch `release`, or a free one.
+
+        None if it is not this replica's any more.
+        """
         names = [keys.PARSE_BATCHES, keys.PARSE_SLOTS, keys.parse_batch(batch_id)]
         args: tuple[Arg, ...] = (batch_id, self.replica, self._limits.slots, release, keys.parse_request(""))
-        return bool(await self._connection.script("parse_slot", names, *args))
+        answer = int(await self._connection.script("parse_slot", names, *args))
+        return None if answer < 0 else answer == 1
 
     async def unfinished(self, ids: Sequence[str]) -> list[bool]:
         """Which of these requests wait or are in a batch."""
