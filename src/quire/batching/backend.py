@@ -44,20 +44,25 @@ class BatchAnswer:
     malformed: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Passage:
     """A batch's way to the backend. Before its turn only so much of it is sent that the backend can't begin."""
 
     turn: asyncio.Future[None]
-    sent: Callable[[], None]
-    """Called when all of it is on its way."""
+    on_sent: Callable[[], None]
+    is_sent: bool = False
 
     @classmethod
-    def now(cls, sent: Callable[[], None] = lambda: None) -> Passage:
+    def now(cls, on_sent: Callable[[], None] = lambda: None) -> Passage:
         """For a batch whose turn it is."""
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         turn.set_result(None)
-        return cls(turn, sent)
+        return cls(turn, on_sent)
+
+    def sent(self) -> None:
+        """All of it is on its way."""
+        self.is_sent = True
+        self.on_sent()
 
     async def wait(self) -> None:
         """Returns when its turn has come."""

@@ -135,13 +135,16 @@ class Sender:
     async def _answer(self, images: list[SentImage]) -> BatchAnswer:
         """Sent before its turn if it has to wait for it; if that fails, nothing is lost but the head start."""
         passage = self.slot.passage
+        early = not passage.turn.done()
         try:
             answer = await self.parts.backend.parse(images, passage)
         except (BackendDownError, BackendFailedError) as error:
-            if passage.turn.done():
+            if not early:
                 raise
             _LOG.info("a batch was not taken before its turn", extra={"reason": str(error)})
             self.slot.refused()
+            if passage.is_sent and isinstance(error, BackendFailedError):
+                raise  # it may have been read
             await passage.wait()
             return await self.parts.backend.parse(images, passage)
         await passage.wait()
