@@ -94,5 +94,6 @@ class BatchingSettings:
         "BATCH_HEALTH_INTERVAL",
         "10s",
         kinds.duration("100ms", "1h"),
-        "How often the backend's `/health` is asked while the breaker is open or somebody wants to know.",
+        "How often the backend's `/health` is asked while the breaker is open or somebody wants to know; "
+        "every second where images wait.",
     )
