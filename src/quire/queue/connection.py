@@ -21,6 +21,7 @@ from urllib.parse import urlsplit, urlunsplit
 from hiredis import pack_command
 from redis.asyncio import Redis, RedisCluster, Sentinel
 from redis.asyncio.client import PubSub
+from redis.asyncio.connection import AbstractConnection
 from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialBackoff
 from redis.exceptions import NoScriptError, RedisError, ResponseError
@@ -49,6 +50,7 @@ class Connection:
         self.where = _shown(url)
         self._pending: list[tuple[tuple[Arg, ...], asyncio.Future[Any]]] = []
         self._flushes: set[asyncio.Task[None]] = set()
+        self._lines: list[AbstractConnection] = []  # those that no flush uses
 
     @classmethod
     def open(cls, url: str) -> Connection:
@@ -146,8 +148,8 @@ class Connection:
     async def _pipelined(self, client: Redis, commands: list[tuple[Arg, ...]]) -> list[Any]:
         """One write, then the answers as they come. redis-py packs in Python, which costs more than all else."""
         packed = b"".join(pack_command(args) for args in commands)  # type: ignore[arg-type]  # any length
-        pool = client.connection_pool
-        connection = await pool.get_connection()  # type: ignore[no-untyped-call]
+        # Kept from flush to flush: the pool looks each time whether one is still good, which a lost one shows anyway.
+        connection = self._lines.pop() if self._lines else await _new_line(client)
 
         async def attempt() -> list[Any]:
             await connection.send_packed_command(packed)
@@ -171,11 +173,17 @@ class Connection:
             await connection.disconnect(nowait=True)  # answers may be under way that belong to nobody
             raise
         finally:
-            await pool.release(connection)
+            self._lines.append(connection)
 
     def _translated(self, error: Exception) -> CoordinationError:
         reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
         return CoordinationError(f"The coordination server at {self.where} did not answer: {reason}")
+
+
+async def _new_line(client: Redis) -> AbstractConnection:
+    """A connection of the pool, which closes it with all others."""
+    made: AbstractConnection = await client.connection_pool.get_connection()  # type: ignore[no-untyped-call]
+    return made
 
 
 class Script:
