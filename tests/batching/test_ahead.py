@@ -31,15 +31,21 @@ async def measured(service: Server) -> None:
     assert all(own(reply, number) for number, reply in enumerate(replies))
 
 
-def callers(service: Server, count: int = MANY) -> list[asyncio.Future[Reply]]:
+def callers(service: Server) -> list[asyncio.Future[Reply]]:
     return [
         asyncio.ensure_future(post_image(service.url, number, SIZE, Idempotency_Key=f"key-{number}"))
-        for number in range(count)
+        for number in range(MANY)
     ]
 
 
-async def one_is_ahead(service: Server, simulated: Simulated) -> int:
-    """Four batches are computed, one is ahead and all others are in the queue; answers how many are in the four."""
+async def held_with_one_ahead(
+    service: Server, simulated: Simulated
+) -> tuple[list[asyncio.Future[Reply]], int]:
+    """Four batches are held, one is ahead, all others are queued; answers the callers and how many are in the four."""
+    await measured(service)
+    simulated.fresh()
+    simulated.script(hold=True)
+    held = callers(service)
     out = 0
 
     async def there() -> bool:
@@ -50,7 +56,7 @@ async def one_is_ahead(service: Server, simulated: Simulated) -> int:
         return bool((stats["at_once"], stats["here"], depth) == (4, 5, MANY - out - 32))
 
     await until(there)
-    return out
+    return held, out
 
 
 async def test_backend_has_a_batch_but_for_its_end_when_its_turn_has_not_come(simulated: Simulated) -> None:
@@ -82,11 +88,7 @@ async def test_time_is_counted_from_its_turn_when_a_batch_had_to_wait(simulated:
 async def test_one_batch_is_ahead_and_four_are_computed_when_many_wait(
     service: Server, simulated: Simulated
 ) -> None:
-    await measured(service)
-    simulated.fresh()
-    simulated.script(hold=True)
-    held = callers(service)
-    await one_is_ahead(service, simulated)
+    held, _ = await held_with_one_ahead(service, simulated)
     simulated.script()
     replies = await asyncio.gather(*held)
     assert [number for number, reply in enumerate(replies) if not own(reply, number)] == []
@@ -116,11 +118,7 @@ async def test_nothing_is_lost_or_done_three_times_when_the_replica_is_killed_wi
     services: Services, simulated: Simulated, tmp_path: Path
 ) -> None:
     service = services.start(tmp_path / "service")
-    await measured(service)
-    simulated.fresh()
-    simulated.script(hold=True)
-    held = callers(service)
-    out = await one_is_ahead(service, simulated)
+    held, out = await held_with_one_ahead(service, simulated)
     service.process.send_signal(signal.SIGKILL)
     service.process.wait()
     await asyncio.gather(*held, return_exceptions=True)
@@ -140,11 +138,7 @@ async def test_waiting_callers_are_served_when_the_backend_dies_with_one_ahead(
     services: Services, simulated: Simulated
 ) -> None:
     service = services.start(BATCH_FAILURE_THRESHOLD="3", BATCH_COOLDOWN="1s")
-    await measured(service)
-    simulated.fresh()
-    simulated.script(hold=True)
-    held = callers(service)
-    await one_is_ahead(service, simulated)
+    held, _ = await held_with_one_ahead(service, simulated)
     simulated.kill()
     simulated.come_back()
     replies = await asyncio.gather(*held)
@@ -156,11 +150,7 @@ async def test_every_caller_is_answered_when_the_service_is_told_to_stop_with_on
     services: Services, simulated: Simulated, tmp_path: Path
 ) -> None:
     service = services.start(tmp_path / "service")
-    await measured(service)
-    simulated.fresh()
-    simulated.script(hold=True)
-    held = callers(service)
-    out = await one_is_ahead(service, simulated)
+    held, out = await held_with_one_ahead(service, simulated)
     stopping = asyncio.ensure_future(asyncio.to_thread(service.stop))
     await until(lambda: any(one.done() for one in held))  # told where to ask again
     simulated.script(fixed_ms=5)

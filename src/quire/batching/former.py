@@ -81,7 +81,7 @@ class Former:
         """Where nothing waits, the first are claimed in the round trip that brings them."""
         if self.depth <= 0:
             self.depth = 1
-            self._kick.set()
+            self.kick()
 
     def note(self, observed: Observed) -> None:
         self.model = ServiceModel.fitted(observed.sums)

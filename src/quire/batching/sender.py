@@ -221,9 +221,8 @@ class Sender:
                 await self._failed([self._open[image.request_id]])
         storing = asyncio.ensure_future(self._store(outcomes, fragments))
         try:
-            if (
-                not self._released
-            ):  # nobody waits for the slot: a moment later, all is written in one round trip
+            if not self._released:
+                # Nobody waits for the slot: a moment later, all is written in one round trip.
                 await asyncio.wait([storing], timeout=_MOMENT_S)
             work = [self._observe("ok", len(images), seconds)]
             if outcomes:
