@@ -30,9 +30,9 @@ from tests.catalog.bulk import TEAM, MadeVault, load
 from tests.catalog.databases import PostgresServer
 
 from quire.catalog.catalog import Catalog, CatalogOptions
-from quire.catalog.database import Database
+from quire.catalog.database.database import Database
 from quire.clock import SystemClock
-from quire.domain.documents import DocumentFilters, DocumentState
+from quire.domain.vault_document import DocumentFilters, DocumentState
 
 Case = Callable[[], Awaitable[object]]
 MODEL = "bench:256"

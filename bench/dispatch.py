@@ -34,22 +34,30 @@ sys.path.insert(0, str(ROOT))
 from tests.queue.servers import plain_server  # noqa: E402
 
 from quire.clock import SystemClock  # noqa: E402
-from quire.dispatch.cache import AnswerCache  # noqa: E402
+from quire.coordination import keys  # noqa: E402
+from quire.coordination.ai_admission import (  # noqa: E402
+    Admission,
+    Ask,
+    Backoff,
+    CallOutcome,
+    Free,
+    Lease,
+    Target,
+)
+from quire.coordination.connection import RedisConnection  # noqa: E402
+from quire.coordination.job_store import JobStore  # noqa: E402
+from quire.coordination.streams import QUEUES, Queues  # noqa: E402
+from quire.dispatch.answer_cache import AnswerCache  # noqa: E402
 from quire.dispatch.candidates import Candidates  # noqa: E402
-from quire.dispatch.cost import Ceilings, Ledger  # noqa: E402
 from quire.dispatch.dispatcher import Dispatcher, DispatchOptions  # noqa: E402
-from quire.dispatch.pages import Answered, Exhausted, PageTask, Parked, Picture  # noqa: E402
-from quire.domain.jobs import UnitKind  # noqa: E402
-from quire.objects.store import ObjectStore  # noqa: E402
-from quire.providers import known  # noqa: E402
-from quire.providers.prices import PriceList  # noqa: E402
-from quire.queue import keys  # noqa: E402
-from quire.queue.admission import Admission, Ask, Backoff, Ending, Free, Lease, Target  # noqa: E402
-from quire.queue.connection import Connection  # noqa: E402
-from quire.queue.jobs import JobStore  # noqa: E402
-from quire.queue.streams import QUEUES, Queues  # noqa: E402
+from quire.dispatch.ledger import Ceilings, Ledger  # noqa: E402
+from quire.dispatch.page_task import Answered, Exhausted, PagePicture, PageTask, Parked  # noqa: E402
+from quire.domain.job import UnitKind  # noqa: E402
+from quire.objects.object_store import ObjectStore  # noqa: E402
+from quire.providers import configured_providers  # noqa: E402
+from quire.providers.price_list import PriceList  # noqa: E402
 from quire.settings import load  # noqa: E402
-from quire.simulator.thread import RunningSimulator  # noqa: E402
+from quire.simulator.simulator_thread import RunningSimulator  # noqa: E402
 
 PICTURE = b"\xff\xd8" + random.Random(1).randbytes(75_000)
 TEXT = (
@@ -93,8 +101,8 @@ class Pages:
             **env,
         }
         ai = load(names).ai
-        self.connection = Connection.open(url)
-        providers = known.build(ai, clock)
+        self.connection = RedisConnection.open(url)
+        providers = configured_providers.build(ai, clock)
         candidates = Candidates.from_settings(ai, list(providers))
         self.dispatcher = Dispatcher(
             candidates=candidates,
@@ -148,7 +156,7 @@ class Pages:
                 self.parked += 1
                 if outcome.in_line:
                     self.line.append(number)
-                    # As `queue/waiting.py` does it: the longer the line, the later the timers.
+                    # As `coordination/waiting_pages.py` does it: the longer the line, the later the timers.
                     wait_s = min(outcome.wait_s + 0.02 * len(self.line), 10.0)
                     asyncio.get_running_loop().call_later(wait_s, self._overslept, number)
                 else:
@@ -171,9 +179,9 @@ class Pages:
             self.ready.put_nowait(number)
 
     def _task(self, number: int) -> PageTask:
-        async def prepare() -> Picture:
+        async def prepare() -> PagePicture:
             text = f"=== Page {number} (current) ===\n{TEXT}\n"
-            return Picture(PICTURE, "image/jpeg", text, TEXT, 850 * 1100)
+            return PagePicture(PICTURE, "image/jpeg", text, TEXT, 850 * 1100)
 
         return PageTask("bench", 1, number, "team", "Read.", None, None, None, prepare, True, None)
 
@@ -190,10 +198,10 @@ class Pages:
                     held.append(lease)
                 else:
                     for one in held:
-                        await self.dispatcher.admission.settle(one, Ending.OK, tokens=10)
+                        await self.dispatcher.admission.settle(one, CallOutcome.OK, tokens=10)
                     held = []
             for one in held:
-                await self.dispatcher.admission.settle(one, Ending.OK, tokens=10)
+                await self.dispatcher.admission.settle(one, CallOutcome.OK, tokens=10)
 
     async def close(self) -> None:
         await self.dispatcher.close()
@@ -338,7 +346,7 @@ def theirs(
 
 async def admission() -> None:
     with plain_server() as (url, _port):
-        connection = Connection.open(url)
+        connection = RedisConnection.open(url)
         one = Admission(connection)
 
         async def cost(label: str, asks: list[Ask], calls: int = 2000) -> None:
@@ -363,7 +371,7 @@ async def admission() -> None:
         for ask in asks:
             lease = await one.admit([ask])
             assert isinstance(lease, Lease)
-            await one.settle(lease, Ending.FAILED, code="server")
+            await one.settle(lease, CallOutcome.FAILED, code="server")
         await cost("50 candidates, all open", asks)
         await cost("49 open, the last is free", [*asks[:49], Ask(Target("x", "y", max_inflight=10**6), 10)])
         await connection.close()
@@ -466,7 +474,7 @@ async def documents(
     from tests.pipeline.running import over, quire, upload
     from tests.pipeline.running import pages as records
 
-    from quire.domain.jobs import Mode
+    from quire.domain.job import Mode
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -28,10 +28,10 @@ from PIL import Image  # noqa: E402
 from tests.reading import scans  # noqa: E402
 
 from measuring import table  # noqa: E402
-from quire.reading import ocr_quick  # noqa: E402
-from quire.reading.elements import arrange  # noqa: E402
-from quire.reading.ocr import page_markdown  # noqa: E402
-from quire.reading.ocr_stages import AUTO, CAREFUL, OcrOptions, recognise  # noqa: E402
+from quire.reading.ocr import quick_reader  # noqa: E402
+from quire.reading.ocr.ocr_stages import AUTO, CAREFUL, OcrOptions, recognise  # noqa: E402
+from quire.reading.ocr.page_ocr import page_markdown  # noqa: E402
+from quire.reading.ocr.picture_elements import arrange  # noqa: E402
 
 # Font, size, dots per inch, columns.
 PAGES = [
@@ -52,7 +52,7 @@ def cpu_s() -> float:
 
 
 def tesseract_alone(picture: Image.Image, dpi: int) -> tuple[str, str]:
-    seen = ocr_quick.read(picture, ocr_quick.Models(), dpi).without_noise()
+    seen = quick_reader.read(picture, quick_reader.TesseractModels(), dpi).without_noise()
     return page_markdown(arrange(seen)), "tesseract"
 
 

@@ -177,9 +177,9 @@ def _book(path: Path) -> None:
 
 
 def ours(folder: Path) -> None:
-    from quire.reading.document import kind_of
-    from quire.reading.office.limits import OfficeLimits
-    from quire.reading.office.opening import open_office
+    from quire.reading.files.document_source import kind_of
+    from quire.reading.office.office_readers import open_office
+    from quire.reading.office.zip_container import OfficeLimits
 
     def read(path: Path) -> str:
         source = open_office(str(path), kind_of(str(path)), OfficeLimits())

@@ -14,11 +14,11 @@ from redis.asyncio import Redis
 
 from measuring import median, scratch, table
 from quire.bootstrap import runtime
-from quire.domain.jobs import JobOptions, JobStatus, PageRecord, UnitKind, chunk_places, new_job_id
-from quire.domain.pages import PageSource
+from quire.coordination.job_records import Claim, NewJob, PageOutcome
+from quire.domain.job import JobOptions, JobStatus, PageRecord, UnitKind, chunk_places, new_job_id
+from quire.domain.page import PageSource
 from quire.pipeline.parts import Parts
 from quire.pipeline.worker import Worker
-from quire.queue.records import Claim, NewJob, PageOutcome
 from quire.settings import load
 
 WORKER = "bench.0.0.0"

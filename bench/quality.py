@@ -297,8 +297,8 @@ def score(truth: str, result: str, *, tables_only: bool) -> dict[str, float]:
 
 
 def read_quire(path: str, as_shipped: bool) -> tuple[str, int]:
-    from quire.reading.document import inspect
-    from quire.reading.pages import ReadOptions, read_pages
+    from quire.reading.files.document_source import inspect
+    from quire.reading.pdf.page_reader import ReadOptions, read_pages
 
     options = ReadOptions(strip_running=as_shipped, join_hyphens=as_shipped)
     count = inspect(path, None, 1_000_000).page_count
@@ -357,7 +357,7 @@ class Outcome:
 
 
 def run(task: Task) -> Outcome:
-    import quire.reading.warm  # noqa: F401  # loading the readers is no part of a page's cost
+    import quire.reading.pool.warm_imports  # noqa: F401  # loading the readers is no part of a page's cost
 
     started = time.process_time()
     try:
@@ -424,7 +424,7 @@ def main() -> int:
         print(f"There is no corpus at {chosen.corpus}; say where it is with --corpus.", file=sys.stderr)
         return 2
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["quire.reading.warm"])
+    context.set_forkserver_preload(["quire.reading.pool.warm_imports"])
     todo = tasks(chosen.corpus, groups, readers, chosen.as_shipped, chosen.keep)
     with context.Pool(chosen.processes) as pool:
         outcomes = list(pool.imap_unordered(run, todo, chunksize=2))

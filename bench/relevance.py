@@ -23,9 +23,9 @@ from tests.catalog.relevance import Question, make, score
 from tests.catalog.relevant import answers, fill
 
 from quire.catalog.catalog import Catalog, CatalogOptions
-from quire.catalog.ranking import DEFAULT_WEIGHTS, Weights
+from quire.catalog.search.ranking import DEFAULT_WEIGHTS, Weights
 from quire.clock import SystemClock
-from quire.embedding.local import LocalEmbedder
+from quire.embedding.local_embedder import LocalEmbedder
 
 ALONE = {"full text": Weights(1, 0, 0), "similarity": Weights(0, 0.8, 0.2), "both": DEFAULT_WEIGHTS}
 

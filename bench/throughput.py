@@ -13,9 +13,9 @@ from measuring import PYTHON, environment, median, scratch, service, table, text
 CHUNK = 16
 BARE = """
 import sys
-from quire.reading import warm
-from quire.reading.chunks import read_chunk
-from quire.reading.pages import ReadOptions
+from quire.reading.pool import warm_imports
+from quire.reading.files.page_chunks import read_chunk
+from quire.reading.pdf.page_reader import ReadOptions
 path, pages, part, parts = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
 firsts = list(range(1, pages + 1, {chunk}))[part::parts]
 for first in firsts:

@@ -11,43 +11,43 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from quire.clock import Clock, SystemClock
-from quire.dispatch.cache import AnswerCache
+from quire.coordination.ai_admission import Admission, Backoff
+from quire.coordination.connection import RedisConnection
+from quire.coordination.embedded_server import EmbeddedServer
+from quire.coordination.housekeeping_records import House
+from quire.coordination.job_events import Events
+from quire.coordination.job_store import JobStore
+from quire.coordination.liveness import WorkerId, Workers
+from quire.coordination.streams import Queues
+from quire.coordination.waiting_pages import Waiting
+from quire.dispatch.answer_cache import AnswerCache
 from quire.dispatch.candidates import Candidates
-from quire.dispatch.cost import Ceilings, Ledger
 from quire.dispatch.dispatcher import Dispatcher, DispatchOptions
-from quire.domain.jobs import UnitKind
+from quire.dispatch.ledger import Ceilings, Ledger
+from quire.domain.job import UnitKind
 from quire.domain.routing import Readers
 from quire.errors import CatalogError, CoordinationError
-from quire.objects.store import ObjectStore
-from quire.pipeline.ai import AiReading, Pictures
+from quire.objects.object_store import ObjectStore
 from quire.pipeline.engine import Engine
-from quire.pipeline.fetching import clouds_of
-from quire.pipeline.housekeeping import Housekeeper
+from quire.pipeline.intake.sealing import Sealer
 from quire.pipeline.parts import Parts
-from quire.pipeline.sealing import Sealer
+from quire.pipeline.stages.ai_pages import AiReading, Pictures
+from quire.pipeline.stages.download_stage import clouds_of
+from quire.pipeline.upkeep.housekeeper import Housekeeper
 from quire.pipeline.worker import STAGES, Worker, default_slots
-from quire.providers import known
-from quire.providers.prices import PriceList
-from quire.queue.admission import Admission, Backoff
-from quire.queue.connection import Connection
-from quire.queue.embedded import EmbeddedServer
-from quire.queue.events import Events
-from quire.queue.house import House
-from quire.queue.jobs import JobStore
-from quire.queue.streams import Queues
-from quire.queue.waiting import Waiting
-from quire.queue.workers import WorkerId, Workers
-from quire.reading import ocr
-from quire.reading.ocr import OcrOptions
-from quire.reading.pool import ChildPool, PoolOptions
+from quire.providers import configured_providers
+from quire.providers.price_list import PriceList
+from quire.reading.ocr import page_ocr
+from quire.reading.ocr.page_ocr import OcrOptions
+from quire.reading.pool.child_pool import ChildPool, PoolOptions
 from quire.settings import Settings
 
 if TYPE_CHECKING:
     from quire.batching.batcher import Batcher
     from quire.catalog.catalog import Catalog
     from quire.pipeline.vault.embedder import Embedder
-    from quire.pipeline.vault.sweeper import Sweeper
     from quire.pipeline.vault.vault import Vault
+    from quire.pipeline.vault.vault_sweeper import Sweeper
     from quire.telemetry.metrics import DispatchMetrics
 
 
@@ -56,7 +56,7 @@ class Runtime:
     """A running Quire: what entry points use."""
 
     settings: Settings
-    connection: Connection
+    connection: RedisConnection
     parts: Parts
     engine: Engine
     worker: Worker | None
@@ -93,13 +93,13 @@ async def runtime(
         url, embedded = await _coordination(settings, owner, attach)
         if embedded is not None:
             stack.push_async_callback(embedded.stop)
-        connection = Connection.open(url)
+        connection = RedisConnection.open(url)
         stack.push_async_callback(connection.close)
         await connection.ping()
         parts = await _parts(settings, connection, clock, pool, stack)
         events = Events(connection)
         worker_id = str(WorkerId.of_this_process())
-        batching = batching or known.DOLPHIN in known.order(settings.ai)
+        batching = batching or configured_providers.DOLPHIN in configured_providers.order(settings.ai)
         batcher = _batcher(parts, connection, stack, sends=kinds is not None) if batching else None
         ai_metrics = _ai_metrics() if batching else None
         parts = _with_ai(parts, connection, stack, batcher, ai_metrics)
@@ -175,7 +175,7 @@ def _pool(settings: Settings) -> ChildPool:
 
 
 async def _parts(
-    settings: Settings, connection: Connection, clock: Clock, pool: ChildPool, stack: AsyncExitStack
+    settings: Settings, connection: RedisConnection, clock: Clock, pool: ChildPool, stack: AsyncExitStack
 ) -> Parts:
     data_dir = settings.general.data_dir.absolute()
     queues = Queues(connection, clock)
@@ -205,33 +205,33 @@ async def _parts(
 
 def _reads_scans(settings: Settings) -> bool:
     """Raises SettingsError where OCR_LANGUAGES has a language that nobody here can read."""
-    if not settings.ocr.enabled or not ocr.available():
+    if not settings.ocr.enabled or not page_ocr.available():
         return False
-    ocr.check_languages(OcrOptions.of(settings.ocr))
+    page_ocr.check_languages(OcrOptions.of(settings.ocr))
     return True
 
 
 def _with_ai(
     parts: Parts,
-    connection: Connection,
+    connection: RedisConnection,
     stack: AsyncExitStack,
     batcher: Batcher | None,
     counting: DispatchMetrics | None,
 ) -> Parts:
     """The parts as they are, where no provider of the order can be used."""
     settings, clock = parts.settings, parts.clock
-    providers = known.build(settings.ai, clock)
-    named = known.order(settings.ai)
-    if known.DOLPHIN in named and batcher is not None:
-        from quire.batching.provider import DolphinProvider
+    providers = configured_providers.build(settings.ai, clock)
+    named = configured_providers.order(settings.ai)
+    if configured_providers.DOLPHIN in named and batcher is not None:
+        from quire.batching.dolphin_provider import DolphinProvider
 
-        providers[known.DOLPHIN] = DolphinProvider(batcher)
+        providers[configured_providers.DOLPHIN] = DolphinProvider(batcher)
     # Alone it would only be a longer way to what is there without AI.
-    if known.OCR in named and parts.readers.ocr and providers:
-        from quire.pipeline.ocr_provider import OcrProvider
+    if configured_providers.OCR in named and parts.readers.ocr and providers:
+        from quire.pipeline.stages.ocr_provider import OcrProvider
 
         options = OcrOptions.of(settings.ocr)
-        providers[known.OCR] = OcrProvider(parts.pool, options, parts.ocr_turns)
+        providers[configured_providers.OCR] = OcrProvider(parts.pool, options, parts.ocr_turns)
     candidates = Candidates.from_settings(settings.ai, list(providers))
     if not candidates.providers:
         return parts
@@ -258,7 +258,7 @@ def _with_ai(
     return replace(parts, ai=reading, readers=replace(parts.readers, ai=True))
 
 
-def _admission(settings: Settings, connection: Connection, timeout_s: float) -> Admission:
+def _admission(settings: Settings, connection: RedisConnection, timeout_s: float) -> Admission:
     backoff = Backoff(settings.ai.breaker_base_backoff_s, settings.ai.breaker_max_backoff_s)
     return Admission.for_timeout(connection, timeout_s, backoff)
 
@@ -276,15 +276,15 @@ def _worker(parts: Parts, worker_id: str, kinds: Collection[UnitKind], vault: Va
     slots = default_slots(parts.settings.worker.concurrency, parts.reader_processes)
     if vault is None:
         return Worker(parts, worker_id, {kind: slots[kind] for kind in kinds if kind in STAGES})
-    from quire.pipeline.vault.filing import stages
+    from quire.pipeline.vault.vault_stages import stages
 
     return Worker(parts, worker_id, {kind: slots[kind] for kind in kinds}, {**STAGES, **stages(vault)})
 
 
-def _vault(parts: Parts, engine: Engine, connection: Connection, stack: AsyncExitStack) -> Vault:
+def _vault(parts: Parts, engine: Engine, connection: RedisConnection, stack: AsyncExitStack) -> Vault:
     # Imported here: `quire convert` has no use for it.
+    from quire.coordination.vault_steps import Steps
     from quire.pipeline.vault.vault import Vault
-    from quire.queue.steps import Steps
 
     steps = Steps(connection, parts.queues, parts.jobs, parts.clock)
     vault = Vault(parts, engine, steps, _catalog(parts, stack), _embedder(parts, connection, stack))
@@ -327,16 +327,16 @@ def _catalog(parts: Parts, stack: AsyncExitStack) -> Callable[[], Awaitable[Cata
     return open_once
 
 
-def _embedder(parts: Parts, connection: Connection, stack: AsyncExitStack) -> Embedder | None:
+def _embedder(parts: Parts, connection: RedisConnection, stack: AsyncExitStack) -> Embedder | None:
     settings = parts.settings
     if settings.vault.embedding_provider == "off":
         return None
     if settings.vault.embedding_provider == "local":
-        from quire.embedding.local import LocalEmbedder
+        from quire.embedding.local_embedder import LocalEmbedder
 
         return LocalEmbedder()
-    from quire.dispatch.embeddings import RemoteEmbedder
-    from quire.providers.embeddings import OpenAIEmbeddings
+    from quire.dispatch.remote_embedder import RemoteEmbedder
+    from quire.providers.openai_embeddings import OpenAIEmbeddings
 
     provider = OpenAIEmbeddings.from_settings(settings.ai, parts.clock)
     stack.push_async_callback(provider.close)
@@ -354,21 +354,21 @@ def _embedder(parts: Parts, connection: Connection, stack: AsyncExitStack) -> Em
 
 
 def _sweeper(vault: Vault, worker_id: str) -> Sweeper:
-    from quire.pipeline.vault.sweeper import Sweeper
+    from quire.pipeline.vault.vault_sweeper import Sweeper
 
     return Sweeper(vault, worker_id)
 
 
-def _batcher(parts: Parts, connection: Connection, stack: AsyncExitStack, *, sends: bool) -> Batcher:
+def _batcher(parts: Parts, connection: RedisConnection, stack: AsyncExitStack, *, sends: bool) -> Batcher:
     # Imported here: what it needs takes a tenth of a second, and `quire convert` has no use for it.
     from prometheus_client import CollectorRegistry
 
-    from quire.batching.backend import Backend
+    from quire.batching.backend_protocol import Backend
     from quire.batching.batcher import Batcher, BatcherParts
-    from quire.batching.local import LocalBackend
-    from quire.batching.remote import RemoteBackend
-    from quire.queue.parse import ParseLimits, ParseQueue
-    from quire.reading.elements import ElementOptions
+    from quire.batching.local_backend import LocalBackend
+    from quire.batching.remote_backend import RemoteBackend
+    from quire.coordination.parse_queue import ParseLimits, ParseQueue
+    from quire.reading.ocr.picture_elements import ElementOptions
     from quire.telemetry.metrics import BatchingMetrics
 
     settings = parts.settings

@@ -93,19 +93,19 @@ class LinkRefusedError(RequestError):
     code = "link_refused"
 
 
-class UnauthorizedError(RequestError):
+class CredentialsError(RequestError):
     code = "unauthorized"
 
 
-class NotFoundError(RequestError):
+class MissingError(RequestError):
     code = "not_found"
 
 
-class ConflictError(RequestError):
+class StateConflictError(RequestError):
     code = "conflict"
 
 
-class NotReadyError(ConflictError):
+class NotReadyError(StateConflictError):
     code = "not_ready"
     retryable = True
 
@@ -156,7 +156,7 @@ class EmbeddingError(QuireError):
     retryable = True
 
 
-class BusyError(QuireError):
+class OverloadedError(QuireError):
     code = "busy"
     retryable = True
 

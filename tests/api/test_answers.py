@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quire.api.answers import disposition
-from quire.api.results import Format, as_json, preferred
+from quire.api.http.responses import disposition
+from quire.api.jobs.result_routes import Format, as_json, preferred
 
 
 async def _pieces(data: bytes, size: int) -> AsyncIterator[bytes]:

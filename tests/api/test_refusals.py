@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from quire.reading import kinds
+from quire.reading.files import file_kinds
 from tests.api.serving import Answer, Client, Server, client_of, until
 
 Pdf = Callable[..., bytes]
@@ -221,7 +221,7 @@ async def test_announced_length_over_the_bound_is_refused_before_the_body(server
         (b"PK\x03\x04" + b"\0" * 100, "application/zip"),
         (bytes(range(256)) * 20, "application/octet-stream"),
         (b"{\\rtf1 hello}", "application/rtf"),
-        (kinds.OLE_MARK + b"\0" * 500 + "WordDocument".encode("utf-16-le"), "application/msword"),
+        (file_kinds.OLE_MARK + b"\0" * 500 + "WordDocument".encode("utf-16-le"), "application/msword"),
         (b"GIF8" + b"\0" * 70_000, "application/octet-stream"),
     ],
 )

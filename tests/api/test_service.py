@@ -13,7 +13,7 @@ from contextlib import suppress
 
 import psutil
 
-from quire.api.errors import STATUSES
+from quire.api.http.error_responses import STATUSES
 from quire.errors import QuireError
 from tests.api.serving import Client, Server, client_of, until
 
@@ -26,7 +26,9 @@ def every_class(kind: type[QuireError]) -> list[type[QuireError]]:
 
 def test_every_error_of_quire_has_a_status() -> None:
     ours = [
-        kind for kind in every_class(QuireError) if kind.__module__ in ("quire.errors", "quire.api.errors")
+        kind
+        for kind in every_class(QuireError)
+        if kind.__module__ in ("quire.errors", "quire.api.http.error_responses")
     ]
     assert [kind.__name__ for kind in ours if kind not in STATUSES] == []
     codes = {kind.code: status for kind, status in STATUSES.items()}

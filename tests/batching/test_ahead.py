@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from quire.batching.backend import Passage
-from quire.batching.failures import BackendFailedError
-from quire.batching.remote import RemoteBackend
+from quire.batching.backend_protocol import Passage
+from quire.batching.parse_errors import BackendFailedError
+from quire.batching.remote_backend import RemoteBackend
 from tests.api.serving import Server, until
 
 from .callers import Reply, post_image

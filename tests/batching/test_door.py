@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import psutil
 import pytest
 
-from quire.api.heads import read_head
+from quire.api.parse.door_connection import read_head
 from tests.api.serving import Server, until
 
 from .callers import as_json, as_raw, image, post_image, request_of

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from quire.batching.bodies import Body, BodyMemory
-from quire.batching.intake import Application, Intake
+from quire.batching.body_memory import Body, BodyMemory
+from quire.batching.parse_intake import Application, ParseIntake
+from quire.coordination.connection import RedisConnection
+from quire.coordination.parse_queue import ParseLimits, ParseQueue
+from quire.coordination.parse_requests import ClaimedBatch, Priority, QueueFull, RequestAccepted
 from quire.errors import CoordinationError, ObjectsError
-from quire.queue.connection import Connection
-from quire.queue.parse import ParseLimits, ParseQueue
-from quire.queue.parse_requests import ClaimedBatch, Priority, QueueFull, Taken
 from tests.queue.servers import plain_server
 
 from .test_shelves import files, shelves_on
@@ -32,8 +32,8 @@ class Reception:
         limits = ParseLimits(600, slots=100, failures_to_open=3, cooldown_s=30, backoff_s=1)
         self.memory = BodyMemory(1 << 20)
         queue = ParseQueue(self.connection, clock, "one", limits)
-        self.intake = Intake(queue, objects, shelves, self.memory, lambda: None, forms_batches=True)
-        self.claiming = Connection.open(url)
+        self.intake = ParseIntake(queue, objects, shelves, self.memory, lambda: None, forms_batches=True)
+        self.claiming = RedisConnection.open(url)
         self.claims = ParseQueue(self.claiming, clock, "one", limits)
 
     def application(self, most: int = 1000) -> Application:
@@ -65,7 +65,7 @@ async def test_bodies_are_in_memory_when_they_are_claimed_as_soon_as_they_are_ac
         if isinstance(batch, ClaimedBatch):
             found |= {one.id: reception.memory.get(one.id) for one in batch.requests}
     assert found == {one.body.request_id: one.body.data for one in applications}
-    assert all(isinstance(answer, Taken) for answer in await accepting)
+    assert all(isinstance(answer, RequestAccepted) for answer in await accepting)
 
 
 async def test_nothing_stays_when_the_queue_is_full(reception: Reception) -> None:
@@ -89,7 +89,7 @@ async def test_no_memory_stays_taken_when_the_object_plane_is_away(reception: Re
 
 async def test_no_memory_stays_taken_when_the_queue_is_away(reception: Reception) -> None:
     taken = await reception.intake.accept(reception.application())
-    assert isinstance(taken, Taken)
+    assert isinstance(taken, RequestAccepted)
     await reception.connection.command(
         "SET", "parse:{parse}:queue", "of another kind"
     )  # scripts fail from now on

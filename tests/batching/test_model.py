@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quire.batching.model import SLOW_S, SLOW_SIZE, TABLE, ServiceModel, batch_size, wait_s
+from quire.batching.service_model import SLOW_S, SLOW_SIZE, TABLE, ServiceModel, batch_size, wait_s
 
 GPU = ServiceModel(0.05, 0.005, measured=True)
 

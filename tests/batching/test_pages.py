@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 from PIL import Image, ImageDraw, ImageFont
 
-from quire.batching.pages import markdown_of, read_page
-from quire.batching.pictures import look
+from quire.batching.dolphin_provider import markdown_of, read_page
+from quire.batching.image_head import look
 from quire.bootstrap import runtime
 from quire.errors import PageError
-from quire.reading.elements import ElementOptions, read_elements
+from quire.reading.ocr.picture_elements import ElementOptions, read_elements
 from quire.settings import load
 from tests.api.serving import client_of
 

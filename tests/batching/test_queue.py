@@ -7,20 +7,20 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from quire.batching.model import ServiceModel
-from quire.queue.connection import Connection
-from quire.queue.parse import ParseLimits, ParseQueue
-from quire.queue.parse_requests import (
+from quire.batching.service_model import ServiceModel
+from quire.coordination.connection import RedisConnection
+from quire.coordination.parse_queue import ParseLimits, ParseQueue
+from quire.coordination.parse_requests import (
     BackendOpen,
     ClaimedBatch,
-    Ending,
     Known,
     NewRequest,
     NotNow,
     Outcome,
     Priority,
     QueueFull,
-    Taken,
+    RequestAccepted,
+    RequestOutcome,
 )
 from tests.queue.servers import cluster, plain_server
 
@@ -51,7 +51,7 @@ def server_url(request: pytest.FixtureRequest) -> Iterator[str]:
 class House:
     """Replicas on one server."""
 
-    def __init__(self, connection: Connection, slots: int = 2) -> None:
+    def __init__(self, connection: RedisConnection, slots: int = 2) -> None:
         self.clock = MovableClock()
         self.connection = connection
         limits = ParseLimits(3600, slots=slots, failures_to_open=3, cooldown_s=30, backoff_s=1)
@@ -76,7 +76,7 @@ class House:
 
 @pytest.fixture
 async def house(server_url: str) -> AsyncIterator[House]:
-    connection = Connection.open(server_url)
+    connection = RedisConnection.open(server_url)
     await connection.command("DEL", *(f"parse:{{parse}}:{name}" for name in _STANDING))
     yield House(connection)
     await connection.close()
@@ -95,7 +95,7 @@ def ids(batch: ClaimedBatch | NotNow) -> list[str]:
 
 
 def done(*names: str) -> list[Outcome]:
-    return [Outcome(one, Ending.DONE, 0, 1) for one in names]
+    return [Outcome(one, RequestOutcome.DONE, 0, 1) for one in names]
 
 
 async def end(queue: ParseQueue, batch: str, outcomes: list[Outcome], *, last: bool = True) -> list[str]:
@@ -169,7 +169,7 @@ async def test_request_stays_when_it_was_given_back_often(house: House) -> None:
     names, _ = await house.put(Priority.NORMAL)
     for turn in range(10):
         assert ids(await house.one.claim(f"a{turn}", 1)) == names
-        await end(house.one, f"a{turn}", [Outcome(names[0], Ending.BACK)])
+        await end(house.one, f"a{turn}", [Outcome(names[0], RequestOutcome.BACK)])
     await house.one.claim("a", 1)
     assert await house.two.reclaim("a", "one", {"error": "deadly"}) == (1, [])
 
@@ -185,7 +185,7 @@ async def test_request_is_known_when_its_key_was_used_by_the_same_team(house: Ho
     [first], _ = await house.put(Priority.NORMAL, key=key)
     assert (await house.put(Priority.NORMAL, key=key))[1] == [Known(first)]
     [other], answers = await house.put(Priority.NORMAL, key=key, team="u")
-    assert isinstance(answers[0], Taken)
+    assert isinstance(answers[0], RequestAccepted)
     assert await house.one.known("t", key) == first
     assert await house.one.known("u", key) == other
     assert await house.one.attach("u", first) is None
@@ -193,7 +193,7 @@ async def test_request_is_known_when_its_key_was_used_by_the_same_team(house: Ho
 
 async def test_requests_are_refused_when_the_queue_is_full(house: House) -> None:
     _, answers = await house.put(*[Priority.NORMAL] * 4, most=3)
-    assert answers == [Taken(1), Taken(2), Taken(3), QueueFull(3)]
+    assert answers == [RequestAccepted(1), RequestAccepted(2), RequestAccepted(3), QueueFull(3)]
 
 
 async def test_requests_keep_their_place_when_they_are_taken_over(house: House) -> None:
@@ -211,8 +211,8 @@ async def test_first_result_counts_when_two_replicas_have_one(house: House) -> N
     await house.one.claim("a", 1)
     await house.two.reclaim("a", "one", {})
     await house.two.claim("b", 1)
-    await end(house.one, "a", [Outcome(names[0], Ending.DONE, 5, 6)])
-    await end(house.two, "b", [Outcome(names[0], Ending.ERROR, error={"error": "late"})])
+    await end(house.one, "a", [Outcome(names[0], RequestOutcome.DONE, 5, 6)])
+    await end(house.two, "b", [Outcome(names[0], RequestOutcome.ERROR, error={"error": "late"})])
     seen = await house.one.attach("t", names[0])
     assert seen is not None
     assert (seen.state, seen.offset, seen.length) == ("d", 5, 6)
@@ -250,7 +250,9 @@ async def test_request_stays_when_its_caller_can_come_back(house: House) -> None
 async def test_missing_result_is_charged_and_a_batch_given_back_is_not(house: House) -> None:
     names, _ = await house.put(Priority.NORMAL, Priority.NORMAL)
     await house.one.claim("a", 2)
-    await end(house.one, "a", [Outcome(names[0], Ending.AGAIN), Outcome(names[1], Ending.BACK)])
+    await end(
+        house.one, "a", [Outcome(names[0], RequestOutcome.AGAIN), Outcome(names[1], RequestOutcome.BACK)]
+    )
     batch = await house.one.claim("b", 2)
     assert isinstance(batch, ClaimedBatch)
     assert [(one.id, one.misses) for one in batch.requests] == [(names[0], 1), (names[1], 0)]
@@ -315,7 +317,7 @@ async def test_shelf_is_to_be_emptied_when_its_time_has_come(house: House) -> No
 async def test_failure_is_seen_with_its_reason_when_an_image_ended_so(house: House) -> None:
     names, _ = await house.put(Priority.NORMAL)
     await house.one.claim("a", 1)
-    await end(house.one, "a", [Outcome(names[0], Ending.ERROR, error={"error": "unreadable"})])
+    await end(house.one, "a", [Outcome(names[0], RequestOutcome.ERROR, error={"error": "unreadable"})])
     seen = await house.two.attach("t", names[0])
     assert seen is not None
     assert (seen.state, seen.error) == ("e", {"error": "unreadable"})

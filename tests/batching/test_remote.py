@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from quire.batching.backend import Passage, SentImage
-from quire.batching.failures import BackendDownError, BackendFailedError
-from quire.batching.remote import RemoteBackend
+from quire.batching.backend_protocol import Passage, SentImage
+from quire.batching.parse_errors import BackendDownError, BackendFailedError
+from quire.batching.remote_backend import RemoteBackend
 
 from .conftest import Simulated
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from quire.batching.shelves import Shelves
-from quire.objects.store import ObjectStore
-from quire.queue.connection import Connection
-from quire.queue.parse import ParseLimits, ParseQueue
+from quire.batching.object_shelves import Shelves
+from quire.coordination.connection import RedisConnection
+from quire.coordination.parse_queue import ParseLimits, ParseQueue
+from quire.objects.object_store import ObjectStore
 from tests.queue.servers import plain_server
 
 from .test_queue import MovableClock
@@ -34,8 +34,8 @@ asyncio.run(main())
 """
 
 
-def shelves_on(url: str, folder: Path) -> tuple[Connection, Shelves, ObjectStore, MovableClock]:
-    connection, clock = Connection.open(url), MovableClock()
+def shelves_on(url: str, folder: Path) -> tuple[RedisConnection, Shelves, ObjectStore, MovableClock]:
+    connection, clock = RedisConnection.open(url), MovableClock()
     limits = ParseLimits(TTL_S, slots=2, failures_to_open=3, cooldown_s=30, backoff_s=1)
     objects = ObjectStore.open(str(folder / "objects"), folder / "scratch")
     queue = ParseQueue(connection, clock, "one", limits)

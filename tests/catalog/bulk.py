@@ -10,13 +10,13 @@ import numpy as np
 from sqlalchemy import insert, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from quire.catalog import contents
-from quire.catalog.database import Database
-from quire.catalog.pieces import Piece
-from quire.catalog.tables import ASSIGNMENTS, DOCUMENTS, TAGS
-from quire.catalog.vectors import as_text
-from quire.catalog.words import slug
-from quire.domain.documents import Vector
+from quire.catalog.database.database import Database
+from quire.catalog.database.schema import ASSIGNMENTS, DOCUMENTS, TAGS
+from quire.catalog.search import search_index
+from quire.catalog.search.text_pieces import TextPiece
+from quire.catalog.search.vector_rows import as_text
+from quire.catalog.search.word_rules import slug
+from quire.domain.vault_document import Vector
 
 TEAM = "bench"
 _DIMS = 256
@@ -196,15 +196,15 @@ async def _some(
             }
         )  # fmt: skip
         names = [vault.tags[tag] for tag in drawn]
-        head = contents.prepare_head(title, names, f"scan{pk}.pdf", summary, postgres=postgres)
-        rest = contents.prepare_body([Piece(1, 1, body)], postgres=postgres)
+        head = search_index.prepare_head(title, names, f"scan{pk}.pdf", summary, postgres=postgres)
+        rest = search_index.prepare_body([TextPiece(1, 1, body)], postgres=postgres)
         counts.update(head.words)
         counts.update(rest.words)
         pieces += [(pk, piece) for piece in (*head.pieces, *rest.pieces)]
     await connection.execute(insert(DOCUMENTS), documents)
     await connection.execute(insert(ASSIGNMENTS), assignments)
-    rows = [contents.piece_row(TEAM, pk, piece) for pk, piece in pieces]
-    await contents.insert_rows(connection, rows, postgres=postgres)
+    rows = [search_index.piece_row(TEAM, pk, piece) for pk, piece in pieces]
+    await search_index.insert_rows(connection, rows, postgres=postgres)
     values = vault.vectors(first, many)
     place = "CAST(CAST(:embedding AS text) AS halfvec)" if postgres else ":embedding"
     await connection.execute(

@@ -34,7 +34,7 @@ def options(request: pytest.FixtureRequest, tmp_path: Path) -> CatalogOptions:
 @pytest.fixture(params=[3_000, 0], ids=["few pass", "many pass"])
 def few(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Filters that leave few documents list them first; others are applied to what was found."""
-    monkeypatch.setattr("quire.catalog.searching._FEW_DOCUMENTS", request.param)
+    monkeypatch.setattr("quire.catalog.search.search_engine._FEW_DOCUMENTS", request.param)
 
 
 @pytest.fixture

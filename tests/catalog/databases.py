@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 
 from quire.catalog.catalog import Catalog
-from quire.domain.documents import Classification, ContentPage, Document, NewDocument
+from quire.domain.vault_document import Classification, ContentPage, NewDocument, VaultDocument
 
 
 class PostgresServer:
@@ -83,7 +83,7 @@ async def stored(
     date: str | None = None,
     language: str | None = None,
     **fields: object,
-) -> Document:
+) -> VaultDocument:
     """A document that went all the way."""
     await catalog.create(new(document_id, team, **fields))
     attempt = await catalog.begin_processing(team, document_id)

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from quire.catalog.catalog import Catalog, CatalogOptions
-from quire.catalog.ranking import Weights
+from quire.catalog.search.ranking import Weights
 from quire.clock import Clock
-from quire.domain.documents import Classification, ContentPage, NewDocument, Vector
-from quire.embedding.local import LocalEmbedder
+from quire.domain.vault_document import Classification, ContentPage, NewDocument, Vector
+from quire.embedding.local_embedder import LocalEmbedder
 from tests.catalog.relevance import MadeDocument, Question
 
 TEAM = "readers"

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from quire.catalog.catalog import Catalog, CatalogOptions
-from quire.catalog.database import Database
-from quire.catalog.migrating import migrate
-from quire.domain.documents import ContentPage, Conversion
+from quire.catalog.database.database import Database
+from quire.catalog.database.migrating import migrate
+from quire.domain.vault_document import ContentPage, ConversionRecord
 from tests.catalog.databases import MovableClock, new, stored
 
 
@@ -82,7 +82,7 @@ async def test_hash_and_size_are_noted_when_a_link_was_fetched(catalog: Catalog)
     attempt = await _pending(catalog, "linked")
 
     assert await catalog.note_conversion(
-        "blue", "linked", attempt, Conversion(content_hash="h", size_bytes=7, content_ref="r")
+        "blue", "linked", attempt, ConversionRecord(content_hash="h", size_bytes=7, content_ref="r")
     )
 
     found = await catalog.find_by_hash("blue", "h")

@@ -7,10 +7,10 @@ import random
 import pytest
 from sqlalchemy import text
 
-from quire.catalog import containing
 from quire.catalog.catalog import Catalog, CatalogOptions
-from quire.catalog.database import Database
-from quire.domain.documents import DocumentFilters, DocumentState
+from quire.catalog.database.database import Database
+from quire.catalog.documents import word_listing
+from quire.domain.vault_document import DocumentFilters, DocumentState
 from tests.catalog.bulk import TEAM, MadeVault, load
 from tests.catalog.databases import new
 
@@ -20,8 +20,8 @@ async def test_every_document_with_all_the_words_is_listed_once_when_pages_are_a
     options: CatalogOptions, catalog: Catalog, monkeypatch: pytest.MonkeyPatch, spacing: int
 ) -> None:
     # Small, so that a few hundred documents have words of every kind and are looked through in several steps.
-    monkeypatch.setattr(containing, "_RARE", 6)
-    monkeypatch.setattr(containing, "_LEAST_WIDTH", 40)
+    monkeypatch.setattr(word_listing, "_RARE", 6)
+    monkeypatch.setattr(word_listing, "_LEAST_WIDTH", 40)
     vault = MadeVault(300, "bench:256", spacing=spacing)
     database = Database.on_postgres(options.url, 1) if options.url else Database.on_sqlite(options.file, 1)
     await load(database, vault)

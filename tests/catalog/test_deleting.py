@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from sqlalchemy import text
 
-from quire.catalog import contents
 from quire.catalog.catalog import Catalog, CatalogOptions
-from quire.catalog.database import Database
-from quire.domain.documents import ContentPage, Vector
+from quire.catalog.database.database import Database
+from quire.catalog.search import search_index
+from quire.domain.vault_document import ContentPage, Vector
 from tests.catalog.databases import stored
 
 TABLES = (
@@ -82,8 +82,8 @@ async def test_old_words_are_forgotten_when_the_content_is_replaced(
 async def test_counts_hold_when_a_long_text_is_stored_in_many_steps(
     catalog: Catalog, options: CatalogOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(contents, "_ROWS_AT_A_TIME", 3)
-    monkeypatch.setattr(contents, "_WORDS_AT_A_TIME", 7)
+    monkeypatch.setattr(search_index, "_ROWS_AT_A_TIME", 3)
+    monkeypatch.setattr(search_index, "_WORDS_AT_A_TIME", 7)
     kept = await stored(catalog, "a", "Things to remember", title="Minutes")
     for words in (40, 25):
         pages = [ContentPage(f"remember page{page} word{page % words}", page) for page in range(1, 60)]

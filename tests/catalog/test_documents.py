@@ -9,15 +9,15 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from quire.catalog.catalog import Catalog
-from quire.domain.documents import (
+from quire.domain.vault_document import (
     Classification,
     ContentPage,
-    Conversion,
+    ConversionRecord,
     DocumentFilters,
     DocumentState,
     DocumentStatus,
 )
-from quire.errors import NotFoundError, RequestError
+from quire.errors import MissingError, RequestError
 from tests.catalog.databases import MovableClock, new, stored
 
 FAILURE = {"error": "The document is damaged.", "code": "damaged_document", "retryable": False}
@@ -52,7 +52,7 @@ async def test_another_teams_document_is_not_found_when_asked_for(catalog: Catal
         catalog.get("red", "a"),
         catalog.assign_tags("red", "a", ["mine"]),
     ):
-        with pytest.raises(NotFoundError):
+        with pytest.raises(MissingError):
             await ask
     assert await catalog.find("red", "a") is None
     assert await catalog.find_by_hash("red", "h") is None
@@ -74,7 +74,9 @@ async def test_classification_is_kept_when_an_attempt_completes(
     await catalog.create(new("a"))
     attempt = await catalog.begin_processing("blue", "a")
     assert attempt == 1
-    conversion = Conversion(job_id="j1", result_ref="results/j1", pages=3, kind="png", metadata={"n": 1})
+    conversion = ConversionRecord(
+        job_id="j1", result_ref="results/j1", pages=3, kind="png", metadata={"n": 1}
+    )
     assert await catalog.note_conversion("blue", "a", 1, conversion)
     clock.at += 5
     found = Classification(
@@ -122,7 +124,7 @@ async def test_late_end_of_an_old_attempt_changes_nothing(catalog: Catalog) -> N
     late = Classification("Late", "local", tags=("late",))
     assert not await catalog.complete("blue", "a", 1, late)
     assert not await catalog.fail("blue", "a", 1, FAILURE)
-    assert not await catalog.note_conversion("blue", "a", 1, Conversion(job_id="old"))
+    assert not await catalog.note_conversion("blue", "a", 1, ConversionRecord(job_id="old"))
     assert await catalog.set_content("blue", "a", 1, [ContentPage("late words")]) is None
     assert not await catalog.still_current("blue", "a", 1)
     assert await catalog.still_current("blue", "a", 2)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from quire.catalog.catalog import Catalog, CatalogOptions
-from quire.catalog.matrices import Matrix
+from quire.catalog.search.nearness import Matrix
 from tests.catalog.databases import MovableClock, stored
 from tests.catalog.test_vectors import EAST, NORTH, NORTH_EAST, near, put
 

@@ -11,13 +11,13 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from quire.catalog import migrating
 from quire.catalog.catalog import Catalog, CatalogOptions
-from quire.catalog.contents import insert_rows, piece_row, prepare_body, prepare_head
-from quire.catalog.database import Database
-from quire.catalog.migrating import HEAD, KNOWN, migrate
-from quire.catalog.pieces import Piece
-from quire.domain.documents import Vector
+from quire.catalog.database import migrating
+from quire.catalog.database.database import Database
+from quire.catalog.database.migrating import HEAD, KNOWN, migrate
+from quire.catalog.search.search_index import insert_rows, piece_row, prepare_body, prepare_head
+from quire.catalog.search.text_pieces import TextPiece
+from quire.domain.vault_document import Vector
 from quire.errors import CatalogError, SettingsError
 from tests.catalog.databases import MovableClock, new, stored
 
@@ -60,7 +60,7 @@ async def test_documents_are_all_there_when_the_tables_come_from_the_first_versi
             )
         )
         head = prepare_head("Old", ["Été"], "old.pdf", None, postgres=old.postgres)
-        body = prepare_body([Piece(1, 1, "Ancient words")], postgres=old.postgres)
+        body = prepare_body([TextPiece(1, 1, "Ancient words")], postgres=old.postgres)
         rows = [piece_row("blue", 1, piece) for piece in (*head.pieces, *body.pieces)]
         await insert_rows(connection, rows, postgres=old.postgres)
         await connection.execute(
@@ -104,7 +104,7 @@ import asyncio, sys
 from pathlib import Path
 from quire.catalog.catalog import Catalog, CatalogOptions
 from quire.clock import SystemClock
-from quire.domain.documents import NewDocument
+from quire.domain.vault_document import NewDocument
 
 async def main(file, url, name):
     catalog = await Catalog.open(CatalogOptions(file=Path(file), url=url), SystemClock())

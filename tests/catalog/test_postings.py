@@ -8,11 +8,11 @@ from collections.abc import Sequence
 import pytest
 from sqlalchemy import text
 
-from quire.catalog import postings
 from quire.catalog.catalog import Catalog, CatalogOptions
-from quire.catalog.database import Database
-from quire.catalog.postings import Asked, Scope
-from quire.catalog.tables import PIECE_BITS
+from quire.catalog.database.database import Database
+from quire.catalog.database.schema import PIECE_BITS
+from quire.catalog.search import postings
+from quire.catalog.search.postings import PostingQuery, Scope
 from tests.catalog.bulk import MadeVault, load
 
 DOCUMENTS = 300
@@ -52,7 +52,7 @@ async def test_pieces_of_listed_documents_are_found_however_they_are_looked_for(
             )
             expected = len(wanted_of(pieces, keys, groups))
             rarest = min(len(wanted_of(pieces, keys, (group,))) for group in groups)
-            asked.append(Asked(groups, "all", limit, expected, looked_at=rarest))
+            asked.append(PostingQuery(groups, "all", limit, expected, looked_at=rarest))
             wanted.append(wanted_of(pieces, among, groups))
         async with database.reading(as_one=True) as connection:
             scope = Scope(None, keys[0], len(pieces) / len(keys), among)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from quire.catalog.catalog import Catalog, CatalogOptions
-from quire.catalog.ranking import DEFAULT_WEIGHTS, Weights
-from quire.embedding.local import LocalEmbedder
+from quire.catalog.search.ranking import DEFAULT_WEIGHTS, Weights
+from quire.embedding.local_embedder import LocalEmbedder
 from tests.catalog.databases import MovableClock
 from tests.catalog.relevance import make, score
 from tests.catalog.relevant import answers, fill

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from quire.catalog.catalog import Catalog
-from quire.domain.documents import ContentPage, DocumentFilters, DocumentState, Snippet
+from quire.domain.vault_document import ContentPage, DocumentFilters, DocumentState, Snippet
 from tests.catalog.databases import new, stored
 
 

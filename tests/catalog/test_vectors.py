@@ -7,7 +7,13 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from quire.catalog.catalog import Catalog
-from quire.domain.documents import Classification, ContentPage, DocumentFilters, TextToEmbed, Vector
+from quire.domain.vault_document import (
+    Classification,
+    ContentPage,
+    DocumentFilters,
+    TextToEmbed,
+    Vector,
+)
 from tests.catalog.databases import new, stored
 
 NORTH, EAST, NORTH_EAST = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (1.0, 1.0, 0.0)

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quire.catalog.pieces import MAX_PIECES, PIECE_CHARS, cut
-from quire.catalog.queries import same_stem
-from quire.catalog.snippets import best_snippet, highlights
-from quire.catalog.terms import change, distance
-from quire.catalog.words import slug, spans, storable, words
-from quire.domain.documents import ContentPage
+from quire.catalog.search.query_reading import same_stem
+from quire.catalog.search.snippets import best_snippet, highlights
+from quire.catalog.search.team_terms import change, distance
+from quire.catalog.search.text_pieces import MAX_PIECES, PIECE_CHARS, cut
+from quire.catalog.search.word_rules import slug, spans, storable, words
+from quire.domain.vault_document import ContentPage
 
 
 @pytest.mark.parametrize(

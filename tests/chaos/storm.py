@@ -13,11 +13,11 @@ from http.client import HTTPException
 from pathlib import Path
 
 from quire.clock import SystemClock
-from quire.domain.jobs import UnitKind
-from quire.queue.connection import Connection
-from quire.queue.embedded import EmbeddedServer
-from quire.queue.jobs import JobStore
-from quire.queue.streams import Queues
+from quire.coordination.connection import RedisConnection
+from quire.coordination.embedded_server import EmbeddedServer
+from quire.coordination.job_store import JobStore
+from quire.coordination.streams import Queues
+from quire.domain.job import UnitKind
 from tests.pipeline.documents import marked_pdf, marker, markers_in
 
 from .service import LossError, Service, wait_for
@@ -159,7 +159,7 @@ class Storm:
         url = EmbeddedServer.attach_url(self._folder / "data")
         if url is None:
             raise LossError("the coordination server is gone")
-        connection = Connection.open(url)
+        connection = RedisConnection.open(url)
         try:
             await nothing_left(connection)
         finally:
@@ -174,7 +174,7 @@ def difference(expected: list[str], found: list[str]) -> str:
     )
 
 
-async def nothing_left(connection: Connection) -> None:
+async def nothing_left(connection: RedisConnection) -> None:
     """Raises LossError unless the queues and the list of running jobs become empty."""
     queues = Queues(connection, SystemClock())
     jobs = JobStore(connection, queues, SystemClock(), 60)

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from quire.clock import SystemClock
-from quire.queue.connection import Connection
-from quire.queue.jobs import JobStore
-from quire.queue.streams import Queues
+from quire.coordination.connection import RedisConnection
+from quire.coordination.job_store import JobStore
+from quire.coordination.streams import Queues
 from tests.pipeline.documents import marked_pdf, marker, markers_in
 from tests.queue.servers import plain_server
 
@@ -60,7 +60,7 @@ class Fleet:
         """The process ids of the workers that have units of the job in hand."""
 
         async def ask() -> set[int]:
-            connection = Connection.open(self.url)
+            connection = RedisConnection.open(self.url)
             try:
                 clock = SystemClock()
                 jobs = JobStore(connection, Queues(connection, clock), clock, 60)
@@ -73,7 +73,7 @@ class Fleet:
 
     def assert_nothing_left(self) -> None:
         async def ask() -> None:
-            connection = Connection.open(self.url)
+            connection = RedisConnection.open(self.url)
             try:
                 await nothing_left(connection)
             finally:

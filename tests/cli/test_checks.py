@@ -4,7 +4,7 @@ import json
 
 import pymupdf
 
-from quire.cli.checks import tiny_pdf
+from quire.cli.doctor_checks import tiny_pdf
 
 from .conftest import Cli
 

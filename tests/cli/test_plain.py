@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from quire.cli.plain import plain_text
+from quire.cli.plain_text import plain_text
 
 
 @pytest.mark.parametrize(

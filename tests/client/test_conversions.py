@@ -24,9 +24,9 @@ from quire.client import (
     UnauthorizedError,
     UsageError,
 )
-from quire.client.documents import AsyncDocuments
+from quire.client.async_documents import AsyncDocuments
 from quire.client.records import PageDone
-from quire.client.sync import Documents
+from quire.client.sync_client import Documents
 from tests.api.serving import Server
 
 Pdf = Callable[..., bytes]

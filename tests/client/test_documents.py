@@ -55,7 +55,7 @@ def test_document_is_named_found_and_saved_when_it_was_added(
 def test_list_and_search_are_paged_and_filtered_when_there_is_more_than_fits_a_page(
     quire: Quire, make_pdf: Pdf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("quire.client.documents._AT_ONCE", 2)
+    monkeypatch.setattr("quire.client.async_documents._AT_ONCE", 2)
     names = [f"paged-{number}.pdf" for number in range(5)]
     added = [quire.documents.upload(make_pdf(f"Quokka {name}"), name=name).document_id for name in names]
     for one in added:

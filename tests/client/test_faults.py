@@ -22,7 +22,7 @@ from quire.client import (
     UnreadableError,
     UsageError,
 )
-from quire.client.events import EventReader
+from quire.client.conversions import EventReader
 from quire.client.records import Event
 from tests.api.serving import Server
 from tests.client.conftest import KEY, QUICK, Wire

@@ -11,21 +11,21 @@ from typing import Any
 import pytest
 
 from quire.clock import SystemClock
-from quire.dispatch.cache import AnswerCache
+from quire.coordination.ai_admission import Admission, Backoff
+from quire.coordination.connection import RedisConnection
+from quire.coordination.job_store import JobStore
+from quire.coordination.streams import Queues
+from quire.dispatch.answer_cache import AnswerCache
+from quire.dispatch.call_outcomes import Counting
 from quire.dispatch.candidates import Candidates
-from quire.dispatch.cost import Ceilings, Ledger
-from quire.dispatch.counting import Counting
 from quire.dispatch.dispatcher import Dispatcher, DispatchOptions
-from quire.dispatch.pages import PageTask, Picture
-from quire.objects.store import ObjectStore
-from quire.providers import known
-from quire.providers.prices import PriceList
-from quire.queue.admission import Admission, Backoff
-from quire.queue.connection import Connection
-from quire.queue.jobs import JobStore
-from quire.queue.streams import Queues
+from quire.dispatch.ledger import Ceilings, Ledger
+from quire.dispatch.page_task import PagePicture, PageTask
+from quire.objects.object_store import ObjectStore
+from quire.providers import configured_providers
+from quire.providers.price_list import PriceList
 from quire.settings import load
-from quire.simulator.thread import RunningSimulator, simulator
+from quire.simulator.simulator_thread import RunningSimulator, simulator
 from tests.queue.servers import plain_server
 
 PAGE = (
@@ -57,16 +57,16 @@ class Bench:
     """A dispatcher and what is around it."""
 
     dispatcher: Dispatcher
-    connection: Connection
+    connection: RedisConnection
     sim: RunningSimulator
     woken: list[int]
     numbers: Iterator[int] = field(default_factory=lambda: iter(range(1, 1_000_000)))
 
     def task(self, **changes: Any) -> PageTask:
-        async def prepare() -> Picture:
+        async def prepare() -> PagePicture:
             number = made["number"]
             text = f"=== Page {number} (current) ===\n{PAGE} This is page {number}.\n"
-            return Picture(b"\xff\xd8" + bytes(500), "image/jpeg", text, PAGE, 850 * 1100)
+            return PagePicture(b"\xff\xd8" + bytes(500), "image/jpeg", text, PAGE, 850 * 1100)
 
         made: dict[str, Any] = {
             "job_id": "job",
@@ -94,7 +94,7 @@ class Bench:
 async def make(redis_url: str, sim: RunningSimulator, tmp_path: Path) -> AsyncIterator[Callable[..., Bench]]:
     """Builds dispatchers as bootstrap does; settings by their names. Each test has an empty server."""
     opened: list[Bench] = []
-    first = Connection.open(redis_url)
+    first = RedisConnection.open(redis_url)
     await first.command("FLUSHALL")
     await first.close()
 
@@ -113,8 +113,8 @@ async def make(redis_url: str, sim: RunningSimulator, tmp_path: Path) -> AsyncIt
             "ANTHROPIC_FAST_MODEL": "b3",
         } | given
         ai = load(names).ai
-        connection = Connection.open(redis_url)
-        providers = known.build(ai, clock)
+        connection = RedisConnection.open(redis_url)
+        providers = configured_providers.build(ai, clock)
         candidates = Candidates.from_settings(ai, list(providers))
         objects = ObjectStore.open(str(tmp_path / "objects"), tmp_path / "scratch")
         woken: list[int] = []

@@ -14,8 +14,19 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from quire.queue.admission import Admission, Ask, Backoff, Busy, Ending, Free, Lease, Target, Told, Why
-from quire.queue.connection import Connection
+from quire.coordination.ai_admission import (
+    Admission,
+    Ask,
+    Backoff,
+    Busy,
+    CallOutcome,
+    Free,
+    Lease,
+    Target,
+    Told,
+    Why,
+)
+from quire.coordination.connection import RedisConnection
 from tests.queue.servers import cluster, plain_server
 
 LEASE_S = 75.0
@@ -82,7 +93,7 @@ class Admissions(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.loop = asyncio.new_event_loop()
-        self.connection = Connection.open(self.url)
+        self.connection = RedisConnection.open(self.url)
         self.clock = MovableClock()
         self.admission = Admission(self.connection, LEASE_S, Backoff(BASE_S, MAX_S), self.clock)
         self.now = 0.0  # as it really passes
@@ -181,15 +192,15 @@ class Admissions(RuleBasedStateMachine):
     @precondition(lambda self: self.calls)
     @rule(
         data=st.data(),
-        ending=st.sampled_from((*[Ending.OK] * 5, *Ending)),
+        ending=st.sampled_from((*[CallOutcome.OK] * 5, *CallOutcome)),
         part=st.floats(0, 1),
         retry_after=st.sampled_from((0.0, 0.0, 90.0)),
         again=st.booleans(),
     )
-    def settle(self, data, ending: Ending, part: float, retry_after: float, again: bool) -> None:
+    def settle(self, data, ending: CallOutcome, part: float, retry_after: float, again: bool) -> None:
         call = data.draw(st.sampled_from(self.calls))
         self.calls.remove(call)
-        used = 0 if ending is Ending.UNSENT else int(call.lease.tokens * part)
+        used = 0 if ending is CallOutcome.UNSENT else int(call.lease.tokens * part)
         settled = self.do(
             self.admission.settle(
                 call.lease, ending, code=ending.value, tokens=used, retry_after_s=retry_after
@@ -198,7 +209,7 @@ class Admissions(RuleBasedStateMachine):
         if not self.expired(call):
             assert settled.counted
         call.tokens.amount = used
-        if ending is Ending.UNSENT:
+        if ending is CallOutcome.UNSENT:
             call.request.amount = 0
         self.learn(call, ending, retry_after)
         model = self.model_of(call)
@@ -208,18 +219,18 @@ class Admissions(RuleBasedStateMachine):
             assert not repeated.counted, "a lease counts once"
             self.learn(call, ending, 0.0)
 
-    def learn(self, call: Call, ending: Ending, retry_after: float) -> None:
+    def learn(self, call: Call, ending: CallOutcome, retry_after: float) -> None:
         model = self.model_of(call)
         own, wide = model.breaker, self.wide[call.lease.target.provider]
-        if ending is Ending.OK:
+        if ending is CallOutcome.OK:
             for breaker in (own, wide):
                 if breaker.incidents and call.at > breaker.opened:
                     breaker.incidents, breaker.until = 0, 0.0
                     breaker.probes.clear()
-        elif ending in (Ending.FAILED, Ending.LIMITED):
+        elif ending in (CallOutcome.FAILED, CallOutcome.LIMITED):
             self.open(own, call, retry_after)
             wide.probes.discard(call.lease.id)
-        elif ending is Ending.AUTH:
+        elif ending is CallOutcome.AUTH:
             self.open(wide, call, retry_after)
             own.probes.discard(call.lease.id)
         else:
@@ -300,7 +311,7 @@ class Admissions(RuleBasedStateMachine):
         """With nobody left, the whole capacity is there, whatever was reserved and never settled."""
         first = self.do(self.admission.admit([Ask(model.target, 1)]))
         assert isinstance(first, Lease), first
-        self.do(self.admission.settle(first, Ending.OK, tokens=1))
+        self.do(self.admission.settle(first, CallOutcome.OK, tokens=1))
         state = self.do(self.admission.states([model.target]))[0]
         assert (state.state, state.in_flight) == ("closed", 0)
         wanted = min(state.cap, -(-model.target.rpm // 60) - 1 if model.target.rpm else state.cap)
@@ -324,7 +335,7 @@ def test_limits_hold_and_nothing_leaks_when_anything_happens(server_url: str) ->
 
 async def test_all_keys_lie_in_one_slot_when_the_server_is_a_cluster() -> None:
     with cluster() as url:
-        connection = Connection.open(url)
+        connection = RedisConnection.open(url)
         try:
             admission = Admission(connection)
             targets = [Target("one", "large", 60, 9_000, 4), Target("two", "other", 60, 0, 4)]
@@ -334,7 +345,7 @@ async def test_all_keys_lie_in_one_slot_when_the_server_is_a_cluster() -> None:
             assert isinstance(second, Lease)
             assert [first.target.provider, second.target.provider] == ["one", "two"]
             assert isinstance(await admission.admit(asks), Busy)
-            await admission.settle(first, Ending.LIMITED, code="rate_limit", retry_after_s=60)
+            await admission.settle(first, CallOutcome.LIMITED, code="rate_limit", retry_after_s=60)
             states = await admission.states(targets)
             assert [one.state for one in states] == ["open", "closed"]
             assert (await admission.recent_errors())[0].code == "rate_limit"
@@ -344,7 +355,7 @@ async def test_all_keys_lie_in_one_slot_when_the_server_is_a_cluster() -> None:
 
 async def test_the_same_lease_is_answered_when_the_call_is_repeated(server_url: str) -> None:
     """As the client does after a lost connection: it can't know whether the first one arrived."""
-    connection = Connection.open(server_url)
+    connection = RedisConnection.open(server_url)
     try:
         await connection.command("FLUSHALL")
         admission = Admission(connection)
@@ -359,14 +370,14 @@ async def test_the_same_lease_is_answered_when_the_call_is_repeated(server_url: 
 
 
 async def test_a_model_is_left_alone_when_it_asked_for_a_pause(server_url: str) -> None:
-    connection, clock = Connection.open(server_url), MovableClock()
+    connection, clock = RedisConnection.open(server_url), MovableClock()
     try:
         await connection.command("FLUSHALL")
         admission = Admission(connection, clock=clock)
         ask = [Ask(Target("one", "large"), 100)]
         lease = await admission.admit(ask)
         assert isinstance(lease, Lease)
-        await admission.settle(lease, Ending.OK, tokens=10, told=Told(rpm=120, pause_s=5))
+        await admission.settle(lease, CallOutcome.OK, tokens=10, told=Told(rpm=120, pause_s=5))
         refused = await admission.admit(ask)
         assert isinstance(refused, Busy)
         assert refused.why == (Why.PAUSED,)
@@ -378,13 +389,13 @@ async def test_a_model_is_left_alone_when_it_asked_for_a_pause(server_url: str) 
 
 
 async def test_everything_goes_by_itself_when_nobody_calls_any_more(server_url: str) -> None:
-    connection = Connection.open(server_url)
+    connection = RedisConnection.open(server_url)
     try:
         await connection.command("FLUSHALL")
         admission = Admission(connection)
         lease = await admission.admit([Ask(Target("one", "large", 60, 9_000, 4), 100)])
         assert isinstance(lease, Lease)
-        await admission.settle(lease, Ending.FAILED, code="server")
+        await admission.settle(lease, CallOutcome.FAILED, code="server")
         await admission.admit([Ask(Target("one", "small", 60, 9_000, 4), 100)])
         found = await connection.command("KEYS", "*")
         assert len(found) > 8
@@ -399,7 +410,7 @@ async def test_no_window_has_more_than_the_limit_when_greedy_workers_guess_badly
     server_url: str, seed: int
 ) -> None:
     """Pages of changing size, guesses that are far too high and corrected late: what a refund could mint shows here."""
-    connection, clock, chance = Connection.open(server_url), MovableClock(), random.Random(seed)
+    connection, clock, chance = RedisConnection.open(server_url), MovableClock(), random.Random(seed)
     target = Target("one", "large", rpm=0, tpm=60_000, max_inflight=1_000)
     charged: list[Charge] = []
     out: list[tuple[float, Lease, Charge, int]] = []
@@ -410,7 +421,7 @@ async def test_no_window_has_more_than_the_limit_when_greedy_workers_guess_badly
         for _ in range(40):
             lease = await admission.admit([Ask(Target("one", "large", 0, 0, 1_000), 0)])
             assert isinstance(lease, Lease)
-            await admission.settle(lease, Ending.OK)
+            await admission.settle(lease, CallOutcome.OK)
         started = clock.time
         phase = 0
         while clock.time < started + 550:
@@ -418,7 +429,7 @@ async def test_no_window_has_more_than_the_limit_when_greedy_workers_guess_badly
                 phase += 1
             for entry in [one for one in out if one[0] <= clock.time]:
                 out.remove(entry)
-                await admission.settle(entry[1], Ending.OK, tokens=entry[3])
+                await admission.settle(entry[1], CallOutcome.OK, tokens=entry[3])
                 entry[2].amount = entry[3]
             while True:
                 # Small honest pages, then large ones, then guesses of which little comes true, much later.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from quire.dispatch.checks import AT_ODDS, CUT_OFF, EMPTY, REFUSED, REPEATING, check
-from quire.dispatch.cost import Size, estimate
-from quire.providers.protocol import Stop, Usage, VisionAnswer
+from quire.dispatch.answer_checks import AT_ODDS, CUT_OFF, EMPTY, REFUSED, REPEATING, check
+from quire.dispatch.ledger import Size, estimate
+from quire.providers.provider_protocol import StopReason, TokenUsage, VisionAnswer
 
 LAYER = (
     "Annual report of the harbour office\nThe tide gauge was read every morning. In the winter months ice kept the "
@@ -14,8 +14,8 @@ LAYER = (
 )
 
 
-def answer(text: str, stop: Stop = Stop.DONE) -> VisionAnswer:
-    return VisionAnswer(text, stop, Usage(1, 1))
+def answer(text: str, stop: StopReason = StopReason.DONE) -> VisionAnswer:
+    return VisionAnswer(text, stop, TokenUsage(1, 1))
 
 
 def test_full_confidence_when_the_answer_says_what_the_page_says() -> None:
@@ -42,24 +42,24 @@ def test_nothing_is_said_about_trust_when_the_page_has_no_text_of_its_own() -> N
 @pytest.mark.parametrize(
     ("text", "stop", "reason"),
     [
-        ("", Stop.DONE, EMPTY),
-        ("  \n --- \n", Stop.DONE, EMPTY),
-        ("I'm sorry, but I can't assist with that.", Stop.DONE, REFUSED),
-        ("I cannot read this image.", Stop.DONE, REFUSED),
-        ("As an AI, I am not able to see pictures.", Stop.DONE, REFUSED),
-        (LAYER, Stop.REFUSAL, REFUSED),
-        (LAYER[:100], Stop.LENGTH, CUT_OFF),
-        (LAYER + "\n\n" + "and so on and so forth, " * 200, Stop.DONE, REPEATING),
-        (LAYER + "\n\n" + "la" * 900, Stop.LENGTH, REPEATING),
-        (LAYER + "\n" + "| 1 | same | row |\n" * 40 + "The end of it all.", Stop.DONE, REPEATING),
+        ("", StopReason.DONE, EMPTY),
+        ("  \n --- \n", StopReason.DONE, EMPTY),
+        ("I'm sorry, but I can't assist with that.", StopReason.DONE, REFUSED),
+        ("I cannot read this image.", StopReason.DONE, REFUSED),
+        ("As an AI, I am not able to see pictures.", StopReason.DONE, REFUSED),
+        (LAYER, StopReason.REFUSAL, REFUSED),
+        (LAYER[:100], StopReason.LENGTH, CUT_OFF),
+        (LAYER + "\n\n" + "and so on and so forth, " * 200, StopReason.DONE, REPEATING),
+        (LAYER + "\n\n" + "la" * 900, StopReason.LENGTH, REPEATING),
+        (LAYER + "\n" + "| 1 | same | row |\n" * 40 + "The end of it all.", StopReason.DONE, REPEATING),
         (
             "A completely different page about gardening: roses want sun, and moles want none. " * 3,
-            Stop.DONE,
+            StopReason.DONE,
             AT_ODDS,
         ),
     ],
 )
-def test_the_reason_is_named_when_an_answer_is_no_good(text: str, stop: Stop, reason: str) -> None:
+def test_the_reason_is_named_when_an_answer_is_no_good(text: str, stop: StopReason, reason: str) -> None:
     assert check(answer(text, stop), LAYER).reason == reason
 
 

@@ -12,10 +12,10 @@ from collections.abc import Callable
 import pytest
 from prometheus_client import CollectorRegistry
 
-from quire.dispatch.cost import DOCUMENT_CEILING, TEAM_CEILING
+from quire.coordination.ai_admission import ModelState
 from quire.dispatch.dispatcher import OUT_OF_TIME, UNAVAILABLE
-from quire.dispatch.pages import Answered, Exhausted, Parked
-from quire.queue.admission import ModelState
+from quire.dispatch.ledger import DOCUMENT_CEILING, TEAM_CEILING
+from quire.dispatch.page_task import Answered, Exhausted, Parked
 from quire.telemetry.metrics import DispatchMetrics
 from tests.dispatch.conftest import PAGE, Bench
 

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from quire.bootstrap import Runtime
-from quire.domain.jobs import JobOptions, JobSecrets, JobStatus, MainJob, Mode, UnitKind
-from quire.domain.pages import PageSource
-from quire.pipeline.intake import Submission
-from quire.simulator.thread import RunningSimulator
+from quire.domain.job import JobOptions, JobSecrets, JobStatus, MainJob, Mode, UnitKind
+from quire.domain.page import PageSource
+from quire.pipeline.intake.upload_intake import Submission
+from quire.simulator.simulator_thread import RunningSimulator
 from tests.pipeline.documents import marked_pdf, marker, markers_in
 from tests.pipeline.running import TEAM, at_rest, convert, job_of, markdown, over, pages, quire, until, upload
 from tests.pipeline.test_losing_the_server import embedded_server

@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 from typing import IO
 
-from quire.domain.jobs import JobStatus, Mode, UnitKind
-from quire.simulator.thread import RunningSimulator
+from quire.domain.job import JobStatus, Mode, UnitKind
+from quire.simulator.simulator_thread import RunningSimulator
 from tests.pipeline.documents import marked_pdf, marker, markers_in
 from tests.pipeline.running import at_rest, markdown, over, pages, quire, until, upload
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from quire.domain.jobs import JobSecrets, JobStatus, Mode
-from quire.domain.pages import PageClass, PageSource
-from quire.pipeline.illustrations import judge
-from quire.providers.protocol import Stop, Usage, VisionAnswer
-from quire.simulator.thread import RunningSimulator
+from quire.domain.job import JobSecrets, JobStatus, Mode
+from quire.domain.page import PageClass, PageSource
+from quire.pipeline.stages.illustrations import judge
+from quire.providers.provider_protocol import StopReason, TokenUsage, VisionAnswer
+from quire.simulator.simulator_thread import RunningSimulator
 from tests.dispatch.test_documents import ai
 from tests.pipeline.running import convert, markdown, pages
 from tests.pipeline.test_office_documents import heic_of
@@ -105,8 +105,8 @@ async def test_photograph_skips_ai_and_says_why_when_it_is_heic_of_over_15_mb(
         assert [record.source for record in (await pages(one, small)).values()] == [PageSource.AI]
 
 
-def said(text: str, stop: Stop = Stop.DONE) -> VisionAnswer:
-    return VisionAnswer(text, stop, Usage())
+def said(text: str, stop: StopReason = StopReason.DONE) -> VisionAnswer:
+    return VisionAnswer(text, stop, TokenUsage())
 
 
 def form(*rows: tuple[object, object]) -> str:
@@ -125,7 +125,7 @@ def form(*rows: tuple[object, object]) -> str:
         (said("[" * 100_000), "answer_not_in_form"),
         (said('{"pictures": 5}'), "answer_not_in_form"),
         (said(""), "answer_empty"),
-        (said(form((1, "a"), (2, "b")), Stop.LENGTH), "answer_cut_off"),
+        (said(form((1, "a"), (2, "b")), StopReason.LENGTH), "answer_cut_off"),
     ],
 )
 def test_answer_counts_only_when_every_number_has_a_description(answer: VisionAnswer, reason: str) -> None:

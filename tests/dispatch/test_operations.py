@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from quire.cli.checks import Finding, examine
+from quire.cli.doctor_checks import Finding, examine
 from quire.settings import load
-from quire.simulator.thread import RunningSimulator
+from quire.simulator.simulator_thread import RunningSimulator
 from tests.api.serving import Server, client_of
 
 SAMPLES = Path(__file__).parents[2] / "samples"

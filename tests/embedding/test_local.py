@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pytest
 
-from quire.embedding.local import LocalEmbedder
+from quire.embedding.local_embedder import LocalEmbedder
 from quire.errors import EmbeddingError
 
 
@@ -48,7 +48,7 @@ async def test_embedding_error_is_raised_when_time_is_up() -> None:
 
 def test_logging_stays_as_it_was_when_the_model_is_loaded() -> None:
     code = (
-        "import asyncio, logging; from quire.embedding.local import LocalEmbedder; "
+        "import asyncio, logging; from quire.embedding.local_embedder import LocalEmbedder; "
         "asyncio.run(LocalEmbedder().open()); root = logging.getLogger(); print(root.level, root.handlers)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from quire.domain.ghost import Destination, GhostRequest
-from quire.domain.jobs import JobStatus
+from quire.coordination.housekeeping_records import House
+from quire.domain.delivery import Destination, GhostRequest
+from quire.domain.job import JobStatus
 from quire.errors import DownloadError, LinkRefusedError, ObjectsError, SettingsError, TooLargeError
 from quire.objects.buckets import Address, Buckets
-from quire.pipeline.exporting import local_result
-from quire.pipeline.housekeeping import Housekeeper
-from quire.pipeline.intake import Submission
-from quire.queue.house import House
+from quire.pipeline.intake.upload_intake import Submission
+from quire.pipeline.stages.export_stage import local_result
+from quire.pipeline.upkeep.housekeeper import Housekeeper
 from quire.settings import load
 from tests.api.serving import until
 from tests.links.test_download import Received

@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 
 from quire.bootstrap import Runtime
-from quire.domain.jobs import JobStatus, MainJob, UnitKind
-from quire.domain.pages import PageSource
+from quire.coordination.job_records import Claim, PageOutcome
+from quire.coordination.liveness import WorkerId
+from quire.coordination.streams import Hint
+from quire.domain.job import JobStatus, MainJob, UnitKind
+from quire.domain.page import PageSource
 from quire.domain.routing import Readers
-from quire.errors import NotFoundError, NotReadyError, RequestError
-from quire.pipeline.ghost import Ghost, PageReport
+from quire.errors import MissingError, NotReadyError, RequestError
+from quire.pipeline.ghost_service import Ghost, PageReport
 from quire.pipeline.worker import STAGES, Worker, default_slots
-from quire.queue.records import Claim, PageOutcome
-from quire.queue.streams import Hint
-from quire.queue.workers import WorkerId
 from tests.api.serving import until
 from tests.pipeline.running import TEAM, quire, upload
 
@@ -198,6 +198,6 @@ async def test_report_is_refused_when_it_can_not_be_meant(tmp_path: Path, make_m
         with pytest.raises(RequestError):
             await ghost.page_done(job_id, report(1, " \n"))
         for unknown in ("nothing", "00000000-0000-0000-0000-000000000000"):
-            with pytest.raises(NotFoundError):
+            with pytest.raises(MissingError):
                 await ghost.page_done(unknown, report(1, "x"))
         assert not list((tmp_path / "data" / "objects").rglob("p1-report-*"))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from quire.domain.ghost import file_id_of
+from quire.domain.delivery import file_id_of
 from tests.api.serving import Client, Server, client_of
 
 from .asking import fresh, over, process, progress, upload

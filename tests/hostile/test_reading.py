@@ -10,12 +10,12 @@ import pytest
 import pytest_asyncio
 
 from quire.errors import DocumentError, PageError, QuireError, TooLargeError, UnsupportedTypeError
-from quire.reading.chunks import Chunk, read_chunk
-from quire.reading.document import inspect
-from quire.reading.office.limits import OfficeLimits
-from quire.reading.pages import ReadOptions
-from quire.reading.pool import ChildPool, PoolOptions
-from quire.reading.render import render_page
+from quire.reading.files.document_source import inspect
+from quire.reading.files.page_chunks import Chunk, read_chunk
+from quire.reading.office.zip_container import OfficeLimits
+from quire.reading.pdf.page_reader import ReadOptions
+from quire.reading.pdf.page_render import render_page
+from quire.reading.pool.child_pool import ChildPool, PoolOptions
 from tests.hostile.corpus import Hostile, corpus
 
 LIMITS = OfficeLimits(max_archive_bytes=64 << 20, max_archive_members=5_000)

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from quire.reading import chunks
-from quire.reading.chunks import Chunk
-from quire.reading.ocr import OcrOptions
-from quire.reading.pages import ReadOptions
+from quire.reading.files import page_chunks
+from quire.reading.files.page_chunks import Chunk
+from quire.reading.ocr.page_ocr import OcrOptions
+from quire.reading.pdf.page_reader import ReadOptions
 
 BAD = 3
 
@@ -23,7 +23,7 @@ def crash(
 ) -> Chunk:
     if BAD in numbers:
         ctypes.string_at(0)
-    return chunks.read_chunk(path, password, numbers, options, quick)
+    return page_chunks.read_chunk(path, password, numbers, options, quick)
 
 
 def crash_unless_quick(
@@ -31,13 +31,13 @@ def crash_unless_quick(
 ) -> Chunk:
     if BAD in numbers and not quick:
         ctypes.string_at(0)
-    return chunks.read_chunk(path, password, numbers, options, quick)
+    return page_chunks.read_chunk(path, password, numbers, options, quick)
 
 
 def hang(path: str, password: str | None, numbers: Sequence[int], options: ReadOptions, quick: bool) -> Chunk:
     if BAD in numbers:
         sleep_forever(path)
-    return chunks.read_chunk(path, password, numbers, options, quick)
+    return page_chunks.read_chunk(path, password, numbers, options, quick)
 
 
 def hang_unless_quick(
@@ -45,7 +45,7 @@ def hang_unless_quick(
 ) -> Chunk:
     if not quick:
         sleep_forever(path)
-    return chunks.read_chunk(path, password, numbers, options, quick)
+    return page_chunks.read_chunk(path, password, numbers, options, quick)
 
 
 def balloon(
@@ -55,7 +55,7 @@ def balloon(
         held = []
         while True:
             held.append(bytearray(16 << 20))
-    return chunks.read_chunk(path, password, numbers, options, quick)
+    return page_chunks.read_chunk(path, password, numbers, options, quick)
 
 
 def lose_the_fork_server(
@@ -68,7 +68,7 @@ def lose_the_fork_server(
         tally.write_bytes(b"x" * (done + 1))
         os.kill(os.getppid(), signal.SIGKILL)
         time.sleep(60)
-    return chunks.read_chunk(path, password, numbers, options, quick)
+    return page_chunks.read_chunk(path, password, numbers, options, quick)
 
 
 def linger(
@@ -76,7 +76,7 @@ def linger(
 ) -> Chunk:
     """Takes its time, so that something can happen in the middle."""
     time.sleep(0.15)
-    return chunks.read_chunk(path, password, numbers, options, quick)
+    return page_chunks.read_chunk(path, password, numbers, options, quick)
 
 
 def hanging_ocr(path: str, password: str | None, number: int, options: OcrOptions) -> Chunk:

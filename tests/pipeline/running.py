@@ -11,10 +11,10 @@ from typing import Any
 
 from quire.bootstrap import Runtime, runtime
 from quire.clock import Clock
-from quire.domain.jobs import JobOptions, JobSecrets, MainJob, PageRecord, UnitKind
-from quire.pipeline.intake import Accepted, Submission
+from quire.coordination.liveness import WorkerId
+from quire.domain.job import JobOptions, JobSecrets, MainJob, PageRecord, UnitKind
+from quire.pipeline.intake.upload_intake import Accepted, Submission
 from quire.pipeline.worker import Stage, Worker, default_slots
-from quire.queue.workers import WorkerId
 from quire.settings import load
 
 TEAM = "team"

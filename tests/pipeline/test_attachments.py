@@ -8,14 +8,14 @@ from email.message import EmailMessage
 from pathlib import Path
 
 from quire.bootstrap import Runtime
-from quire.domain.jobs import JobStatus, MainJob, UnitKind
-from quire.pipeline.attachments import Attachments, office_limits
-from quire.pipeline.documents import local_document
+from quire.coordination.job_records import Claim
+from quire.domain.job import JobStatus, MainJob, UnitKind
+from quire.pipeline.intake.attachment_jobs import Attachments, office_limits
+from quire.pipeline.object_keys import local_document
 from quire.pipeline.parts import Parts
-from quire.pipeline.splitting import run_split
+from quire.pipeline.stages.split_stage import run_split
 from quire.pipeline.worker import STAGES
-from quire.queue.records import Claim
-from quire.reading.document import inspect
+from quire.reading.files.document_source import inspect
 from tests.pipeline.running import TEAM, at_rest, convert, job_of, markdown, over, quire, upload, worker
 from tests.reading.office_files import mail
 

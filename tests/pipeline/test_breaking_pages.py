@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from quire.domain.jobs import JobStatus, UnitKind
-from quire.domain.pages import PageSource
+from quire.domain.job import JobStatus, UnitKind
+from quire.domain.page import PageSource
 
 from . import breaking
 from .documents import marked_pdf, marker, markers_in
 from .running import at_rest, convert, markdown, pages, quire
 
-READ_CHUNK = "quire.pipeline.reading.read_chunk"
+READ_CHUNK = "quire.pipeline.stages.read_stage.read_chunk"
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from quire.domain.jobs import JobSecrets, JobStatus, JobType
-from quire.domain.pages import PageClass, PageSource
-from quire.errors import ConflictError, RequestError
+from quire.domain.job import JobSecrets, JobStatus, JobType
+from quire.domain.page import PageClass, PageSource
+from quire.errors import RequestError, StateConflictError
 
 from .documents import marked_pdf, marker, markers_in
 from .running import at_rest, convert, job_of, markdown, over, page_texts, pages, quire, until, upload
@@ -87,7 +87,7 @@ async def test_an_encrypted_document_is_read_only_when_the_password_is_right(
             assert len(markers_in(await markdown(one, job))) == 3
         else:
             assert job.children[JobType.SPLIT].status is JobStatus.FAILED
-            with pytest.raises(ConflictError):
+            with pytest.raises(StateConflictError):
                 await one.engine.result(job)
 
 

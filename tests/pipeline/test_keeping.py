@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from quire.bootstrap import Runtime
-from quire.domain.jobs import JobOptions, JobSecrets, JobStatus, UnitKind
-from quire.errors import NotFoundError
-from quire.pipeline.intake import Submission
-from quire.pipeline.sealing import Sealer
+from quire.domain.job import JobOptions, JobSecrets, JobStatus, UnitKind
+from quire.errors import MissingError
+from quire.pipeline.intake.sealing import Sealer
+from quire.pipeline.intake.upload_intake import Submission
 from quire.pipeline.worker import STAGES
 from tests.queue.clocks import ShiftedClock
 from tests.queue.servers import free_port
@@ -34,7 +34,7 @@ async def test_the_objects_of_a_job_are_deleted_when_its_time_is_up(tmp_path: Pa
         clock.shift_s += 1.1 * HOUR_S
         await until(lambda: not folder.exists(), "the objects are deleted")
         assert (tmp_path / "data/objects/jobs" / younger.id).exists()
-        with pytest.raises(NotFoundError):
+        with pytest.raises(MissingError):
             await markdown(one, job)
 
 

@@ -8,14 +8,14 @@ from pathlib import Path
 import psutil
 import pytest
 
-from quire.domain.jobs import JobStatus, UnitKind
+from quire.domain.job import JobStatus, UnitKind
 from tests.queue.test_connection import Restartable
 
 from . import breaking
 from .documents import marked_pdf, marker, markers_in
 from .running import at_rest, job_of, markdown, over, quire, until, upload
 
-READ_CHUNK = "quire.pipeline.reading.read_chunk"
+READ_CHUNK = "quire.pipeline.stages.read_stage.read_chunk"
 
 
 def embedded_server(folder: Path) -> psutil.Process:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from quire.domain.jobs import JobStatus
-from quire.domain.pages import PageClass, PageSource
+from quire.domain.job import JobStatus
+from quire.domain.page import PageClass, PageSource
 from tests.pipeline.running import convert, markdown, page_texts, pages, quire
 from tests.reading.office_files import docx, p, pptx, shape
 

@@ -8,19 +8,19 @@ from pathlib import Path
 import pytest
 
 from quire.bootstrap import Runtime
-from quire.domain.jobs import JobStatus, JobType, UnitKind
-from quire.domain.pages import PageSource
+from quire.coordination.job_records import Claim
+from quire.domain.job import JobStatus, JobType, UnitKind
+from quire.domain.page import PageSource
 from quire.errors import ObjectsError
 from quire.pipeline.parts import Parts
-from quire.pipeline.reading import PageReader
+from quire.pipeline.stages.read_stage import PageReader
 from quire.pipeline.worker import STAGES
-from quire.queue.records import Claim
 
 from . import breaking
 from .documents import marked_pdf, marker, markers_in
 from .running import at_rest, convert, job_of, markdown, over, pages, quire, until, upload, worker
 
-READ_CHUNK = "quire.pipeline.reading.read_chunk"
+READ_CHUNK = "quire.pipeline.stages.read_stage.read_chunk"
 
 
 def block_writes(one: Runtime, folder: Path) -> Path:

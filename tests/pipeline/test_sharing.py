@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from quire.domain.jobs import JobStatus, chunk_places
-from quire.errors import BusyError, ConflictError, NotFoundError
+from quire.domain.job import JobStatus, chunk_places
+from quire.errors import MissingError, OverloadedError, StateConflictError
 
 from .documents import marked_pdf
 from .running import TEAM, convert, job_of, over, quire, until, upload
@@ -102,7 +102,7 @@ async def test_a_key_makes_one_job_when_a_request_is_repeated(tmp_path: Path) ->
         answers = await asyncio.gather(*(upload(one, document, key="k") for _ in range(5)))
         assert len({answer.job_id for answer in answers}) == 1
         assert [answer.deduplicated for answer in answers].count(False) == 1
-        with pytest.raises(ConflictError):
+        with pytest.raises(StateConflictError):
             await upload(one, other, key="k")
         kept = list((tmp_path / "data/objects/jobs" / answers[0].job_id).glob("original-*"))
         assert len(kept) == 1, "nothing stays of what was refused"
@@ -132,7 +132,7 @@ async def test_a_deadline_is_kept_when_the_request_is_repeated_meanwhile(tmp_pat
 async def test_a_team_sees_only_its_own_jobs_when_it_asks(tmp_path: Path) -> None:
     async with quire(tmp_path, kinds=None) as one:
         accepted = await upload(one, marked_pdf(tmp_path / "a.pdf", 1))
-        with pytest.raises(NotFoundError):
+        with pytest.raises(MissingError):
             await one.engine.job("another", accepted.job_id)
         assert await one.engine.newest("another", 10, None) == []
         assert [job.id for job in await one.engine.newest(TEAM, 10, None)] == [accepted.job_id]
@@ -143,6 +143,6 @@ async def test_no_more_documents_are_taken_when_too_many_wait(tmp_path: Path) ->
         for seed in (1, 2):
             await one.engine.intake.check_room()
             await upload(one, marked_pdf(tmp_path / f"{seed}.pdf", 1, seed=seed))
-        with pytest.raises(BusyError) as caught:
+        with pytest.raises(OverloadedError) as caught:
             await one.engine.intake.check_room()
         assert caught.value.retryable

@@ -9,14 +9,14 @@ import psutil
 import pytest
 
 from quire.bootstrap import Runtime
-from quire.domain.jobs import JobOptions, JobStatus, MainJob, UnitKind
-from quire.domain.pages import PageSource
-from quire.pipeline.intake import Submission
+from quire.coordination.job_records import Claim
+from quire.coordination.keys import JobKeys
+from quire.domain.job import JobOptions, JobStatus, MainJob, UnitKind
+from quire.domain.page import PageSource
+from quire.pipeline.intake.upload_intake import Submission
 from quire.pipeline.parts import Parts
-from quire.pipeline.reading import PageReader
+from quire.pipeline.stages.read_stage import PageReader
 from quire.pipeline.worker import STAGES
-from quire.queue.keys import JobKeys
-from quire.queue.records import Claim
 
 from . import breaking
 from .documents import marked_pdf, marker, markers_in
@@ -36,8 +36,8 @@ from .running import (
     worker,
 )
 
-READ_CHUNK = "quire.pipeline.reading.read_chunk"
-RECOGNISE = "quire.pipeline.reading.recognise_page"
+READ_CHUNK = "quire.pipeline.stages.read_stage.read_chunk"
+RECOGNISE = "quire.pipeline.stages.read_stage.recognise_page"
 SAMPLES = Path(__file__).parents[2] / "samples"
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from quire.objects.store import ObjectStore
+from quire.objects.object_store import ObjectStore
 
 
 @pytest.fixture(scope="session")

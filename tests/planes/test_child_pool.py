@@ -14,9 +14,15 @@ from typing import Any
 
 import pytest
 
-from quire.errors import PageCrashedError, PageError, PageMemoryError, PageTimeoutError, PasswordWrongError
-from quire.reading.forkserver import data_bytes
-from quire.reading.pool import ChildPool, PoolOptions
+from quire.errors import (
+    PageCrashedError,
+    PageError,
+    PageMemoryError,
+    PageTimeoutError,
+    PasswordWrongError,
+)
+from quire.reading.pool.child_pool import ChildPool, PoolOptions
+from quire.reading.pool.forkserver import data_bytes
 from tests.planes import pool_tasks as tasks
 from tests.planes.processes import alive, descendants, eventually
 
@@ -345,8 +351,8 @@ async def test_terminal_stays_clean_when_native_code_prints(
 PARENT = """
 import asyncio, socket, sys
 from tests.planes import pool_tasks as tasks
-from quire.reading.forkserver import data_bytes
-from quire.reading.pool import ChildPool, PoolOptions
+from quire.reading.pool.forkserver import data_bytes
+from quire.reading.pool.child_pool import ChildPool, PoolOptions
 
 async def main():
     listener = socket.create_server(("127.0.0.1", 0))

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 from redis.asyncio import Redis
 
+from quire.coordination.embedded_server import EmbeddedServer
 from quire.errors import CoordinationError, DataDirInUseError
-from quire.queue.embedded import EmbeddedServer
 from tests.planes.processes import alive, descendants, eventually
 
 
@@ -202,7 +202,7 @@ async def test_log_starts_afresh_when_the_server_starts(tmp_path: Path) -> None:
 
 OWNER = """
 import asyncio, pathlib, subprocess, sys
-from quire.queue.embedded import EmbeddedServer
+from quire.coordination.embedded_server import EmbeddedServer
 
 async def main():
     server = EmbeddedServer(pathlib.Path(sys.argv[1]), owner="quire serve")

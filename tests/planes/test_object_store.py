@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from quire.errors import NotFoundError, ObjectsError
-from quire.objects.store import PIECE_BYTES, ObjectStore
+from quire.errors import MissingError, ObjectsError
+from quire.objects.object_store import PIECE_BYTES, ObjectStore
 
 KEY = "jobs/ab12/original-ab12.pdf"
 
@@ -48,13 +48,13 @@ async def test_put_is_read_back_when_the_key_has_odd_characters(store: ObjectSto
 
 async def test_absence_is_reported_when_there_is_no_object(store: ObjectStore) -> None:
     assert await store.size(KEY) is None
-    with pytest.raises(NotFoundError):
+    with pytest.raises(MissingError):
         await store.get(KEY)
-    with pytest.raises(NotFoundError):
+    with pytest.raises(MissingError):
         await streamed(store, KEY)
-    with pytest.raises(NotFoundError):
+    with pytest.raises(MissingError):
         await streamed(store, KEY, 1, 2)
-    with pytest.raises(NotFoundError):
+    with pytest.raises(MissingError):
         async with store.local(KEY):
             pytest.fail("a file that isn't there was handed out")
     await store.delete(KEY)
@@ -211,7 +211,7 @@ async def test_local_follows_when_the_object_is_replaced_or_deleted(store: Objec
     async with store.local(KEY) as path:
         assert path.read_bytes() == b"second"
     await store.delete_prefix("jobs")
-    with pytest.raises(NotFoundError):
+    with pytest.raises(MissingError):
         async with store.local(KEY):
             pytest.fail("a deleted object was handed out")
 
@@ -268,7 +268,7 @@ async def test_directory_is_reported_when_it_cannot_be_written(where: str, tmp_p
 
 KILLED_WRITER = """
 import asyncio, json, pathlib, sys
-from quire.objects.store import ObjectStore
+from quire.objects.object_store import ObjectStore
 
 async def main():
     url, scratch, credentials = sys.argv[1:]

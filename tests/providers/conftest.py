@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator, Callable, Iterator
 import pytest
 
 from quire.clock import SystemClock
-from quire.providers.anthropic import AnthropicOptions, AnthropicProvider
-from quire.providers.openai import OpenAIOptions, OpenAIProvider
-from quire.providers.protocol import Provider, VisionRequest
-from quire.simulator.thread import RunningSimulator, simulator
+from quire.providers.anthropic_provider import AnthropicOptions, AnthropicProvider
+from quire.providers.openai_provider import OpenAIOptions, OpenAIProvider
+from quire.providers.provider_protocol import Provider, VisionRequest
+from quire.simulator.simulator_thread import RunningSimulator, simulator
 
 KEY = "sk-planted-KEY-2f9c"
 PROMPT = "planted prompt: read like a tired owl"

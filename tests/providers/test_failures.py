@@ -6,32 +6,32 @@ from collections.abc import Callable
 import pytest
 
 from quire.errors import QuireError
-from quire.providers import failures
-from quire.providers.protocol import (
+from quire.providers import sdk_channel
+from quire.providers.provider_protocol import (
     ContentBlockedError,
     ModelMissingError,
     Provider,
     ProviderAuthError,
     ProviderError,
     ProviderNetworkError,
+    ProviderRateLimitedError,
     ProviderServerError,
     ProviderTimeoutError,
     QuotaError,
-    RateLimitedError,
     RejectedError,
     SeenLimits,
-    Stop,
-    Usage,
+    StopReason,
+    TokenUsage,
 )
-from quire.simulator.thread import RunningSimulator
+from quire.simulator.simulator_thread import RunningSimulator
 from tests.providers.conftest import MODEL, TEXT, page
 
 
 @pytest.mark.parametrize(
     ("rule", "error"),
     [
-        ({"fault": "rate_limit"}, RateLimitedError),
-        ({"fault": "rate_limit", "retry_after_s": 7}, RateLimitedError),
+        ({"fault": "rate_limit"}, ProviderRateLimitedError),
+        ({"fault": "rate_limit", "retry_after_s": 7}, ProviderRateLimitedError),
         ({"fault": "quota"}, QuotaError),
         ({"fault": "overloaded"}, QuotaError),
         ({"fault": "overloaded", "status": 529}, QuotaError),
@@ -68,13 +68,13 @@ async def test_error_has_its_class_when_the_provider_fails(
 @pytest.mark.parametrize(
     ("fault", "stop", "text"),
     [
-        ("refusal", Stop.REFUSAL, ""),
-        ("empty", Stop.DONE, ""),
-        ("truncated", Stop.LENGTH, TEXT[: len(TEXT) // 2]),
+        ("refusal", StopReason.REFUSAL, ""),
+        ("empty", StopReason.DONE, ""),
+        ("truncated", StopReason.LENGTH, TEXT[: len(TEXT) // 2]),
     ],
 )
 async def test_answer_says_how_it_ended_when_it_is_no_good(
-    provider: Provider, sim: RunningSimulator, fault: str, stop: Stop, text: str
+    provider: Provider, sim: RunningSimulator, fault: str, stop: StopReason, text: str
 ) -> None:
     sim.play({"rules": [{"fault": fault}]})
     answer = await provider.read(page())
@@ -99,7 +99,7 @@ async def test_blocked_page_is_paid_when_the_filter_stops_an_answer(
     sim.play({"rules": [{"fault": "content_filter_error"}]})
     with pytest.raises(ContentBlockedError) as caught:
         await provider.read(page())
-    assert caught.value.usage == Usage()
+    assert caught.value.usage == TokenUsage()
 
 
 @pytest.mark.parametrize("kind", ["anthropic"], indirect=True)
@@ -107,14 +107,14 @@ async def test_filter_is_a_refusal_when_the_provider_is_anthropic(
     provider: Provider, sim: RunningSimulator
 ) -> None:
     sim.play({"rules": [{"fault": "content_filter"}]})
-    assert (await provider.read(page())).stop is Stop.REFUSAL
+    assert (await provider.read(page())).stop is StopReason.REFUSAL
 
 
 async def test_wait_is_told_when_a_real_limit_is_exceeded(provider: Provider, sim: RunningSimulator) -> None:
     sim.play({"models": [{"model": MODEL, "rpm": 2, "tolerance_s": 0}]})
     await provider.read(page())
     await provider.read(page())
-    with pytest.raises(RateLimitedError) as caught:
+    with pytest.raises(ProviderRateLimitedError) as caught:
         await provider.read(page())
     assert caught.value.retry_after_s is not None
     assert 20 <= caught.value.retry_after_s <= 31  # half a minute for each of two
@@ -156,7 +156,7 @@ async def test_network_error_is_raised_when_the_server_speaks_no_tls(
         ),
         (500, {"error": {"type": "overloaded_error"}}, QuotaError),
         (402, None, QuotaError),
-        (429, "insufficient_quota is only a text here", RateLimitedError),
+        (429, "insufficient_quota is only a text here", ProviderRateLimitedError),
         (503, ["content_filter"], ProviderServerError),
         (500, {"error": {"code": 17, "type": None}}, ProviderServerError),
         (301, b"", ProviderServerError),
@@ -167,11 +167,11 @@ async def test_network_error_is_raised_when_the_server_speaks_no_tls(
 def test_error_comes_from_codes_when_a_body_is_odd(
     status: int, body: object, error: type[QuireError]
 ) -> None:
-    found = failures.by_status("who", status, body, headers={}, limits=SeenLimits(), now=0)
+    found = sdk_channel.by_status("who", status, body, headers={}, limits=SeenLimits(), now=0)
     assert type(found) is error
 
 
 def test_wait_comes_from_the_limits_when_there_is_no_retry_after() -> None:
     limits = SeenLimits(requests_left=0, requests_reset_s=4.5, tokens_left=10, tokens_reset_s=60)
-    found = failures.by_status("who", 429, {}, headers={}, limits=limits, now=0)
+    found = sdk_channel.by_status("who", 429, {}, headers={}, limits=limits, now=0)
     assert found.retry_after_s == 4.5

@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from quire.providers.headers import anthropic_limits, openai_limits, retry_after_s
-from quire.providers.protocol import SeenLimits
+from quire.providers.provider_protocol import SeenLimits
+from quire.providers.rate_headers import anthropic_limits, openai_limits, retry_after_s
 
 NOW = 1_800_000_000.0  # 2027-01-15T08:00:00Z
 

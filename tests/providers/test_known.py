@@ -6,8 +6,8 @@ import pytest
 
 from quire.clock import SystemClock
 from quire.errors import SettingsError
-from quire.providers import known
-from quire.providers.known import Models
+from quire.providers import configured_providers
+from quire.providers.configured_providers import ProviderModels
 from quire.settings import AiLimit, AiPrice, load
 
 SERVERS = """
@@ -28,17 +28,17 @@ ai:
 
 
 def test_nothing_is_built_when_nothing_is_configured() -> None:
-    assert known.build(load({}).ai, SystemClock()) == {}
-    assert known.order(load({}).ai) == ("openai", "anthropic")
+    assert configured_providers.build(load({}).ai, SystemClock()) == {}
+    assert configured_providers.order(load({}).ai) == ("openai", "anthropic")
 
 
 def test_defaults_are_those_of_the_sources_when_nothing_is_set() -> None:
     ai = load({}).ai
-    assert known.models(ai) == {
-        "openai": Models("gpt-4.1", "gpt-4o", "gpt-4.1-mini"),
-        "anthropic": Models("claude-3-5-sonnet-20241022", "claude-3-opus", "claude-3-haiku"),
-        "dolphin": Models("dolphin", "dolphin", "dolphin"),
-        "ocr": Models("local", "local", "local"),
+    assert configured_providers.models(ai) == {
+        "openai": ProviderModels("gpt-4.1", "gpt-4o", "gpt-4.1-mini"),
+        "anthropic": ProviderModels("claude-3-5-sonnet-20241022", "claude-3-opus", "claude-3-haiku"),
+        "dolphin": ProviderModels("dolphin", "dolphin", "dolphin"),
+        "ocr": ProviderModels("local", "local", "local"),
     }
     assert (ai.request_timeout_s, ai.page_total_timeout_s) == (60, 120)
     assert (ai.breaker_base_backoff_s, ai.breaker_max_backoff_s, ai.max_inflight_per_model) == (30, 300, 16)
@@ -51,15 +51,15 @@ def test_tables_are_read_when_a_file_has_them(tmp_path: Path) -> None:
     config.write_text(SERVERS)
     ai = load({"QUIRE_CONFIG": str(config), "VLLM_KEY": "k1", "OPENAI_API_KEY": "k2"}).ai
     assert [(one.name, one.api_key) for one in ai.servers] == [("vllm", "k1"), ("ollama", "")]
-    assert known.models(ai)["vllm"] == Models("qwen", "qwen", "qwen")
-    assert known.models(ai)["ollama"] == Models("llama3.2:11b", "llama3.2:11b", "tiny")
+    assert configured_providers.models(ai)["vllm"] == ProviderModels("qwen", "qwen", "qwen")
+    assert configured_providers.models(ai)["ollama"] == ProviderModels("llama3.2:11b", "llama3.2:11b", "tiny")
     assert ai.limits == (
         AiLimit("openai", "gpt-4.1", 500, 30_000),
         AiLimit("ollama", "llama3.2:11b", 10, 0),
     )
     assert ai.prices == (AiPrice("vllm", "qwen", 0.1, 0.4),)
-    assert known.order(ai) == ("openai", "anthropic", "vllm", "ollama")
-    assert set(known.build(ai, SystemClock())) == {"openai", "vllm", "ollama"}
+    assert configured_providers.order(ai) == ("openai", "anthropic", "vllm", "ollama")
+    assert set(configured_providers.build(ai, SystemClock())) == {"openai", "vllm", "ollama"}
 
 
 def test_same_tables_are_read_when_the_environment_has_them_as_json() -> None:
@@ -71,7 +71,7 @@ def test_same_tables_are_read_when_the_environment_has_them_as_json() -> None:
             "PRIMARY_ENGINE": "vllm",
         }
     ).ai
-    assert known.order(ai) == ("vllm", "anthropic", "openai")
+    assert configured_providers.order(ai) == ("vllm", "anthropic", "openai")
     assert ai.limits == (AiLimit("vllm", "m", 5, 0),)
 
 
@@ -104,14 +104,14 @@ def test_start_stops_when_a_setting_is_malformed(name: str, value: str) -> None:
 
 def test_order_is_refused_when_it_names_nobody() -> None:
     with pytest.raises(SettingsError, match="gemini"):
-        known.order(load({"PROVIDER_CHAIN": "gemini"}).ai)
+        configured_providers.order(load({"PROVIDER_CHAIN": "gemini"}).ai)
 
 
 def test_time_of_a_call_is_the_providers_own_when_set() -> None:
     ai = load({"OPENAI_TIMEOUT": "5s", "REQUEST_TIMEOUT": "9s"}).ai
-    assert [known.timeout_s(ai, name) for name in ("openai", "anthropic", "vllm")] == [5, 9, 9]
+    assert [configured_providers.timeout_s(ai, name) for name in ("openai", "anthropic", "vllm")] == [5, 9, 9]
 
 
 def test_tier_picks_the_model_when_asked() -> None:
-    models = Models("p", "s", "f")
+    models = ProviderModels("p", "s", "f")
     assert [models.of(tier) for tier in ("primary", "secondary", "fast", "")] == ["p", "s", "f", "p"]

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from quire.providers.prices import Cost, PriceList
-from quire.providers.protocol import Usage
+from quire.providers.price_list import Cost, PriceList
+from quire.providers.provider_protocol import TokenUsage
 from quire.settings import AiPrice
 
-USAGE = Usage(tokens_in=1_000_000, tokens_out=100_000)
+USAGE = TokenUsage(tokens_in=1_000_000, tokens_out=100_000)
 
 
 @pytest.mark.parametrize(
@@ -33,4 +33,4 @@ def test_own_price_counts_when_the_settings_have_one() -> None:
 
 
 def test_nothing_is_owed_when_nothing_was_used() -> None:
-    assert PriceList().cost("openai", "gpt-4.1", Usage()) == Cost(0.0, known=True)
+    assert PriceList().cost("openai", "gpt-4.1", TokenUsage()) == Cost(0.0, known=True)

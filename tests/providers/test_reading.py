@@ -8,15 +8,15 @@ from collections.abc import Callable
 
 import pytest
 
-from quire.providers.protocol import (
+from quire.providers.provider_protocol import (
     Provider,
     ProviderAuthError,
     ProviderServerError,
     SeenLimits,
-    Stop,
+    StopReason,
 )
-from quire.simulator.answers import picture_mark
-from quire.simulator.thread import RunningSimulator
+from quire.simulator.simulated_answers import picture_mark
+from quire.simulator.simulator_thread import RunningSimulator
 from tests.providers.conftest import IMAGE, KEY, MODEL, PROMPT, TEXT, page
 from tests.providers.recording import Recorded, recording_server
 
@@ -30,7 +30,7 @@ def tokens(text: str) -> int:
 async def test_page_is_read_when_all_is_well(provider: Provider, kind: str) -> None:
     answer = await provider.read(page())
     assert answer.text == TEXT
-    assert answer.stop is Stop.DONE
+    assert answer.stop is StopReason.DONE
     assert answer.usage.tokens_in == tokens(PROMPT) + tokens(TEXT) + IMAGE_TOKENS[kind]
     assert answer.usage.tokens_out == tokens(TEXT)
     assert answer.limits == SeenLimits()
@@ -191,8 +191,8 @@ async def test_redirect_is_not_followed_when_a_server_sends_one(
 MADE_AND_CLOSED = """
 import asyncio, sys
 from quire.clock import SystemClock
-from quire.providers.anthropic import AnthropicOptions, AnthropicProvider
-from quire.providers.openai import OpenAIOptions, OpenAIProvider
+from quire.providers.anthropic_provider import AnthropicOptions, AnthropicProvider
+from quire.providers.openai_provider import OpenAIOptions, OpenAIProvider
 asyncio.run(OpenAIProvider(OpenAIOptions(api_key="key"), SystemClock()).close())
 asyncio.run(AnthropicProvider(AnthropicOptions(api_key="key"), SystemClock()).close())
 print(sorted({"openai", "anthropic"} & set(sys.modules)))

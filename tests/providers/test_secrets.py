@@ -12,11 +12,11 @@ from collections.abc import Callable
 import pytest
 
 from quire.clock import SystemClock
-from quire.providers.known import build
-from quire.providers.protocol import Provider, ProviderError
+from quire.providers.configured_providers import build
+from quire.providers.provider_protocol import Provider, ProviderError
 from quire.settings import load
 from quire.simulator.scenario import Fault
-from quire.simulator.thread import RunningSimulator
+from quire.simulator.simulator_thread import RunningSimulator
 from tests.providers.conftest import IMAGE, KEY, PROMPT, TEXT, page
 
 PLANTED = (

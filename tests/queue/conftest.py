@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from quire.domain.jobs import UnitKind
-from quire.queue.connection import Connection
-from quire.queue.streams import Queues
+from quire.coordination.connection import RedisConnection
+from quire.coordination.streams import Queues
+from quire.domain.job import UnitKind
 
 from .clocks import ShiftedClock
 from .servers import plain_server
@@ -21,8 +21,8 @@ def shared_server() -> Iterator[str]:
 
 
 @pytest.fixture
-async def connection(shared_server: str) -> AsyncIterator[Connection]:
-    opened = Connection.open(shared_server)
+async def connection(shared_server: str) -> AsyncIterator[RedisConnection]:
+    opened = RedisConnection.open(shared_server)
     await opened.command("FLUSHALL")
     yield opened
     await opened.close()
@@ -34,7 +34,7 @@ def clock() -> ShiftedClock:
 
 
 @pytest.fixture
-async def queues(connection: Connection, clock: ShiftedClock) -> Queues:
+async def queues(connection: RedisConnection, clock: ShiftedClock) -> Queues:
     made = Queues(connection, clock)
     await made.ensure_groups(UnitKind)
     return made

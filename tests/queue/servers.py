@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from quire.queue.embedded import _binary
+from quire.coordination.embedded_server import _binary
 
 
 def free_port() -> int:

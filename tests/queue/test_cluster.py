@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from quire.domain.jobs import JobOptions, JobStatus, PageRecord, UnitKind, new_job_id
-from quire.domain.pages import PageSource
-from quire.queue import keys
-from quire.queue.connection import Connection
-from quire.queue.jobs import JobStore
-from quire.queue.records import Claim, NewJob, PageOutcome
-from quire.queue.streams import Queues
-from quire.queue.workers import Workers
+from quire.coordination import keys
+from quire.coordination.connection import RedisConnection
+from quire.coordination.job_records import Claim, NewJob, PageOutcome
+from quire.coordination.job_store import JobStore
+from quire.coordination.liveness import Workers
+from quire.coordination.streams import Queues
+from quire.domain.job import JobOptions, JobStatus, PageRecord, UnitKind, new_job_id
+from quire.domain.page import PageSource
 from tests.pipeline.documents import marked_pdf, marker, markers_in
 from tests.pipeline.running import at_rest, convert, markdown, quire
 
@@ -30,7 +30,7 @@ def cluster_url() -> Iterator[str]:
 
 
 async def test_a_job_goes_through_all_its_states_when_on_a_cluster(cluster_url: str) -> None:
-    connection, clock = Connection.open(cluster_url), ShiftedClock()
+    connection, clock = RedisConnection.open(cluster_url), ShiftedClock()
     queues = Queues(connection, clock)
     jobs = JobStore(connection, queues, clock, ttl_s=3600)
     try:
@@ -76,7 +76,7 @@ async def test_a_job_goes_through_all_its_states_when_on_a_cluster(cluster_url: 
 
 
 async def test_entries_of_the_dead_are_taken_over_when_on_a_cluster(cluster_url: str) -> None:
-    connection, clock = Connection.open(cluster_url), ShiftedClock()
+    connection, clock = RedisConnection.open(cluster_url), ShiftedClock()
     queues, workers = Queues(connection, clock), Workers(connection, clock, ttl_s=60)
     try:
         await queues.ensure_groups(UnitKind)
@@ -103,7 +103,7 @@ async def test_entries_of_the_dead_are_taken_over_when_on_a_cluster(cluster_url:
 async def test_who_waits_is_woken_when_the_subscription_is_the_first_thing_asked_of_a_cluster(
     cluster_url: str,
 ) -> None:
-    connection = Connection.open(cluster_url)
+    connection = RedisConnection.open(cluster_url)
     channel = keys.JobKeys.of("a-job").events
     try:
         async with connection.subscription() as pubsub:

@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from quire.coordination.connection import RedisConnection
 from quire.errors import CoordinationError
-from quire.queue.connection import Connection
 
 from .servers import _spawn, ask, free_port, wait_until
 
@@ -49,14 +49,14 @@ def restartable(tmp_path: Path) -> Iterator[Restartable]:
     server.kill()
 
 
-async def _reads(connection: Connection) -> int:
+async def _reads(connection: RedisConnection) -> int:
     info = await connection.command("INFO", "stats")
     if isinstance(info, dict):
         return int(info["total_reads_processed"])
     return next(int(line.split(":")[1]) for line in info.splitlines() if "total_reads_processed" in line)
 
 
-async def test_commands_share_round_trips_when_issued_together(connection: Connection) -> None:
+async def test_commands_share_round_trips_when_issued_together(connection: RedisConnection) -> None:
     before = await _reads(connection)
     await asyncio.gather(*(connection.command("SET", f"k{n}", n) for n in range(500)))
     after = await _reads(connection)
@@ -64,7 +64,7 @@ async def test_commands_share_round_trips_when_issued_together(connection: Conne
     assert await connection.commands([("GET", f"k{n}") for n in range(500)]) == [str(n) for n in range(500)]
 
 
-async def test_each_command_gets_its_own_answer_when_one_of_them_fails(connection: Connection) -> None:
+async def test_each_command_gets_its_own_answer_when_one_of_them_fails(connection: RedisConnection) -> None:
     await connection.command("SET", "text", "word")
     answers = await asyncio.gather(
         connection.command("GET", "text"),
@@ -78,7 +78,7 @@ async def test_each_command_gets_its_own_answer_when_one_of_them_fails(connectio
 
 
 async def test_a_command_is_sent_when_all_flushes_end_in_the_same_moment(
-    connection: Connection, shared_server: str
+    connection: RedisConnection, shared_server: str
 ) -> None:
     """The answer to one command leads to another before the loop has noticed that the flushes are over."""
     port = urlsplit(shared_server).port or 0
@@ -100,24 +100,26 @@ async def test_a_command_is_sent_when_all_flushes_end_in_the_same_moment(
             await asyncio.gather(*asking)
 
 
-async def test_scripts_are_loaded_again_when_the_server_has_forgotten_them(connection: Connection) -> None:
-    assert await connection.script("swap", ["key"], "", "one", 60_000) == "one"
+async def test_scripts_are_loaded_again_when_the_server_has_forgotten_them(
+    connection: RedisConnection,
+) -> None:
+    assert await connection.script("plain/swap_value", ["key"], "", "one", 60_000) == "one"
     await connection.command("SCRIPT", "FLUSH")
-    assert await connection.script("swap", ["key"], "one", "two", 60_000) == "two"
+    assert await connection.script("plain/swap_value", ["key"], "one", "two", 60_000) == "two"
     assert await connection.command("GET", "key") == "two"
 
 
 async def test_commands_go_on_when_the_server_was_restarted(restartable: Restartable) -> None:
-    connection = Connection.open(restartable.url)
+    connection = RedisConnection.open(restartable.url)
     try:
         await connection.command("SET", "kept", "yes")
-        await connection.script("swap", ["other"], "", "one", 600_000)
+        await connection.script("plain/swap_value", ["other"], "", "one", 600_000)
         restartable.kill()
         waiting = asyncio.create_task(connection.command("GET", "kept"))
         await asyncio.to_thread(restartable.start)
         async with asyncio.timeout(DEADLINE_S):
             assert await waiting == "yes"
-            assert await connection.script("swap", ["other"], "one", "two", 600_000) == "two"
+            assert await connection.script("plain/swap_value", ["other"], "one", "two", 600_000) == "two"
             assert await connection.blocking("XREAD", "BLOCK", 10, "STREAMS", "none", "0") in (None, [])
     finally:
         await connection.close()
@@ -127,7 +129,7 @@ async def test_commands_go_on_when_the_server_was_restarted(restartable: Restart
 async def test_an_error_names_the_server_without_credentials_when_it_is_away(scheme: str) -> None:
     port = free_port()
     path = "/mymaster/0" if scheme == "redis+sentinel" else "/0"
-    connection = Connection.open(f"{scheme}://somebody:hush-hush@127.0.0.1:{port}{path}")
+    connection = RedisConnection.open(f"{scheme}://somebody:hush-hush@127.0.0.1:{port}{path}")
     try:
         with pytest.raises(CoordinationError) as caught:
             await connection.ping()
@@ -141,7 +143,7 @@ async def test_an_error_names_the_server_without_credentials_when_it_is_away(sch
 
 async def test_an_error_has_no_credentials_when_the_password_is_wrong(restartable: Restartable) -> None:
     ask(restartable.port, "CONFIG", "SET", "requirepass", "right")
-    connection = Connection.open(f"redis://:hush-hush@127.0.0.1:{restartable.port}/0")
+    connection = RedisConnection.open(f"redis://:hush-hush@127.0.0.1:{restartable.port}/0")
     try:
         with pytest.raises(CoordinationError) as caught:
             await connection.ping()
@@ -150,7 +152,7 @@ async def test_an_error_has_no_credentials_when_the_password_is_wrong(restartabl
     assert "hush-hush" not in caught.value.public
 
 
-async def test_a_caller_that_left_disturbs_nobody_when_its_answer_comes(connection: Connection) -> None:
+async def test_a_caller_that_left_disturbs_nobody_when_its_answer_comes(connection: RedisConnection) -> None:
     leaving = [asyncio.create_task(connection.command("SET", f"left{n}", n)) for n in range(20)]
     staying = [asyncio.create_task(connection.command("SET", f"stay{n}", n)) for n in range(20)]
     await asyncio.sleep(0)

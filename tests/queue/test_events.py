@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from quire.domain.jobs import JobOptions, new_job_id
-from quire.queue.connection import Connection
-from quire.queue.events import Event, Events
-from quire.queue.jobs import JobStore
-from quire.queue.keys import JobKeys
-from quire.queue.records import NewJob
-from quire.queue.streams import Queues
+from quire.coordination.connection import RedisConnection
+from quire.coordination.job_events import Events, JobEvent
+from quire.coordination.job_records import NewJob
+from quire.coordination.job_store import JobStore
+from quire.coordination.keys import JobKeys
+from quire.coordination.streams import Queues
+from quire.domain.job import JobOptions, new_job_id
 
 from .clocks import ShiftedClock
 
@@ -21,12 +21,12 @@ DEADLINE_S = 20.0
 
 
 @pytest.fixture
-def jobs(connection: Connection, queues: Queues, clock: ShiftedClock) -> JobStore:
+def jobs(connection: RedisConnection, queues: Queues, clock: ShiftedClock) -> JobStore:
     return JobStore(connection, queues, clock, ttl_s=86_400)
 
 
 @pytest.fixture
-async def events(connection: Connection) -> AsyncIterator[Events]:
+async def events(connection: RedisConnection) -> AsyncIterator[Events]:
     found = Events(connection)
     running = asyncio.create_task(found.run())
     yield found
@@ -43,21 +43,21 @@ async def make(jobs: JobStore) -> str:
     return job_id
 
 
-async def add(connection: Connection, job_id: str, number: int) -> None:
+async def add(connection: RedisConnection, job_id: str, number: int) -> None:
     await connection.command("XADD", JobKeys.of(job_id).events, "*", "t", "pages", "d", f'{{"n":{number}}}')
 
 
-async def subscribers(connection: Connection, channel: str) -> int:
+async def subscribers(connection: RedisConnection, channel: str) -> int:
     answer = await connection.command("PUBSUB", "NUMSUB", channel)
     return int(answer[1] if isinstance(answer[0], str) else answer[0][1])
 
 
-def numbers(found: list[Event]) -> list[int]:
+def numbers(found: list[JobEvent]) -> list[int]:
     return [event.data["n"] for event in found if event.type == "pages"]
 
 
 async def test_events_go_on_after_the_last_one_seen_when_resumed(
-    events: Events, jobs: JobStore, connection: Connection
+    events: Events, jobs: JobStore, connection: RedisConnection
 ) -> None:
     job_id = await make(jobs)
     for number in range(6):
@@ -70,7 +70,7 @@ async def test_events_go_on_after_the_last_one_seen_when_resumed(
 
 
 async def test_events_are_known_to_be_missing_when_the_history_was_trimmed(
-    events: Events, jobs: JobStore, connection: Connection
+    events: Events, jobs: JobStore, connection: RedisConnection
 ) -> None:
     job_id = await make(jobs)
     for number in range(6):
@@ -89,7 +89,7 @@ async def test_a_waiter_is_woken_when_its_job_changes(
     events: Events, jobs: JobStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With the fallback wake-up out of reach, so that only the subscription can do it."""
-    monkeypatch.setattr("quire.queue.events._WAKE_ANYWAY_S", 3600.0)
+    monkeypatch.setattr("quire.coordination.job_events._WAKE_ANYWAY_S", 3600.0)
     job_id, other_id = await make(jobs), await make(jobs)
     async with asyncio.timeout(DEADLINE_S), events.waiter(job_id) as waiter, events.waiter(other_id) as other:
         await waiter.wait(3600)  # once the subscription stands: something may have happened before it did
@@ -104,9 +104,9 @@ async def test_a_waiter_is_woken_when_its_job_changes(
 
 
 async def test_a_waiter_is_woken_when_the_subscription_was_cut(
-    events: Events, jobs: JobStore, connection: Connection, monkeypatch: pytest.MonkeyPatch
+    events: Events, jobs: JobStore, connection: RedisConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("quire.queue.events._WAKE_ANYWAY_S", 3600.0)
+    monkeypatch.setattr("quire.coordination.job_events._WAKE_ANYWAY_S", 3600.0)
     job_id = await make(jobs)
     async with asyncio.timeout(DEADLINE_S), events.waiter(job_id) as waiter:
         await waiter.wait(3600)
@@ -121,7 +121,7 @@ async def test_a_waiter_is_woken_when_the_subscription_was_cut(
 
 
 async def test_the_subscription_stops_when_cancelled_in_the_middle_of_a_message(
-    connection: Connection, jobs: JobStore
+    connection: RedisConnection, jobs: JobStore
 ) -> None:
     """Cancelled at every step of handling one, it must never swallow that."""
     job_id = await make(jobs)

@@ -11,7 +11,11 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from quire.domain.jobs import (
+from quire.coordination.connection import RedisConnection
+from quire.coordination.job_records import Claim, NewJob, PageOutcome, Refused
+from quire.coordination.job_store import JobStore
+from quire.coordination.streams import Hint, Queues
+from quire.domain.job import (
     JobOptions,
     JobStatus,
     PageRecord,
@@ -20,11 +24,7 @@ from quire.domain.jobs import (
     new_job_id,
     unit_page,
 )
-from quire.domain.pages import PageSource
-from quire.queue.connection import Connection
-from quire.queue.jobs import JobStore
-from quire.queue.records import Claim, NewJob, PageOutcome, Refused
-from quire.queue.streams import Hint, Queues
+from quire.domain.page import PageSource
 
 from .servers import plain_server
 
@@ -58,7 +58,7 @@ class JobStates(RuleBasedStateMachine):
         super().__init__()
         self.loop = asyncio.new_event_loop()
         self.clock = MovableClock()
-        self.connection = Connection.open(self.url)
+        self.connection = RedisConnection.open(self.url)
         self.queues = Queues(self.connection, self.clock)
         self.jobs = JobStore(self.connection, self.queues, self.clock, ttl_s=86_400)
         self.id = new_job_id()

@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 
-from quire.domain.jobs import JobOptions, UnitKind, new_job_id
-from quire.queue.connection import Arg, Connection
-from quire.queue.jobs import JobStore
-from quire.queue.keys import JobKeys
-from quire.queue.records import NewJob
-from quire.queue.steps import Steps
-from quire.queue.streams import Queues
+from quire.coordination.connection import Arg, RedisConnection
+from quire.coordination.job_records import NewJob
+from quire.coordination.job_store import JobStore
+from quire.coordination.keys import JobKeys
+from quire.coordination.streams import Queues
+from quire.coordination.vault_steps import Steps
+from quire.domain.job import JobOptions, UnitKind, new_job_id
 
 from .clocks import ShiftedClock
 
 
-class LossyConnection(Connection):
+class LossyConnection(RedisConnection):
     """Loses the first answer to every script and sends it again, as a connection that is cut does."""
 
     async def script(self, name: str, keys: Sequence[str], *args: Arg) -> Any:
@@ -27,7 +27,7 @@ class LossyConnection(Connection):
 
 
 @pytest.fixture
-async def lossy(shared_server: str, connection: Connection) -> AsyncIterator[Connection]:
+async def lossy(shared_server: str, connection: RedisConnection) -> AsyncIterator[RedisConnection]:
     opened = LossyConnection.open(shared_server)
     yield opened
     await opened.close()
@@ -38,7 +38,7 @@ def new_job(job_id: str) -> NewJob:
 
 
 async def test_job_is_the_callers_own_when_the_answer_to_making_it_was_lost(
-    lossy: Connection, queues: Queues, clock: ShiftedClock
+    lossy: RedisConnection, queues: Queues, clock: ShiftedClock
 ) -> None:
     jobs = JobStore(lossy, queues, clock, ttl_s=3600)
     new = new_job(new_job_id())
@@ -50,7 +50,7 @@ async def test_job_is_the_callers_own_when_the_answer_to_making_it_was_lost(
 
 
 async def test_secrets_are_not_put_back_when_their_job_is_gone(
-    connection: Connection, queues: Queues, clock: ShiftedClock
+    connection: RedisConnection, queues: Queues, clock: ShiftedClock
 ) -> None:
     jobs = JobStore(connection, queues, clock, ttl_s=3600)
     steps = Steps(connection, queues, jobs, clock)

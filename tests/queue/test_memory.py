@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from quire.bootstrap import Runtime
-from quire.domain.jobs import JobOptions, JobStatus, new_job_id
-from quire.queue import keys
-from quire.queue.connection import Connection
-from quire.queue.jobs import JobStore
-from quire.queue.keys import QUEUES
-from quire.queue.records import NewJob
-from quire.queue.streams import Queues
+from quire.coordination import keys
+from quire.coordination.connection import RedisConnection
+from quire.coordination.job_records import NewJob
+from quire.coordination.job_store import JobStore
+from quire.coordination.keys import QUEUES
+from quire.coordination.streams import Queues
+from quire.domain.job import JobOptions, JobStatus, new_job_id
 from tests.pipeline.documents import marked_pdf
 from tests.pipeline.running import at_rest, convert, quire, upload
 
@@ -23,7 +23,7 @@ _BOUNDED = {keys.ACTIVE, keys.EXPIRY, keys.WORKERS} | {
 """Without a TTL, but trimmed (streams), or emptied as jobs end and expire (sorted sets)."""
 
 
-async def all_keys(connection: Connection) -> list[str]:
+async def all_keys(connection: RedisConnection) -> list[str]:
     found: list[str] = []
     cursor = "0"
     while True:
@@ -33,7 +33,7 @@ async def all_keys(connection: Connection) -> list[str]:
             return sorted(found)
 
 
-async def lasting(connection: Connection) -> list[str]:
+async def lasting(connection: RedisConnection) -> list[str]:
     names = await all_keys(connection)
     lives = await connection.commands([("PTTL", name) for name in names])
     return [name for name, life in zip(names, lives, strict=True) if life == -1]
@@ -84,7 +84,7 @@ async def test_a_long_document_leaves_as_little_as_a_short_one_when_finished(tmp
         assert long_bytes < 16_000  # what the allocator rounds up to differs from run to run
 
 
-async def test_the_index_of_a_team_is_trimmed_when_its_jobs_are_old(connection: Connection) -> None:
+async def test_the_index_of_a_team_is_trimmed_when_its_jobs_are_old(connection: RedisConnection) -> None:
     clock = ShiftedClock()
     jobs = JobStore(connection, Queues(connection, clock), clock, ttl_s=60)
     new = [
@@ -99,7 +99,7 @@ async def test_the_index_of_a_team_is_trimmed_when_its_jobs_are_old(connection: 
 
 
 async def test_a_retried_job_is_looked_after_when_the_end_before_it_is_noticed_late(
-    connection: Connection, queues: Queues, clock: ShiftedClock
+    connection: RedisConnection, queues: Queues, clock: ShiftedClock
 ) -> None:
     """Whoever ended the job takes it off the list a moment later; by then somebody may have retried it."""
     jobs = JobStore(connection, queues, clock, ttl_s=3600)

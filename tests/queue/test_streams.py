@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
-from quire.domain.jobs import UnitKind
-from quire.queue.connection import Connection
-from quire.queue.keys import QUEUES
-from quire.queue.streams import Hint, Queues
+from quire.coordination.connection import RedisConnection
+from quire.coordination.keys import QUEUES
+from quire.coordination.streams import Hint, Queues
+from quire.domain.job import UnitKind
 
 from .clocks import ShiftedClock
 
@@ -32,7 +32,7 @@ async def test_each_entry_goes_to_one_consumer_when_two_read(queues: Queues) -> 
     assert await queues.consumers(UnitKind.READ) == {"one": 6, "two": 4}
 
 
-async def test_nothing_is_left_when_entries_are_done(queues: Queues, connection: Connection) -> None:
+async def test_nothing_is_left_when_entries_are_done(queues: Queues, connection: RedisConnection) -> None:
     await queues.put(hints(3))
     for hint in await read(queues, "one"):
         await queues.done(hint)
@@ -42,7 +42,7 @@ async def test_nothing_is_left_when_entries_are_done(queues: Queues, connection:
 
 
 async def test_a_page_entry_carries_its_reference_and_key_when_queued(
-    queues: Queues, connection: Connection
+    queues: Queues, connection: RedisConnection
 ) -> None:
     await queues.put([Hint(JOB, "p12", 3, content_ref="jobs/x/original")])
     [[_, fields]] = await connection.command("XRANGE", QUEUES[UnitKind.PAGE].stream, "-", "+")
@@ -61,7 +61,7 @@ async def test_a_waiting_reader_is_served_when_an_entry_comes(queues: Queues) ->
 
 
 async def test_reading_makes_the_group_anew_when_the_server_has_lost_everything(
-    queues: Queues, connection: Connection
+    queues: Queues, connection: RedisConnection
 ) -> None:
     await connection.command("FLUSHALL")
     assert await read(queues, "one") == []
@@ -117,7 +117,7 @@ async def test_entries_go_to_others_when_their_consumer_is_dead(queues: Queues) 
 
 
 async def test_entries_that_were_lost_on_the_way_are_found_when_asked_for(
-    queues: Queues, connection: Connection
+    queues: Queues, connection: RedisConnection
 ) -> None:
     await queues.put(hints(3))
     given = await read(queues, "one")
@@ -133,7 +133,7 @@ async def test_entries_that_were_lost_on_the_way_are_found_when_asked_for(
 async def test_dead_letters_are_trimmed_when_there_are_too_many(
     queues: Queues, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("quire.queue.streams._DEAD_LETTERS_KEPT", 100)
+    monkeypatch.setattr("quire.coordination.streams._DEAD_LETTERS_KEPT", 100)
     for hint in hints(300):
         await queues.bury(hint, f"reason {hint.unit}")
     depth = await queues.depth(UnitKind.READ)

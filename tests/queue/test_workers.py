@@ -9,22 +9,22 @@ from collections.abc import Iterator
 
 import pytest
 
-from quire.queue import keys
-from quire.queue.connection import Connection
-from quire.queue.workers import WorkerId, Workers
+from quire.coordination import keys
+from quire.coordination.connection import RedisConnection
+from quire.coordination.liveness import WorkerId, Workers
 
 from .clocks import ShiftedClock
 
 _OTHER = """
 import sys
-from quire.queue.workers import WorkerId
+from quire.coordination.liveness import WorkerId
 print(WorkerId.of_this_process(), flush=True)
 sys.stdin.read()
 """
 
 
 @pytest.fixture
-def workers(connection: Connection, clock: ShiftedClock) -> Workers:
+def workers(connection: RedisConnection, clock: ShiftedClock) -> Workers:
     return Workers(connection, clock, ttl_s=60)
 
 
@@ -125,7 +125,9 @@ async def test_another_keeps_house_at_once_when_the_holder_was_killed(workers: W
     assert not await workers.keep_house(other.id, 60)
 
 
-async def test_the_house_is_free_when_its_lock_runs_out(workers: Workers, connection: Connection) -> None:
+async def test_the_house_is_free_when_its_lock_runs_out(
+    workers: Workers, connection: RedisConnection
+) -> None:
     """A holder on another machine can only be known by its time."""
     assert await workers.keep_house("elsewhere.1.2.n", 60)
     assert not await workers.keep_house("here.1.2.n", 60)

@@ -9,7 +9,7 @@ from typing import Any
 import pymupdf
 import pytest
 
-from quire.reading.document import open_documents
+from quire.reading.files.document_source import open_documents
 
 PROSE = (
     "The committee met in the large hall and heard the report of the secretary. "

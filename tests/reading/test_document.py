@@ -19,8 +19,8 @@ from quire.errors import (
     TooManyPagesError,
     UnsupportedTypeError,
 )
-from quire.reading.document import OpenDocuments, inspect, open_documents
-from quire.reading.pages import read_pages
+from quire.reading.files.document_source import OpenDocuments, inspect, open_documents
+from quire.reading.pdf.page_reader import read_pages
 from tests.reading.conftest import Make, form_pdf, text_pdf
 
 LOCK = {"encryption": pymupdf.PDF_ENCRYPT_AES_256, "user_pw": "öffne", "owner_pw": "owner"}
@@ -163,7 +163,8 @@ def test_picture_is_damaged_when_only_its_signature_is_left(tmp_path: Path) -> N
 
 def test_import_is_light_when_nothing_is_read() -> None:
     code = (
-        "import sys, quire.reading.pages, quire.reading.render; print({'pymupdf', 'PIL'} & set(sys.modules))"
+        "import sys, quire.reading.pdf.page_reader, quire.reading.pdf.page_render; "
+        "print({'pymupdf', 'PIL'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"

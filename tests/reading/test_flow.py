@@ -8,7 +8,7 @@ from typing import Any
 import pymupdf
 import pytest
 
-from quire.reading.pages import ReadOptions, read_pages
+from quire.reading.pdf.page_reader import ReadOptions, read_pages
 from tests.reading.conftest import PROSE, Make, form_pdf, prose, write
 
 LEFT, LEADING = 72.0, 13.0

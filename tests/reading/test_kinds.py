@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quire.reading import kinds
-from quire.reading.kinds import SNIFF_BYTES, decode_text, sniff
+from quire.reading.files import file_kinds
+from quire.reading.files.file_kinds import SNIFF_BYTES, decode_text, sniff
 
 
 def zipped(*names: str) -> bytes:
@@ -75,12 +75,12 @@ def test_office_files_are_named_when_member_names_are_visible(names: tuple[str, 
 
 
 def test_pdf_marker_past_the_first_kilobyte_is_not_believed() -> None:
-    assert sniff(b"a" * 2000 + b"%PDF-1.4") != kinds.PDF
+    assert sniff(b"a" * 2000 + b"%PDF-1.4") != file_kinds.PDF
 
 
 def test_text_is_recognised_when_the_sample_ends_inside_a_character() -> None:
     sample = ("ä" * SNIFF_BYTES).encode()[: SNIFF_BYTES - 1] + b"\xc3"
-    assert sniff(sample) == kinds.TEXT
+    assert sniff(sample) == file_kinds.TEXT
 
 
 @given(st.binary(max_size=400))

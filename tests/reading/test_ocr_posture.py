@@ -6,8 +6,16 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from quire.reading.ocr_posture import Posture, Turn, covered, dense_strip, evened, posture_of, upright
-from quire.reading.ocr_words import Box
+from quire.reading.ocr.ocr_words import Box
+from quire.reading.ocr.page_posture import (
+    Posture,
+    Turn,
+    covered,
+    dense_strip,
+    evened,
+    posture_of,
+    upright,
+)
 
 from . import scans
 

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from quire.domain.pages import PageClass, PageReading
+from quire.domain.page import PageClass, PageReading
 from quire.errors import DamagedError, EmptyError, PasswordRequiredError, UnsupportedTypeError
-from quire.reading.document import DocumentInfo, inspect
-from quire.reading.office.attached import attached_bytes
-from quire.reading.office.illustrating import SheetOptions, contact_sheet, described_page
-from quire.reading.office.limits import OfficeLimits
-from quire.reading.pages import read_pages
-from quire.reading.render import render_page
+from quire.reading.files.document_source import DocumentInfo, inspect
+from quire.reading.office.mail_reader import attached_bytes
+from quire.reading.office.picture_sheet import SheetOptions, contact_sheet, described_page
+from quire.reading.office.zip_container import OfficeLimits
+from quire.reading.pdf.page_reader import read_pages
+from quire.reading.pdf.page_render import render_page
 from tests.reading.office_files import (
     cells,
     docx,

@@ -10,12 +10,12 @@ from typing import Any
 import pymupdf
 import pytest
 
-from quire.domain.pages import PageClass
+from quire.domain.page import PageClass
 from quire.errors import PageError, QuireError
-from quire.reading.lines import Line
-from quire.reading.matching import compact
-from quire.reading.pages import ReadOptions, read_pages, read_text
-from quire.reading.running import EdgeLine, Edges, edge_lines, running
+from quire.reading.pdf.block_matching import compact
+from quire.reading.pdf.page_reader import ReadOptions, read_pages, read_text
+from quire.reading.pdf.running_lines import EdgeLine, Edges, edge_lines, running
+from quire.reading.pdf.text_lines import TextLine
 from tests.reading.conftest import PROSE, Make, form_pdf, prose, text_pdf, write
 
 
@@ -176,10 +176,10 @@ def test_running_lines_go_when_neighbours_have_them_too(save: Make) -> None:
 
 
 def test_neighbours_are_left_alone_when_those_known_decide() -> None:
-    def lines(number: int) -> list[Line]:
+    def lines(number: int) -> list[TextLine]:
         texts = [("Proceedings of the Society", 40.0), ("A body of text", 300.0), (f"Page {number}", 800.0)]
         return [
-            Line(text, (72.0, y, 300.0, y + 10), 10.0, False, False, True, False, i)
+            TextLine(text, (72.0, y, 300.0, y + 10), 10.0, False, False, True, False, i)
             for i, (text, y) in enumerate(texts)
         ]
 
@@ -328,7 +328,7 @@ def test_quick_text_is_plain_when_asked(save: Make) -> None:
 def test_nothing_is_lost_when_the_layout_reader_can_not_read(
     save: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("quire.reading.layout.MAX_CUT_BYTES", 1)
+    monkeypatch.setattr("quire.reading.pdf.layout_blocks.MAX_CUT_BYTES", 1)
     reading = read_one(save(form_pdf()))
     assert reading.reader == "mupdf"
     assert "# Registration" in reading.markdown

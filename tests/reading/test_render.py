@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from quire.errors import PageError
-from quire.reading.render import RenderOptions, render_page, scale_for
+from quire.reading.pdf.page_render import RenderOptions, render_page, scale_for
 from tests.reading.conftest import Make, text_pdf
 
 

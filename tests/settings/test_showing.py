@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from quire.errors import SettingsError
 from quire.settings import load, render_markdown
-from quire.settings.kinds import read_duration, read_size, write_duration, write_size
 from quire.settings.sections import declarations
+from quire.settings.setting_kinds import read_duration, read_size, write_duration, write_size
 
 SECRETS = {
     "API_KEYS": "team:hunter2",

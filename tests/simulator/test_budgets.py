@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quire.simulator.budgets import Bucket, Budgets, SlidingWindow
+from quire.simulator.rate_budgets import Bucket, Budgets, SlidingWindow
 from quire.simulator.scenario import ModelProfile
 
 steps = st.lists(st.tuples(st.floats(0, 20, allow_nan=False), st.integers(1, 40)), min_size=1, max_size=120)

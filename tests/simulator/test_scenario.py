@@ -6,7 +6,7 @@ import statistics
 import pytest
 
 from quire.errors import RequestError
-from quire.simulator.scenario import Fault, Latency, ModelProfile, Rule, parse
+from quire.simulator.scenario import Fault, FaultRule, Latency, ModelProfile, parse
 
 
 def test_scenario_is_read_when_it_says_everything() -> None:
@@ -33,7 +33,7 @@ def test_scenario_is_read_when_it_says_everything() -> None:
     assert scenario.models[0] == ModelProfile("gpt-*", Latency("uniform", 0.1, 0.5), 60, 1000, "sliding")
     assert scenario.profile("gpt-9") is scenario.models[0]
     assert scenario.profile("claude") is scenario.models[1]
-    assert scenario.rules[0] == Rule(Fault.HANG, "gpt-4o", from_s=10, until_s=20)
+    assert scenario.rules[0] == FaultRule(Fault.HANG, "gpt-4o", from_s=10, until_s=20)
     assert scenario.rules[0].is_window
     assert not scenario.rules[1].is_window
 
@@ -65,7 +65,7 @@ def test_scenario_is_refused_with_its_place_when_malformed(data: object, said: s
 
 
 def test_rule_covers_only_its_calls_when_it_has_conditions() -> None:
-    rule = Rule(Fault.CUT, "gpt-*", first=2, last=3, from_s=5, until_s=6)
+    rule = FaultRule(Fault.CUT, "gpt-*", first=2, last=3, from_s=5, until_s=6)
     assert rule.covers("gpt-4", 2, 5.0)
     assert not rule.covers("claude", 2, 5.0)
     assert not rule.covers("gpt-4", 1, 5.0)

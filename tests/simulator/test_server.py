@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 
 from quire.errors import RequestError
-from quire.simulator.thread import RunningSimulator, simulator
+from quire.simulator.simulator_thread import RunningSimulator, simulator
 
 KEY = {"Authorization": "Bearer k"}
 

@@ -15,7 +15,7 @@ import pytest
 
 from quire.errors import DownloadError
 from quire.objects.buckets import Address, Buckets
-from quire.pipeline.fetching import clouds_of
+from quire.pipeline.stages.download_stage import clouds_of
 from quire.settings import load
 from tests.api.serving import Client, Server, client_of, until
 from tests.links.test_download import Received

@@ -17,9 +17,9 @@ from yarl import URL
 
 from quire.errors import DownloadError, LinkRefusedError, TooLargeError
 from quire.objects.buckets import Address, Buckets, source_address
-from quire.objects.partials import Partial
-from quire.objects.store import ObjectStore
-from quire.pipeline.fetching import clouds_of
+from quire.objects.object_store import ObjectStore
+from quire.objects.partial_downloads import Partial
+from quire.pipeline.stages.download_stage import clouds_of
 from quire.settings import load
 from tests.links.test_download import Received, serving
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from quire.cli.exits import UsageError
-from quire.cli.sources import Source, named_buckets
+from quire.cli.convert_sources import ConvertSource, named_buckets
+from quire.cli.exit_codes import CommandUsageError
 from tests.cli.conftest import Cli, cli
 
 from .conftest import S3
@@ -34,11 +34,11 @@ def test_object_is_converted_when_it_is_named_on_the_command_line(
 
 @pytest.mark.parametrize("given", ["s3://bucket", "s3://bucket/", "gs:///a.pdf", "az://container/folder/"])
 def test_usage_error_when_an_address_names_no_object(given: str) -> None:
-    with pytest.raises(UsageError, match="names no object"):
-        Source.of(given, Path("spool"))
+    with pytest.raises(CommandUsageError, match="names no object"):
+        ConvertSource.of(given, Path("spool"))
 
 
 def test_buckets_are_named_once_when_several_objects_are_in_them() -> None:
     given = ["s3://one/a.pdf", "gs://one/b.pdf", "s3://one/c/d.pdf", "https://x/s3://two/e", "s3.pdf"]
-    sources = [Source.of(one, Path("spool")) for one in given]
+    sources = [ConvertSource.of(one, Path("spool")) for one in given]
     assert named_buckets(sources) == "s3://one,gs://one"

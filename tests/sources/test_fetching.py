@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from quire.domain.jobs import JobSecrets, JobStatus
+from quire.domain.job import JobSecrets, JobStatus
 from quire.errors import LinkRefusedError
-from quire.pipeline.intake import Submission
+from quire.pipeline.intake.upload_intake import Submission
 from tests.api.serving import Server, client_of
 from tests.links.test_download import serving
 from tests.pipeline.running import TEAM, markdown, over, quire, until

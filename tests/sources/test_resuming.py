@@ -15,7 +15,7 @@ from aiohttp import web
 
 from quire.errors import DownloadError, LinkRefusedError, TooLargeError
 from quire.links import LinkPolicy, Start, check_url, download, fetch
-from quire.objects.partials import Partial, sweep_partials
+from quire.objects.partial_downloads import Partial, sweep_partials
 from tests.links.test_download import LENIENT, Received, answering, saying, serving
 
 from .ranges import OLD, Breaking
@@ -258,7 +258,7 @@ async def test_old_parts_are_removed_when_nobody_comes_back(tmp_path: Path) -> N
 _KILLED = """
 import asyncio, os, signal, sys
 from pathlib import Path
-from quire.objects.partials import Partial
+from quire.objects.partial_downloads import Partial
 
 async def main():
     async with Partial(Path(sys.argv[1]), "job", "source") as part:

@@ -9,12 +9,12 @@ import pytest
 from aiohttp import web
 
 from quire.bootstrap import Runtime
-from quire.domain.ghost import Destination, GhostRequest
-from quire.domain.jobs import JobSecrets, JobStatus, MainJob
-from quire.errors import ConflictError, NotFoundError
-from quire.pipeline.exporting import local_result
-from quire.pipeline.intake import Submission
-from quire.pipeline.retention import apply_retention
+from quire.domain.delivery import Destination, GhostRequest
+from quire.domain.job import JobSecrets, JobStatus, MainJob
+from quire.errors import MissingError, StateConflictError
+from quire.pipeline.intake.upload_intake import Submission
+from quire.pipeline.stages.export_stage import local_result
+from quire.pipeline.upkeep.retention import apply_retention
 from tests.links.test_download import serving
 from tests.pipeline.documents import marked_pdf, marker
 from tests.pipeline.running import (
@@ -68,9 +68,9 @@ async def test_the_original_is_deleted_at_once_when_it_is_not_to_be_kept(tmp_pat
         job = await job_of(one, job.id)
         assert len(await page_texts(one, job)) == 3
         for asked in (one.engine.original(job), one.engine.image(job, 1)):
-            with pytest.raises(NotFoundError, match="RETAIN_ORIGINALS"):
+            with pytest.raises(MissingError, match="RETAIN_ORIGINALS"):
                 await asked
-        with pytest.raises(ConflictError, match="RETAIN_ORIGINALS"):
+        with pytest.raises(StateConflictError, match="RETAIN_ORIGINALS"):
             await one.engine.retry(job, f"{job.id}-p2")
         again = await upload(one, tmp_path / "a.pdf")
         assert (again.job_id, again.deduplicated) == (job.id, True), "its result still answers"
@@ -97,7 +97,7 @@ async def test_the_result_is_deleted_when_its_time_is_up(tmp_path: Path) -> None
         assert gone.status is JobStatus.COMPLETED
         assert sorted(await pages(one, gone)) == [1, 2], "how the pages were read is still known"
         for asked in (one.engine.result(gone), one.engine.page_result(gone, 1)):
-            with pytest.raises(NotFoundError, match="RETAIN_RESULTS"):
+            with pytest.raises(MissingError, match="RETAIN_RESULTS"):
                 await asked
         fresh = await convert(one, document)
         assert fresh.id != job.id, "a job without a result answers for nobody"

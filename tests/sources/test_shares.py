@@ -6,7 +6,7 @@ import pytest
 
 from quire.errors import LinkRefusedError
 from quire.links import LinkPolicy, direct, starting_point
-from quire.links.shares import confirmed
+from quire.links.share_links import confirmed
 
 ID = "1a2B3c4D5e6F7g8H9i0J_k-L"
 DRIVE = f"https://drive.usercontent.google.com/download?id={ID}&export=download&confirm=t"

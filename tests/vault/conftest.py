@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 import aiohttp
 import pytest
 
-from quire.simulator.thread import RunningSimulator, simulator
+from quire.simulator.simulator_thread import RunningSimulator, simulator
 from tests.api.serving import Server
 from tests.catalog.databases import PostgresServer
 from tests.vault.serving import VaultClient

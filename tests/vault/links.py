@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 
 from aiohttp import web
 
-from quire.domain.jobs import JobOptions, JobSecrets
-from quire.pipeline.vault.intake import Intake
+from quire.domain.job import JobOptions, JobSecrets
 from quire.pipeline.vault.vault import Vault
+from quire.pipeline.vault.vault_intake import VaultIntake
 from tests.vault.running import TEAM, Submission
 
 
@@ -43,4 +43,4 @@ async def follow(
         force=force,
         idempotency_key=key,
     )
-    return (await Intake(vault).accept_source(submission)).document.id
+    return (await VaultIntake(vault).accept_source(submission)).document.id

@@ -7,11 +7,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from quire.bootstrap import Runtime, runtime
-from quire.domain.documents import Document, DocumentStatus
-from quire.domain.jobs import JobOptions, JobSecrets, UnitKind
-from quire.pipeline.intake import Submission
-from quire.pipeline.vault.intake import Intake
+from quire.domain.job import JobOptions, JobSecrets, UnitKind
+from quire.domain.vault_document import DocumentStatus, VaultDocument
+from quire.pipeline.intake.upload_intake import Submission
 from quire.pipeline.vault.vault import Vault
+from quire.pipeline.vault.vault_intake import VaultIntake
 from quire.settings import load
 from tests.pipeline.running import until
 
@@ -43,18 +43,18 @@ async def add(
     submission = Submission(
         team=TEAM, options=JobOptions(), secrets=JobSecrets(password=password), filename=name, force=force
     )
-    intake = Intake(vault)
+    intake = VaultIntake(vault)
     upload = await intake.begin_upload(submission)
     async with upload.writer:
         await upload.write(data)
     return (await intake.accept_upload(submission, upload)).document.id
 
 
-async def row_of(vault: Vault, document_id: str) -> Document:
+async def row_of(vault: Vault, document_id: str) -> VaultDocument:
     return await (await vault.catalog()).get(TEAM, document_id)
 
 
-async def settled(vault: Vault, document_id: str, attempt: int = 1) -> Document:
+async def settled(vault: Vault, document_id: str, attempt: int = 1) -> VaultDocument:
     async def over() -> bool:
         row = await row_of(vault, document_id)
         return row.status is not DocumentStatus.PENDING and row.attempt >= attempt

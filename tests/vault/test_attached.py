@@ -6,9 +6,9 @@ from email.message import EmailMessage
 from pathlib import Path
 from typing import Any
 
-from quire.domain.documents import Document, DocumentStatus, NewDocument
-from quire.domain.jobs import JobStatus, UnitKind, attachment_document_id, conversion_job_id
-from quire.pipeline.documents import attached_key, job_prefix
+from quire.domain.job import JobStatus, UnitKind, attachment_document_id, conversion_job_id
+from quire.domain.vault_document import DocumentStatus, NewDocument, VaultDocument
+from quire.pipeline.object_keys import attached_key, job_prefix
 from quire.pipeline.vault.vault import Vault
 from tests.pipeline.running import until
 from tests.reading.office_files import mail
@@ -23,7 +23,7 @@ QUIET = {"LOCAL_CLASSIFIER": "0", "EMBEDDING_PROVIDER": "off", "VAULT_SWEEP_INTE
 NOT_FILED = [kind for kind in UnitKind if kind is not UnitKind.VAULT]
 
 
-async def _all(vault: Vault) -> dict[str, Document]:
+async def _all(vault: Vault) -> dict[str, VaultDocument]:
     return {row.filename: row for row in (await (await vault.catalog()).list(TEAM)).documents}
 
 

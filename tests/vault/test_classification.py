@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from quire.simulator.thread import RunningSimulator
+from quire.simulator.simulator_thread import RunningSimulator
 from tests.api.serving import Server
 from tests.vault.conftest import ai_settings, on_both
 from tests.vault.running import add, settled, vault_at

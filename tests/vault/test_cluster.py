@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from quire.domain.jobs import UnitKind, conversion_job_id
-from quire.errors import NotFoundError
-from quire.pipeline.vault.sweeper import Sweeper
-from quire.simulator.thread import RunningSimulator
+from quire.domain.job import UnitKind, conversion_job_id
+from quire.errors import MissingError
+from quire.pipeline.vault.vault_sweeper import Sweeper
+from quire.simulator.simulator_thread import RunningSimulator
 from tests.api.serving import Server
 from tests.pipeline.running import until
 from tests.queue.servers import cluster
@@ -73,7 +73,7 @@ async def test_whole_life_of_a_document_on_a_cluster(
         await until(gone, "no trace in Redis")
         assert traces.in_files(tmp_path / "data" / "objects", *words) == []
         assert await traces.in_catalog(one, *words) == []
-        with pytest.raises(NotFoundError):
+        with pytest.raises(MissingError):
             await vault.delete(TEAM, document_id)
         assert (await row_of(vault, kept)).title == "Another document"
         assert await Sweeper(vault, "test").revive() == 0

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from quire.catalog.catalog import Catalog, CatalogOptions
-from quire.cli.checks import check_catalog
+from quire.cli.doctor_checks import check_catalog
 from quire.clock import SystemClock
 from quire.settings import load
 from tests.api.serving import Server

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from quire.dispatch.embeddings import NoEmbedderFreeError
-from quire.pipeline.vault.embedding import query_vector
-from quire.pipeline.vault.sweeper import Sweeper
+from quire.dispatch.remote_embedder import NoEmbedderFreeError
+from quire.pipeline.vault.embed_step import query_vector
 from quire.pipeline.vault.vault import Vault
-from quire.simulator.thread import RunningSimulator
+from quire.pipeline.vault.vault_sweeper import Sweeper
+from quire.simulator.simulator_thread import RunningSimulator
 from tests.pipeline.running import until
 from tests.vault.running import TEAM, add, settled, vault_at
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from quire.bootstrap import Runtime
-from quire.dispatch.cache import AnswerCache, CachedAnswer
-from quire.domain.jobs import conversion_job_id
-from quire.errors import NotFoundError
-from quire.pipeline.documents import job_prefix
-from quire.queue import keys
-from quire.simulator.thread import RunningSimulator
+from quire.coordination import keys
+from quire.dispatch.answer_cache import AnswerCache, CachedAnswer
+from quire.domain.job import conversion_job_id
+from quire.errors import MissingError
+from quire.pipeline.object_keys import job_prefix
+from quire.simulator.simulator_thread import RunningSimulator
 from tests.pipeline.running import until
 from tests.vault import traces
 from tests.vault.conftest import ai_settings
@@ -42,7 +42,7 @@ async def test_job_pages_and_objects_stay_when_their_time_is_up(
 
         job = await one.engine.job(TEAM, job_id)
         pages = await one.engine.pages(job)
-        with pytest.raises(NotFoundError):
+        with pytest.raises(MissingError):
             await one.engine.job("another", job_id)
         await one.connection.command("ZADD", keys.EXPIRY, 1, job_id)
 
@@ -107,7 +107,7 @@ async def test_delete_leaves_no_trace_in_any_plane(
         await until(gone, "no trace in Redis")
         assert traces.in_files(tmp_path / "data" / "objects", *words) == []
         assert await traces.in_catalog(one, *words) == []
-        with pytest.raises(NotFoundError):
+        with pytest.raises(MissingError):
             await vault.delete(TEAM, document_id)
         assert (await row_of(vault, kept)).title == "Another document"
         assert await vault.parts.objects.size((await row_of(vault, kept)).result_ref or "")

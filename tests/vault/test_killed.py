@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from quire.simulator.thread import RunningSimulator
+from quire.simulator.simulator_thread import RunningSimulator
 from tests.chaos.service import DEADLINE_S, Program, Service, wait_for
 from tests.reading.office_files import mail
 from tests.vault.conftest import ai_settings

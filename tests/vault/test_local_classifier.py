@@ -8,9 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quire.classifying.dates import document_date, find_dates
-from quire.classifying.local import LocalClassification, LocalText, classify_locally, language_of
-from quire.reading.pool import ChildPool, PoolOptions
+from quire.classification.document_dates import document_date, find_dates
+from quire.classification.local_classifier import (
+    LocalClassification,
+    LocalText,
+    classify_locally,
+    language_of,
+)
+from quire.reading.pool.child_pool import ChildPool, PoolOptions
 
 TODAY = "2026-11-16"
 

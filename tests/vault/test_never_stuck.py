@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from quire.bootstrap import Runtime
-from quire.domain.documents import Document, DocumentStatus, NewDocument
-from quire.domain.jobs import JobSecrets, JobStatus, JobType, UnitKind, conversion_job_id, new_job_id
-from quire.pipeline.documents import original_key
-from quire.pipeline.vault.sweeper import Sweeper
+from quire.domain.job import JobSecrets, JobStatus, JobType, UnitKind, conversion_job_id, new_job_id
+from quire.domain.vault_document import DocumentStatus, NewDocument, VaultDocument
+from quire.pipeline.object_keys import original_key
 from quire.pipeline.vault.vault import Vault
+from quire.pipeline.vault.vault_sweeper import Sweeper
 from tests.pipeline.running import until
 from tests.vault.running import TEAM, add, row_of, settled, vault_at
 
@@ -185,7 +185,7 @@ async def _converted(one: Runtime, document_id: str) -> Any:
     return job
 
 
-def _is_filed(row: Document) -> None:
+def _is_filed(row: VaultDocument) -> None:
     """Read and filed; there is no classifier here, which is another story."""
     assert (row.status, row.pages) == (DocumentStatus.COMPLETED, 1)
     assert row.result_ref

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from quire.domain.documents import DocumentFilters, DocumentState
-from quire.domain.jobs import UnitKind, conversion_job_id
+from quire.coordination import keys
+from quire.domain.job import UnitKind, conversion_job_id
+from quire.domain.vault_document import DocumentFilters, DocumentState
 from quire.errors import CatalogError
-from quire.queue import keys
-from quire.simulator.thread import RunningSimulator
+from quire.simulator.simulator_thread import RunningSimulator
 from tests.catalog.databases import PostgresServer
 from tests.pipeline.running import until
 from tests.queue.servers import plain_server

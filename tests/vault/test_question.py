@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quire.pipeline.vault.question import classification, clean_tags, judge, question
-from quire.providers.protocol import Stop, Usage, VisionAnswer
+from quire.pipeline.vault.classification_question import classification, clean_tags, judge, question
+from quire.providers.provider_protocol import StopReason, TokenUsage, VisionAnswer
 
 TODAY = datetime.date(2026, 11, 16)
 GOOD = {
@@ -23,8 +23,8 @@ GOOD = {
 }
 
 
-def _answer(text: str, stop: Stop = Stop.DONE) -> VisionAnswer:
-    return VisionAnswer(text, stop, Usage())
+def _answer(text: str, stop: StopReason = StopReason.DONE) -> VisionAnswer:
+    return VisionAnswer(text, stop, TokenUsage())
 
 
 def _made(seen: str = "", **changes: Any) -> Any:
@@ -48,20 +48,20 @@ def test_good_answer_is_taken_as_it_is() -> None:
 @pytest.mark.parametrize(
     ("text", "stop", "reason"),
     [
-        ("", Stop.DONE, "answer_empty"),
-        ("Sure! Here is the JSON you wanted.", Stop.DONE, "answer_invalid"),
-        ("[]", Stop.DONE, "answer_invalid"),
-        (json.dumps(GOOD | {"title": ""}), Stop.DONE, "answer_invalid"),
-        (json.dumps(GOOD | {"title": "\u200b…"}), Stop.DONE, "answer_invalid"),
-        (json.dumps(GOOD | {"title": None}), Stop.DONE, "answer_invalid"),
-        (json.dumps(GOOD | {"tags": "invoice"}), Stop.DONE, "answer_invalid"),
-        (json.dumps(GOOD | {"date": 20260102}), Stop.DONE, "answer_invalid"),
-        ("[" * 10_000, Stop.DONE, "answer_invalid"),
-        (json.dumps(GOOD)[:30], Stop.LENGTH, "answer_cut_off"),
-        (json.dumps(GOOD), Stop.REFUSAL, "answer_refused"),
+        ("", StopReason.DONE, "answer_empty"),
+        ("Sure! Here is the JSON you wanted.", StopReason.DONE, "answer_invalid"),
+        ("[]", StopReason.DONE, "answer_invalid"),
+        (json.dumps(GOOD | {"title": ""}), StopReason.DONE, "answer_invalid"),
+        (json.dumps(GOOD | {"title": "\u200b…"}), StopReason.DONE, "answer_invalid"),
+        (json.dumps(GOOD | {"title": None}), StopReason.DONE, "answer_invalid"),
+        (json.dumps(GOOD | {"tags": "invoice"}), StopReason.DONE, "answer_invalid"),
+        (json.dumps(GOOD | {"date": 20260102}), StopReason.DONE, "answer_invalid"),
+        ("[" * 10_000, StopReason.DONE, "answer_invalid"),
+        (json.dumps(GOOD)[:30], StopReason.LENGTH, "answer_cut_off"),
+        (json.dumps(GOOD), StopReason.REFUSAL, "answer_refused"),
     ],
 )
-def test_answer_does_not_count_when_it_is_none(text: str, stop: Stop, reason: str) -> None:
+def test_answer_does_not_count_when_it_is_none(text: str, stop: StopReason, reason: str) -> None:
     assert judge(_answer(text, stop), "").reason == reason
 
 

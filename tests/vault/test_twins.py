@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from quire.domain.documents import Document, DocumentStatus
-from quire.domain.jobs import JobOptions, JobSecrets, JobStatus, UnitKind, conversion_job_id
-from quire.errors import NotFoundError
-from quire.pipeline.documents import job_prefix
-from quire.pipeline.vault.intake import Intake
+from quire.domain.job import JobOptions, JobSecrets, JobStatus, UnitKind, conversion_job_id
+from quire.domain.vault_document import DocumentStatus, VaultDocument
+from quire.errors import MissingError
+from quire.pipeline.object_keys import job_prefix
 from quire.pipeline.vault.vault import Vault
+from quire.pipeline.vault.vault_intake import VaultIntake
 from tests.pipeline.running import quire, until
 from tests.vault import traces
 from tests.vault.conftest import on_both
@@ -30,7 +30,7 @@ QUIET = {
 }
 
 
-async def _all(vault: Vault) -> list[Document]:
+async def _all(vault: Vault) -> list[VaultDocument]:
     return list((await (await vault.catalog()).list(TEAM)).documents)
 
 
@@ -68,7 +68,7 @@ async def test_second_link_becomes_an_id_of_the_first_when_the_bytes_are_the_sam
         await vault.delete(TEAM, second)
         assert await vault.find(TEAM, first) is None
         assert await traces.in_catalog(one, second, first) == []
-        with pytest.raises(NotFoundError):
+        with pytest.raises(MissingError):
             await vault.delete(TEAM, second)
 
     assert (before.size_bytes, before.status, before.pages) == (len(NOTE), "completed", 1)
@@ -225,7 +225,7 @@ async def test_second_id_answers_over_http_to_its_team(alpha: VaultClient, beta:
 
 async def _upload(vault: Vault, data: bytes) -> str:
     submission = Submission(team=TEAM, options=JobOptions(), filename="u.md")
-    intake = Intake(vault)
+    intake = VaultIntake(vault)
     upload = await intake.begin_upload(submission)
     async with upload.writer:
         await upload.write(data)
@@ -235,4 +235,4 @@ async def _upload(vault: Vault, data: bytes) -> str:
 async def _called_back(vault: Vault, url: str) -> str:
     secrets = JobSecrets(source_url=url, callback_url=f"{url}?called")
     submission = Submission(team=TEAM, options=JobOptions(), secrets=secrets)
-    return (await Intake(vault).accept_source(submission)).document.id
+    return (await VaultIntake(vault).accept_source(submission)).document.id

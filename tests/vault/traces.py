@@ -11,7 +11,7 @@ import asyncpg
 import redis.asyncio
 
 from quire.bootstrap import Runtime
-from quire.queue import keys
+from quire.coordination import keys
 
 
 async def in_redis(one: Runtime, *traces: str) -> list[str]:

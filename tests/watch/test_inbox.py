@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from quire.cli.inbox import Found, Inbox, digest_of, is_being_written, look_at, result_names
+from quire.cli.watch_inbox import Inbox, InboxFile, digest_of, is_being_written, look_at, result_names
 
 
-def names(found: list[Found]) -> list[str]:
+def names(found: list[InboxFile]) -> list[str]:
     return [one.name for one in found]
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from quire.cli.exits import UsageError
-from quire.cli.inbox import Found, Look, look_at
-from quire.cli.journal import NAME, Entry, Journal
-from quire.cli.outbox import Outbox
+from quire.cli.exit_codes import CommandUsageError
+from quire.cli.watch_inbox import InboxFile, Look, look_at
+from quire.cli.watch_journal import NAME, Journal, JournalEntry
+from quire.cli.watch_outbox import Outbox
 
 SHA = hashlib.sha256(b"document").hexdigest()
 
@@ -32,13 +32,13 @@ def journal(folders: tuple[Path, Path, Path]) -> Iterator[Journal]:
     found.close()
 
 
-def dropped(inbox: Path, name: str = "sub/a.pdf") -> Found:
+def dropped(inbox: Path, name: str = "sub/a.pdf") -> InboxFile:
     path = inbox / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(b"document")
     look = look_at(path)
     assert look is not None
-    return Found(name, path, look)
+    return InboxFile(name, path, look)
 
 
 async def pieces(*given: bytes) -> AsyncIterator[bytes]:
@@ -80,7 +80,7 @@ async def test_result_does_not_count_when_the_process_died_before_it_appeared(
     inbox, out, _ = folders
     found = dropped(inbox)
     (out / ".quire-watch-0123.part").write_bytes(b"# half")
-    journal.add(Entry("writing", found.name, SHA, "a.md", found.look, result_sha256="0" * 64))
+    journal.add(JournalEntry("writing", found.name, SHA, "a.md", found.look, result_sha256="0" * 64))
     fresh, outbox = reopened(journal, folders)
     known = fresh.of(found.name)
     assert known is not None
@@ -137,7 +137,7 @@ def test_failure_is_moved_once_when_the_process_died_on_the_way(
 ) -> None:
     inbox, _, failed = folders
     found = dropped(inbox, "a.pdf")
-    journal.add(Entry("failing", found.name, SHA, "a.pdf", found.look))
+    journal.add(JournalEntry("failing", found.name, SHA, "a.pdf", found.look))
     (failed / "a.pdf.error.txt").write_text("a.pdf: damaged\n")
     if copied:
         (failed / "a.pdf").write_bytes(b"document")
@@ -158,7 +158,7 @@ def test_a_new_document_stays_when_it_has_the_name_of_one_that_was_moved(
 ) -> None:
     inbox, _, failed = folders
     found = dropped(inbox, "a.pdf")
-    journal.add(Entry("failing", found.name, SHA, "a.pdf", found.look))
+    journal.add(JournalEntry("failing", found.name, SHA, "a.pdf", found.look))
     (failed / "a.pdf").write_bytes(b"document")
     found.path.write_bytes(b"another document")
     reopened(journal, folders)
@@ -174,7 +174,7 @@ def test_results_are_named_apart_when_documents_share_a_stem(
     assert outbox.target_of("a.pdf").name == "a.md"
     assert outbox.target_of("a.docx").name == "a.docx.md", "though nothing is written yet"
     assert outbox.target_of("mine.pdf").name == "mine.pdf.md"
-    done = Entry("done", "a.pdf", SHA, "a.md", Look(1, 2, 3))
+    done = JournalEntry("done", "a.pdf", SHA, "a.md", Look(1, 2, 3))
     journal.add(done)
     assert outbox.target_of("a.pdf").name == "a.md", "a new version takes the place of the old one"
 
@@ -183,7 +183,7 @@ def test_the_rest_counts_when_the_last_line_is_torn_or_others_are_strange(
     folders: tuple[Path, Path, Path], journal: Journal
 ) -> None:
     out = folders[1]
-    one = Entry("done", "größe\n.pdf", SHA, "a.md", Look(1, 2, 3), "r", 2)
+    one = JournalEntry("done", "größe\n.pdf", SHA, "a.md", Look(1, 2, 3), "r", 2)
     journal.add(one)
     journal.add(replace(one, name="two"))
     with (out / NAME).open("ab") as file:
@@ -204,6 +204,6 @@ def test_the_rest_counts_when_the_last_line_is_torn_or_others_are_strange(
 def test_a_second_process_is_refused_when_one_has_the_journal(
     folders: tuple[Path, Path, Path], journal: Journal
 ) -> None:
-    with pytest.raises(UsageError, match="already"):
+    with pytest.raises(CommandUsageError, match="already"):
         Journal(folders[1])
     assert journal.unfinished() == []

@@ -1,0 +1,1 @@
+"""The HTTP service: routes by what they serve, and what all of them share."""

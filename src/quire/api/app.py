@@ -8,30 +8,20 @@ from fastapi import FastAPI
 from fastapi.middleware import Middleware
 
 import quire
-from quire.api import (
-    auth,
-    convert,
-    dispatch,
-    document_events,
-    document_files,
-    document_uploads,
-    documents,
-    errors,
-    events,
-    front,
-    ghost,
-    ghost_internal,
-    health,
-    jobs,
-    metrics,
-    parse,
-    queues,
-    results,
-    search,
-    sessions,
+from quire.api.dashboard import dashboard_routes, session_routes
+from quire.api.ghost import ghost_internal_routes, ghost_routes
+from quire.api.http import auth, error_responses
+from quire.api.http.request_log import RequestLog
+from quire.api.http.services import Services
+from quire.api.jobs import convert_routes, job_event_routes, job_routes, result_routes
+from quire.api.operations import health_routes, operations_routes
+from quire.api.parse import parse_routes
+from quire.api.vault import (
+    document_file_routes,
+    document_routes,
+    document_upload_routes,
+    search_routes,
 )
-from quire.api.requests import RequestLog
-from quire.api.services import Services
 from quire.bootstrap import Runtime
 
 _DESCRIPTION = (
@@ -80,35 +70,35 @@ def create_app(runtime: Runtime) -> FastAPI:
         middleware=[
             # Outermost: whatever happens has an id and a line in the log.
             Middleware(RequestLog, clock=clock),
-            Middleware(parse.Direct),
+            Middleware(parse_routes.Direct),
         ],
     )
     app.state.services = Services(
         runtime=runtime,
-        readiness=health.Readiness(runtime, clock),
+        readiness=health_routes.Readiness(runtime, clock),
         started_monotonic=clock.monotonic(),
     )
-    errors.install(app)
+    error_responses.install(app)
     for router in (
-        convert.router,
-        jobs.router,
-        results.router,
-        events.router,
-        ghost.router,
-        ghost_internal.router,
-        queues.router,
-        dispatch.router,
-        parse.router,
-        metrics.router,
-        document_uploads.router,
-        document_files.router,
-        document_events.router,
-        documents.router,
-        search.router,
-        sessions.router,
-        health.router,
-        front.router,
+        convert_routes.router,
+        job_routes.router,
+        result_routes.router,
+        job_event_routes.router,
+        ghost_routes.router,
+        ghost_internal_routes.router,
+        operations_routes.queues_router,
+        operations_routes.dispatch_router,
+        parse_routes.router,
+        operations_routes.metrics_router,
+        document_upload_routes.router,
+        document_file_routes.router,
+        document_routes.events_router,
+        document_routes.router,
+        search_routes.router,
+        session_routes.router,
+        health_routes.router,
+        dashboard_routes.router,
     ):
         app.include_router(router)
-    front.mount(app)
+    dashboard_routes.mount(app)
     return app

@@ -16,12 +16,11 @@ import uvicorn
 from fastapi import FastAPI
 
 from quire.api.app import create_app
-from quire.api.arrivals import Arrival
-from quire.api.desk import Desk
-from quire.api.door import Door, DoorOptions, DoorParts
-from quire.api.parse import LARGEST_AT_THE_DOOR
+from quire.api.parse.direct_parse import Desk
+from quire.api.parse.front_door import Arrival, Door, DoorOptions, DoorParts
+from quire.api.parse.parse_routes import LARGEST_AT_THE_DOOR
 from quire.bootstrap import Runtime, runtime
-from quire.domain.jobs import UnitKind
+from quire.domain.job import UnitKind
 from quire.errors import QuireError, SettingsError
 from quire.settings import Settings
 
@@ -50,7 +49,7 @@ class _Server(uvicorn.Server):
         self.listening.set()
 
 
-class Stop:
+class StopSignal:
     """The wish to stop: asked once it is polite, asked again it doesn't wait for work in hand."""
 
     def __init__(self) -> None:
@@ -64,7 +63,7 @@ class Stop:
 
 
 async def serve(
-    settings: Settings, *, on_ready: Callable[[str], None] | None = None, stop: Stop | None = None
+    settings: Settings, *, on_ready: Callable[[str], None] | None = None, stop: StopSignal | None = None
 ) -> None:
     """Serves until SIGTERM, SIGINT or `stop`, then ends cleanly within SHUTDOWN_TIMEOUT.
 
@@ -72,7 +71,7 @@ async def serve(
     listened on or is open to others without keys, and whatever stopped a part that must not stop.
     """
     settings.check_exposure()
-    stop = stop or Stop()
+    stop = stop or StopSignal()
     kinds = list(UnitKind) if settings.http.run_dispatcher else None
     with _bind(settings.http.host, settings.http.port) as listener, _signals(stop):
         try:
@@ -96,7 +95,7 @@ class _Service:
         self._server = _Server(_config(self._app, self._timeout_s))
         self._door = self._new_door(listener)
 
-    async def run(self, stop: Stop, on_ready: Callable[[str], None] | None) -> None:
+    async def run(self, stop: StopSignal, on_ready: Callable[[str], None] | None) -> None:
         serving = asyncio.create_task(self._server.serve([]), name="http-server")
         try:
             await _either(serving, self._server.listening)
@@ -120,7 +119,7 @@ class _Service:
             with suppress(asyncio.CancelledError, Exception):
                 await serving
 
-    async def _end(self, serving: asyncio.Task[None], stop: Stop) -> None:
+    async def _end(self, serving: asyncio.Task[None], stop: StopSignal) -> None:
         """No new connections and no new work; requests and units in hand end side by side, within the time."""
         self._app.state.services.stopping.set()
         self._server.should_exit = True
@@ -201,7 +200,7 @@ def _config(app: FastAPI, shutdown_timeout_s: float) -> uvicorn.Config:
 
 
 @contextmanager
-def _signals(stop: Stop) -> Iterator[None]:
+def _signals(stop: StopSignal) -> Iterator[None]:
     """SIGTERM and SIGINT ask to stop while the block runs, where this thread may have signals at all."""
     loop = asyncio.get_running_loop()
     taken = []

@@ -1,0 +1,1 @@
+"""Synchronous adaptive batching: images of waiting callers, sent in batches to a GPU backend."""

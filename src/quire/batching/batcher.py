@@ -6,32 +6,38 @@ import asyncio
 from contextlib import suppress
 from dataclasses import dataclass
 
-from quire.batching.backend import Backend
-from quire.batching.bodies import Body, BodyMemory, Bytes, Receiving
-from quire.batching.chores import Chores
-from quire.batching.failures import (
+from quire.batching.backend_protocol import Backend
+from quire.batching.batch_former import Former, FormerOptions
+from quire.batching.batch_sender import SenderOptions, SenderParts
+from quire.batching.body_memory import Body, BodyMemory, Bytes, Receiving
+from quire.batching.body_reception import ImageLimits, Reception
+from quire.batching.object_shelves import Shelves
+from quire.batching.parse_errors import (
     BackendAwayError,
+    ClientRateLimitedError,
     QueueFullError,
-    RateLimitedError,
     StoppingError,
     WaitedTooLongError,
 )
-from quire.batching.former import Former, FormerOptions
-from quire.batching.intake import Application, Intake
-from quire.batching.model import ServiceModel, wait_s
-from quire.batching.reception import ImageLimits, Reception
-from quire.batching.sender import SenderOptions, SenderParts
-from quire.batching.shelves import Shelves
-from quire.batching.upkeep import Upkeep, UpkeepOptions, UpkeepParts
-from quire.batching.waiters import Failed, Settled, Waiters
+from quire.batching.parse_intake import Application, ParseIntake
+from quire.batching.service_model import ServiceModel, wait_s
+from quire.batching.upkeep import Chores, Upkeep, UpkeepOptions, UpkeepParts
+from quire.batching.waiting_callers import Failed, Settled, Waiters
 from quire.clock import Clock
-from quire.errors import NotFoundError, NotReadyError, QuireError
-from quire.objects.store import ObjectStore
-from quire.queue.parse import ParseQueue
-from quire.queue.parse_requests import BackendOpen, Known, Observed, QueueFull, QueueStatus, Taken
-from quire.queue.workers import Workers
-from quire.reading.pool import ChildPool
-from quire.settings.batching import BatchingSettings
+from quire.coordination.liveness import Workers
+from quire.coordination.parse_queue import ParseQueue
+from quire.coordination.parse_requests import (
+    BackendOpen,
+    Known,
+    Observed,
+    QueueFull,
+    QueueStatus,
+    RequestAccepted,
+)
+from quire.errors import MissingError, NotReadyError, QuireError
+from quire.objects.object_store import ObjectStore
+from quire.reading.pool.child_pool import ChildPool
+from quire.settings.batching_settings import BatchingSettings
 from quire.telemetry.metrics import BatchingMetrics
 
 _HOLD_BACK_S = 2.0
@@ -53,7 +59,7 @@ class BatcherParts:
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class BatcherCondition:
     """The batcher at a glance, for `/queue/status` and `/health`."""
 
     status: QueueStatus
@@ -107,7 +113,7 @@ class Batcher:
             SenderOptions(settings.max_retry_count, settings.retry_delay_s),
         )
         self._former = Former(sending, parts.workers, options)
-        self._intake = Intake(
+        self._intake = ParseIntake(
             queue, objects, shelves, self._memory, self._former.coming, forms_batches=forms_batches
         )
         self._upkeep = Upkeep(
@@ -156,7 +162,7 @@ class Batcher:
         if limit:
             wait = await self._parts.queue.wait_for_rate(client, limit)
             if wait > 0:
-                raise RateLimitedError(
+                raise ClientRateLimitedError(
                     f"More than {limit} requests a minute. Wait a little between them.", retry_after_s=wait
                 )
         if self._stopping:
@@ -195,7 +201,7 @@ class Batcher:
             self._chores.caller_left(ticket.request_id)  # it may have been taken in all the same
             raise
         match answer:
-            case Taken(depth):
+            case RequestAccepted(depth):
                 self._waiters.accepted(ticket.request_id)
                 if not self._former.has_request(ticket.request_id):
                     self._former.depth = max(self._former.depth, depth)
@@ -217,7 +223,7 @@ class Batcher:
         try:
             seen = await self._parts.queue.attach(team, request_id, wait=wait)
             if seen is None:
-                raise NotFoundError("There is no such request, or its result has expired.")
+                raise MissingError("There is no such request, or its result has expired.")
             if seen.over:
                 settled = await self._waiters.settled(seen)
                 if not ticket.future.done():
@@ -268,9 +274,9 @@ class Batcher:
             if self._waiters.leave(ticket.request_id, ticket.future):
                 self._chores.caller_left(ticket.request_id)
 
-    async def condition(self) -> Condition:
+    async def condition(self) -> BatcherCondition:
         status = await self._upkeep.status()
-        return Condition(status, self._wait_s(status.depth), await self._upkeep.reachable())
+        return BatcherCondition(status, self._wait_s(status.depth), await self._upkeep.reachable())
 
     # What runs beside
 

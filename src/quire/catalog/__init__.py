@@ -1,0 +1,1 @@
+"""The catalog plane: documents, tags, vectors and search, on SQLite or PostgreSQL."""

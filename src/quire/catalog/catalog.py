@@ -15,35 +15,35 @@ from typing import Any
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from quire.catalog import tagging
-from quire.catalog.contents import prepare_body
-from quire.catalog.database import Database
-from quire.catalog.documents import Documents
-from quire.catalog.migrating import migrate, wait_for_turn
-from quire.catalog.nearness import PostgresNearness, SqliteNearness
-from quire.catalog.pieces import cut
-from quire.catalog.ranking import DEFAULT_WEIGHTS, Weights
-from quire.catalog.searching import Search, SearchRequest
-from quire.catalog.vectors import Vectors, has_direction
+from quire.catalog.database.database import Database
+from quire.catalog.database.migrating import migrate, wait_for_turn
+from quire.catalog.documents import document_tags
+from quire.catalog.documents.document_rows import DocumentRows
+from quire.catalog.search.nearness import PostgresNearness, SqliteNearness
+from quire.catalog.search.ranking import DEFAULT_WEIGHTS, Weights
+from quire.catalog.search.search_engine import Search, SearchRequest
+from quire.catalog.search.search_index import prepare_body
+from quire.catalog.search.text_pieces import cut
+from quire.catalog.search.vector_rows import Vectors, has_direction
 from quire.clock import Clock
-from quire.domain.documents import (
+from quire.domain.vault_document import (
     STALE_AFTER_S,
     Classification,
     ContentKept,
     ContentPage,
-    Conversion,
-    Document,
+    ConversionRecord,
     DocumentFilters,
     DocumentPage,
     DocumentState,
+    DocumentTag,
     NewDocument,
     SearchHit,
     SearchPage,
-    Tag,
     TextToEmbed,
+    VaultDocument,
     Vector,
 )
-from quire.errors import CatalogError, NotFoundError
+from quire.errors import CatalogError, MissingError
 
 NO_FILTERS = DocumentFilters()
 MAX_QUERY_CHARS = 1_000
@@ -77,7 +77,7 @@ class Catalog:
     def __init__(self, database: Database, options: CatalogOptions, clock: Clock) -> None:
         self._database = database
         self._options = options
-        self._documents = Documents(database, clock, options.stale_after_s)
+        self._documents = DocumentRows(database, clock, options.stale_after_s)
         self._vectors = Vectors(database)
         nearness = PostgresNearness() if database.postgres else SqliteNearness(options.vector_cache_bytes)
         self._search = Search(database, self._documents, nearness, options.weights)
@@ -121,29 +121,29 @@ class Catalog:
 
     # Documents
 
-    async def create(self, new: NewDocument) -> tuple[Document, bool]:
+    async def create(self, new: NewDocument) -> tuple[VaultDocument, bool]:
         """The document, `pending` with attempt 0, and whether this call made it.
 
         A second call with the same team and id changes nothing and answers with what is there.
         """
         return await self._documents.create(new)
 
-    async def get(self, team: str, document_id: str) -> Document:
+    async def get(self, team: str, document_id: str) -> VaultDocument:
         """Raises NotFoundError, also for another team's document."""
         found = await self._documents.find(team, document_id)
         if found is None:
-            raise NotFoundError("There is no such document.")
+            raise MissingError("There is no such document.")
         return found
 
-    async def find(self, team: str, document_id: str) -> Document | None:
+    async def find(self, team: str, document_id: str) -> VaultDocument | None:
         """As `get`, with None in place of the error."""
         return await self._documents.find(team, document_id)
 
-    async def find_by_hash(self, team: str, content_hash: str) -> Document | None:
+    async def find_by_hash(self, team: str, content_hash: str) -> VaultDocument | None:
         """The team's newest document with these bytes."""
         return await self._documents.find_by_hash(team, content_hash)
 
-    async def find_by_alias(self, team: str, document_id: str) -> Document | None:
+    async def find_by_alias(self, team: str, document_id: str) -> VaultDocument | None:
         """The document of which this became a second id; None for any other id, also a document's own."""
         return await self._documents.find_by_alias(team, document_id)
 
@@ -169,7 +169,7 @@ class Catalog:
         """
         return await self._documents.list(team, filters, cursor, _within(limit))
 
-    def each(self, team: str, filters: DocumentFilters = NO_FILTERS) -> AsyncIterator[Document]:
+    def each(self, team: str, filters: DocumentFilters = NO_FILTERS) -> AsyncIterator[VaultDocument]:
         """Every document, newest first, read in pages without a transaction held open: for exports."""
         return self._documents.each(team, filters)
 
@@ -177,7 +177,7 @@ class Catalog:
         """How many documents are seen in each state; each document counts once."""
         return await self._documents.counts(team)
 
-    async def delete(self, team: str, document_id: str) -> Document | None:
+    async def delete(self, team: str, document_id: str) -> VaultDocument | None:
         """Removes every row of the document, its words, its vectors and the tags that only it had.
 
         Answers with what the document was, so that its objects can be removed; None when it isn't there.
@@ -219,7 +219,7 @@ class Catalog:
         return await self._documents.still_current(team, document_id, attempt)
 
     async def note_conversion(
-        self, team: str, document_id: str, attempt: int, conversion: Conversion
+        self, team: str, document_id: str, attempt: int, conversion: ConversionRecord
     ) -> bool:
         """Records what reading brought. False, and nothing changed, when the attempt isn't the pending one."""
         return await self._documents.note_conversion(team, document_id, attempt, conversion)
@@ -257,7 +257,7 @@ class Catalog:
         """Ends the attempt in failure. False, and nothing changed, when it isn't the pending one."""
         return await self._documents.fail(team, document_id, attempt, error)
 
-    async def stale_of_all_teams(self, older_than_s: float, limit: int = 100) -> Sequence[Document]:
+    async def stale_of_all_teams(self, older_than_s: float, limit: int = 100) -> Sequence[VaultDocument]:
         """Documents pending for longer than this, the longest first: for the sweeper."""
         return await self._documents.stale(older_than_s, limit)
 
@@ -271,13 +271,13 @@ class Catalog:
         """
         kept = await self._documents.assign_tags(team, document_id, names)
         if kept is None:
-            raise NotFoundError("There is no such document.")
+            raise MissingError("There is no such document.")
         return kept
 
-    async def tags(self, team: str, prefix: str = "", limit: int = 20) -> Sequence[Tag]:
+    async def tags(self, team: str, prefix: str = "", limit: int = 20) -> Sequence[DocumentTag]:
         """The team's tags that begin with this, or have a word that does; the most used first."""
         async with self._database.reading() as connection:
-            return await tagging.suggest(connection, team, prefix, _within(limit))
+            return await document_tags.suggest(connection, team, prefix, _within(limit))
 
     # Vectors
 

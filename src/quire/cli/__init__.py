@@ -14,15 +14,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         args = parse(argv)
     except SystemExit as ended:  # argparse has said what there is to say
         return ended.code if isinstance(ended.code, int) else 2
-    from quire.cli import exits
+    from quire.cli import exit_codes
 
     try:
         code: int = args.load_command()(args)
         sys.stdout.flush()
     except BrokenPipeError:
-        return exits.reader_left()
+        return exit_codes.reader_left()
     except KeyboardInterrupt:
-        return exits.INTERRUPTED
+        return exit_codes.INTERRUPTED
     except Exception as error:
-        return exits.report(error, debug=args.debug)
+        return exit_codes.report(error, debug=args.debug)
     return code

@@ -96,7 +96,7 @@ def _convert(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     parser = _command(
         commands,
         "convert",
-        "convert",
+        "convert_command",
         "run",
         "convert documents on this machine",
         details="Exit codes: 0 all converted wholly; 1 a document failed; 2 wrong usage or settings; "
@@ -135,7 +135,7 @@ def _watch(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     parser = _command(
         commands,
         "watch",
-        "watch",
+        "watch_command",
         "run",
         "convert what is dropped into a folder",
         details="Every finished file below INBOX is converted once, as the journal in the output folder remembers. "
@@ -164,7 +164,7 @@ def _watch(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 
 def _serve(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = _command(commands, "serve", "serve", "run", "run the service and the dashboard")
+    parser = _command(commands, "serve", "serve_command", "run", "run the service and the dashboard")
     parser.add_argument("--host", help="the address to listen on (HOST)")
     parser.add_argument("--port", help="the port; 0 takes any free one (PORT)")
     _data_dir(parser, "the folder that holds everything (DATA_DIR)")
@@ -174,7 +174,7 @@ def _worker(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     parser = _command(
         commands,
         "worker",
-        "worker",
+        "worker_command",
         "run",
         "run workers beside a running service",
         details="Queues: download, split, read (pages read locally in bulk), page (pages read one by one: OCR, AI; "
@@ -201,7 +201,7 @@ def _jobs(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         description="See and steer the jobs of a running service, at QUIRE_URL with QUIRE_API_KEY.",
     )
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
-    listing = _command(actions, "list", "jobs", "run_list", "list the newest jobs")
+    listing = _command(actions, "list", "jobs_command", "run_list", "list the newest jobs")
     listing.add_argument("--limit", type=_count, default=20, metavar="N", help="how many (default: 20)")
     listing.add_argument(
         "--status",
@@ -214,14 +214,14 @@ def _jobs(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         ("retry", "redo what did not come from its best route"),
         ("cancel", "stop a job"),
     ):
-        one = _command(actions, name, "jobs", f"run_{name}", text)
+        one = _command(actions, name, "jobs_command", f"run_{name}", text)
         one.add_argument("job_id", metavar="ID", help="a job's id, of any type")
         _service(one)
-    result = _command(actions, "result", "jobs", "run_result", "print a job's Markdown")
+    result = _command(actions, "result", "jobs_command", "run_result", "print a job's Markdown")
     result.add_argument("job_id", metavar="ID", help="a job's id; a page's gives that page")
     result.add_argument("-o", "--output", metavar="FILE", help="write it here (default: stdout)")
     _service(result)
-    watch = _command(actions, "watch", "jobs", "run_watch", "follow a job to its end")
+    watch = _command(actions, "watch", "jobs_command", "run_watch", "follow a job to its end")
     watch.add_argument("job_id", metavar="ID", help="a job's id")
     _service(watch)
 
@@ -233,10 +233,10 @@ def _dlq(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         description="Work that was given up after all attempts, at QUIRE_URL with QUIRE_API_KEY.",
     )
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
-    listing = _command(actions, "list", "dlq", "run_list", "list dead letters")
+    listing = _command(actions, "list", "dlq_command", "run_list", "list dead letters")
     listing.add_argument("--limit", type=_count, default=50, metavar="N", help="how many (default: 50)")
     _service(listing)
-    replay = _command(actions, "replay", "dlq", "run_replay", "try dead letters again")
+    replay = _command(actions, "replay", "dlq_command", "run_replay", "try dead letters again")
     replay.add_argument("ids", nargs="*", metavar="ID", help="the letters to replay")
     replay.add_argument("--all", action="store_true", help="all of them")
     _service(replay)
@@ -246,7 +246,7 @@ def _search(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     parser = _command(
         commands,
         "search",
-        "search",
+        "search_command",
         "run",
         "find documents in the vault of a running service",
         details="At QUIRE_URL with QUIRE_API_KEY. Exit codes: 0 something was found; 1 nothing was.",
@@ -271,13 +271,17 @@ def _search(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
 
 
 def _doctor(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = _command(commands, "doctor", "doctor", "run", "check this installation and say what to do")
+    parser = _command(
+        commands, "doctor", "doctor_command", "run", "check this installation and say what to do"
+    )
     parser.add_argument("--json", action="store_true", help="the findings for programs")
     _data_dir(parser, "the data directory to check (DATA_DIR)")
 
 
 def _config(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = _command(commands, "config", "config", "run", "show every setting and where it came from")
+    parser = _command(
+        commands, "config", "config_command", "run", "show every setting and where it came from"
+    )
     parser.add_argument("--json", action="store_true", help="the settings for programs")
 
 
@@ -285,7 +289,7 @@ def _backend(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     parser = _command(
         commands,
         "backend",
-        "backend",
+        "backend_command",
         "run",
         "serve the local batch backend",
         details="Answers POST /parse-batch and GET /health; other Quires use it as their BATCH_BACKEND_URL.",
@@ -298,7 +302,7 @@ def _simulate(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     parser = _command(
         commands,
         "simulate",
-        "simulate",
+        "simulate_command",
         "run",
         "run a server that behaves, and misbehaves, as AI providers do",
         details="Speaks the protocols of OpenAI (/v1/chat/completions) and Anthropic (/v1/messages); see "
@@ -318,7 +322,7 @@ def _mcp(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = _command(
         commands,
         "mcp",
-        "mcp",
+        "mcp_command",
         "run",
         "let an agent convert, search and read, over the Model Context Protocol",
         details="Speaks on standard input and output, with the service at QUIRE_URL; see docs/client.md.",

@@ -12,7 +12,7 @@ from mcp.types import ToolAnnotations
 from pydantic import Field
 
 import quire
-from quire.cli.mcp import Tools
+from quire.cli.mcp_command import Tools
 from quire.client import ClientError
 from quire.client.records import PageDone
 from quire.errors import RequestError

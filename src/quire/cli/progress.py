@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Protocol
 
-from quire.cli.exits import printable, say
+from quire.cli.exit_codes import printable, say
 from quire.clock import Clock, SystemClock
 
 if TYPE_CHECKING:

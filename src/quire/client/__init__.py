@@ -1,14 +1,14 @@
 """A service from Python: `Quire` for ordinary code and notebooks, `AsyncQuire` for code that awaits.
 
-from quire.client import Quire
+
 
 with Quire("http://127.0.0.1:8080") as quire:
     print(quire.convert("report.pdf").markdown)
 """
 
-from quire.client.aio import AsyncQuire
-from quire.client.documents import Filters, Options
-from quire.client.errors import (
+from quire.client.async_client import AsyncQuire
+from quire.client.async_documents import Filters, Options
+from quire.client.exceptions import (
     BusyError,
     ClientError,
     ConflictError,
@@ -22,8 +22,8 @@ from quire.client.errors import (
     UnreadableError,
     UsageError,
 )
-from quire.client.retrying import Retrying
-from quire.client.sync import Quire
+from quire.client.sync_client import Quire
+from quire.client.transport import Retrying
 
 __all__ = [
     "AsyncQuire",

@@ -1,26 +1,64 @@
-"""Conversions: a document goes in, is followed, and its Markdown comes out."""
+"""Conversions: a document goes in, is followed, and its Markdown comes out.
+
+Server-sent events, put together from the pieces in which they come.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
+import json
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from typing import Any
 
-from quire.client import calls
-from quire.client.calls import Call, Source
-from quire.client.errors import (
+from quire.client import service_calls
+from quire.client.exceptions import (
     JobFailedError,
     RefusedError,
     TookTooLongError,
     UnreachableError,
     UnreadableError,
 )
-from quire.client.events import EventReader
 from quire.client.records import OVER, Conversion, Event, PageDone, Result, read, rows
-from quire.client.retrying import Retrying
-from quire.client.transport import Transport
+from quire.client.service_calls import ServiceCall, Source
+from quire.client.transport import Retrying, Transport
+
+_LONGEST_EVENT = 8 << 20
+
+
+class EventReader:
+    """Takes bytes, gives events. Holds only the event that is not whole yet."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def feed(self, piece: bytes) -> list[Event]:
+        """The events that are whole now. Raises UnreadableError for what no service of ours sends."""
+        *blocks, self._rest = (self._rest + piece).replace(b"\r\n", b"\n").split(b"\n\n")
+        if len(self._rest) > _LONGEST_EVENT:
+            raise UnreadableError("The service sent an event without an end.")
+        return [event for block in blocks if (event := _event(block)) is not None]
+
+
+def _event(block: bytes) -> Event | None:
+    """None for a comment, which only keeps the connection alive."""
+    fields: dict[str, str] = {}
+    for line in block.decode("utf-8", "replace").split("\n"):
+        name, _, value = line.partition(":")
+        if name:
+            value = value.removeprefix(" ")
+            fields[name] = f"{fields[name]}\n{value}" if name == "data" and name in fields else value
+    if "data" not in fields:
+        return None
+    try:
+        data = json.loads(fields["data"])
+    except ValueError as error:
+        raise UnreadableError("The service sent an event that can't be understood.") from error
+    if not isinstance(data, dict):
+        raise UnreadableError("The service sent an event that can't be understood.")
+    return Event(fields.get("id", ""), fields.get("event", "message"), data)
+
 
 OnPage = Callable[[PageDone], Awaitable[None] | None]
 """Told of each page once, when it is done; also those that were done before anybody listened."""
@@ -41,7 +79,7 @@ class Conversions:
     ) -> Conversion:
         """With `held_s` the service may answer with the result at once, if it is ready by then."""
         wait = {"wait": held_s} if held_s > 0 else {}
-        call = calls.submitting("/convert", source, name, fields, key, **wait)
+        call = service_calls.submitting("/convert", source, name, fields, key, **wait)
         try:
             answer = await self._transport.ask(call)
         except RefusedError as error:
@@ -70,7 +108,7 @@ class Conversions:
 
     async def result(self, job_id: str) -> Result:
         return result_of(
-            (await self._transport.ask(calls.get("jobs", job_id, "result", format="json"))).json()
+            (await self._transport.ask(service_calls.get("jobs", job_id, "result", format="json"))).json()
         )
 
     async def events(self, job_id: str, last_id: str) -> AsyncGenerator[Event, None]:
@@ -78,7 +116,7 @@ class Conversions:
         broken = 0
         while True:
             headers = {"Accept": "text/event-stream", **({"Last-Event-ID": last_id} if last_id else {})}
-            call = Call("GET", calls.path("jobs", job_id, "events"), headers=headers)
+            call = ServiceCall("GET", service_calls.path("jobs", job_id, "events"), headers=headers)
             error = UnreachableError("The service keeps ending the events of a job that is not over.")
             async with self._transport.stream(call) as stream:
                 if stream.status == 204:
@@ -113,9 +151,9 @@ class Conversions:
                 for page in event.data.get("pages") or ():
                     await _tell(_done(job_id, page, "number"), told, on_page)
         if last.get("status") in ("failed", "cancelled"):
-            error = last.get("error") or (await self._transport.ask(calls.get("jobs", job_id))).json().get(
-                "error"
-            )
+            error = last.get("error") or (
+                await self._transport.ask(service_calls.get("jobs", job_id))
+            ).json().get("error")
             raise JobFailedError(job_id, error or {"error": "The job was cancelled.", "code": "cancelled"})
         if on_page is not None and len(told) < (last.get("total_pages") or 0):
             await self._tell_all(job_id, told, on_page)
@@ -124,7 +162,7 @@ class Conversions:
         """For what happened before we listened."""
         offset = 0
         while True:
-            call = calls.get("jobs", job_id, "pages", offset=offset, limit=_PAGES_AT_ONCE)
+            call = service_calls.get("jobs", job_id, "pages", offset=offset, limit=_PAGES_AT_ONCE)
             pages = rows((await self._transport.ask(call)).json(), "pages")
             for page in pages:
                 await _tell(_done(job_id, page, "page_number"), told, on_page)

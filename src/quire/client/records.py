@@ -8,7 +8,7 @@ from datetime import datetime
 from functools import cache
 from typing import Any, TypeVar
 
-from quire.client.errors import UnreadableError
+from quire.client.exceptions import UnreadableError
 
 T = TypeVar("T")
 

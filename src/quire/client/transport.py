@@ -1,9 +1,13 @@
-"""The way to a service: one session, calls repeated where that may help, foreign errors translated once."""
+"""The way to a service: one session, calls repeated where that may help, foreign errors translated once.
+
+Retrying: which failed calls are made again, and when.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import random
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -13,21 +17,47 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
-from quire.client.calls import Call
-from quire.client.errors import (
+from quire.client.exceptions import (
+    BusyError,
     ClientError,
     UnreachableError,
     UnreadableError,
     UsageError,
     refusal,
 )
-from quire.client.retrying import Retrying
+from quire.client.service_calls import ServiceCall
+
+
+@dataclass(frozen=True, slots=True)
+class Retrying:
+    """At most `attempts` for each call, and no wait longer than `longest_wait_s`.
+
+    Only what the service or the network may get over: no connection, a broken one, 429 and 503. Where the service
+    says when to come back, that is when; if that is further off than `longest_wait_s`, the error is raised at once.
+    """
+
+    attempts: int = 5
+    base_s: float = 0.2
+    longest_wait_s: float = 30.0
+
+    def wait_s(self, failed_attempts: int, error: ClientError) -> float | None:
+        """How long to wait before the next attempt; None if there is to be none."""
+        worth_it = isinstance(error, UnreachableError) or (isinstance(error, BusyError) and error.retryable)
+        if not worth_it or failed_attempts >= self.attempts:
+            return None
+        told_s: float = error.retry_after_s or 0.0
+        if told_s > self.longest_wait_s:
+            return None
+        backoff_s: float = min(self.longest_wait_s, self.base_s * 2 ** (failed_attempts - 1))
+        # Spread, so that callers who were refused together don't come back together.
+        return max(told_s, backoff_s * random.uniform(0.5, 1.0))  # noqa: S311 - no secret in it
+
 
 _MOST_ERROR_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ServiceResponse:
     status: int
     body: bytes
 
@@ -67,19 +97,19 @@ class Transport:
             await self._session.close()
             self._session = None
 
-    async def ask(self, call: Call) -> Answer:
+    async def ask(self, call: ServiceCall) -> ServiceResponse:
         """The whole answer, after as many attempts as are allowed."""
         failed = 0
         while True:
             try:
                 async with self._sent(call) as response:
-                    return Answer(response.status, await response.read())
+                    return ServiceResponse(response.status, await response.read())
             except ClientError as error:
                 failed += 1
                 await self._wait_or_raise(failed, error)
 
     @asynccontextmanager
-    async def stream(self, call: Call) -> AsyncIterator[Stream]:
+    async def stream(self, call: ServiceCall) -> AsyncIterator[ByteStream]:
         """The answer as it comes. Attempts are repeated up to its first byte; later it breaks off with an error."""
         failed = 0
         while True:
@@ -91,7 +121,7 @@ class Transport:
                 failed += 1
                 await self._wait_or_raise(failed, error)
         try:
-            yield Stream(response, self)
+            yield ByteStream(response, self)
         finally:
             # Closed, not released: nobody will read the rest.
             response.close()
@@ -104,7 +134,7 @@ class Transport:
         await asyncio.sleep(wait_s)
 
     @asynccontextmanager
-    async def _sent(self, call: Call) -> AsyncIterator[aiohttp.ClientResponse]:
+    async def _sent(self, call: ServiceCall) -> AsyncIterator[aiohttp.ClientResponse]:
         quiet_s = call.quiet_s or self._timeout_s
         options: dict[str, Any] = {}
         with ExitStack() as opened:
@@ -158,7 +188,7 @@ class Transport:
             body["retry_after_seconds"] = int(waits)
         return refusal(response.status, body)
 
-    async def _form(self, call: Call, opened: ExitStack) -> aiohttp.FormData:
+    async def _form(self, call: ServiceCall, opened: ExitStack) -> aiohttp.FormData:
         form = aiohttp.FormData()
         for name, value in (call.form or {}).items():
             form.add_field(name, value)
@@ -177,7 +207,7 @@ class Transport:
         return self._session
 
 
-class Stream:
+class ByteStream:
     """An answer that is still coming."""
 
     def __init__(self, response: aiohttp.ClientResponse, transport: Transport) -> None:
@@ -197,7 +227,7 @@ class Stream:
             raise self._transport.broken(error) from error
 
 
-def _parameters(call: Call) -> list[tuple[str, str]]:
+def _parameters(call: ServiceCall) -> list[tuple[str, str]]:
     """A tuple is a parameter given several times."""
     return [
         (name, str(one))

@@ -1,0 +1,1 @@
+"""AI calls: candidates, admission, failover, answer checks, cost."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from quire.providers import known
-from quire.providers.known import Models
-from quire.queue.admission import Target
+from quire.coordination.ai_admission import Target
+from quire.providers import configured_providers
+from quire.providers.configured_providers import ProviderModels
 from quire.settings import AiSettings
 
 TIERS = ("primary", "secondary", "fast")
@@ -36,15 +36,17 @@ class Candidates:
     """`providers` are those that can be called, in their order."""
 
     providers: tuple[str, ...]
-    models: Mapping[str, Models]
+    models: Mapping[str, ProviderModels]
     targets: Mapping[tuple[str, str], Target]
     timeouts_s: Mapping[str, float]
 
     @classmethod
     def from_settings(cls, settings: AiSettings, configured: Sequence[str]) -> Candidates:
         """Raises SettingsError for an order that names nobody's provider."""
-        order = [name for name in known.order(settings) if name in configured]
-        models = {name: found for name, found in known.models(settings).items() if name in order}
+        order = [name for name in configured_providers.order(settings) if name in configured]
+        models = {
+            name: found for name, found in configured_providers.models(settings).items() if name in order
+        }
         limits = {(one.provider, one.model): one for one in settings.limits}
         targets: dict[tuple[str, str], Target] = {}
         for provider, found in models.items():
@@ -57,7 +59,7 @@ class Candidates:
                     tpm=limit.tpm if limit else 0,
                     max_inflight=settings.max_inflight_per_model,
                 )
-        timeouts = {name: known.timeout_s(settings, name) for name in order}
+        timeouts = {name: configured_providers.timeout_s(settings, name) for name in order}
         return cls(tuple(order), models, targets, timeouts)
 
     def of(self, engine: str | None, tier: str | None) -> tuple[Candidate, ...]:

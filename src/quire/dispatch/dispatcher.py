@@ -15,15 +15,15 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from quire.clock import Clock
-from quire.dispatch.cache import AnswerCache, CachedAnswer
+from quire.coordination.ai_admission import Admission, Ask, Busy, CallOutcome, Free, Lease, Why
+from quire.dispatch.answer_cache import AnswerCache, CachedAnswer
+from quire.dispatch.call_outcomes import Counting, NotCounting, ending_of, told_by
 from quire.dispatch.candidates import Candidate, Candidates
-from quire.dispatch.cost import Ledger, Size, Spent, estimate
-from quire.dispatch.counting import Counting, NotCounting
-from quire.dispatch.endings import ending_of, told_by
-from quire.dispatch.pages import Answered, Exhausted, Outcome, PageTask, Parked, Picture
+from quire.dispatch.ledger import Ledger, Size, Spent, estimate
+from quire.dispatch.page_task import Answered, Exhausted, Outcome, PagePicture, PageTask, Parked
 from quire.errors import CoordinationError, ObjectsError
-from quire.providers import known
-from quire.providers.protocol import (
+from quire.providers import configured_providers
+from quire.providers.provider_protocol import (
     ContentBlockedError,
     ModelMissingError,
     Provider,
@@ -33,11 +33,10 @@ from quire.providers.protocol import (
     ProviderTimeoutError,
     RejectedError,
     SeenLimits,
-    Usage,
+    TokenUsage,
     VisionAnswer,
     VisionRequest,
 )
-from quire.queue.admission import Admission, Ask, Busy, Ending, Free, Lease, Why
 
 T = TypeVar("T")
 
@@ -51,7 +50,7 @@ _TYPICAL = Size(characters=5_000, own_characters=3_000, pixels=850 * 1100)
 
 OUT_OF_TIME = "page_timeout"
 UNAVAILABLE = "ai_unavailable"
-_PAGES_ONLY = (known.OCR, known.DOLPHIN)
+_PAGES_ONLY = (configured_providers.OCR, configured_providers.DOLPHIN)
 
 
 Wake = Callable[[int], Awaitable[object]]
@@ -68,7 +67,7 @@ class _Attempt:
     """One call: who is asked for what, by which right, after what was spent before."""
 
     task: PageTask
-    picture: Picture
+    picture: PagePicture
     candidate: Candidate
     lease: Lease
     spent: Spent
@@ -138,7 +137,7 @@ class Dispatcher:
         )
         if spent.calls:  # not its first time here: the usual way knows whom to leave out
             if isinstance(lease, Lease):
-                await self._settle(lease, Ending.UNSENT)
+                await self._settle(lease, CallOutcome.UNSENT)
             return await self._ask_in_turn(task, every, picture, spent)
         if isinstance(lease, Busy):
             return self._busy(task, lease, spent)
@@ -148,7 +147,7 @@ class Dispatcher:
         return await self._ask_in_turn(task, every, picture, outcome)
 
     async def _ask_in_turn(
-        self, task: PageTask, every: Sequence[Candidate], picture: Picture, spent: Spent
+        self, task: PageTask, every: Sequence[Candidate], picture: PagePicture, spent: Spent
     ) -> Outcome:
         while True:
             left = _left(every, spent)
@@ -167,7 +166,7 @@ class Dispatcher:
             spent = outcome
 
     def _attempt(
-        self, task: PageTask, picture: Picture, candidate: Candidate, lease: Lease, spent: Spent
+        self, task: PageTask, picture: PagePicture, candidate: Candidate, lease: Lease, spent: Spent
     ) -> _Attempt:
         guess = estimate(_size(task, picture), self._tokens_out(task))
         return _Attempt(task, picture, candidate, lease, spent, self.ledger.price(lease.target, guess))
@@ -202,7 +201,7 @@ class Dispatcher:
         task, candidate, spent = attempt.task, attempt.candidate, attempt.spent
         ceiling = await self.ledger.reserve(task.job_id, task.team, attempt.reserved_usd)
         if ceiling:
-            await self._settle(attempt.lease, Ending.UNSENT)
+            await self._settle(attempt.lease, CallOutcome.UNSENT)
             return self._exhausted(replace(spent, reasons=(*spent.reasons, ceiling)), retryable=False)
         timeout_s = min(candidate.timeout_s, self._total_s(task) - spent.seconds)
         # At the deadline the document takes its pages back and this call is stopped; the call's own time is
@@ -227,7 +226,7 @@ class Dispatcher:
         except ProviderError as error:
             # A call that was cut short by its page's or document's time says nothing about the model.
             cut_short = isinstance(error, ProviderTimeoutError) and timeout_s < candidate.timeout_s
-            ending = Ending.NEUTRAL if cut_short else ending_of(error)
+            ending = CallOutcome.NEUTRAL if cut_short else ending_of(error)
             return await _finish(self._failed(attempt, error, ending, self._clock.monotonic() - started))
         except BaseException:
             # Stopped, or broken in a way nobody foresaw: the call may have been made.
@@ -240,7 +239,7 @@ class Dispatcher:
         task, candidate, lease = attempt.task, attempt.candidate, attempt.lease
         used = answer.usage.tokens_in + answer.usage.tokens_out
         # First of all the slot goes to the next page.
-        await self._settle(lease, Ending.OK, tokens=used or lease.tokens, limits=answer.limits)
+        await self._settle(lease, CallOutcome.OK, tokens=used or lease.tokens, limits=answer.limits)
         verdict = task.judge(answer, attempt.picture.layer)
         usd = self.ledger.price(candidate.target, answer.usage)
         spent = attempt.spent.after(
@@ -265,10 +264,10 @@ class Dispatcher:
                 await self._cache.keep(task.fingerprint(candidate.name), answer, task.owner)
 
     async def _failed(
-        self, attempt: _Attempt, error: ProviderError, ending: Ending, seconds: float
+        self, attempt: _Attempt, error: ProviderError, ending: CallOutcome, seconds: float
     ) -> Exhausted | Spent:
         task, candidate, lease = attempt.task, attempt.candidate, attempt.lease
-        usd = self.ledger.price(candidate.target, error.usage) if error.usage != Usage() else 0.0
+        usd = self.ledger.price(candidate.target, error.usage) if error.usage != TokenUsage() else 0.0
         self._count(candidate, error.code, seconds, error.usage, usd)
         spent = attempt.spent.after(candidate.name, error.usage, usd, seconds, error.code, failed=True)
         if isinstance(error, ContentBlockedError):
@@ -299,7 +298,9 @@ class Dispatcher:
             return self._exhausted(spent, retryable=False)
         return spent
 
-    def _count(self, candidate: Candidate, outcome: str, seconds: float, usage: Usage, usd: float) -> None:
+    def _count(
+        self, candidate: Candidate, outcome: str, seconds: float, usage: TokenUsage, usd: float
+    ) -> None:
         self._counting.call_ended(
             candidate.provider,
             candidate.target.model,
@@ -310,7 +311,7 @@ class Dispatcher:
         )
 
     async def _account(
-        self, attempt: _Attempt, spent: Spent, usd: float, usage: Usage, *, keep: bool
+        self, attempt: _Attempt, spent: Spent, usd: float, usage: TokenUsage, *, keep: bool
     ) -> None:
         """An answer in hand is worth more than its bookkeeping: a server that is away must not lose it."""
         task = attempt.task
@@ -324,7 +325,7 @@ class Dispatcher:
     async def _settle(
         self,
         lease: Lease,
-        ending: Ending,
+        ending: CallOutcome,
         *,
         code: str = "",
         tokens: int = 0,
@@ -338,7 +339,7 @@ class Dispatcher:
         try:
             # A call that went well nearly always leaves room for one: that page needn't wait for the answer. Should it
             # ask before the slot is free, it lies down again, and `AiReading.rouse` finds the slot.
-            early = 1 if ending is Ending.OK and not lease.probe else 0
+            early = 1 if ending is CallOutcome.OK and not lease.probe else 0
             settled, _ = await asyncio.gather(settling, self._wake(early))
             # The slot that is free again and one more, so that a line gets going; many after a probe.
             room = min(settled.room, _ROOM_USED if lease.probe else 2) - early
@@ -348,7 +349,7 @@ class Dispatcher:
             _LOG.warning("AI call not settled", extra={"model": str(lease.target), "code": error.code})
 
     async def _abandon(self, lease: Lease) -> None:
-        await self._settle(lease, Ending.NEUTRAL, tokens=lease.tokens)
+        await self._settle(lease, CallOutcome.NEUTRAL, tokens=lease.tokens)
 
     # ---- decisions -----------------------------------------------------------------------------------------
 
@@ -409,7 +410,7 @@ async def _finish(work: Coroutine[Any, Any, T]) -> T:
         raise
 
 
-def _size(task: PageTask, picture: Picture) -> Size:
+def _size(task: PageTask, picture: PagePicture) -> Size:
     own = picture.layer or picture.text
     return Size(len(picture.text) + len(task.instructions), len(own), picture.pixels)
 

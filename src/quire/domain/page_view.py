@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from quire.domain.jobs import PageRecord, page_job_id
+from quire.domain.job import PageRecord, page_job_id
 
 
 def page_view(job_id: str, record: PageRecord) -> dict[str, Any]:

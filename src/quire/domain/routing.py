@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from quire.domain.jobs import Mode
-from quire.domain.pages import PageClass
+from quire.domain.job import Mode
+from quire.domain.page import PageClass
 
 
 class Route(StrEnum):

@@ -1,0 +1,1 @@
+"""Embeddings without a provider."""

@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 from quire.links.addresses import LinkPolicy, ParsedLink, check_url, is_reachable
+from quire.links.callback_post import post_json, sign, verify
 from quire.links.download import (
     Downloaded,
-    Part,
+    PartialFile,
     Progress,
     Start,
     download,
     fetch,
     starting_point,
 )
-from quire.links.hops import Lookup, system_lookup
-from quire.links.names import safe_filename
-from quire.links.posting import post_json
-from quire.links.shares import Share, direct
-from quire.links.signatures import sign, verify
+from quire.links.file_names import safe_filename
+from quire.links.link_hops import Lookup, system_lookup
+from quire.links.share_links import Share, direct
 
 __all__ = [
     "Downloaded",
     "LinkPolicy",
     "Lookup",
     "ParsedLink",
-    "Part",
+    "PartialFile",
     "Progress",
     "Share",
     "Start",

@@ -15,7 +15,8 @@ from urllib.parse import unquote
 
 from quire.errors import DownloadError, TooLargeError
 from quire.links.addresses import LinkPolicy, ParsedLink, check_url
-from quire.links.hops import (
+from quire.links.file_names import safe_filename
+from quire.links.link_hops import (
     Lookup,
     answer,
     check_status,
@@ -25,8 +26,7 @@ from quire.links.hops import (
     system_lookup,
     translated,
 )
-from quire.links.names import safe_filename
-from quire.links.shares import LARGEST_PAGE_BYTES, confirmed, direct, is_drive
+from quire.links.share_links import LARGEST_PAGE_BYTES, confirmed, direct, is_drive
 
 if TYPE_CHECKING:
     from aiohttp import ClientResponse
@@ -41,7 +41,7 @@ _CLOCKS_APART_S = 60.0
 _RANGE = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18}|\*)", re.ASCII)
 
 
-class Part(Protocol):
+class PartialFile(Protocol):
     """What has arrived of a document so far, in the order in which it stands."""
 
     @property
@@ -87,7 +87,7 @@ def starting_point(url: str, policy: LinkPolicy) -> Start:
 
 async def download(
     url: str,
-    part: Part,
+    part: PartialFile,
     policy: LinkPolicy,
     on_progress: Progress | None = None,
     *,
@@ -105,7 +105,7 @@ async def download(
 
 async def fetch(
     start: Start,
-    part: Part,
+    part: PartialFile,
     policy: LinkPolicy,
     on_progress: Progress | None = None,
     *,
@@ -133,7 +133,7 @@ class _BrokenOffError(DownloadError):
 
 
 async def _follow(
-    start: Start, part: Part, policy: LinkPolicy, on_progress: Progress | None, lookup: Lookup
+    start: Start, part: PartialFile, policy: LinkPolicy, on_progress: Progress | None, lookup: Lookup
 ) -> Downloaded | None:
     """One walk from the link to its document. None if the part was dropped and it must be walked again."""
     link = start.link
@@ -182,7 +182,7 @@ async def _behind_the_page(
     )
 
 
-def _continues(part: Part, response: ClientResponse) -> bool:
+def _continues(part: PartialFile, response: ClientResponse) -> bool:
     """Whether the answer may be taken: the whole document again, an error, or exactly the rest of the part."""
     if response.status != 206:
         return True
@@ -193,7 +193,11 @@ def _continues(part: Part, response: ClientResponse) -> bool:
 
 
 async def _receive(
-    link: ParsedLink, response: ClientResponse, part: Part, policy: LinkPolicy, on_progress: Progress | None
+    link: ParsedLink,
+    response: ClientResponse,
+    part: PartialFile,
+    policy: LinkPolicy,
+    on_progress: Progress | None,
 ) -> Downloaded:
     check_status(link, response, good=(200, 203, 206) if part.size else (200, 203))
     total = response.content_length if not _encoding(response) else None
@@ -218,7 +222,7 @@ async def _receive(
     return Downloaded(link.url, response.content_type, safe_filename(name), part.size)
 
 
-async def _resumable(part: Part, body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def _resumable(part: PartialFile, body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """The body; where it breaks off, whether the rest can be asked for is told by the error."""
     try:
         async for chunk in body:

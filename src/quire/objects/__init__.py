@@ -1,0 +1,1 @@
+"""The object plane: originals and results, in a directory or a bucket."""

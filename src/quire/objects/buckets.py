@@ -15,13 +15,13 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
 from quire.errors import DownloadError, LinkRefusedError, ObjectsError, TooLargeError
-from quire.objects.clients import SCHEMES, Clouds, Patience, connect
-from quire.objects.store import PIECE_BYTES
+from quire.objects.cloud_clients import SCHEMES, Clouds, Patience, connect
+from quire.objects.object_store import PIECE_BYTES
 
 if TYPE_CHECKING:
     from obstore import GetOptions, GetResult
 
-    from quire.objects.clients import Client
+    from quire.objects.cloud_clients import Client
 
 Progress = Callable[[int, int | None], Awaitable[None]]
 
@@ -30,7 +30,7 @@ _LONGEST_KEY = 1024
 _UTF8 = "; charset=utf-8"
 
 
-class Part(Protocol):
+class BucketPart(Protocol):
     """What has arrived of a document so far; `objects.partials` has one."""
 
     @property
@@ -127,7 +127,7 @@ class Buckets:
     async def fetch(
         self,
         address: Address,
-        part: Part,
+        part: BucketPart,
         *,
         max_bytes: int,
         timeout_s: float,
@@ -208,7 +208,7 @@ class Buckets:
             client = self._client(address, Patience().timeout_s)
             return await obstore.sign_async(client, "GET", address.key, timedelta(seconds=for_s))
 
-    async def _answer(self, address: Address, part: Part, timeout_s: float) -> GetResult:
+    async def _answer(self, address: Address, part: BucketPart, timeout_s: float) -> GetResult:
         import obstore
         from obstore.exceptions import BaseError, PreconditionError
 

@@ -1,0 +1,1 @@
+"""From an accepted document to its result: intake, workers, stages, upkeep."""

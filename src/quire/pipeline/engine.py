@@ -7,7 +7,9 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from quire.domain.jobs import (
+from quire.coordination.job_events import Events, JobEvent
+from quire.coordination.job_records import JobState
+from quire.domain.job import (
     JobId,
     JobStatus,
     JobType,
@@ -18,17 +20,15 @@ from quire.domain.jobs import (
     unit_kind,
     unit_page,
 )
-from quire.domain.ranges import PageRanges
-from quire.errors import ConflictError, NotFoundError, NotReadyError, QuireError
-from quire.pipeline.archive import Archive
-from quire.pipeline.documents import local_document
-from quire.pipeline.intake import Intake
-from quire.pipeline.merging import failure_note, unpack_pages
+from quire.domain.page_ranges import PageRanges
+from quire.errors import MissingError, NotReadyError, QuireError, StateConflictError
+from quire.pipeline.intake.upload_intake import UploadIntake
+from quire.pipeline.object_keys import local_document
 from quire.pipeline.parts import Parts
-from quire.pipeline.retention import expect_retention
-from quire.queue.events import Event, Events
-from quire.queue.records import Standing
-from quire.reading.render import RenderOptions, render_page
+from quire.pipeline.stages.merge_stage import failure_note, unpack_pages
+from quire.pipeline.upkeep.record_archive import RecordArchive
+from quire.pipeline.upkeep.retention import expect_retention
+from quire.reading.pdf.page_render import RenderOptions, render_page
 
 _LARGE = 256 * 1024  # of JSON: parsed in a thread, so that nobody else waits
 
@@ -46,10 +46,10 @@ class Engine:
     """`intake` takes documents; the rest is about those that were taken."""
 
     def __init__(self, parts: Parts, events: Events) -> None:
-        self.intake = Intake(parts)
+        self.intake = UploadIntake(parts)
         self._parts = parts
         self._events = events
-        self._archive = Archive(parts.jobs, parts.objects)
+        self._archive = RecordArchive(parts.jobs, parts.objects)
 
     @property
     def events_source(self) -> Events:
@@ -64,20 +64,20 @@ class Engine:
         if job is None and parsed and not parsed.type.is_step:
             job = await self._archive.find(parsed.main)
         if job is None or job.team != team:
-            raise NotFoundError(f"There is no job {job_id[:60]!r}.")
+            raise MissingError(f"There is no job {job_id[:60]!r}.")
         if (
             parsed
             and parsed.type is JobType.PAGE
             and job.total_pages
             and not _selected(job, parsed.page or 0)
         ):
-            raise NotFoundError(f"Job {parsed.main} has no page {parsed.page}.")
+            raise MissingError(f"Job {parsed.main} has no page {parsed.page}.")
         alone = (JobType.SPLIT, JobType.MERGE, JobType.DOWNLOAD)
         if parsed and parsed.type in alone and parsed.type not in job.children:
-            raise NotFoundError(f"Job {parsed.main} has no {parsed.type.value} job (yet).")
+            raise MissingError(f"Job {parsed.main} has no {parsed.type.value} job (yet).")
         return job
 
-    async def attachments(self, job: MainJob) -> dict[str, Standing]:
+    async def attachments(self, job: MainJob) -> dict[str, JobState]:
         """How the jobs of a mail's attachments stand, by id, as far as they are still kept."""
         ids = [entry["job_id"] for entry in job.info.get("attachments", ()) if entry.get("job_id")]
         return await self._parts.jobs.standings(ids)
@@ -109,7 +109,7 @@ class Engine:
                     return job
                 await waiter.wait(left)
 
-    async def events(self, job: MainJob, last_id: str) -> AsyncIterator[Event | None]:
+    async def events(self, job: MainJob, last_id: str) -> AsyncIterator[JobEvent | None]:
         """Events after last_id as they come, up to the end of the job; None every few seconds of silence.
 
         Starts with a snapshot where there is nothing to resume from, or where what came since is gone.
@@ -119,7 +119,7 @@ class Engine:
             if not last_id or missed:
                 current, last_id = await self._standing(job, found[-1].id if found else "")
                 found = []
-                yield Event(last_id, "snapshot", _snapshot(current))
+                yield JobEvent(last_id, "snapshot", _snapshot(current))
                 if current.status.terminal:
                     return
             while True:
@@ -131,7 +131,7 @@ class Engine:
                 if not found:
                     current, last_id = await self._standing(job, last_id)
                     if current.status.terminal:
-                        yield Event(last_id, "snapshot", _snapshot(current))
+                        yield JobEvent(last_id, "snapshot", _snapshot(current))
                         return
                     yield None
                 await waiter.wait(15.0)
@@ -212,9 +212,9 @@ class Engine:
                 await self._parts.jobs.retry(replace(job, epoch=-1), "merge", key=key) if key else "running"
             )
         if job.type.is_step:
-            raise ConflictError("A step of a document is tried again with its document.")
+            raise StateConflictError("A step of a document is tried again with its document.")
         if job.original_deleted and not self._parts.sealer.unseal(job.id, job.sealed).source_url:
-            raise ConflictError(f"{_original_gone().public} It can't be read again.")
+            raise StateConflictError(f"{_original_gone().public} It can't be read again.")
         records = await self._all_records(job)
         if job.vault is not None:
             await self._archive.put_back(job.id)
@@ -289,13 +289,13 @@ def _standing(job: MainJob, number: int, record: PageRecord | None, in_work: boo
     return replace(record or PageRecord(number=number, status=status), status=status)
 
 
-def _original_gone() -> NotFoundError:
-    return NotFoundError("The original was deleted; it is kept only as long as RETAIN_ORIGINALS says.")
+def _original_gone() -> MissingError:
+    return MissingError("The original was deleted; it is kept only as long as RETAIN_ORIGINALS says.")
 
 
 def _check_kept(job: MainJob) -> None:
     if job.result_deleted:
-        raise NotFoundError("The result was deleted; it is kept only as long as RETAIN_RESULTS says.")
+        raise MissingError("The result was deleted; it is kept only as long as RETAIN_RESULTS says.")
 
 
 def _snapshot(job: MainJob) -> dict[str, Any]:
@@ -311,9 +311,9 @@ def _snapshot(job: MainJob) -> dict[str, Any]:
     }
 
 
-def _no_result(what: str, status: JobStatus, error: dict[str, Any] | None) -> ConflictError:
+def _no_result(what: str, status: JobStatus, error: dict[str, Any] | None) -> StateConflictError:
     if status is JobStatus.FAILED:
-        return ConflictError(f"Job {what} failed: {(error or {}).get('error', 'unknown reason')}")
+        return StateConflictError(f"Job {what} failed: {(error or {}).get('error', 'unknown reason')}")
     if status is JobStatus.CANCELLED:
-        return ConflictError(f"Job {what} was cancelled.")
+        return StateConflictError(f"Job {what} was cancelled.")
     return NotReadyError(f"Job {what} is {status.value}; its result is not there yet.", retry_after_s=1.0)

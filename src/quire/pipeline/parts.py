@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from quire.clock import Clock
+from quire.coordination.job_store import JobStore
+from quire.coordination.liveness import Workers
+from quire.coordination.streams import Queues
 from quire.domain.routing import Readers
-from quire.objects.store import ObjectStore
-from quire.pipeline.sealing import Sealer
-from quire.queue.jobs import JobStore
-from quire.queue.streams import Queues
-from quire.queue.workers import Workers
-from quire.reading.pool import ChildPool
+from quire.objects.object_store import ObjectStore
+from quire.pipeline.intake.sealing import Sealer
+from quire.reading.pool.child_pool import ChildPool
 from quire.settings import Settings
 
 if TYPE_CHECKING:
-    from quire.pipeline.ai import AiReading
+    from quire.pipeline.stages.ai_pages import AiReading
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,19 +12,19 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from quire.domain.jobs import UnitKind, chunk_places, unit_page
-from quire.domain.ranges import PageRanges
+from quire.coordination.job_records import Claim, PageOutcome, Refused
+from quire.coordination.streams import Hint
+from quire.domain.job import UnitKind, chunk_places, unit_page
+from quire.domain.page_ranges import PageRanges
 from quire.errors import CoordinationError, QuireError
-from quire.pipeline.callbacks import run_callback
-from quire.pipeline.exporting import export_failed, run_export
-from quire.pipeline.fetching import run_download
-from quire.pipeline.merging import run_merge
 from quire.pipeline.parts import Parts
-from quire.pipeline.reading import PageReader, failed_page, fallen_back
-from quire.pipeline.retrying import retry_delay_s
-from quire.pipeline.splitting import run_split
-from quire.queue.records import Claim, PageOutcome, Refused
-from quire.queue.streams import Hint
+from quire.pipeline.retry_delay import retry_delay_s
+from quire.pipeline.stages.callback_stage import run_callback
+from quire.pipeline.stages.download_stage import run_download
+from quire.pipeline.stages.export_stage import export_failed, run_export
+from quire.pipeline.stages.merge_stage import run_merge
+from quire.pipeline.stages.read_stage import PageReader, failed_page, fallen_back
+from quire.pipeline.stages.split_stage import run_split
 
 _LOG = logging.getLogger(__name__)
 _BLOCK_S = 2.0

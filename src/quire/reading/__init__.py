@@ -1,0 +1,1 @@
+"""Parsers: they run in child processes that may crash."""

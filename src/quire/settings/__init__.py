@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from quire.settings.ai import AiSettings
-from quire.settings.aws import AwsSettings
-from quire.settings.clouds import CloudsSettings
-from quire.settings.kinds import ApiKey
-from quire.settings.page import render_markdown
-from quire.settings.reading import ImagesSettings, LimitsSettings, OcrSettings, ReadingSettings
-from quire.settings.retention import RetentionSettings
+from quire.settings.ai_settings import AiSettings
+from quire.settings.bucket_settings import AwsSettings, CloudsSettings
+from quire.settings.loading import load
+from quire.settings.reading_settings import ImagesSettings, LimitsSettings, OcrSettings, ReadingSettings
+from quire.settings.retention_settings import RetentionSettings
 from quire.settings.sections import (
     AuthSettings,
     CallbacksSettings,
@@ -25,8 +23,9 @@ from quire.settings.sections import (
     SettingView,
     WorkerSettings,
 )
-from quire.settings.sources import load
-from quire.settings.tables import AiLimit, AiPrice, AiServer
+from quire.settings.setting_kinds import ApiKey
+from quire.settings.setting_tables import AiLimit, AiPrice, AiServer
+from quire.settings.settings_page import render_markdown
 
 __all__ = [
     "AiLimit",

@@ -14,16 +14,14 @@ from types import MappingProxyType
 from typing import Any
 
 from quire.errors import SettingsError
-from quire.settings import kinds
-from quire.settings.ai import AiSettings
-from quire.settings.aws import AwsSettings
-from quire.settings.batching import BatchingSettings
-from quire.settings.clouds import CloudsSettings
-from quire.settings.declaration import Declaration, setting
-from quire.settings.kinds import ApiKey
-from quire.settings.reading import ImagesSettings, LimitsSettings, OcrSettings, ReadingSettings
-from quire.settings.retention import RetentionSettings
-from quire.settings.vault import VaultSettings
+from quire.settings import setting_kinds
+from quire.settings.ai_settings import AiSettings
+from quire.settings.batching_settings import BatchingSettings
+from quire.settings.bucket_settings import AwsSettings, CloudsSettings
+from quire.settings.reading_settings import ImagesSettings, LimitsSettings, OcrSettings, ReadingSettings
+from quire.settings.retention_settings import RetentionSettings
+from quire.settings.setting_kinds import ApiKey, Declaration, setting
+from quire.settings.vault_settings import VaultSettings
 
 DEFAULT_ORIGIN = "default"
 
@@ -44,12 +42,12 @@ class GeneralSettings:
     """Where Quire keeps its things."""
 
     config_file: Path | None = setting(
-        "QUIRE_CONFIG", "", kinds.optional_path(), "The YAML or TOML file with further settings."
+        "QUIRE_CONFIG", "", setting_kinds.optional_path(), "The YAML or TOML file with further settings."
     )
     data_dir: Path = setting(
         "DATA_DIR",
         "./quire-data",
-        kinds.path(),
+        setting_kinds.path(),
         "The folder that holds everything Quire keeps on this machine.",
     )
 
@@ -58,15 +56,15 @@ class GeneralSettings:
 class HttpSettings:
     """The HTTP service (`quire serve`)."""
 
-    host: str = setting("HOST", "127.0.0.1", kinds.host(), "The address that the service listens on.")
-    port: int = setting("PORT", "8080", kinds.integer(0, 65_535), "The port; 0 takes any free one.")
+    host: str = setting("HOST", "127.0.0.1", setting_kinds.host(), "The address that the service listens on.")
+    port: int = setting("PORT", "8080", setting_kinds.integer(0, 65_535), "The port; 0 takes any free one.")
     run_dispatcher: bool = setting(
-        "RUN_DISPATCHER", "true", kinds.boolean(), "Whether `quire serve` also runs workers."
+        "RUN_DISPATCHER", "true", setting_kinds.boolean(), "Whether `quire serve` also runs workers."
     )
     shutdown_timeout_s: float = setting(
         "SHUTDOWN_TIMEOUT",
         "30s",
-        kinds.duration("0", "1h"),
+        setting_kinds.duration("0", "1h"),
         "How long work in hand may go on after SIGTERM before it is handed back.",
     )
 
@@ -78,7 +76,7 @@ class CoordinationSettings:
     redis_url: str = setting(
         "REDIS_URL",
         "",
-        kinds.url("redis", "rediss", "unix", "redis+sentinel", "redis+cluster"),
+        setting_kinds.url("redis", "rediss", "unix", "redis+sentinel", "redis+cluster"),
         "The Redis or Valkey server; when empty, one is run inside the data directory.",
     )
 
@@ -90,7 +88,7 @@ class CatalogSettings:
     database_url: str = setting(
         "DATABASE_URL",
         "",
-        kinds.url("postgresql", "postgres"),
+        setting_kinds.url("postgresql", "postgres"),
         "The PostgreSQL server, with pgvector; when empty, an SQLite file inside the data directory.",
     )
 
@@ -102,7 +100,7 @@ class ObjectsSettings:
     store: str = setting(
         "OBJECT_STORE",
         "",
-        kinds.url("s3", "gs", "az", "file", or_path=True),
+        setting_kinds.url("s3", "gs", "az", "file", or_path=True),
         "The bucket and prefix, or a folder; when empty, `objects` inside the data directory.",
     )
 
@@ -112,36 +110,45 @@ class JobsSettings:
     """Jobs: how long they may take, how often they are tried, how long they are kept."""
 
     ttl_s: float = setting(
-        "JOB_TTL", "7d", kinds.duration("1m", "3650d"), "How long a finished job and its result are kept."
+        "JOB_TTL",
+        "7d",
+        setting_kinds.duration("1m", "3650d"),
+        "How long a finished job and its result are kept.",
     )
     max_attempts: int = setting(
-        "JOB_MAX_ATTEMPTS", "3", kinds.integer(1, 100), "Attempts at one unit of work; 1 means no retries."
+        "JOB_MAX_ATTEMPTS",
+        "3",
+        setting_kinds.integer(1, 100),
+        "Attempts at one unit of work; 1 means no retries.",
     )
     retry_base_delay_s: float = setting(
-        "RETRY_BASE_DELAY", "2s", kinds.duration("0", "1h"), "The wait before the second attempt."
+        "RETRY_BASE_DELAY", "2s", setting_kinds.duration("0", "1h"), "The wait before the second attempt."
     )
     retry_jitter_s: float = setting(
-        "RETRY_JITTER", "200ms", kinds.duration("0", "1h"), "The most that chance adds to a wait."
+        "RETRY_JITTER", "200ms", setting_kinds.duration("0", "1h"), "The most that chance adds to a wait."
     )
     retry_backoff_factor: float = setting(
-        "RETRY_BACKOFF_FACTOR", "2.0", kinds.number(1, 100), "What each further wait is multiplied by."
+        "RETRY_BACKOFF_FACTOR",
+        "2.0",
+        setting_kinds.number(1, 100),
+        "What each further wait is multiplied by.",
     )
     processing_timeout_s: float = setting(
         "DOCUMENT_PROCESSING_TIMEOUT",
         "3m",
-        kinds.duration("1s", "30d"),
+        setting_kinds.duration("1s", "30d"),
         "The time a document has, counted from when its processing starts.",
     )
     timeout_per_page_s: float = setting(
         "DOCUMENT_TIMEOUT_PER_PAGE",
         "2s",
-        kinds.duration("0", "1h"),
+        setting_kinds.duration("0", "1h"),
         "The time a document has for each of its pages, where that is longer.",
     )
     pages_in_queue_per_document: int = setting(
         "PAGES_IN_QUEUE_PER_DOCUMENT",
         "128",
-        kinds.integer(1, 5_000),
+        setting_kinds.integer(1, 5_000),
         "Pages of one document in the queue at a time, so that a long one doesn't starve the others.",
     )
 
@@ -151,12 +158,15 @@ class WorkerSettings:
     """Workers, inside `quire serve` or as `quire worker`."""
 
     concurrency: int = setting(
-        "WORKER_CONCURRENCY", "8", kinds.integer(1, 1_024), "Units of work that one worker has in hand."
+        "WORKER_CONCURRENCY",
+        "8",
+        setting_kinds.integer(1, 1_024),
+        "Units of work that one worker has in hand.",
     )
     ttl_s: float = setting(
         "WORKER_TTL",
         "10s",
-        kinds.duration("500ms", "1h"),
+        setting_kinds.duration("500ms", "1h"),
         "A worker silent for so long counts as dead and its work goes to others.",
     )
 
@@ -166,32 +176,34 @@ class AuthSettings:
     """Who may use the service."""
 
     api_keys: tuple[ApiKey, ...] = setting(
-        "API_KEYS", "", kinds.api_keys(), "The keys of the API as `team:key`, comma-separated."
+        "API_KEYS", "", setting_kinds.api_keys(), "The keys of the API as `team:key`, comma-separated."
     )
-    web_username: str = setting("WEB_USERNAME", "admin", kinds.text(), "The user name of the dashboard.")
-    web_password: str = setting("WEB_PASSWORD", "", kinds.secret(), "The password of the dashboard.")
+    web_username: str = setting(
+        "WEB_USERNAME", "admin", setting_kinds.text(), "The user name of the dashboard."
+    )
+    web_password: str = setting("WEB_PASSWORD", "", setting_kinds.secret(), "The password of the dashboard.")
     web_team: str = setting(
         "WEB_TEAM",
         "",
-        kinds.text(),
+        setting_kinds.text(),
         "The team that the dashboard's user belongs to; when empty, the first one of API_KEYS.",
     )
     web_session_ttl_s: float = setting(
         "WEB_SESSION_TTL",
         "12h",
-        kinds.duration("1m", "30d"),
+        setting_kinds.duration("1m", "30d"),
         "How long somebody stays signed in to the dashboard; using it prolongs that.",
     )
     secret_key: str = setting(
         "SECRET_KEY",
         "",
-        kinds.secret(),
+        setting_kinds.secret(),
         "The key that seals document passwords; when empty, one is made and kept in the data directory.",
     )
     internal_token: str = setting(
         "INTERNAL_TOKEN",
         "",
-        kinds.secret(),
+        setting_kinds.secret(),
         "The token of a dispatcher outside that reports pages to `/internal/…`; when empty, nobody can.",
     )
 
@@ -200,9 +212,11 @@ class AuthSettings:
 class CallbacksSettings:
     """Calls to `callback_url` when a job ends."""
 
-    secret: str = setting("CALLBACK_SECRET", "", kinds.secret(), "The key that callbacks are signed with.")
+    secret: str = setting(
+        "CALLBACK_SECRET", "", setting_kinds.secret(), "The key that callbacks are signed with."
+    )
     max_attempts: int = setting(
-        "CALLBACK_MAX_ATTEMPTS", "5", kinds.integer(1, 100), "Attempts at one callback."
+        "CALLBACK_MAX_ATTEMPTS", "5", setting_kinds.integer(1, 100), "Attempts at one callback."
     )
 
 
@@ -211,18 +225,24 @@ class DownloadsSettings:
     """Sources and callbacks given as links."""
 
     allow_private_urls: bool = setting(
-        "ALLOW_PRIVATE_URLS", "false", kinds.boolean(), "Whether links may lead into private networks."
+        "ALLOW_PRIVATE_URLS",
+        "false",
+        setting_kinds.boolean(),
+        "Whether links may lead into private networks.",
     )
     timeout_s: float = setting(
-        "DOWNLOAD_TIMEOUT", "60s", kinds.duration("100ms", "1d"), "The time a download has."
+        "DOWNLOAD_TIMEOUT", "60s", setting_kinds.duration("100ms", "1d"), "The time a download has."
     )
     max_redirects: int = setting(
-        "DOWNLOAD_MAX_REDIRECTS", "5", kinds.integer(0, 50), "Redirects followed before a link is given up."
+        "DOWNLOAD_MAX_REDIRECTS",
+        "5",
+        setting_kinds.integer(0, 50),
+        "Redirects followed before a link is given up.",
     )
     files_base: Path | None = setting(
         "FILES_BASE",
         "",
-        kinds.local_folder(),
+        setting_kinds.local_folder(),
         "The folder that `file://` sources must be under; when empty, such sources are refused.",
     )
 
@@ -234,26 +254,26 @@ class LoggingSettings:
     level: str = setting(
         "LOG_LEVEL",
         "info",
-        kinds.choice("debug", "info", "warn", "error"),
+        setting_kinds.choice("debug", "info", "warn", "error"),
         "The least important level logged.",
     )
     pretty: str = setting(
         "LOG_PRETTY",
         "auto",
-        kinds.choice("auto", "true", "false"),
+        setting_kinds.choice("auto", "true", "false"),
         "Readable lines instead of JSON; `auto` means on a terminal.",
     )
     file: Path | None = setting(
-        "LOG_FILE", "", kinds.optional_path(), "A file that gets the log as well, as JSON lines."
+        "LOG_FILE", "", setting_kinds.optional_path(), "A file that gets the log as well, as JSON lines."
     )
     max_size_bytes: int = setting(
         "LOG_MAX_SIZE_MB",
         "100MB",
-        kinds.size("1KB", "1TB", bare_unit="MB"),
+        setting_kinds.size("1KB", "1TB", bare_unit="MB"),
         "The size at which the log file is put aside, compressed.",
     )
     max_backups: int = setting(
-        "LOG_MAX_BACKUPS", "10", kinds.integer(1, 1_000), "Log files put aside that are kept."
+        "LOG_MAX_BACKUPS", "10", setting_kinds.integer(1, 1_000), "Log files put aside that are kept."
     )
 
 
@@ -262,9 +282,12 @@ class ClientSettings:
     """Commands that talk to a running service (`quire jobs`, `quire dlq`)."""
 
     url: str = setting(
-        "QUIRE_URL", "http://127.0.0.1:8080", kinds.url("http", "https"), "The address of the service."
+        "QUIRE_URL",
+        "http://127.0.0.1:8080",
+        setting_kinds.url("http", "https"),
+        "The address of the service.",
     )
-    api_key: str = setting("QUIRE_API_KEY", "", kinds.secret(), "The key to use with it.")
+    api_key: str = setting("QUIRE_API_KEY", "", setting_kinds.secret(), "The key to use with it.")
 
 
 @dataclass(frozen=True)

@@ -75,7 +75,7 @@ class ModelProfile:
 
 
 @dataclass(frozen=True)
-class Rule:
+class FaultRule:
     """One fault and the calls that it befalls: all conditions given must hold.
 
     `first` and `last` count the calls to each model from 1; `from_s` and `until_s` count from the start of the
@@ -112,7 +112,7 @@ class Scenario:
     """The first profile and the first rule that match count. With `api_keys`, any other key is refused."""
 
     models: tuple[ModelProfile, ...] = ()
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[FaultRule, ...] = ()
     api_keys: tuple[str, ...] = ()
 
     def profile(self, model: str) -> ModelProfile:
@@ -150,12 +150,12 @@ def _profile(data: object, place: str) -> ModelProfile:
     return profile
 
 
-def _rule(data: object, place: str) -> Rule:
-    given = dict(_mapping(data, place, {one.name for one in fields(Rule)}))
+def _rule(data: object, place: str) -> FaultRule:
+    given = dict(_mapping(data, place, {one.name for one in fields(FaultRule)}))
     fault = given.pop("fault", None)
     if fault not in set(Fault):
         raise RequestError(f"{place}.fault must be one of {', '.join(Fault)}.")
-    rule = Rule(Fault(fault), **_checked(given, _RULE_KINDS, place))
+    rule = FaultRule(Fault(fault), **_checked(given, _RULE_KINDS, place))
     if rule.probability > 1:
         raise RequestError(f"{place}.probability must be from 0 to 1.")
     if rule.status is not None and not 300 <= rule.status <= 599:

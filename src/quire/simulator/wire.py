@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from quire.simulator.answers import Asked, Written
-from quire.simulator.budgets import Budgets
+from quire.simulator.rate_budgets import Budgets
 from quire.simulator.scenario import Fault
+from quire.simulator.simulated_answers import ModelRequest, Written
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +32,11 @@ class Wire(Protocol):
 
     image_tokens: int
 
-    def asked(self, data: dict[str, Any]) -> Asked | None:
+    def asked(self, data: dict[str, Any]) -> ModelRequest | None:
         """None where the request is not one of this protocol."""
         ...
 
-    def answer(self, asked: Asked, written: Written, number: int) -> bytes: ...
+    def answer(self, asked: ModelRequest, written: Written, number: int) -> bytes: ...
 
     def error(self, fault: Fault, model: str, status: int | None) -> tuple[int, bytes]: ...
 

@@ -1,0 +1,1 @@
+"""Documents of the vault: conversion, classification, embedding, step by step."""

@@ -15,8 +15,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from quire.domain.documents import Conversion, Document, DocumentStatus, NewDocument
-from quire.domain.jobs import (
+from quire.coordination.job_records import NewJob, attempt_key
+from quire.coordination.vault_steps import Steps
+from quire.domain.job import (
     JobOptions,
     JobSecrets,
     JobStatus,
@@ -25,20 +26,19 @@ from quire.domain.jobs import (
     VaultLink,
     conversion_job_id,
 )
-from quire.errors import CancelledError, NotFoundError, UnsupportedTypeError
-from quire.pipeline.archive import Archive
-from quire.pipeline.documents import FILE_SCHEME, answer_prefix, job_prefix
+from quire.domain.vault_document import ConversionRecord, DocumentStatus, NewDocument, VaultDocument
+from quire.errors import CancelledError, MissingError, UnsupportedTypeError
 from quire.pipeline.engine import Engine
-from quire.pipeline.exporting import forget_local_result
+from quire.pipeline.object_keys import FILE_SCHEME, answer_prefix, job_prefix
 from quire.pipeline.parts import Parts
-from quire.pipeline.vault.attached import AttachedDocuments
+from quire.pipeline.stages.export_stage import forget_local_result
+from quire.pipeline.upkeep.record_archive import RecordArchive
+from quire.pipeline.vault.attached_documents import AttachedDocuments
+from quire.pipeline.vault.document_texts import content_pages
+from quire.pipeline.vault.document_types import short_type
 from quire.pipeline.vault.embedder import Embedder
-from quire.pipeline.vault.texts import content_pages
 from quire.pipeline.vault.twins import Twins
-from quire.pipeline.vault.types import short_type
-from quire.queue.records import NewJob, attempt_key
-from quire.queue.steps import Steps
-from quire.reading.kinds import SNIFF_BYTES, sniff
+from quire.reading.files.file_kinds import SNIFF_BYTES, sniff
 
 if TYPE_CHECKING:
     from quire.catalog.catalog import Catalog  # SQLAlchemy takes a while to import
@@ -52,11 +52,11 @@ OpenCatalog = Callable[[], Awaitable["Catalog"]]
 
 
 @dataclass(frozen=True, slots=True)
-class Reprocessed:
+class ReprocessOutcome:
     """`outcome` is `started`, `running` (an attempt is under way) or `skipped` (nobody can read this type)."""
 
     outcome: str
-    document: Document
+    document: VaultDocument
 
 
 class Vault:
@@ -73,7 +73,7 @@ class Vault:
         self.parts = parts
         self.engine = engine
         self.steps = steps
-        self.archive = Archive(parts.jobs, parts.objects)
+        self.archive = RecordArchive(parts.jobs, parts.objects)
         self.embedder = embedder
         self.twins = Twins(self)
         self._attached = AttachedDocuments(self)
@@ -95,7 +95,7 @@ class Vault:
             task.cancel()
         await asyncio.gather(*self.background, return_exceptions=True)
 
-    async def take_in(self, new: NewDocument) -> tuple[Document, bool]:
+    async def take_in(self, new: NewDocument) -> tuple[VaultDocument, bool]:
         """The document, which is on its way from then on, and whether this call made it."""
         catalog = await self.catalog()
         document, made = await catalog.create(new)
@@ -127,7 +127,7 @@ class Vault:
             return False
         return await self._after_conversion(catalog, settled, job)
 
-    async def _is_converted(self, row: Document, job: MainJob) -> bool:
+    async def _is_converted(self, row: VaultDocument, job: MainJob) -> bool:
         """Whether the conversion has nothing left to do for the attempt. Where it has, its end brings us here again."""
         if not job.status.terminal:
             return False
@@ -135,22 +135,22 @@ class Vault:
             return True
         return await self.engine.retry(job, job.id, attempt_key(row.attempt)) == "nothing"
 
-    async def find(self, team: str, document_id: str) -> Document | None:
+    async def find(self, team: str, document_id: str) -> VaultDocument | None:
         """The document with this id, also if it is one under which it came in again."""
         catalog = await self.catalog()
         found = await catalog.find(team, document_id)
         return found if found is not None else await catalog.find_by_alias(team, document_id)
 
-    async def _get(self, team: str, document_id: str) -> Document:
+    async def _get(self, team: str, document_id: str) -> VaultDocument:
         found = await self.find(team, document_id)
         if found is None:
-            raise NotFoundError(f"There is no document {document_id!r}.")
+            raise MissingError(f"There is no document {document_id!r}.")
         return found
 
-    async def conversion(self, row: Document) -> MainJob | None:
+    async def conversion(self, row: VaultDocument) -> MainJob | None:
         return await self.archive.job(conversion_job_id(row.team, row.id))
 
-    async def _start_conversion(self, row: Document) -> bool:
+    async def _start_conversion(self, row: VaultDocument) -> bool:
         """Makes the conversion job from what the row knows of the request; False if it is there."""
         request = row.metadata.get("request") or {}
         job_id = conversion_job_id(row.team, row.id)
@@ -173,7 +173,7 @@ class Vault:
         )
         return await self.parts.jobs.create(new) is None
 
-    async def _after_conversion(self, catalog: Catalog, row: Document, job: MainJob) -> bool:
+    async def _after_conversion(self, catalog: Catalog, row: VaultDocument, job: MainJob) -> bool:
         await self.archive.keep(job.id)
         if job.status is not JobStatus.COMPLETED:
             return await self._without_text(catalog, row, job)
@@ -194,7 +194,7 @@ class Vault:
             await self._embed(catalog, row)
         return done
 
-    async def _without_text(self, catalog: Catalog, row: Document, job: MainJob) -> bool:
+    async def _without_text(self, catalog: Catalog, row: VaultDocument, job: MainJob) -> bool:
         """There is nothing to classify. A type that nobody can read is no failure: the file is kept as it is."""
         await catalog.note_conversion(row.team, row.id, row.attempt, _known_of(job))
         error = job.error or CancelledError("The conversion was cancelled.").as_dict()
@@ -208,7 +208,7 @@ class Vault:
             await self.told(row, status)
         return done
 
-    async def _file(self, catalog: Catalog, row: Document, job: MainJob) -> bool:
+    async def _file(self, catalog: Catalog, row: VaultDocument, job: MainJob) -> bool:
         """Puts what reading brought into the catalog; False if the attempt is no longer the current one.
 
         The reference to the text is written after the text: where it is right, search knows the words.
@@ -222,7 +222,7 @@ class Vault:
         found = replace(_known_of(job), result_ref=result.get("key"), pages=job.total_pages)
         return await catalog.note_conversion(row.team, row.id, row.attempt, found)
 
-    async def _after_the_end(self, catalog: Catalog, row: Document) -> bool:
+    async def _after_the_end(self, catalog: Catalog, row: VaultDocument) -> bool:
         job = await self.conversion(row)
         if job is not None and job.result and job.status is JobStatus.COMPLETED:
             await self.archive.keep(job.id)
@@ -230,7 +230,7 @@ class Vault:
                 return await self._read_again(catalog, row, job)
         return row.status is DocumentStatus.COMPLETED and await self._embed(catalog, row)
 
-    async def _read_again(self, catalog: Catalog, row: Document, job: MainJob) -> bool:
+    async def _read_again(self, catalog: Catalog, row: VaultDocument, job: MainJob) -> bool:
         """Somebody retried the conversion, or a page of it: the new text is filed and classified, as a new attempt."""
         if await catalog.begin_processing(row.team, row.id, seen=row.attempt) is None:
             return False
@@ -240,7 +240,7 @@ class Vault:
         await self.told(fresh, DocumentStatus.PENDING)
         return await self._after_conversion(catalog, fresh, job)
 
-    async def _embed(self, catalog: Catalog, row: Document) -> bool:
+    async def _embed(self, catalog: Catalog, row: VaultDocument) -> bool:
         """Starts the embedding, where something has no vector yet. Nothing of it changes the document's status."""
         if self.embedder is None:
             return False
@@ -250,36 +250,36 @@ class Vault:
             return False
         return await self.steps.start(JobType.EMBED, VaultLink(row.team, row.id, row.attempt), row.filename)
 
-    async def told(self, row: Document, status: DocumentStatus) -> None:
+    async def told(self, row: VaultDocument, status: DocumentStatus) -> None:
         await self.steps.tell(row.team, row.id, status.value, row.attempt)
 
     # ---- trying again --------------------------------------------------------------------------------------
 
-    async def reprocess(self, team: str, document_id: str, password: str | None = None) -> Reprocessed:
+    async def reprocess(self, team: str, document_id: str, password: str | None = None) -> ReprocessOutcome:
         """Starts a new attempt, unless a fresh one is under way. Raises NotFoundError."""
         catalog = await self.catalog()
         row = await self._get(team, document_id)
         document_id = row.id
         stale_after_s = self.parts.settings.vault.stale_after_s
         if not row.may_be_reprocessed(self.parts.clock.now(), stale_after_s):
-            return Reprocessed("running", row)
+            return ReprocessOutcome("running", row)
         unreadable = await self._unreadable(row)
         sealed = await self._resealed(row, password) if password else None
         attempt = await catalog.begin_processing(team, document_id, seen=row.attempt)
         if attempt is None:  # somebody else was first
-            return Reprocessed("running", await catalog.get(team, document_id))
+            return ReprocessOutcome("running", await catalog.get(team, document_id))
         if unreadable is not None:
             error = unreadable.as_dict()
             await catalog.complete(team, document_id, attempt, None, error=error)
-            return Reprocessed("skipped", await catalog.get(team, document_id))
+            return ReprocessOutcome("skipped", await catalog.get(team, document_id))
         row = await catalog.get(team, document_id)
         if sealed is not None:
             request = {**(row.metadata.get("request") or {}), "sealed": sealed}
             metadata = {**row.metadata, "request": request}
-            await catalog.note_conversion(team, document_id, attempt, Conversion(metadata=metadata))
+            await catalog.note_conversion(team, document_id, attempt, ConversionRecord(metadata=metadata))
         await self.told(row, DocumentStatus.PENDING)
         await self.advance(team, document_id)
-        return Reprocessed("started", await catalog.get(team, document_id))
+        return ReprocessOutcome("started", await catalog.get(team, document_id))
 
     async def retry_step(self, job: MainJob) -> str:
         """A retry of a step's job is one of its document: `started` or `running`. Raises NotFoundError."""
@@ -294,7 +294,7 @@ class Vault:
         started = await self.steps.start(JobType.EMBED, later, job.filename)
         return "started" if started else "running"
 
-    async def _unreadable(self, row: Document) -> UnsupportedTypeError | None:
+    async def _unreadable(self, row: VaultDocument) -> UnsupportedTypeError | None:
         """Why reading this file again is of no use: it is of a type that nobody can read."""
         if not row.content_ref or (row.error or {}).get("code") != UnsupportedTypeError.code:
             return None
@@ -302,7 +302,7 @@ class Vault:
         try:
             async for piece in self.parts.objects.stream(row.content_ref, end=SNIFF_BYTES):
                 head += piece
-        except NotFoundError:
+        except MissingError:
             return None
         kind = sniff(head)
         if kind.supported:
@@ -311,7 +311,7 @@ class Vault:
             f"This is a file of type {kind.mime} ({kind.label}), which Quire can't read."
         )
 
-    async def _resealed(self, row: Document, password: str) -> str | None:
+    async def _resealed(self, row: VaultDocument, password: str) -> str | None:
         """The request's secrets with another password. The job has it before the attempt begins that needs it."""
         job_id = conversion_job_id(row.team, row.id)
         secrets = self.parts.sealer.unseal(job_id, (row.metadata.get("request") or {}).get("sealed"))
@@ -331,7 +331,7 @@ class Vault:
         row = await self._get(team, document_id)
         await self.expect_deletion(conversion_job_id(team, row.id))
         if await catalog.delete(team, row.id) is None:
-            raise NotFoundError(f"There is no document {document_id!r}.")
+            raise MissingError(f"There is no document {document_id!r}.")
         await self.purge(team, row.id)
         await self.tidy()
         fingerprint = self.content_fingerprint(team, row.content_hash)
@@ -390,10 +390,10 @@ class Vault:
         return self.parts.sealer.seal(job_id, secrets)
 
 
-def _known_of(job: MainJob) -> Conversion:
+def _known_of(job: MainJob) -> ConversionRecord:
     """What the job knows of the original: a link's only after it was fetched."""
     ref = job.content_ref
-    return Conversion(
+    return ConversionRecord(
         job_id=job.id,
         content_type=job.mime,
         kind=short_type(job.mime) if job.mime else None,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from xml.etree.ElementTree import Element
 
 from quire.errors import DamagedError
-from quire.reading.office.package import Package
-from quire.reading.office.paging import cell
+from quire.reading.office.office_pages import cell
+from quire.reading.office.ooxml_package import Package
 
 _MOST_POINTS = 500
 _MOST_SERIES = 50

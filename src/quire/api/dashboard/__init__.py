@@ -1,0 +1,1 @@
+"""The dashboard: its files and its sessions."""

@@ -1,0 +1,1 @@
+"""What every route shares: who asks, bodies, answers, errors, the request log."""

@@ -1,0 +1,64 @@
+"""Answers: a model as JSON, a stream that is closed whoever leaves first, a name that is safe in a header."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import TypeVar
+from urllib.parse import quote
+
+from fastapi import Response
+from fastapi.responses import StreamingResponse
+from pydantic import BaseModel
+from starlette.types import Send
+
+T = TypeVar("T")
+
+
+def json_answer(model: BaseModel, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """The model as it is, without the second validation that FastAPI would make."""
+    return Response(model.model_dump_json(), status, headers, media_type="application/json")
+
+
+@asynccontextmanager
+async def closing(stream: AsyncIterator[T]) -> AsyncIterator[AsyncIterator[T]]:
+    """Ends the generator behind a stream with the block, so that nothing it holds waits for the collector."""
+    try:
+        yield stream
+    finally:
+        close = getattr(stream, "aclose", None)
+        if close is not None:
+            await close()
+
+
+async def started(stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """The same stream once its first piece is there; what goes wrong before that is raised here.
+
+    After the first byte of an answer an error can only cut it off.
+    """
+    try:
+        first = await anext(stream)
+    except StopAsyncIteration:
+        first = b""
+    return _joined(first, stream)
+
+
+async def _joined(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    async with closing(rest):
+        yield first
+        async for piece in rest:
+            yield piece
+
+
+class ClosingStream(StreamingResponse):
+    """A streaming answer that ends its generator when the caller goes, not when the collector comes by."""
+
+    async def stream_response(self, send: Send) -> None:
+        async with closing(aiter(self.body_iterator)):
+            await super().stream_response(send)
+
+
+def disposition(kind: str, filename: str) -> str:
+    """`attachment; filename=…` for any name: plain for old clients, exact for the others."""
+    plain = "".join(c if c.isascii() and c.isprintable() and c not in '"\\%' else "_" for c in filename)
+    return f"{kind}; filename=\"{plain}\"; filename*=UTF-8''{quote(filename, safe='')}"

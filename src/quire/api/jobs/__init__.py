@@ -1,0 +1,1 @@
+"""Conversions over HTTP: documents in, jobs, pages, events, results."""

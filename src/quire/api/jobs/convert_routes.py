@@ -1,0 +1,203 @@
+"""POST /convert: a document comes in, as an upload or as a link."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Header, Query, Request, Response
+from pydantic import BaseModel, Field
+
+from quire.api.http.auth import Team
+from quire.api.http.caller_wait import unless_over
+from quire.api.http.error_responses import MediaTypeError, documented, stored_error_response
+from quire.api.http.request_bodies import media_type, read_json
+from quire.api.http.responses import json_answer
+from quire.api.http.services import Services, ServicesDep
+from quire.api.jobs.job_views import AcceptedView, links
+from quire.api.jobs.result_routes import (
+    RESULT_RESPONSES,
+    FormatParam,
+    LinkParam,
+    result_answer,
+    result_link,
+)
+from quire.api.jobs.submission_fields import read_fields, read_key, submission
+from quire.api.jobs.upload_receiver import receive_upload
+from quire.domain.job import JobStatus, MainJob, job_id_for_key
+from quire.errors import CancelledError, MissingError, RequestError
+from quire.objects.buckets import source_address
+from quire.pipeline.engine import Engine
+from quire.pipeline.intake.upload_intake import Accepted, Submission, UploadIntake
+from quire.settings import Settings
+
+router = APIRouter(tags=["jobs"])
+
+LONGEST_WAIT_S = 600.0
+_QUERY = frozenset({"wait", "format", "link"})
+
+
+class ConvertOptions(BaseModel):
+    """The fields of a conversion; only for the description, `submissions` reads them."""
+
+    mode: Literal["auto", "local", "ai"] = Field(
+        "auto", description="Who reads: whoever is best, only this machine, or AI."
+    )
+    engine: str | None = Field(None, description="The AI provider to try first.")
+    model_tier: str | None = Field(None, description="`primary`, `secondary` or `fast`.")
+    prompt: str | None = Field(None, description="Instructions for the AI.")
+    pages: str | None = Field(None, description="Which pages.", examples=["1-5,8,12-"])
+    password: str | None = Field(None, description="Opens an encrypted PDF. Kept sealed, never logged.")
+    timeout_seconds: float | None = Field(None, description="When pages still missing get their plain text.")
+    callback_url: str | None = Field(None, description="Told, signed, when the job is over.")
+    force: bool = Field(False, description="Make a new job even if an earlier one did the same.")
+    result_to: str | None = Field(
+        None,
+        description="`s3://bucket/prefix/` (or `gs://`, `az://`) in an allowed bucket: the Markdown is put under it as "
+        "well, as `<job id>/<name>.md`. Of `POST /convert` only; the vault keeps its results itself.",
+    )
+
+
+class SourceRequest(ConvertOptions):
+    source: str = Field(
+        description="`https://…`, also a share link of Google Drive or Dropbox; `s3://…`, `gs://…` or `az://…` in an "
+        "allowed bucket, or a bare key in AWS_S3_BUCKET; `file://…` under FILES_BASE."
+    )
+
+
+class UploadRequest(ConvertOptions):
+    file: bytes = Field(description="The document.", json_schema_extra={"format": "binary"})
+
+
+def documented_body(**example: str) -> dict[str, Any]:
+    """A body that is an upload or a link, for the description; `example` is what may stand beside the link."""
+    link = {"source": "https://example.org/report.pdf", **example}
+    return {
+        "requestBody": {
+            "required": True,
+            "content": {
+                "multipart/form-data": {"schema": UploadRequest.model_json_schema()},
+                "application/json": {"schema": SourceRequest.model_json_schema(), "example": link},
+            },
+        }
+    }
+
+
+@router.post(
+    "/convert",
+    summary="Turn a document into Markdown",
+    status_code=202,
+    response_model=AcceptedView,
+    responses={
+        **RESULT_RESPONSES,
+        202: {"model": AcceptedView, "description": "Taken in; `Location` says where to look."},
+        **documented(400, 401, 408, 409, 413, 415, 422, 502, 503),
+    },
+    openapi_extra=documented_body(pages="1-5"),
+)
+async def convert(
+    request: Request,
+    team: Team,
+    services: ServicesDep,
+    *,
+    wait: Annotated[
+        float,
+        Query(ge=0, le=LONGEST_WAIT_S, allow_inf_nan=False, description="Seconds to wait for the result."),
+    ] = 0.0,
+    format: FormatParam = None,
+    link: LinkParam = False,
+    idempotency_key: Annotated[
+        str | None, Header(description="The same key gives the same job, however often the request is sent.")
+    ] = None,
+) -> Response:
+    """As an upload (`multipart/form-data`, field `file`) or a link (JSON, field `source`), with options.
+
+    With `wait`, the result itself if the job is over by then, or the error it failed with; otherwise 202.
+    """
+    for name in request.query_params:
+        if name not in _QUERY:
+            raise RequestError(f"{name[:60]!r} is not a parameter of the address; options go into the body.")
+    engine = services.runtime.engine
+    key = read_key(idempotency_key)
+    kind = media_type(request)
+    if kind not in ("application/json", "multipart/form-data"):
+        raise MediaTypeError("Send multipart/form-data with a `file`, or application/json with a `source`.")
+    await check_room(engine, team, key)
+    if kind == "application/json":
+        accepted = await _take_source(request, services, team, key)
+    else:
+        max_bytes = services.runtime.settings.limits.max_upload_bytes
+        accepted = await _take_upload(request, engine.intake, team, key, max_bytes)
+    if wait > 0:
+        job = await unless_over(request, engine.wait(team, accepted.job_id, wait))
+        if job is not None and job.status.terminal:
+            return await _over(request, services, team, job, format, link=link)
+        if job is not None:
+            accepted = Accepted(accepted.job_id, job.status, accepted.deduplicated)
+    return _accepted(accepted)
+
+
+async def check_room(engine: Engine, team: str, key: str | None) -> None:
+    """Raises BusyError. A request that is repeated asks for nothing new, so it is always let through."""
+    if key is not None:
+        try:
+            await engine.job(team, job_id_for_key(team, key))
+        except MissingError:
+            pass
+        else:
+            return
+    await engine.intake.check_room()
+
+
+async def _take_source(request: Request, services: Services, team: str, key: str | None) -> Accepted:
+    intake = services.runtime.engine.intake
+    asked = await read_source(request, services.runtime.settings, team, key)
+    intake.check(asked)
+    return await intake.accept_source(asked)
+
+
+async def read_source(request: Request, settings: Settings, team: str, key: str | None) -> Submission:
+    """What a JSON body asks for, a bare key as the address it stands for. Raises RequestError."""
+    fields = read_fields(await read_json(request))
+    if not fields.secrets.source_url:
+        raise RequestError("source: missing. Give the document's address, or send it as multipart/form-data.")
+    place = source_address(fields.secrets.source_url, settings.aws.bucket)
+    fields = replace(fields, secrets=replace(fields.secrets, source_url=place))
+    return submission(team, fields, "", key)
+
+
+async def _take_upload(
+    request: Request, intake: UploadIntake, team: str, key: str | None, max_bytes: int
+) -> Accepted:
+    def finished(given: dict[str, str], filename: str) -> Submission:
+        if "source" in given:
+            raise RequestError("source: a form takes a `file`; a link is sent as application/json.")
+        return submission(team, read_fields(given), filename, key)
+
+    draft = Submission(team=team, idempotency_key=key)
+    received = await receive_upload(request, intake, draft, finished, max_bytes)
+    return await intake.accept_upload(received.submission, received.upload)
+
+
+async def _over(
+    request: Request, services: Services, team: str, job: MainJob, format: FormatParam, *, link: bool
+) -> Response:
+    if job.status is JobStatus.COMPLETED and link:
+        response = await result_link(request, services, team, job.id)
+    elif job.status is JobStatus.COMPLETED:
+        response = await result_answer(request, services.runtime.engine, team, job.id, format)
+    else:
+        error = job.error or CancelledError("The job was cancelled.").as_dict()
+        response = stored_error_response(request, error, job_id=job.id)
+    response.headers["Location"] = f"/jobs/{job.id}"
+    return response
+
+
+def _accepted(accepted: Accepted) -> Response:
+    view = AcceptedView(
+        job_id=accepted.job_id,
+        status=accepted.status.value,
+        deduplicated=accepted.deduplicated,
+        links=links(accepted.job_id),
+    )
+    return json_answer(view, 202, {"Location": f"/jobs/{accepted.job_id}"})

@@ -1,0 +1,367 @@
+"""Jobs and pages as callers see them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+from quire.coordination.job_records import JobState
+from quire.domain.job import (
+    ChildJob,
+    JobId,
+    JobStatus,
+    JobType,
+    MainJob,
+    PageRecord,
+    conversion_job_id,
+    page_job_id,
+)
+from quire.domain.page_ranges import PageRanges
+from quire.domain.page_view import page_view
+
+PAGE_JOBS_SHOWN = 1_000
+
+
+class Links(BaseModel):
+    self: str
+    result: str
+    pages: str
+    events: str
+    cancel: str
+    retry: str
+    original: str
+
+
+class AcceptedView(BaseModel):
+    """A document that was taken in."""
+
+    job_id: str
+    status: str = Field(description="`queued`, or further if an earlier job answers.")
+    deduplicated: bool = Field(
+        description="Whether an earlier job with the same content and options answers."
+    )
+    links: Links
+
+
+class ChildJobs(BaseModel):
+    download_job_id: str | None
+    split_job_id: str | None
+    merge_job_id: str | None
+    page_jobs: list[str] = Field(description=f"Ids of the page jobs; the first {PAGE_JOBS_SHOWN} of them.")
+    page_jobs_total: int
+    page_job_pattern: str = Field(description="The id of any page job, with {n} for the page number.")
+
+
+class Usage(BaseModel):
+    tokens_in: int
+    tokens_out: int
+    cost_usd: float
+
+
+class JobSummary(BaseModel):
+    """A main job in a list."""
+
+    job_id: str
+    type: str
+    status: str
+    progress: int = Field(description="Per cent: split 10, pages 80, merge 10.")
+    total_pages: int | None = Field(description="Null until the document has been opened.")
+    pages_completed: int
+    pages_failed: int
+    filename: str
+    mime: str | None
+    size: int | None
+    created_at: str
+    started_at: str | None
+    completed_at: str | None
+    error: dict[str, Any] | None
+    sources: dict[str, int] = Field(description="How the pages were read, counted; empty until the end.")
+    mupdf_fallback_count: int
+    links: Links
+
+
+class DownloadView(BaseModel):
+    """How far the download of a linked document has come."""
+
+    bytes_done: int
+    bytes_total: int | None = Field(description="Null where the server doesn't say.")
+
+
+class DeliveryView(BaseModel):
+    """What came of putting the result into a bucket (`result_to`, or a GhostServer request)."""
+
+    url: str | None = Field(description="The object, once it is there.")
+    bytes: int | None
+    error: dict[str, Any] | None = Field(description="Why it was given up; the result is here all the same.")
+
+
+class AttachmentView(BaseModel):
+    """A file that hung on a mail."""
+
+    name: str
+    mime: str = Field(description="Its type, by its content.")
+    size: int
+    job_id: str | None = Field(description="Its own job; null for what is listed only.")
+    status: str | None = Field(description="That job's status; null where there is none, or it has expired.")
+    error: str | None
+
+
+class MainJobView(JobSummary):
+    """A document."""
+
+    child_jobs: ChildJobs
+    options: dict[str, Any]
+    source: dict[str, Any]
+    sha256: str | None
+    usage: Usage
+    metadata: dict[str, Any] | None = Field(description="The result's metadata, once there is one.")
+    deadline_at: str | None
+    timeout_occurred: bool
+    epoch: int = Field(description="1, and one more for each retry.")
+    download: DownloadView | None = Field(description="Null for a document that is not fetched from a link.")
+    delivery: DeliveryView | None = Field(description="Null for a result that is not put anywhere else.")
+    parent: str | None = Field(description="The mail's job, for a document that was attached to one.")
+    children: list[AttachmentView] = Field(description="The attachments of a mail.")
+
+
+class ChildJobView(BaseModel):
+    """A download, split or merge job."""
+
+    job_id: str
+    type: str
+    parent_job_id: str
+    status: str
+    attempts: int
+    created_at: str | None
+    started_at: str | None
+    completed_at: str | None
+    error: dict[str, Any] | None
+
+
+class StepJobView(ChildJobView):
+    """The classification or the embedding of a vault document."""
+
+    document_id: str
+    attempt: int = Field(description="The attempt at the document that it was started for.")
+    usage: Usage
+
+
+class PageView(BaseModel):
+    """How a page stands, how it was read and what it cost."""
+
+    page_number: int
+    job_id: str
+    status: str
+    source: str | None
+    reason: list[str]
+    page_class: str | None
+    reader: str | None
+    provider: str | None
+    model: str | None
+    attempts: int
+    tokens_in: int
+    tokens_out: int
+    cost_usd: float
+    confidence: float | None
+    words: int
+    error: dict[str, Any] | None
+    url: str
+    image_url: str
+
+
+class PageJobView(PageView):
+    """A page as a job of its own."""
+
+    type: str = "page"
+    parent_job_id: str
+    started_at: str | None
+    completed_at: str | None
+
+
+class PagesView(BaseModel):
+    job_id: str
+    total_pages: int | None
+    offset: int
+    pages: list[PageView]
+
+
+class JobsView(BaseModel):
+    jobs: list[JobSummary]
+    next_before: float | None = Field(description="Pass it as `before` for the next page; null at the end.")
+
+
+def iso(at_s: float | None) -> str | None:
+    """ISO 8601 in UTC, to the millisecond."""
+    if at_s is None:
+        return None
+    return datetime.fromtimestamp(at_s, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def links(job_id: str) -> Links:
+    place = f"/jobs/{job_id}"
+    return Links(
+        self=place,
+        result=f"{place}/result",
+        pages=f"{place}/pages",
+        events=f"{place}/events",
+        cancel=f"{place}/cancel",
+        retry=f"{place}/retry",
+        original=f"{place}/original",
+    )
+
+
+def job_summary(job: MainJob) -> JobSummary:
+    return JobSummary(**_summary_fields(job))
+
+
+def main_job(job: MainJob, attachments: Mapping[str, JobState] | None = None) -> MainJobView:
+    """`attachments` says how the jobs of a mail's attachments stand."""
+    return MainJobView(
+        **_summary_fields(job),
+        child_jobs=_child_jobs(job),
+        options=job.options.as_dict(),
+        source=job.source,
+        sha256=job.sha256,
+        usage=Usage(tokens_in=job.tokens_in, tokens_out=job.tokens_out, cost_usd=job.cost_usd),
+        metadata=(job.result or {}).get("metadata"),
+        deadline_at=iso(job.deadline_at),
+        timeout_occurred=job.timed_out,
+        epoch=job.epoch,
+        download=_download(job),
+        delivery=_delivery(job),
+        parent=job.source.get("parent"),
+        children=_attachments(job, attachments or {}),
+    )
+
+
+def _attachments(job: MainJob, found: Mapping[str, JobState]) -> list[AttachmentView]:
+    views = []
+    for entry in job.info.get("attachments", ()):
+        child = found.get(entry["job_id"])
+        error = entry.get("error") or ((child.error or {}).get("error") if child else None)
+        views.append(
+            AttachmentView(
+                name=entry["name"],
+                mime=entry["mime"],
+                size=entry["size"],
+                job_id=entry["job_id"],
+                status=child.status.value if child else None,
+                error=error,
+            )
+        )
+    return views
+
+
+def _download(job: MainJob) -> DownloadView | None:
+    if JobType.DOWNLOAD not in job.children:
+        return None
+    return DownloadView(bytes_done=job.download_bytes, bytes_total=job.download_total)
+
+
+def _delivery(job: MainJob) -> DeliveryView | None:
+    if job.export is None:
+        return None
+    found = job.delivery
+    return DeliveryView(url=found.get("s3_url"), bytes=found.get("text_len"), error=found.get("error"))
+
+
+def child_job(job: MainJob, kind: JobType) -> ChildJobView:
+    child = job.children.get(kind) or ChildJob(JobStatus.QUEUED)
+    return ChildJobView(
+        job_id=str(JobId(job.id, kind)),
+        type=kind.value,
+        parent_job_id=job.id,
+        status=child.status.value,
+        attempts=child.attempts,
+        created_at=iso(child.created_at),
+        started_at=iso(child.started_at),
+        completed_at=iso(child.completed_at),
+        error=child.error,
+    )
+
+
+def step_job(job: MainJob) -> StepJobView:
+    link = job.vault
+    return StepJobView(
+        job_id=job.id,
+        type=job.type.value,
+        parent_job_id=conversion_job_id(link.team, link.document_id) if link else "",
+        status=job.status.value,
+        attempts=job.attempts,
+        created_at=iso(job.created_at),
+        started_at=iso(job.started_at),
+        completed_at=iso(job.completed_at),
+        error=job.error,
+        document_id=link.document_id if link else "",
+        attempt=link.attempt if link else 0,
+        usage=Usage(tokens_in=job.tokens_in, tokens_out=job.tokens_out, cost_usd=job.cost_usd),
+    )
+
+
+def page(job: MainJob, record: PageRecord) -> PageView:
+    return PageView(**_page_fields(job, record))
+
+
+def page_job(job: MainJob, record: PageRecord) -> PageJobView:
+    return PageJobView(
+        **_page_fields(job, record),
+        parent_job_id=job.id,
+        started_at=iso(record.started_at),
+        completed_at=iso(record.completed_at),
+    )
+
+
+def page_metadata(job: MainJob, record: PageRecord) -> dict[str, Any]:
+    """What a page's result says about itself."""
+    return page(job, record).model_dump(exclude={"job_id", "url"})
+
+
+def _summary_fields(job: MainJob) -> dict[str, Any]:
+    metadata = (job.result or {}).get("metadata", {})
+    return {
+        "job_id": job.id,
+        "type": JobType.MAIN.value,
+        "status": job.status.value,
+        "progress": job.progress,
+        "total_pages": job.total_pages or None,
+        "pages_completed": job.pages_completed,
+        "pages_failed": job.pages_failed,
+        "filename": job.filename,
+        "mime": job.mime,
+        "size": job.size or None,
+        "created_at": iso(job.created_at),
+        "started_at": iso(job.started_at),
+        "completed_at": iso(job.completed_at),
+        "error": job.error,
+        "sources": metadata.get("sources", {}),
+        "mupdf_fallback_count": metadata.get("mupdf_fallback_count", 0),
+        "links": links(job.id),
+    }
+
+
+def _child_jobs(job: MainJob) -> ChildJobs:
+    def made(kind: JobType) -> str | None:
+        return str(JobId(job.id, kind)) if kind in job.children else None
+
+    numbers: list[int] = []
+    if job.total_pages and job.ranges:
+        numbers = PageRanges.parse(job.ranges).numbers(0, min(job.total_pages, PAGE_JOBS_SHOWN))
+    return ChildJobs(
+        download_job_id=made(JobType.DOWNLOAD),
+        split_job_id=made(JobType.SPLIT),
+        merge_job_id=made(JobType.MERGE),
+        page_jobs=[page_job_id(job.id, number) for number in numbers],
+        page_jobs_total=job.total_pages,
+        page_job_pattern=f"{job.id}-p{{n}}",
+    )
+
+
+def _page_fields(job: MainJob, record: PageRecord) -> dict[str, Any]:
+    return {
+        **page_view(job.id, record),
+        "url": f"/jobs/{page_job_id(job.id, record.number)}/result",
+        "image_url": f"/jobs/{job.id}/pages/{record.number}/image",
+    }

@@ -1,0 +1,302 @@
+"""Results: Markdown as JSON or bare, page pictures and originals, none of them ever whole in memory."""
+
+from __future__ import annotations
+
+import codecs
+import json
+import math
+from collections.abc import AsyncIterator
+from enum import StrEnum
+from io import FileIO
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request, Response
+from pydantic import BaseModel, Field
+
+from quire.api.http.auth import Team
+from quire.api.http.error_responses import documented
+from quire.api.http.responses import ClosingStream, closing, disposition, json_answer, started
+from quire.api.http.services import EngineDep, Services, ServicesDep
+from quire.api.jobs.job_views import iso, page_metadata
+from quire.domain.job import JobId, JobType, MainJob
+from quire.errors import MissingError
+from quire.links import safe_filename
+from quire.objects.object_store import PIECE_BYTES, in_thread
+from quire.pipeline.engine import Engine, Text
+from quire.pipeline.object_keys import FILE_SCHEME, local_document
+from quire.pipeline.result_links import signed_result
+
+router = APIRouter(prefix="/jobs", tags=["results"])
+
+_NO_SNIFF = {"X-Content-Type-Options": "nosniff"}
+
+
+class Format(StrEnum):
+    JSON = "json"
+    MARKDOWN = "md"
+    TEXT = "text"
+
+
+_MEDIA_TYPES = {
+    "application/json": Format.JSON,
+    "application/*": Format.JSON,
+    "*/*": Format.JSON,
+    "text/markdown": Format.MARKDOWN,
+    "text/*": Format.MARKDOWN,
+    "text/plain": Format.TEXT,
+}
+
+
+class ResultBody(BaseModel):
+    markdown: str
+    metadata: dict[str, Any]
+
+
+class ResultView(BaseModel):
+    job_id: str
+    type: str
+    result: ResultBody
+
+
+class LinkView(BaseModel):
+    """Where something can be fetched, and until when."""
+
+    url: str
+    signed: bool = Field(
+        description="Whether anybody may use it; a link that is not signed is one of this service and needs its key."
+    )
+    expires_at: str | None
+
+
+class LinkedView(BaseModel):
+    job_id: str
+    type: str
+    link: LinkView
+
+
+RESULT_RESPONSES: dict[int | str, dict[str, Any]] = {
+    200: {
+        "model": ResultView | LinkedView,
+        "description": "The Markdown and what is known about it; or, if asked for, the bare text.",
+        "content": {
+            "text/markdown": {"schema": {"type": "string"}},
+            "text/plain": {"schema": {"type": "string"}},
+        },
+    }
+}
+
+FormatParam = Annotated[
+    Format | None,
+    Query(
+        description="Overrules `Accept`. `md` and `text` give the bare Markdown, labelled as such or as plain."
+    ),
+]
+
+
+LinkParam = Annotated[
+    bool,
+    Query(description="Instead of the content, a link to it: a signed one where the store can make one."),
+]
+
+
+@router.get(
+    "/{job_id}/result",
+    summary="The Markdown of a document or of one page",
+    responses={**RESULT_RESPONSES, **documented(400, 401, 404, 409, 503)},
+)
+async def result(
+    request: Request,
+    job_id: str,
+    team: Team,
+    services: ServicesDep,
+    *,
+    format: FormatParam = None,
+    link: LinkParam = False,
+) -> Response:
+    """Of a main or merge job once it is completed, of a page job as soon as that page is done.
+
+    With `link=1` the answer is `{job_id, type, link: {url, signed, expires_at}}`.
+    """
+    if link:
+        return await result_link(request, services, team, job_id)
+    return await result_answer(request, services.runtime.engine, team, job_id, format)
+
+
+async def result_link(request: Request, services: Services, team: str, job_id: str) -> Response:
+    """Raises NotReadyError, ConflictError (it failed or was cancelled) or NotFoundError."""
+    engine, settings = services.runtime.engine, services.runtime.settings
+    job = await engine.job(team, job_id)
+    asked = JobId.parse(job_id) or JobId(job.id, JobType.MAIN)
+    signed = None
+    if asked.type is JobType.PAGE and asked.page is not None:
+        await engine.page_result(job, asked.page)
+    else:
+        text = await engine.result(job)
+        signed = await signed_result(services.runtime.parts, job, text, settings.retention.link_ttl_s)
+    own = f"{request.base_url}jobs/{asked}/result?format=md"
+    return _linked(services, asked, job, signed=signed, own=own, kept_s=settings.retention.results_s)
+
+
+def _linked(
+    services: Services, asked: JobId, job: MainJob, *, signed: str | None, own: str, kept_s: float | None
+) -> Response:
+    """A signed link, or one of our own, good as long as what it leads to is there."""
+    settings, now = services.runtime.settings, services.runtime.parts.clock.now()
+    ttl_s = settings.jobs.ttl_s if kept_s is None else min(kept_s, settings.jobs.ttl_s)
+    gone_at = None if job.completed_at is None else job.completed_at + ttl_s
+    until = gone_at
+    if signed is not None:
+        until = min(now + settings.retention.link_ttl_s, gone_at or math.inf)
+    shown = LinkView(url=signed or own, signed=signed is not None, expires_at=iso(until))
+    return json_answer(LinkedView(job_id=str(asked), type=asked.type.value, link=shown))
+
+
+async def result_answer(
+    request: Request, engine: Engine, team: str, job_id: str, chosen: Format | None
+) -> Response:
+    """Raises NotReadyError, ConflictError (it failed or was cancelled) or NotFoundError."""
+    try:
+        return await _answer(request, engine, team, job_id, chosen)
+    except MissingError:
+        # A retry that has just ended replaces the result; the job as it stands now has the new one.
+        return await _answer(request, engine, team, job_id, chosen)
+
+
+async def _answer(
+    request: Request, engine: Engine, team: str, job_id: str, chosen: Format | None
+) -> Response:
+    job = await engine.job(team, job_id)
+    asked = JobId.parse(job_id) or JobId(job.id, JobType.MAIN)
+    stem = Path(safe_filename(job.filename or job.id)).stem
+    text: Text | bytes
+    if asked.type is JobType.PAGE and asked.page is not None:
+        record, text = await engine.page_result(job, asked.page)
+        metadata = page_metadata(job, record)
+        stem = f"{stem}-p{asked.page}"
+    elif asked.type in (JobType.MAIN, JobType.MERGE):
+        text = await engine.result(job)
+        metadata = {**(job.result or {}).get("metadata", {}), "usage": _usage(job)}
+    else:
+        raise MissingError(f"A {asked.type.value} job has no result of its own; job {job.id} has.")
+    body = await started(_once(text) if isinstance(text, bytes) else engine.text(text))
+    form = chosen or preferred(request.headers.get("accept", ""))
+    if form is Format.JSON:
+        head = {"job_id": str(asked), "type": asked.type.value}
+        return ClosingStream(as_json(head, body, metadata), media_type="application/json", headers=_NO_SNIFF)
+    kind, ending = ("text/markdown", "md") if form is Format.MARKDOWN else ("text/plain", "txt")
+    headers = {"Content-Disposition": disposition("inline", safe_filename(f"{stem}.{ending}")), **_NO_SNIFF}
+    return ClosingStream(body, media_type=f"{kind}; charset=utf-8", headers=headers)
+
+
+def preferred(accept: str) -> Format:
+    """The best of what the header asks for; JSON if it asks for nothing that there is."""
+    best, best_weight = Format.JSON, 0.0
+    for part in accept.split(","):
+        kind, *options = (piece.strip() for piece in part.split(";"))
+        form = _MEDIA_TYPES.get(kind.lower())
+        weight = _weight(options)
+        if form is not None and weight > best_weight:
+            best, best_weight = form, weight
+    return best
+
+
+def _weight(options: list[str]) -> float:
+    for option in options:
+        name, _, value = option.partition("=")
+        if name.strip().lower() == "q":
+            try:
+                return float(value)
+            except ValueError:
+                return 0.0
+    return 1.0
+
+
+async def as_json(
+    head: dict[str, str], body: AsyncIterator[bytes], metadata: dict[str, Any]
+) -> AsyncIterator[bytes]:
+    """`{…head, "result": {"markdown": body, "metadata": …}}`, escaped piece by piece."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    async with closing(body):
+        yield f'{_json(head)[:-1]},"result":{{"markdown":"'.encode()
+        async for piece in body:
+            text = decoder.decode(piece)
+            if text:
+                yield _json(text)[1:-1].encode()
+        rest = decoder.decode(b"", final=True)
+        yield f'{_json(rest)[1:-1]}","metadata":{_json(metadata)}}}}}'.encode()
+
+
+@router.get(
+    "/{job_id}/pages/{number}/image",
+    summary="A page as a picture",
+    responses={
+        200: {"content": {"image/jpeg": {}, "image/png": {}}},
+        **documented(400, 401, 404, 409, 422, 503),
+    },
+    response_class=Response,
+)
+async def image(job_id: str, number: int, team: Team, engine: EngineDep) -> Response:
+    """Drawn when asked for, also while the document is being read."""
+    main = await engine.job(team, job_id)
+    job = await engine.job(team, f"{main.id}-p{number}")
+    picture, media_type = await engine.image(job, number)
+    headers = {"Cache-Control": "private, max-age=3600", **_NO_SNIFF}
+    return Response(picture, media_type=media_type, headers=headers)
+
+
+@router.get(
+    "/{job_id}/original",
+    summary="The document as it came in",
+    responses={200: {"content": {"application/octet-stream": {}}}, **documented(401, 404, 409, 503)},
+    response_class=Response,
+)
+async def original(
+    request: Request, job_id: str, team: Team, services: ServicesDep, *, link: LinkParam = False
+) -> Response:
+    """Always a download, never shown: nobody knows what is in it."""
+    engine, objects = services.runtime.engine, services.runtime.parts.objects
+    job = await engine.job(team, job_id)
+    ref = await engine.original(job)
+    if link:
+        retention = services.runtime.settings.retention
+        signed = None if ref.startswith(FILE_SCHEME) else await objects.link(ref, retention.link_ttl_s)
+        own = f"{request.base_url}jobs/{job.id}/original"
+        asked = JobId(job.id, JobType.MAIN)
+        return _linked(services, asked, job, signed=signed, own=own, kept_s=retention.originals_s)
+    headers = {
+        "Content-Disposition": disposition("attachment", safe_filename(job.filename or "document")),
+        **_NO_SNIFF,
+    }
+    if ref.startswith(FILE_SCHEME):
+        async with local_document(objects, ref) as path:
+            body = await started(_file(path))
+    else:
+        size = await objects.size(ref)
+        if size is None:
+            raise MissingError("The document is no longer there.")
+        headers["Content-Length"] = str(size)
+        body = await started(objects.stream(ref))
+    return ClosingStream(body, media_type="application/octet-stream", headers=headers)
+
+
+async def _file(path: Path) -> AsyncIterator[bytes]:
+    try:
+        file = await in_thread(FileIO, path)
+    except OSError as error:
+        raise MissingError("The document is no longer there.") from error
+    with file:
+        while piece := await in_thread(file.read, PIECE_BYTES):
+            yield piece
+
+
+async def _once(data: bytes) -> AsyncIterator[bytes]:
+    yield data
+
+
+def _usage(job: MainJob) -> dict[str, Any]:
+    return {"tokens_in": job.tokens_in, "tokens_out": job.tokens_out, "cost_usd": job.cost_usd}
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

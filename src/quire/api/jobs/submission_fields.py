@@ -1,0 +1,164 @@
+"""From the fields of a request to a submission. Every complaint names its field and never repeats a value."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from quire.domain.delivery import Destination, GhostRequest
+from quire.domain.job import JobOptions, JobSecrets, Mode
+from quire.errors import RequestError
+from quire.pipeline.intake.upload_intake import Submission
+
+LONGEST_KEY = 255
+LONGEST_TIMEOUT_S = 7 * 86_400.0
+TIERS = ("primary", "secondary", "fast")
+
+_ENGINE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_TRUE = frozenset({"true", "1", "yes", "on"})
+_FALSE = frozenset({"false", "0", "no", "off"})
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """What the caller gave, read but not yet judged by the engine."""
+
+    options: JobOptions
+    secrets: JobSecrets
+    force: bool
+    result_to: str = ""
+    """Where the result is put as well; judged by the engine."""
+
+
+def read_fields(given: Mapping[str, Any]) -> Fields:
+    """Raises RequestError. JSON gives numbers and booleans, a form gives texts; both are understood.
+
+    Null and the empty text count as not given: that is what an untouched form sends.
+    """
+    for name in given:
+        if name not in _READERS:
+            known = ", ".join(_READERS)
+            raise RequestError(f"{name[:60]!r} is not a field of this request. There are: {known}.")
+    read = {name: _READERS[name](name, value) for name, value in given.items() if value not in (None, "")}
+    return Fields(
+        JobOptions(
+            mode=read.get("mode", Mode.AUTO),
+            engine=read.get("engine"),
+            model_tier=read.get("model_tier"),
+            pages=read.get("pages"),
+            timeout_s=read.get("timeout_seconds"),
+        ),
+        JobSecrets(
+            password=read.get("password"),
+            prompt=read.get("prompt"),
+            source_url=read.get("source"),
+            callback_url=read.get("callback_url"),
+        ),
+        read.get("force", False),
+        read.get("result_to", ""),
+    )
+
+
+def read_key(header: str | None) -> str | None:
+    """The Idempotency-Key header. Raises RequestError unless it is 1 to 255 printable ASCII characters."""
+    if header is None:
+        return None
+    if not 0 < len(header) <= LONGEST_KEY or not header.isascii() or not header.isprintable():
+        raise RequestError(f"Idempotency-Key: expected 1 to {LONGEST_KEY} printable ASCII characters.")
+    return header
+
+
+def submission(team: str, fields: Fields, filename: str, key: str | None) -> Submission:
+    return Submission(
+        team=team,
+        options=fields.options,
+        secrets=fields.secrets,
+        filename=filename,
+        force=fields.force,
+        idempotency_key=key,
+        ghost=_delivery(fields.result_to),
+    )
+
+
+def _delivery(result_to: str) -> GhostRequest | None:
+    """Results are delivered as those of the GhostServer facade are."""
+    if not result_to:
+        return None
+    return GhostRequest("", "", Destination.PREFIX, source="convert", result_to=result_to)
+
+
+def _text(most: int) -> Callable[[str, Any], str]:
+    def read(name: str, value: Any) -> str:
+        if not isinstance(value, str):
+            raise RequestError(f"{name}: expected a text.")
+        if len(value) > most:
+            raise RequestError(f"{name}: at most {most} characters are allowed.")
+        # A NUL, or half of a surrogate pair (JSON can spell one), is no text to anybody further on.
+        if "\x00" in value or any("\ud800" <= c <= "\udfff" for c in value):
+            raise RequestError(f"{name}: has characters that are not allowed.")
+        return value
+
+    return read
+
+
+def _mode(name: str, value: Any) -> Mode:
+    try:
+        return Mode(_text(20)(name, value))
+    except ValueError:
+        raise RequestError(f"{name}: expected one of {', '.join(Mode)}.") from None
+
+
+def _engine(name: str, value: Any) -> str:
+    text = _text(64)(name, value)
+    if not _ENGINE.fullmatch(text):
+        raise RequestError(f"{name}: expected a name of letters, digits, dots and dashes.")
+    return text
+
+
+def _tier(name: str, value: Any) -> str:
+    text = _text(20)(name, value)
+    if text not in TIERS:
+        raise RequestError(f"{name}: expected one of {', '.join(TIERS)}.")
+    return text
+
+
+def _seconds(name: str, value: Any) -> float:
+    problem = RequestError(
+        f"{name}: expected a number of seconds, above 0 and at most {LONGEST_TIMEOUT_S:.0f}."
+    )
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise problem
+    try:
+        seconds = float(value)
+    except (ValueError, OverflowError):
+        raise problem from None
+    if not math.isfinite(seconds) or not 0 < seconds <= LONGEST_TIMEOUT_S:
+        raise problem
+    return seconds
+
+
+def _flag(name: str, value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    word = value.strip().lower() if isinstance(value, str) else ""
+    if word in _TRUE or word in _FALSE:
+        return word in _TRUE
+    raise RequestError(f"{name}: expected true or false.")
+
+
+_READERS: dict[str, Callable[[str, Any], Any]] = {
+    "source": _text(8_192),
+    "mode": _mode,
+    "engine": _engine,
+    "model_tier": _tier,
+    "prompt": _text(20_000),
+    "pages": _text(10_000),
+    "password": _text(1_024),
+    "timeout_seconds": _seconds,
+    "callback_url": _text(8_192),
+    "force": _flag,
+    "result_to": _text(2_048),
+}

@@ -1,0 +1,103 @@
+"""Uploads: the file goes into the object plane as it comes in, judged by its first bytes and its size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AsyncExitStack, aclosing
+from dataclasses import dataclass
+
+from fastapi import Request
+
+from quire.api.http.request_bodies import (
+    FORM_OVERHEAD,
+    FieldRead,
+    FileEnds,
+    FilePiece,
+    FileStarts,
+    check_length,
+    read_form,
+)
+from quire.errors import RequestError, TooLargeError, UnsupportedTypeError
+from quire.objects.object_store import ObjectWriter
+from quire.pipeline.intake.upload_intake import Submission, Upload, UploadIntake
+from quire.reading.files.file_kinds import SNIFF_BYTES, sniff
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    submission: Submission
+    upload: Upload
+
+
+async def receive_upload(
+    request: Request,
+    intake: UploadIntake,
+    draft: Submission,
+    finished: Callable[[dict[str, str], str], Submission],
+    max_bytes: int,
+) -> Received:
+    """Takes the file and the fields, in any order; `finished` makes the submission of fields and file name.
+
+    Whatever goes wrong (RequestError, TooLargeError, UnsupportedTypeError, the sender leaving), nothing of the
+    file stays.
+    """
+    too_large = f"The document is larger than the {max_bytes / (1 << 20):g} MB allowed (MAX_UPLOAD_MB)."
+    check_length(request, max_bytes + FORM_OVERHEAD, too_large)
+    fields: dict[str, str] = {}
+    upload: Upload | None = None
+    filename = ""
+    async with AsyncExitStack() as stack:
+        form = await stack.enter_async_context(aclosing(read_form(request)))
+        judged: _Judged | None = None
+        async for happening in form:
+            match happening:
+                case FieldRead(name, value):
+                    fields[name] = value
+                case FileStarts(given):
+                    filename = given
+                    upload = await intake.begin_upload(draft)
+                    writer = await stack.enter_async_context(upload.writer)
+                    judged = _Judged(writer, max_bytes, too_large)
+                case FilePiece(data) if judged is not None:
+                    await judged.write(data)
+                case FileEnds() if judged is not None:
+                    await judged.end()
+        if upload is None:
+            raise RequestError("The form has no `file`. Send the document in a field of that name.")
+        submission = finished(fields, filename)
+        intake.check(submission)
+    return Received(submission, upload)
+
+
+@dataclass(slots=True)
+class _Judged:
+    """Holds back a file's beginning until it is known to be something that can be read."""
+
+    writer: ObjectWriter
+    max_bytes: int
+    too_large: str
+    head: bytes = b""
+    accepted: bool = False
+
+    async def write(self, data: bytes) -> None:
+        if self.writer.size + len(self.head) + len(data) > self.max_bytes:
+            raise TooLargeError(self.too_large)
+        if self.accepted:
+            await self.writer.write(data)
+            return
+        self.head += data
+        if len(self.head) >= SNIFF_BYTES:
+            await self.end()
+
+    async def end(self) -> None:
+        """An empty file is for the intake to refuse."""
+        if self.accepted or not self.head:
+            return
+        kind = sniff(self.head[:SNIFF_BYTES])
+        if not kind.supported:
+            raise UnsupportedTypeError(
+                f"This is a file of type {kind.mime} ({kind.label}), which Quire can't read."
+            )
+        self.accepted = True
+        head, self.head = self.head, b""
+        await self.writer.write(head)

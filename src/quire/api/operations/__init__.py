@@ -1,0 +1,1 @@
+"""Health, queues, models and metrics, for operators."""

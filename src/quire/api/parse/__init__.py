@@ -1,0 +1,1 @@
+"""`POST /parse`: its routes, and the front door that accepts every connection."""

@@ -1,0 +1,53 @@
+"""`POST /parse` for those at the door: same endpoint, ids, headers and log, without the layers around the others."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from fastapi import FastAPI, Request, Response
+from starlette.types import Receive, Scope
+from structlog.contextvars import bind_contextvars
+
+from quire.api.http.error_responses import error_response, unexpected_response
+from quire.api.http.request_log import DEFAULT_HEADERS, id_for, log_request
+from quire.api.parse.parse_routes import parse
+from quire.clock import Clock
+from quire.errors import OverloadedError
+
+_LOG = logging.getLogger(__name__)
+_PATH = "/parse"
+_ID = b"x-request-id"
+_ALWAYS = b"".join(f"{name.lower()}: {value}\r\n".encode() for name, value in DEFAULT_HEADERS.items())
+
+
+class Desk:
+    def __init__(self, app: FastAPI, clock: Clock) -> None:
+        self._app = app
+        self._clock = clock
+
+    async def serve(self, scope: Scope, receive: Receive) -> tuple[int, bytes, bytes]:
+        """Status, header lines and body. Never raises but when cancelled twice."""
+        began = self._clock.monotonic()
+        given = next((value for name, value in scope["headers"] if name == _ID), b"")
+        request_id = id_for(given.decode("latin-1"))
+        bind_contextvars(request_id=request_id)  # this task's own
+        scope["app"] = self._app
+        scope["state"] = {"request_id": request_id}
+        request = Request(scope, receive)
+        response = await self._response(request)
+        lines = [b"%s: %s\r\n" % pair for pair in response.raw_headers]
+        log_request("POST", _PATH, response.status_code, self._clock.monotonic() - began)
+        head = b"".join((_ALWAYS, b"x-request-id: ", request_id.encode(), b"\r\n", *lines))
+        return response.status_code, head, bytes(response.body)
+
+    async def _response(self, request: Request) -> Response:
+        try:
+            return await parse(request)
+        except asyncio.CancelledError:
+            # The service ends and this request took too long.
+            busy = OverloadedError("The service is stopping. Try again shortly.", retry_after_s=1)
+            return error_response(request, busy)
+        except Exception:
+            _LOG.exception("request failed unexpectedly")
+            return unexpected_response(request)

@@ -1,0 +1,223 @@
+"""A document's original, its Markdown, and the whole vault as a zip; none of them ever whole in memory.
+
+A zip that is written while it is sent: one piece in memory at a time, however much there is.
+"""
+
+from __future__ import annotations
+
+import time
+import zipfile
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import IO, Annotated, cast
+
+from fastapi import APIRouter, Query, Request, Response
+from pydantic import BaseModel
+
+from quire.api.http.auth import Team
+from quire.api.http.error_responses import documented
+from quire.api.http.responses import ClosingStream, closing, disposition, started
+from quire.api.http.services import VaultDep
+from quire.api.jobs.result_routes import Format, FormatParam, as_json, preferred
+from quire.api.vault.document_routes import document_of, viewer
+from quire.api.vault.filter_params import Filters, read_query
+from quire.domain.vault_document import DocumentFilters, DocumentStatus, VaultDocument
+from quire.errors import MissingError, NotReadyError, StateConflictError
+from quire.links import safe_filename
+from quire.objects.object_store import in_thread
+from quire.pipeline.vault.vault import Vault
+
+
+@dataclass(frozen=True, slots=True)
+class ZipEntry:
+    """`packed` is False for what is packed already, as most originals are."""
+
+    name: str
+    body: AsyncIterator[bytes]
+    packed: bool = True
+
+
+class _Outgoing:
+    """A file that only forgets: what was written is taken and sent."""
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+
+    def write(self, data: bytes) -> int:
+        self._pieces.append(bytes(data))
+        return len(data)
+
+    def flush(self) -> None: ...
+
+    def taken(self) -> bytes:
+        pieces, self._pieces = self._pieces, []
+        return b"".join(pieces)
+
+
+class ZipStream:
+    def __init__(self, now_s: float) -> None:
+        self._made = time.gmtime(now_s)[:6]
+
+    async def stream(self, entries: AsyncIterator[ZipEntry]) -> AsyncIterator[bytes]:
+        """The bytes of the zip. Packing is work, so it is done in a thread."""
+        out = _Outgoing()
+        with zipfile.ZipFile(cast(IO[bytes], out), "w", allowZip64=True) as archive:
+            async with closing(entries):
+                async for entry in entries:
+                    info = zipfile.ZipInfo(entry.name, self._made)
+                    info.compress_type = zipfile.ZIP_DEFLATED if entry.packed else zipfile.ZIP_STORED
+                    async with closing(entry.body):
+                        with archive.open(info, "w", force_zip64=True) as member:
+                            async for piece in entry.body:
+                                await in_thread(member.write, piece)
+                                if ready := out.taken():
+                                    yield ready
+        yield out.taken()
+
+
+router = APIRouter(tags=["vault"])
+
+_NO_SNIFF = {"X-Content-Type-Options": "nosniff"}
+
+
+class ContentBody(BaseModel):
+    markdown: str
+    metadata: dict[str, str | int | None]
+
+
+class ContentView(BaseModel):
+    document_id: str
+    result: ContentBody
+
+
+@router.get(
+    "/documents/export",
+    summary="The vault as a zip",
+    responses={200: {"content": {"application/zip": {}}}, **documented(400, 401, 503)},
+    response_class=Response,
+)
+async def export(
+    team: Team,
+    vault: VaultDep,
+    filters: Filters,
+    q: Annotated[str | None, Query(description="All these words.", max_length=1_000)] = None,
+    originals: Annotated[bool, Query(description="With the documents as they came in.")] = False,
+) -> Response:
+    """For each document its Markdown and what is known of it, as `document.md` and `metadata.json`."""
+    narrowed = replace(filters, text=read_query("q", q) or None)
+    entries = _entries(vault, team, narrowed, originals=originals)
+    body = await started(ZipStream(vault.parts.clock.now()).stream(entries))
+    headers = {"Content-Disposition": disposition("attachment", "quire-documents.zip"), **_NO_SNIFF}
+    return ClosingStream(body, media_type="application/zip", headers=headers)
+
+
+@router.get(
+    "/documents/{document_id}/download",
+    summary="The document as it came in",
+    responses={200: {"content": {"application/octet-stream": {}}}, **documented(401, 404, 409, 503)},
+    response_class=Response,
+)
+async def download(document_id: str, team: Team, vault: VaultDep) -> Response:
+    """Always a download, never shown: nobody knows what is in it."""
+    row = await document_of(vault, team, document_id)
+    ref = await _original(vault, row)
+    objects = vault.parts.objects
+    size = await objects.size(ref)
+    if size is None:
+        raise MissingError("The document's file is no longer there.")
+    headers = {
+        "Content-Disposition": disposition("attachment", safe_filename(row.filename)),
+        "Content-Length": str(size),
+        **_NO_SNIFF,
+    }
+    return ClosingStream(
+        await started(objects.stream(ref)), media_type="application/octet-stream", headers=headers
+    )
+
+
+@router.get(
+    "/documents/{document_id}/content",
+    summary="The document as Markdown",
+    responses={
+        200: {
+            "model": ContentView,
+            "content": {"text/markdown": {"schema": {"type": "string"}}},
+            "description": "The bare Markdown; or JSON, if asked for.",
+        },
+        **documented(400, 401, 404, 409, 503),
+    },
+)
+async def content(
+    request: Request, document_id: str, team: Team, vault: VaultDep, format: FormatParam = None
+) -> Response:
+    row = await document_of(vault, team, document_id)
+    body = await _markdown(vault, row)
+    accept = request.headers.get("accept", "")
+    form = format or (preferred(accept) if "json" in accept or "plain" in accept else Format.MARKDOWN)
+    if form is Format.JSON:
+        known = {"title": row.title, "pages": row.pages, "language": row.language, "filename": row.filename}
+        return ClosingStream(
+            as_json({"document_id": row.id}, body, known), media_type="application/json", headers=_NO_SNIFF
+        )
+    kind, ending = ("text/plain", "txt") if form is Format.TEXT else ("text/markdown", "md")
+    name = safe_filename(f"{Path(row.filename).stem}.{ending}")
+    headers = {"Content-Disposition": disposition("inline", name), **_NO_SNIFF}
+    return ClosingStream(body, media_type=f"{kind}; charset=utf-8", headers=headers)
+
+
+async def _original(vault: Vault, row: VaultDocument) -> str:
+    """Where the original lies. A link's is known to its job before the catalog knows."""
+    if row.content_ref:
+        return row.content_ref
+    job = await vault.conversion(row)
+    if job is not None and job.content_ref:
+        return job.content_ref
+    if row.status is DocumentStatus.PENDING:
+        raise NotReadyError("The document has not been fetched yet.", retry_after_s=1.0)
+    raise StateConflictError("The document could never be fetched.")
+
+
+async def _markdown(vault: Vault, row: VaultDocument) -> AsyncIterator[bytes]:
+    """Raises NotReadyError while there is none, ConflictError if there never will be."""
+    objects = vault.parts.objects
+    if row.result_ref:
+        try:
+            return await started(objects.stream(row.result_ref))
+        except MissingError:
+            pass  # a retry has just replaced it: the job has the new one
+    job = await vault.conversion(row)
+    if job is not None and job.result and job.status.value == "completed":
+        return await started(objects.stream(job.result["key"]))
+    if row.status is DocumentStatus.PENDING:
+        raise NotReadyError("The document is being read; its text is not there yet.", retry_after_s=1.0)
+    why = (row.error or {}).get("error") or "It has no text."
+    raise StateConflictError(f"The document has no Markdown. {why}")
+
+
+async def _entries(
+    vault: Vault, team: str, filters: DocumentFilters, *, originals: bool
+) -> AsyncIterator[ZipEntry]:
+    catalog = await vault.catalog()
+    view = viewer(vault)
+    async for row in catalog.each(team, filters):
+        folder = f"{_folder(row)}-{row.id[:8]}"
+        shown = view.document(row).model_dump_json(indent=2).encode()
+        yield ZipEntry(f"{folder}/metadata.json", _once(shown))
+        with suppress(StateConflictError, MissingError):  # pending, failed, or just deleted
+            yield ZipEntry(f"{folder}/document.md", await _markdown(vault, row))
+        if originals:
+            with suppress(StateConflictError, MissingError):
+                ref = await _original(vault, row)
+                body = await started(vault.parts.objects.stream(ref))
+                yield ZipEntry(f"{folder}/original/{safe_filename(row.filename)}", body, packed=False)
+
+
+def _folder(row: VaultDocument) -> str:
+    name = safe_filename(row.title or Path(row.filename).stem)
+    return name.encode()[:80].decode("utf-8", "ignore").strip(" .") or "document"
+
+
+async def _once(data: bytes) -> AsyncIterator[bytes]:
+    yield data

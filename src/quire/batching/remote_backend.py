@@ -1,0 +1,162 @@
+"""A batch backend over HTTP: `POST /parse-batch` with base64 in JSON, and `GET /health`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING
+
+import pybase64
+
+from quire.batching.backend_protocol import BatchAnswer, Passage, SentImage, read_answer, sent_name
+from quire.batching.parse_errors import BackendDownError, BackendFailedError
+
+if TYPE_CHECKING:
+    import aiohttp
+
+LARGEST_ANSWER = 64 << 20
+_PIECE = 1 << 20
+_ENCODED_AT_ONCE = 3 << 18  # a multiple of three, so that the texts can be put together
+_BETWEEN = b'"},'
+_END = b'"}]}'
+_INLINE_BYTES = 256 << 10
+_CONNECT_S = 5.0
+_HEALTH_S = 5.0
+_KEEP_ALIVE_S = 15.0
+_AWAY = frozenset({429, 502, 503, 504})
+"""Statuses that say nothing about the images."""
+
+
+class RemoteBackend:
+    def __init__(self, url: str, timeout_s: float, connections: int) -> None:
+        self._url = url.rstrip("/")
+        self._timeout_s = timeout_s
+        self._connections = connections
+        self._session: aiohttp.ClientSession | None = None
+
+    async def parse(self, images: Sequence[SentImage], passage: Passage) -> BatchAnswer:
+        import aiohttp
+
+        openings = _openings(images)
+        try:
+            async with (
+                _time_limit(passage, self._timeout_s),
+                self._client().post(
+                    f"{self._url}/parse-batch",
+                    data=_pieces(openings, images, passage),
+                    headers={
+                        "Content-Type": "application/json",
+                        "Content-Length": str(_size(openings, images)),
+                    },
+                ) as response,
+            ):
+                raw = await _read(response)
+                if response.status in _AWAY:
+                    raise BackendDownError(f"status {response.status}")
+                if response.status != 200:
+                    raise BackendFailedError(f"status {response.status}")
+        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+            raise BackendDownError(type(error).__name__) from error
+        except TimeoutError as error:
+            raise BackendFailedError(f"no answer within {self._timeout_s:g} s") from error
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise BackendFailedError(type(error).__name__) from error
+        wanted = frozenset(image.request_id for image in images)
+        if len(raw) > _INLINE_BYTES:
+            return await asyncio.to_thread(read_answer, raw, wanted)
+        return read_answer(raw, wanted)
+
+    async def healthy(self) -> bool:
+        import aiohttp
+
+        try:
+            async with self._client().get(
+                f"{self._url}/health", timeout=aiohttp.ClientTimeout(total=_HEALTH_S)
+            ) as response:
+                return response.status == 200
+        except (aiohttp.ClientError, OSError, TimeoutError, ValueError):
+            return False
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    def _client(self) -> aiohttp.ClientSession:
+        import aiohttp
+
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S),
+                connector=aiohttp.TCPConnector(limit=self._connections + 2, keepalive_timeout=_KEEP_ALIVE_S),
+                auto_decompress=True,
+            )
+        return self._session
+
+
+@asynccontextmanager
+async def _time_limit(passage: Passage, seconds: float) -> AsyncIterator[None]:
+    """Raises TimeoutError so long after the batch's turn has come."""
+    loop = asyncio.get_running_loop()
+    async with asyncio.timeout(None) as limit:
+
+        def begin(_: object = None) -> None:
+            with suppress(RuntimeError):  # over already
+                limit.reschedule(loop.time() + seconds)
+
+        if passage.turn.done():
+            begin()
+        else:
+            passage.turn.add_done_callback(begin)
+        try:
+            yield
+        finally:
+            passage.turn.remove_done_callback(begin)
+
+
+def _openings(images: Sequence[SentImage]) -> list[bytes]:
+    """What stands before each image."""
+    names = (sent_name(image.request_id, index, image.filename) for index, image in enumerate(images))
+    shown = [b'{"filename":%s,"image_data":"' % json.dumps(name).encode() for name in names]
+    return [b'{"images":[' + shown[0], *(_BETWEEN + one for one in shown[1:])]
+
+
+def _size(openings: list[bytes], images: Sequence[SentImage]) -> int:
+    in_base64 = sum((len(image.data) + 2) // 3 * 4 for image in images)
+    return sum(map(len, openings)) + in_base64 + len(_END)
+
+
+async def _pieces(
+    openings: list[bytes], images: Sequence[SentImage], passage: Passage
+) -> AsyncIterator[bytes]:
+    """The body in writes of a reasonable size, each put into base64 while the one before is on its way.
+
+    Its end, without which nobody can begin with it, is held back until the batch's turn.
+    """
+    waiting: list[bytes] = []
+    size = 0
+    for opening, image in zip(openings, images, strict=True):
+        waiting.append(opening)
+        with memoryview(image.data) as data:
+            for at in range(0, len(data), _ENCODED_AT_ONCE):
+                if size >= _PIECE:
+                    yield b"".join(waiting)
+                    waiting, size = [], 0
+                waiting.append(pybase64.b64encode(data[at : at + _ENCODED_AT_ONCE]))
+                size += len(waiting[-1])
+    if not passage.turn.done():
+        yield b"".join(waiting)
+        waiting = []
+        await passage.wait()
+    yield b"".join((*waiting, _END))
+    passage.sent()
+
+
+async def _read(response: aiohttp.ClientResponse) -> bytes:
+    raw = bytearray()
+    async for piece in response.content.iter_any():
+        raw += piece
+        if len(raw) > LARGEST_ANSWER:
+            raise BackendFailedError("the answer is too large")
+    return bytes(raw)

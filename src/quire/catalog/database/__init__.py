@@ -1,0 +1,1 @@
+"""The database behind the catalog: connections, schema, migrations."""

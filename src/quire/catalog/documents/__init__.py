@@ -1,0 +1,1 @@
+"""Documents, tags and lists of them, as rows."""

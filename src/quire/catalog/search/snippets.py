@@ -1,0 +1,92 @@
+"""The few words of a text around what was found in it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from quire.catalog.search.word_rules import spans
+from quire.domain.vault_document import Snippet
+
+SNIPPET_CHARS = 240
+_LEAD_CHARS = 60
+_BLANK = re.compile(r"\s")
+
+
+def highlights(text: str, wanted: Mapping[str, float]) -> tuple[tuple[int, int], ...]:
+    """Where the wanted words stand in the text."""
+    return tuple((start, end) for start, end, _ in _found(text, wanted))
+
+
+def best_snippet(texts: Sequence[tuple[str, int | None]], wanted: Mapping[str, float]) -> Snippet | None:
+    """A snippet of the first text (each with its page) that has a wanted word, or else of the first text."""
+    some = [(text, page) for text, page in texts if text]
+    for text, page in some:
+        found = _found(text, wanted)
+        if found:
+            return _cut(text, found, wanted, page)
+    return _cut(some[0][0], [], wanted, some[0][1]) if some else None
+
+
+def _found(text: str, wanted: Mapping[str, float]) -> list[tuple[int, int, set[str]]]:
+    if text.isascii():  # folding such a text leaves every letter in its place
+        lowered = text.lower()
+        return sorted(
+            (start, start + len(word), {word}) for word in wanted for start in _places(lowered, word)
+        )
+    return [
+        (start, end, set(parts) & wanted.keys()) for start, end, parts in spans(text) if wanted.keys() & parts
+    ]
+
+
+def _places(text: str, word: str) -> Iterator[int]:
+    """Where the word stands as a whole. Looking for each word is much quicker than looking at every one."""
+    at = text.find(word)
+    while at >= 0:
+        after = at + len(word)
+        if not (at and text[at - 1].isalnum()) and not text[after : after + 1].isalnum():
+            yield at
+        at = text.find(word, at + 1)
+
+
+def _cut(
+    text: str, found: list[tuple[int, int, set[str]]], wanted: Mapping[str, float], page: int | None
+) -> Snippet:
+    """The part of the text with the most, and the rarest, of the wanted words; its beginning if there are none."""
+    first = _best_start(found, wanted)
+    start = 0 if first is None else _word_start(text, max(0, first - _LEAD_CHARS))
+    end = _word_end(text, min(len(text), start + SNIPPET_CHARS))
+    before = "… " if start > 0 else ""
+    after = " …" if end < len(text) else ""
+    # One blank for each blank character keeps every offset as it is.
+    shown = _BLANK.sub(" ", text[start:end])
+    shift = len(before) - start
+    marked = tuple((a + shift, b + shift) for a, b, _ in found if a >= start and b <= end)
+    return Snippet(f"{before}{shown}{after}", marked, page)
+
+
+def _best_start(found: list[tuple[int, int, set[str]]], wanted: Mapping[str, float]) -> int | None:
+    best: tuple[float, int] | None = None
+    for number, (start, _, _) in enumerate(found):
+        seen: set[str] = set()
+        for later, end, parts in found[number:]:
+            if end - start > SNIPPET_CHARS - _LEAD_CHARS or later - start > SNIPPET_CHARS:
+                break
+            seen |= parts
+        worth = sum(wanted[word] for word in seen)
+        if best is None or worth > best[0] + 1e-9:
+            best = (worth, start)
+    return None if best is None else best[1]
+
+
+def _word_start(text: str, at: int) -> int:
+    while at > 0 and text[at - 1].isalnum() and text[at].isalnum():
+        at -= 1
+    return at
+
+
+def _word_end(text: str, at: int) -> int:
+    limit = min(len(text), at + 40)
+    while at < limit and text[at - 1].isalnum() and text[at].isalnum():
+        at += 1
+    return at

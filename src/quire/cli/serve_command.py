@@ -1,0 +1,27 @@
+"""`quire serve`: the service and the dashboard."""
+
+from __future__ import annotations
+
+import argparse
+
+from quire.cli import exit_codes
+from quire.cli.startup import run_service, settings_from
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serves until SIGTERM or SIGINT. Prints its address on standard output once it answers; logs go to stderr."""
+    settings = settings_from(args)
+    settings.check_exposure()  # before the parts below, which take a second to import
+    from quire.api.server import serve
+    from quire.telemetry.logs import configure
+
+    take_down = configure(settings.logging)
+    try:
+        run_service(serve(settings, on_ready=_announce))
+    finally:
+        take_down()
+    return exit_codes.OK
+
+
+def _announce(address: str) -> None:
+    print(f"Quire listens on {address}", flush=True)

@@ -1,0 +1,83 @@
+"""`quire worker`: workers only, beside a running service."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+from collections.abc import Collection
+
+from quire.bootstrap import runtime
+from quire.cli import exit_codes
+from quire.cli.exit_codes import CommandUsageError
+from quire.cli.interrupts import until_stopped
+from quire.cli.startup import run_service, settings_from
+from quire.domain.job import UnitKind
+from quire.settings import Settings
+from quire.telemetry.logs import configure
+
+_LOG = logging.getLogger(__name__)
+
+QUEUES: dict[str, tuple[UnitKind, ...]] = {
+    "download": (UnitKind.DOWNLOAD,),
+    "split": (UnitKind.SPLIT,),
+    "read": (UnitKind.READ,),
+    "slow": (UnitKind.PAGE,),
+    "page": (UnitKind.READ, UnitKind.PAGE),
+    "merge": (UnitKind.MERGE,),
+    "export": (UnitKind.EXPORT,),
+    "callback": (UnitKind.CALLBACK,),
+    "classify": (UnitKind.VAULT, UnitKind.CLASSIFY),
+    "embed": (UnitKind.EMBED,),
+    "batch": (),
+}
+"""What each name stands for. Whoever classifies also takes documents from one step to the next. `batch` has no units:
+the worker forms batches of what waits in `POST /parse`, beside the services that do so."""
+
+_BATCH = "batch"
+
+
+def run(args: argparse.Namespace) -> int:
+    """Works until SIGTERM or SIGINT. Raises UsageError, SettingsError or CoordinationError."""
+    names = _names(args.queues) if args.queues is not None else list(QUEUES)
+    kinds = kinds_of(names)
+    settings = settings_from(args)
+    take_down = configure(settings.logging)
+    try:
+        run_service(_work(settings, kinds, batching=_BATCH in names))
+    finally:
+        take_down()
+    return exit_codes.OK
+
+
+def _names(given: str) -> list[str]:
+    """Raises UsageError, with the names there are, for one that is not known."""
+    wanted = [name.strip().lower() for name in given.split(",") if name.strip()]
+    unknown = [name for name in wanted if name not in QUEUES]
+    if unknown:
+        raise CommandUsageError(f"There is no queue {unknown[0]!r}. Known are: {', '.join(QUEUES)}.")
+    if not wanted:
+        raise CommandUsageError("--queues names no queue.")
+    return wanted
+
+
+def kinds_of(names: Collection[str]) -> list[UnitKind]:
+    """The units behind the names of queues."""
+    kinds = {kind for name in names for kind in QUEUES[name]}
+    return [kind for kind in UnitKind if kind in kinds]
+
+
+async def _work(settings: Settings, kinds: list[UnitKind], *, batching: bool) -> None:
+    async with runtime(
+        settings, owner="quire worker", kinds=kinds, attach=True, vault=True, batching=batching
+    ) as running:
+        _LOG.info(
+            "worker started",
+            extra={
+                "worker": running.worker_id,
+                "queues": [kind.value for kind in kinds] + ([_BATCH] if batching else []),
+                "coordination": running.connection.where,
+                "reader_processes": running.parts.reader_processes,
+            },
+        )
+        await until_stopped()
+        _LOG.info("worker stopping", extra={"in_hand": running.worker.in_hand if running.worker else 0})

@@ -1,0 +1,223 @@
+"""`AsyncQuire`: a service, as an object with typed methods."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from quire.client import service_calls
+from quire.client.async_documents import AsyncDocuments
+from quire.client.conversions import Conversions, OnPage, held_s
+from quire.client.exceptions import UnreadableError
+from quire.client.records import (
+    Conversion,
+    Event,
+    Job,
+    Page,
+    Parsed,
+    Result,
+    Retried,
+    Stopped,
+    read,
+    rows,
+)
+from quire.client.saved_files import save, texts
+from quire.client.service_calls import Attachment, ServiceCall, Source
+from quire.client.transport import Retrying, Transport
+
+DEFAULT_URL = "http://127.0.0.1:8080"
+
+_AT_ONCE = 200
+_HELD_LONGEST_S = 16 * 60.0
+
+
+class AsyncQuire:
+    """A running service. Use it as a context manager, or call `close`.
+
+    Calls that failed for a reason that may pass (no connection, 429, 503) are made again within the bounds of
+    `retrying`; every POST carries an Idempotency-Key, so that none of them does anything twice. All methods raise
+    `quire.client.ClientError` and its kinds, nothing else.
+    """
+
+    def __init__(
+        self,
+        url: str = DEFAULT_URL,
+        api_key: str = "",
+        *,
+        timeout_s: float = 60.0,
+        retrying: Retrying | None = None,
+    ) -> None:
+        """`timeout_s` is how long the service may be silent in one attempt. Connects at the first call."""
+        chosen = retrying or Retrying()
+        self._transport = Transport(url, api_key, timeout_s, chosen)
+        self._conversions = Conversions(self._transport, chosen)
+        self.documents = AsyncDocuments(self._transport)
+
+    @classmethod
+    def from_environment(cls) -> Self:
+        """With QUIRE_URL and QUIRE_API_KEY, as the command line. Raises SettingsError if a setting is malformed."""
+        from quire.settings import load
+
+        client = load(os.environ).client
+        return cls(client.url, client.api_key)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        await self._transport.close()
+
+    async def convert(
+        self,
+        source: Source,
+        *,
+        name: str | None = None,
+        mode: str | None = None,
+        pages: str | None = None,
+        password: str | None = None,
+        engine: str | None = None,
+        model_tier: str | None = None,
+        prompt: str | None = None,
+        timeout_seconds: float | None = None,
+        callback_url: str | None = None,
+        force: bool | None = None,
+        wait: bool = True,
+        wait_s: float | None = None,
+        on_page: OnPage | None = None,
+        idempotency_key: str | None = None,
+    ) -> Conversion:
+        """Turns a document into Markdown.
+
+        `source` is a path, the bytes themselves, or an address (`https://…`). With `wait`, returns when it is done,
+        or raises JobFailedError; after `wait_s` seconds TookTooLongError. `on_page` hears of each page as it is
+        done. Without `wait`, returns as soon as the document is accepted, with `markdown` None.
+        """
+        fields: dict[str, Any] = {
+            "mode": mode,
+            "pages": pages,
+            "password": password,
+            "engine": engine,
+            "model_tier": model_tier,
+            "prompt": prompt,
+            "timeout_seconds": timeout_seconds,
+            "callback_url": callback_url,
+            "force": force,
+        }
+        held = held_s(wait_s) if wait and on_page is None else 0.0
+        accepted = await self._conversions.hand_in(source, name, fields, idempotency_key, held)
+        if not wait or accepted.markdown is not None:
+            return accepted
+        return await self._conversions.finished(accepted, wait_s, on_page)
+
+    async def wait(
+        self, job_id: str, *, wait_s: float | None = None, on_page: OnPage | None = None
+    ) -> Conversion:
+        """The end of a job that was started before; as `convert` with `wait`."""
+        accepted = Conversion(job_id, "queued", False)
+        return await self._conversions.finished(accepted, wait_s, on_page)
+
+    async def job(self, job_id: str) -> Job:
+        """A job of any type: `<id>`, `<id>-split`, `<id>-p7`, `<id>-merge`."""
+        found = (await self._transport.ask(service_calls.get("jobs", job_id))).json()
+        return read(Job, found)
+
+    async def jobs(self, *, status: str | None = None) -> AsyncIterator[Job]:
+        """The team's documents, the newest first; fetched as they are asked for."""
+        before = None
+        while True:
+            call = service_calls.get("jobs", limit=_AT_ONCE, status=status, before=before)
+            found = (await self._transport.ask(call)).json()
+            for one in rows(found, "jobs"):
+                yield read(Job, one)
+            before = found.get("next_before")
+            if before is None:
+                return
+
+    async def pages(self, job_id: str) -> AsyncIterator[Page]:
+        """How each page was read, in order; fetched as they are asked for."""
+        offset = 0
+        while True:
+            call = service_calls.get("jobs", job_id, "pages", offset=offset, limit=_AT_ONCE)
+            found = rows((await self._transport.ask(call)).json(), "pages")
+            for one in found:
+                yield read(Page, one)
+            offset += len(found)
+            if len(found) < _AT_ONCE:
+                return
+
+    async def page(self, job_id: str, number: int) -> Page:
+        return read(
+            Page, (await self._transport.ask(service_calls.get("jobs", f"{job_id}-p{number}"))).json()
+        )
+
+    async def result(self, job_id: str) -> Result:
+        """The Markdown. Raises ConflictError, with code "not_ready" while it is not there."""
+        return await self._conversions.result(job_id)
+
+    async def text(self, job_id: str) -> AsyncIterator[str]:
+        """The same Markdown piece by piece, for documents that are too large to be held whole."""
+        call = service_calls.get("jobs", job_id, "result", format="md")
+        async with aclosing(texts(self._transport, _any_type(call))) as pieces:
+            async for piece in pieces:
+                yield piece
+
+    async def page_image(self, job_id: str, number: int) -> bytes:
+        """The page as a picture (JPEG or PNG)."""
+        call = service_calls.get("jobs", job_id, "pages", number, "image")
+        return (await self._transport.ask(_any_type(call))).body
+
+    async def original(self, job_id: str, path: str | Path) -> Path:
+        """Saves the document as it came in."""
+        return await save(self._transport, _any_type(service_calls.get("jobs", job_id, "original")), path)
+
+    async def events(self, job_id: str, *, last_id: str = "") -> AsyncIterator[Event]:
+        """What happens to the job, up to its end; after `last_id` if given. Survives lost connections."""
+        async with aclosing(self._conversions.events(job_id, last_id)) as found:
+            async for event in found:
+                yield event
+
+    async def cancel(self, job_id: str) -> Stopped:
+        """One that is over already stays as it is."""
+        return read(Stopped, (await self._transport.ask(service_calls.post("jobs", job_id, "cancel"))).json())
+
+    async def retry(self, job_id: str, *, idempotency_key: str | None = None) -> Retried:
+        """Redoes what did not come out well; of a page's job that page. Raises ConflictError while it runs."""
+        call = service_calls.post("jobs", job_id, "retry", key=idempotency_key)
+        return read(Retried, (await self._transport.ask(call)).json())
+
+    async def parse(
+        self, image: Path | str | bytes, *, name: str | None = None, idempotency_key: str | None = None
+    ) -> Parsed:
+        """What is on one image, by the batch parser. Held until it is there."""
+        file: Attachment = service_calls.attachment(
+            image, name or (None if not isinstance(image, bytes) else "image")
+        )
+        call = ServiceCall(
+            "POST",
+            "/parse",
+            headers=service_calls.idempotent(idempotency_key),
+            form={},
+            files=(file,),
+            quiet_s=_HELD_LONGEST_S,
+        )
+        return read(Parsed, (await self._transport.ask(call)).json())
+
+    async def health(self) -> dict[str, Any]:
+        """Raises BusyError or UnreachableError while the service can't work."""
+        found = (await self._transport.ask(service_calls.get("health"))).json()
+        if not isinstance(found, dict):
+            raise UnreadableError("What answered is not Quire. Check the address.")
+        return found
+
+
+def _any_type(call: ServiceCall) -> ServiceCall:
+    return ServiceCall(call.method, call.path, call.query, {**call.headers, "Accept": "*/*"})

@@ -1,0 +1,1 @@
+"""The coordination plane: everything that Quire keeps in Redis or Valkey."""

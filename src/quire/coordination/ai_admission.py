@@ -1,0 +1,268 @@
+"""Who may call which model now: breakers, leases and limits of all AI candidates, decided in one round trip.
+
+The clock of these decisions is the server's own, so that machines with different clocks share one; tests pass
+theirs. Whatever the clock does, time in the scripts never goes back. Weakness: when the server's clock jumps
+forward, every bucket is full once more, which is one capacity (a second's worth, or one page's tokens).
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from quire.clock import Clock
+from quire.coordination import keys
+from quire.coordination.connection import RedisConnection
+
+START_CAP = 2
+_LEASE_MARGIN_S = 5.0
+"""What a call may take besides its own time: the first one loads the provider's SDK."""
+_ASK = struct.Struct("=5d")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A model of a provider and what the account may use of it. 0 is no limit known."""
+
+    provider: str
+    model: str
+    rpm: int = 0
+    tpm: int = 0
+    max_inflight: int = 16
+
+    def __str__(self) -> str:
+        return f"{self.provider}:{self.model}"
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A target and the tokens that the call may use there, input and output."""
+
+    target: Target
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The right to one call. To be settled, whatever comes of it; it expires if nobody does."""
+
+    id: str
+    place: int
+    target: Target
+    tokens: int
+    admitted_ms: int
+    probe: bool
+
+
+class Why(StrEnum):
+    """Why a candidate can't be called now; the values are the script's letters."""
+
+    PROVIDER_OPEN = "a"
+    OPEN = "o"
+    PROBING = "h"
+    IN_FLIGHT = "f"
+    REQUESTS = "r"
+    TOKENS = "t"
+    PAUSED = "p"
+
+    @property
+    def broken(self) -> bool:
+        """Whether it is thought to be out of order, not only busy."""
+        return self in (Why.PROVIDER_OPEN, Why.OPEN, Why.PROBING)
+
+
+@dataclass(frozen=True, slots=True)
+class Busy:
+    """No candidate is free. `wait_s` is the earliest time one may be."""
+
+    wait_s: float
+    why: tuple[Why, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Free:
+    """A candidate would be free; nothing was taken."""
+
+    place: int
+
+
+class CallOutcome(StrEnum):
+    """How a call ended, as far as limits and breakers care."""
+
+    OK = "ok"
+    NEUTRAL = "neutral"
+    FAILED = "fail"
+    LIMITED = "limit"
+    AUTH = "auth"
+    UNSENT = "unsent"
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What the provider said of its limits: each a minute, and how long to leave it alone. 0 is nothing."""
+
+    rpm: int = 0
+    tpm: int = 0
+    pause_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """`counted` is False if the lease had expired or was settled before. `room`: calls that could go now."""
+
+    counted: bool
+    open: bool
+    opens_in_s: float
+    room: int
+
+
+@dataclass(frozen=True, slots=True)
+class ModelState:
+    """A model as it stands, for people."""
+
+    target: Target
+    state: str
+    opens_in_s: float
+    incidents: int
+    in_flight: int
+    cap: int
+    rpm: int
+    rpm_used: float
+    tpm: int
+    tpm_used: float
+    calls_ok: int
+    calls_failed: int
+    last_error: str
+
+
+@dataclass(frozen=True, slots=True)
+class RecentError:
+    target: str
+    code: str
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    base_s: float = 30.0
+    max_s: float = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """`lease_s` must be longer than the longest call. Raises CoordinationError where the server is away."""
+
+    connection: RedisConnection
+    lease_s: float = 60.0 + _LEASE_MARGIN_S
+    backoff: Backoff = field(default_factory=Backoff)
+    clock: Clock | None = None
+
+    @classmethod
+    def for_timeout(cls, connection: RedisConnection, timeout_s: float, backoff: Backoff) -> Admission:
+        return cls(connection, timeout_s + _LEASE_MARGIN_S, backoff)
+
+    async def admit(self, asks: Sequence[Ask]) -> Lease | Busy:
+        """A lease on the first candidate that is free."""
+        lease_id = secrets.token_hex(8)
+        answer = await self._ask(asks, lease_id, take=True)
+        if not answer[0]:
+            return _busy(answer)
+        ask = asks[answer[1] - 1]
+        return Lease(lease_id, answer[1] - 1, ask.target, ask.tokens, int(answer[2]), bool(answer[3]))
+
+    async def look(self, asks: Sequence[Ask]) -> Free | Busy:
+        """Whether any candidate is free, without taking it."""
+        answer = await self._ask(asks, "-", take=False)
+        return Free(answer[1] - 1) if answer[0] else _busy(answer)
+
+    async def settle(
+        self,
+        lease: Lease,
+        ending: CallOutcome,
+        *,
+        code: str = "",
+        tokens: int = 0,
+        retry_after_s: float = 0.0,
+        told: Told = Told(),  # noqa: B008 - frozen
+    ) -> Settled:
+        """Ends a lease. May be repeated: only the first time counts."""
+        target = lease.target
+        of = keys.ModelKeys.of(target.provider, target.model)
+        answer = await self.connection.script(
+            "ai/settle",
+            [keys.AI_CLOCK, *of.all(), keys.AI_ERRORS],
+            *(self._now(), lease.id, lease.admitted_ms, ending.value, code, lease.tokens, tokens),
+            *(target.rpm, target.tpm, target.max_inflight, START_CAP),
+            *(_ms(retry_after_s), _ms(self.backoff.base_s), _ms(self.backoff.max_s)),
+            *(told.rpm, told.tpm, _ms(told.pause_s), str(target)),
+        )
+        return Settled(bool(answer[0]), answer[1] == "open", answer[2] / 1000, int(answer[3]))
+
+    async def states(self, targets: Sequence[Target]) -> list[ModelState]:
+        names, args = [keys.AI_CLOCK], [self._now()]
+        for target in targets:
+            names += keys.ModelKeys.of(target.provider, target.model).all()
+            args += (str(target.rpm), str(target.tpm))
+        rows = await self.connection.script("ai/models", names, *args)
+        return [_state(target, rows[14 * i : 14 * i + 14]) for i, target in enumerate(targets)]
+
+    async def recent_errors(self, limit: int = 20) -> list[RecentError]:
+        """The newest first."""
+        rows = await self.connection.command("LRANGE", keys.AI_ERRORS, 0, limit - 1)
+        parsed = [json.loads(row) for row in rows]
+        return [RecentError(row["target"], row["code"], float(row["at"]) / 1000) for row in parsed]
+
+    async def _ask(self, asks: Sequence[Ask], lease_id: str, *, take: bool) -> Any:
+        providers = list(dict.fromkeys(ask.target.provider for ask in asks))
+        of = [keys.ModelKeys.of(ask.target.provider, ask.target.model) for ask in asks]
+        names = [keys.AI_CLOCK, keys.ai_lease(lease_id), *map(keys.ai_provider_breaker, providers)]
+        names += (one.breaker for one in of)
+        packed = b""
+        for ask, one in zip(asks, of, strict=True):
+            names += (one.rpm, one.tpm, one.inflight)
+            target = ask.target
+            place = providers.index(target.provider) + 1
+            packed += _ASK.pack(place, target.rpm, target.tpm, target.max_inflight, ask.tokens)
+        return await self.connection.script(
+            "ai/admit",
+            names,
+            *(self._now(), lease_id, _ms(self.lease_s), START_CAP, int(take), len(providers), packed),
+        )
+
+    def _now(self) -> str:
+        return "" if self.clock is None else str(int(self.clock.now() * 1000))
+
+
+def _busy(answer: Sequence[Any]) -> Busy:
+    return Busy(float(answer[1]) / 1000, tuple(Why(letter) for letter in answer[2]))
+
+
+def _ms(seconds: float) -> int:
+    return int(seconds * 1000)
+
+
+def _state(target: Target, row: Sequence[str]) -> ModelState:
+    wide, own = row[0:3], row[3:6]
+    incidents, left_ms, code = wide if float(wide[0]) else own
+    state = "closed" if not float(incidents) else "open" if float(left_ms) else "half_open"
+    out, cap, rpm, requests, tpm, tokens, ok, failed = (float(one) for one in row[6:14])
+    return ModelState(
+        target=target,
+        state=state,
+        opens_in_s=float(left_ms) / 1000,
+        incidents=int(float(incidents)),
+        in_flight=int(out),
+        cap=min(int(cap) or START_CAP, target.max_inflight),
+        rpm=int(rpm),
+        rpm_used=requests,
+        tpm=int(tpm),
+        tpm_used=tokens,
+        calls_ok=int(ok),
+        calls_failed=int(failed),
+        last_error=code,
+    )

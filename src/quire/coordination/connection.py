@@ -1,0 +1,249 @@
+"""The connection to Redis or Valkey: scripts by name, and commands of one moment sent together.
+
+Commands that are issued while others are on their way travel in one pipeline, so that many concurrent units
+cost few round trips. On a cluster each command goes to its own node instead.
+
+Weakness: a command repeated after a lost connection may have been carried out before. Everything sent here is
+safe to repeat: claims carry a token, results are compare-and-set, a doubled queue entry is dropped by its claim.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import math
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from importlib.resources import files
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+from hiredis import pack_command
+from redis.asyncio import Redis, RedisCluster, Sentinel
+from redis.asyncio.client import PubSub
+from redis.asyncio.connection import AbstractConnection
+from redis.asyncio.retry import Retry
+from redis.backoff import ExponentialBackoff
+from redis.exceptions import NoScriptError, RedisError, ResponseError
+
+from quire.errors import CoordinationError
+
+Arg = str | int | float | bytes
+
+_PRELUDE = "_prelude.lua"
+_RETRIES = 8
+_FLUSHES_AT_ONCE = 4
+_COMMANDS_IN_A_FLUSH = 256
+
+
+class RedisConnection:
+    """One process's way to the coordination plane. Raises CoordinationError when it is out of reach."""
+
+    def __init__(self, client: Redis | RedisCluster, scripts: dict[str, Script], url: str) -> None:
+        self._client = client
+        self._scripts = scripts
+        self.url = url
+        self.where = _shown(url)
+        self._pending: list[tuple[tuple[Arg, ...], asyncio.Future[Any]]] = []
+        self._flushes: set[asyncio.Task[None]] = set()
+        self._lines: list[AbstractConnection] = []  # those that no flush uses
+
+    @classmethod
+    def open(cls, url: str) -> RedisConnection:
+        """Connects lazily. `redis://`, `rediss://`, `unix://`, `redis+sentinel://h:p,h:p/name/db`, `redis+cluster://`."""
+        return cls(_client(url), load_scripts(), url)
+
+    async def close(self) -> None:
+        await self._client.aclose()
+
+    async def command(self, *args: Arg) -> Any:
+        """One command, sent together with whatever else is being sent right now."""
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._pending.append((args, future))
+        if len(self._flushes) < _FLUSHES_AT_ONCE:
+            self._start_flush()
+        return await future
+
+    async def commands(self, commands: Iterable[tuple[Arg, ...]]) -> list[Any]:
+        """Several commands that don't depend on each other, in one round trip; the first error is raised."""
+        return list(await asyncio.gather(*(self.command(*args) for args in commands)))
+
+    async def script(self, name: str, keys: Sequence[str], *args: Arg) -> Any:
+        """Runs scripts/<name>.lua (`job/claim`); loads it first where the server does not know it (any more)."""
+        script = self._scripts[name]
+        try:
+            return await self.command("EVALSHA", script.sha, len(keys), *keys, *args)
+        except NoScriptError:
+            return await self.command("EVAL", script.text, len(keys), *keys, *args)
+
+    async def blocking(self, *args: Arg) -> Any:
+        """A command that may wait on the server; it has a socket of its own meanwhile."""
+        try:
+            return await self._client.execute_command(*args)
+        except (RedisError, OSError) as error:
+            raise self._translated(error) from error
+
+    @asynccontextmanager
+    async def subscription(self) -> AsyncIterator[PubSub]:
+        if isinstance(self._client, RedisCluster):
+            # Else it knows no node to subscribe at until some command was sent.
+            await self._client.initialize()
+        pubsub = self._client.pubsub()
+        try:
+            yield pubsub
+        finally:
+            await pubsub.aclose()  # type: ignore[no-untyped-call]
+
+    async def ping(self) -> None:
+        await self.command("PING")
+
+    def _start_flush(self) -> None:
+        task = asyncio.create_task(self._flush(), name="redis-flush")
+        self._flushes.add(task)
+        task.add_done_callback(self._flushes.discard)
+
+    async def _flush(self) -> None:
+        # One turn of the loop lets everything that is ready now join the same round trip.
+        await asyncio.sleep(0)
+        await self._send_pending()
+        # Not left to the callback: a command issued before that runs would count on a flush that is over.
+        self._flushes.discard(asyncio.current_task())
+
+    async def _send_pending(self) -> None:
+        while self._pending:
+            batch, self._pending = self._pending[:_COMMANDS_IN_A_FLUSH], self._pending[_COMMANDS_IN_A_FLUSH:]
+            try:
+                answers = await self._send([args for args, _ in batch])
+            except (RedisError, OSError) as error:
+                answers = [error] * len(batch)
+            except BaseException as error:
+                for _, future in batch:
+                    if not future.done():
+                        future.set_exception(CoordinationError(f"Sending to {self.where} was interrupted."))
+                raise error
+            for (_, future), answer in zip(batch, answers, strict=True):
+                if future.done():
+                    continue
+                if isinstance(answer, NoScriptError):
+                    future.set_exception(answer)
+                elif isinstance(answer, Exception):
+                    translated = self._translated(answer)
+                    translated.__cause__ = answer
+                    future.set_exception(translated)
+                else:
+                    future.set_result(answer)
+
+    async def _send(self, commands: list[tuple[Arg, ...]]) -> list[Any]:
+        if isinstance(self._client, RedisCluster):
+            return await asyncio.gather(
+                *(self._client.execute_command(*args) for args in commands),
+                return_exceptions=True,
+            )
+        return await self._pipelined(self._client, commands)
+
+    async def _pipelined(self, client: Redis, commands: list[tuple[Arg, ...]]) -> list[Any]:
+        """One write, then the answers as they come. redis-py packs in Python, which costs more than all else."""
+        packed = b"".join(pack_command(args) for args in commands)  # type: ignore[arg-type]  # any length
+        # Kept from flush to flush: the pool looks each time whether one is still good, which a lost one shows anyway.
+        connection = self._lines.pop() if self._lines else await _new_line(client)
+
+        async def attempt() -> list[Any]:
+            await connection.send_packed_command(packed)
+            answers: list[Any] = []
+            for _ in commands:
+                # A server that has begun to answer either goes on or cuts the connection.
+                timeout = math.inf if answers else None
+                try:
+                    answers.append(await connection.read_response(timeout=timeout))
+                except ResponseError as error:
+                    answers.append(error)
+            return answers
+
+        async def lost(_error: Exception) -> None:
+            await connection.disconnect()
+
+        try:
+            answered: list[Any] = await connection.retry.call_with_retry(attempt, lost)
+            return answered
+        except BaseException:
+            await connection.disconnect(nowait=True)  # answers may be under way that belong to nobody
+            raise
+        finally:
+            self._lines.append(connection)
+
+    def _translated(self, error: Exception) -> CoordinationError:
+        reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
+        return CoordinationError(f"The coordination server at {self.where} did not answer: {reason}")
+
+
+async def _new_line(client: Redis) -> AbstractConnection:
+    """A connection of the pool, which closes it with all others."""
+    made: AbstractConnection = await client.connection_pool.get_connection()  # type: ignore[no-untyped-call]
+    return made
+
+
+class Script:
+    """A Lua file and its hash."""
+
+    __slots__ = ("sha", "text")
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.sha = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
+
+
+def load_scripts() -> dict[str, Script]:
+    """All Lua files below scripts/, named `folder/file`. A folder's prelude goes in front of each of its scripts."""
+    scripts = {}
+    for folder in (files("quire.coordination") / "scripts").iterdir():
+        if not folder.is_dir():
+            continue
+        texts = {entry.name: entry.read_text() for entry in folder.iterdir() if entry.name.endswith(".lua")}
+        prelude = texts.pop(_PRELUDE, "")
+        for name, text in texts.items():
+            scripts[f"{folder.name}/{name.removesuffix('.lua')}"] = Script(
+                f"{prelude}\n{text}" if prelude else text
+            )
+    return scripts
+
+
+def _client(url: str) -> Redis | RedisCluster:
+    options: dict[str, Any] = {
+        "decode_responses": True,
+        "protocol": 2,
+        "health_check_interval": 30,
+        "socket_connect_timeout": 5,
+    }
+    parts = urlsplit(url)
+    retry = Retry(ExponentialBackoff(cap=1.0, base=0.02), _RETRIES)
+    if parts.scheme == "redis+cluster":
+        plain = urlunsplit(parts._replace(scheme="redis"))
+        return RedisCluster.from_url(plain, decode_responses=True, protocol=2)
+    if parts.scheme == "redis+sentinel":
+        return _sentinel_client(url, options)
+    return Redis.from_url(url, retry=retry, **options)
+
+
+def _sentinel_client(url: str, options: dict[str, Any]) -> Redis:
+    parts = urlsplit(url)
+    place = parts.netloc.rpartition("@")[2]
+    hosts = []
+    for host in place.split(","):
+        name, _, port = host.rpartition(":")
+        hosts.append((name or port, int(port) if name else 26379))
+    name, _, db = parts.path.strip("/").partition("/")
+    credentials: dict[str, Any] = {}
+    if parts.password:
+        credentials = {"username": parts.username or None, "password": parts.password}
+    sentinel = Sentinel(hosts)  # type: ignore[no-untyped-call]
+    client: Redis = sentinel.master_for(
+        name or "mymaster", redis_class=Redis, db=int(db or 0), **options, **credentials
+    )
+    return client
+
+
+def _shown(url: str) -> str:
+    """The address without its credentials."""
+    parts = urlsplit(url)
+    place = parts.netloc.rpartition("@")[2]
+    return f"{parts.scheme}://{place}{parts.path}"

@@ -1,0 +1,149 @@
+"""A job's events: kept in its stream, with one subscription for each process that wakes whoever waits."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+from redis.asyncio.client import PubSub
+from redis.exceptions import RedisError
+
+from quire.coordination.connection import RedisConnection
+from quire.coordination.keys import JobKeys
+
+_LOG = logging.getLogger(__name__)
+_WAKE_ANYWAY_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class JobEvent:
+    id: str
+    type: str
+    data: dict[str, Any]
+
+
+class Events:
+    """Wakes waiters through one subscription; what happened is read from the stream, so nothing is missed."""
+
+    def __init__(self, connection: RedisConnection) -> None:
+        self._connection = connection
+        self._waiters: dict[str, set[asyncio.Event]] = {}
+        self._changed = asyncio.Event()
+
+    async def run(self) -> None:
+        """The subscription; runs until cancelled and comes back after a lost connection."""
+        while True:
+            try:
+                async with self._connection.subscription() as pubsub:
+                    await self._listen(pubsub)
+            except (RedisError, OSError) as error:
+                _LOG.warning("event subscription lost", extra={"error_class": type(error).__name__})
+                self._wake_all()
+                await asyncio.sleep(0.2)
+
+    async def after(self, job_id: str, last_id: str) -> tuple[list[JobEvent], bool]:
+        """Events after last_id, and whether some between may have been trimmed away."""
+        key = JobKeys.of(job_id).events
+        rows, first = await self._connection.commands(
+            [
+                ("XRANGE", key, f"({last_id}" if last_id else "-", "+", "COUNT", 500),
+                ("XRANGE", key, "-", "+", "COUNT", 1),
+            ]
+        )
+        events = [_event(entry_id, fields) for entry_id, fields in rows]
+        missed = bool(last_id) and bool(first) and _order(first[0][0]) > _order(last_id)
+        return events, missed or (bool(last_id) and not first)
+
+    @asynccontextmanager
+    async def waiter(self, job_id: str) -> AsyncIterator[Waiter]:
+        channel = JobKeys.of(job_id).events
+        flag = asyncio.Event()
+        known = self._waiters.setdefault(channel, set())
+        known.add(flag)
+        self._changed.set()
+        try:
+            yield Waiter(flag)
+        finally:
+            known.discard(flag)
+            if not known:
+                self._waiters.pop(channel, None)
+                self._changed.set()
+
+    async def _listen(self, pubsub: PubSub) -> None:
+        subscribed: set[str] = set()
+        while True:
+            # Before the look at who waits: whoever comes while we subscribe is seen the next time round.
+            self._changed.clear()
+            wanted = set(self._waiters)
+            if wanted - subscribed:
+                await pubsub.subscribe(*(wanted - subscribed))
+            if subscribed - wanted:
+                await pubsub.unsubscribe(*(subscribed - wanted))
+            _end_if_cancelled()
+            self._wake(wanted - subscribed)
+            subscribed = wanted
+            if not subscribed:
+                await self._changed.wait()
+                continue
+            await self._next_message(pubsub)
+
+    async def _next_message(self, pubsub: PubSub) -> None:
+        message = asyncio.create_task(_message(pubsub), name="event-message")
+        changed = asyncio.create_task(self._changed.wait(), name="event-waiters-changed")
+        try:
+            await asyncio.wait({message, changed}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            message.cancel()
+            changed.cancel()
+            # Their cancellation ends here; one of this task itself must go through, or it never stops.
+            await asyncio.wait({message, changed})
+        if not message.cancelled():
+            found = message.result()
+            if found and found["type"] == "message":
+                self._wake({found["channel"]})
+
+    def _wake(self, channels: set[str]) -> None:
+        for channel in channels:
+            for flag in self._waiters.get(channel, ()):
+                flag.set()
+
+    def _wake_all(self) -> None:
+        self._wake(set(self._waiters))
+
+
+class Waiter:
+    def __init__(self, flag: asyncio.Event) -> None:
+        self._flag = flag
+
+    async def wait(self, timeout_s: float) -> None:
+        """Returns when something may have happened, or at the latest after a few seconds."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(min(timeout_s, _WAKE_ANYWAY_S)):
+                await self._flag.wait()
+        self._flag.clear()
+
+
+def _end_if_cancelled() -> None:
+    """The client waits with asyncio.wait_for, which before Python 3.12 loses a cancellation now and then."""
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError
+
+
+async def _message(pubsub: PubSub) -> Any:
+    return await pubsub.get_message(ignore_subscribe_messages=True, timeout=_WAKE_ANYWAY_S)
+
+
+def _event(entry_id: str, flat: Any) -> JobEvent:
+    fields = flat if isinstance(flat, dict) else dict(zip(flat[::2], flat[1::2], strict=True))
+    return JobEvent(entry_id, fields["t"], json.loads(fields["d"]))
+
+
+def _order(entry_id: str) -> tuple[int, int]:
+    milliseconds, _, sequence = entry_id.partition("-")
+    return int(milliseconds), int(sequence or 0)

@@ -1,0 +1,216 @@
+"""Jobs as Redis has them: what a new one starts with, what workers get, and the way from fields to records and back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from quire.coordination.connection import Arg
+from quire.coordination.streams import Hint
+from quire.domain.job import ChildJob, JobOptions, JobStatus, JobType, MainJob, PageRecord, VaultLink
+
+_CHILD_TYPES = (JobType.DOWNLOAD, JobType.SPLIT, JobType.MERGE)
+
+
+@dataclass(frozen=True, slots=True)
+class NewJob:
+    """What is known of a document when it is accepted."""
+
+    id: str
+    team: str
+    options: JobOptions
+    source: dict[str, Any]
+    filename: str
+    size: int = 0
+    sha256: str | None = None
+    fingerprint: str = ""
+    content_ref: str | None = None
+    sealed: str | None = None
+    has_callback: bool = False
+    export: dict[str, Any] | None = None
+    vault: VaultLink | None = None
+    document_timeout_s: float = 180.0
+    page_timeout_s: float = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class JobIdInUse:
+    """The id of a new job was already in use: by this one."""
+
+    status: JobStatus
+    sha256: str
+    fingerprint: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobState:
+    """A job's status and its error, and nothing else of it."""
+
+    status: JobStatus
+    error: dict[str, Any] | None
+
+
+class Settlement:
+    """Whether a claim's outcome is being written. From then on its worker must be let finish."""
+
+    __slots__ = ("begun",)
+
+    def __init__(self) -> None:
+        self.begun = False
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A unit in a worker's hands, with the record it needs."""
+
+    hint: Hint
+    token: str
+    starts: int
+    failures: int
+    job: MainJob
+    settlement: Settlement = field(default_factory=Settlement, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Why a unit could not be claimed: `gone`, `held` (by `owner`) or `early`."""
+
+    why: str
+    owner: str = ""
+    not_before_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class PageOutcome:
+    """One page of a finished unit. A record that is still `queued` is to be read alone by a slower reader."""
+
+    record: PageRecord
+
+    @property
+    def letter(self) -> str:
+        return {JobStatus.COMPLETED: "d", JobStatus.FAILED: "f"}.get(self.record.status, "s")
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """A unit nobody has shown interest in for a while. Without an owner it is to be queued again."""
+
+    unit: str
+    owner: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    status: JobStatus | None
+    deadline_at: float | None
+    epoch: int
+    suspects: tuple[Suspect, ...] = field(default=())
+
+
+def new_fields(new: NewJob) -> dict[str, Arg]:
+    """A new job's fields as Redis gets them."""
+    fields: dict[str, Arg] = {
+        "team": new.team,
+        "options": as_json(new.options.as_dict()),
+        "source": as_json(new.source),
+        "filename": new.filename,
+        "size": new.size,
+        "fingerprint": new.fingerprint,
+        "t.document": int(new.document_timeout_s * 1000),
+        "t.page": int(new.page_timeout_s * 1000),
+        "t.asked": int((new.options.timeout_s or 0) * 1000),
+    }
+    if new.sha256:
+        fields["sha256"] = new.sha256
+    if new.content_ref:
+        fields["content_ref"] = new.content_ref
+    if new.sealed:
+        fields["sealed"] = new.sealed
+    if new.has_callback:
+        fields["callback"] = "1"
+    if new.export:
+        fields["export"] = as_json(new.export)
+    if new.vault:
+        fields |= {"vault": as_json(new.vault.as_dict()), "follow": "1"}
+        fields["retry_key"] = attempt_key(new.vault.attempt)
+    return fields
+
+
+def attempt_key(attempt: int) -> str:
+    """The retry key of a conversion that was started for this attempt at a vault document."""
+    return f"attempt-{attempt}"
+
+
+def job_from_fields(job_id: str, found: Mapping[str, str]) -> MainJob:
+    """A job's record from its fields as Redis has them."""
+    children = {kind: _child(kind, found) for kind in _CHILD_TYPES if found.get(f"{kind.value}.status")}
+    return MainJob(
+        id=job_id,
+        team=found["team"],
+        status=JobStatus(found["status"]),
+        epoch=int(found["epoch"]),
+        created_at=_seconds(found, "created_at") or 0.0,
+        started_at=_seconds(found, "started_at"),
+        completed_at=_seconds(found, "completed_at"),
+        error=loaded(found.get("error")),
+        options=JobOptions.from_dict(json.loads(found["options"])),
+        source=json.loads(found["source"]),
+        filename=found["filename"],
+        mime=found.get("mime"),
+        size=int(found.get("size") or 0),
+        sha256=found.get("sha256"),
+        content_ref=found.get("content_ref"),
+        total_pages=int(found.get("total") or 0),
+        ranges=found.get("ranges"),
+        pages_completed=int(found.get("done") or 0),
+        pages_failed=int(found.get("failed") or 0),
+        slow_pages=int(found.get("slow_total") or 0),
+        late_results=int(found.get("late") or 0),
+        deadline_at=_seconds(found, "deadline_at"),
+        timed_out=found.get("timed_out") == "1",
+        children=children,
+        result=loaded(found.get("result")),
+        tokens_in=int(found.get("tokens_in") or 0),
+        tokens_out=int(found.get("tokens_out") or 0),
+        cost_usd=int(found.get("cost_micro") or 0) / 1_000_000,
+        sealed=found.get("sealed"),
+        has_callback=found.get("callback") == "1",
+        info=loaded(found.get("info")) or {},
+        export=loaded(found.get("export")),
+        exported=loaded(found.get("exported")),
+        type=JobType(found.get("type") or "main"),
+        vault=VaultLink.from_dict(json.loads(found["vault"])) if found.get("vault") else None,
+        retry_key=found.get("retry_key") or "",
+        attempts=int(found.get("attempts") or 0),
+        download_bytes=int(found.get("download.bytes") or 0),
+        download_total=int(found.get("download.total") or 0) or None,
+        original_deleted=bool(found.get("original.deleted")) and not found.get("content_ref"),
+        deleted_result=found.get("result.deleted"),
+    )
+
+
+def _child(kind: JobType, found: Mapping[str, str]) -> ChildJob:
+    name = kind.value
+    return ChildJob(
+        status=JobStatus(found[f"{name}.status"]),
+        created_at=_seconds(found, f"{name}.created_at"),
+        started_at=_seconds(found, f"{name}.started_at"),
+        completed_at=_seconds(found, f"{name}.completed_at"),
+        attempts=int(found.get(f"{name}.attempts") or 0),
+        error=loaded(found.get(f"{name}.error")),
+    )
+
+
+def _seconds(found: Mapping[str, str], name: str) -> float | None:
+    raw = found.get(name)
+    return int(float(raw)) / 1000 if raw else None
+
+
+def loaded(raw: str | None) -> dict[str, Any] | None:
+    return json.loads(raw) if raw else None
+
+
+def as_json(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)

@@ -1,0 +1,371 @@
+"""Job records and their state changes. Each change is one script; the units it hands out are queued right after.
+
+If the process dies between the two, the units stand in the job's work and the sweeper queues them again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from quire.clock import Clock
+from quire.coordination import keys
+from quire.coordination.connection import Arg, RedisConnection
+from quire.coordination.ghost_records import GhostRecords
+from quire.coordination.housekeeping_records import Fetches, Retained
+from quire.coordination.job_records import (
+    Claim,
+    JobIdInUse,
+    JobState,
+    NewJob,
+    PageOutcome,
+    Refused,
+    Suspect,
+    Sweep,
+    as_json,
+    job_from_fields,
+    loaded,
+    new_fields,
+)
+from quire.coordination.streams import Hint, Queues
+from quire.domain.job import JobStatus, MainJob, PageRecord
+from quire.errors import QuireError
+
+_FIRST_LOOK_S = 15.0
+_INDEX_BOUND = 100_000
+_LEAST_RUNNING_TTL_S = 30 * 86_400.0
+"""A job that is not over is kept at least so long, whatever JOB_TTL says of finished ones: it was accepted."""
+_RESTORED_KEPT_MS = 3_600_000
+_RESTORED_AT_ONCE = 500
+
+
+class JobStore:
+    def __init__(self, connection: RedisConnection, queues: Queues, clock: Clock, ttl_s: float) -> None:
+        self._connection = connection
+        self._queues = queues
+        self._clock = clock
+        self.ttl_s = ttl_s
+        self.ghost = GhostRecords(connection, queues, clock, self.running_ttl_ms)
+        self.fetches = Fetches(connection)
+        self.retained = Retained(connection, clock)
+
+    async def create(self, new: NewJob) -> JobIdInUse | None:
+        """Makes the job and queues its first unit; None if made, else who has the id.
+
+        The active index comes first: a job that exists but was never queued is found there.
+        """
+        now = self._now_ms()
+        await self._connection.commands(
+            [
+                ("ZADD", keys.ACTIVE, now + int(_FIRST_LOOK_S * 1000), new.id),
+                ("ZADD", keys.EXPIRY, now + self._objects_ms(), new.id),
+                ("ZADD", keys.index(new.team), now, new.id),
+                ("ZREMRANGEBYSCORE", keys.index(new.team), "-inf", now - self._ttl_ms()),
+                ("ZREMRANGEBYRANK", keys.index(new.team), 0, -_INDEX_BOUND - 1),
+                ("PEXPIRE", keys.index(new.team), self._objects_ms()),
+            ]
+        )
+        first = "split" if new.content_ref else "download"
+        call = secrets.token_hex(4)
+        answer = await self._run(
+            "create", new.id, now, self.running_ttl_ms, first, call, *_flat(new_fields(new))
+        )
+        if answer[0] == 0:
+            # The job that has the id may be over, or have a deadline before the look that was just put down.
+            await self._look_by(new.id, self._clock.now())
+            return JobIdInUse(JobStatus(answer[1]), answer[2], answer[3])
+        await self._queue(new.id, 1, [first], new.content_ref or "")
+        return None
+
+    async def claim(self, hint: Hint, owner: str, token: str, dead: str = "") -> Claim | Refused:
+        answer = await self._run(
+            "claim", hint.job_id, hint.unit, hint.epoch, owner, token, dead, self._now_ms()
+        )
+        if answer[0] == "held":
+            return Refused("held", owner=answer[1])
+        if answer[0] == "early":
+            return Refused("early", not_before_s=float(answer[1]) / 1000)
+        if answer[0] != "run":
+            return Refused("gone")
+        found = dict(zip(answer[3::2], answer[4::2], strict=True))
+        job = job_from_fields(hint.job_id, found)
+        await self._look_by(job.id, job.deadline_at)
+        return Claim(hint, token, int(answer[1]), int(answer[2]), job)
+
+    async def park(self, claim: Claim, not_before_s: float, *, failed: bool) -> bool:
+        """Gives a unit back until its time; `failed` if this was an attempt that counts."""
+        claim.settlement.begun = True
+        hint = claim.hint
+        parked = await self._run(
+            *("park", hint.job_id, hint.unit, hint.epoch, claim.token),
+            *(int(not_before_s * 1000), "1" if failed else "0"),
+        )
+        if parked:
+            later = Hint(hint.job_id, hint.unit, hint.epoch, content_ref=hint.content_ref)
+            await self._queues.put_later(later, not_before_s)
+        return bool(parked)
+
+    async def fetched(self, claim: Claim, found: Mapping[str, Arg]) -> None:
+        claim.settlement.begun = True
+        job = claim.job
+        units = await self._run("fetched", job.id, job.epoch, self._now_ms(), *_flat(found))
+        await self._queue(job.id, job.epoch, units, str(found.get("content_ref", "")))
+
+    async def split_done(
+        self, claim: Claim, total: int, chunk: int, window: int, found: Mapping[str, Arg]
+    ) -> None:
+        claim.settlement.begun = True
+        job = claim.job
+        units = await self._run(
+            "split_done", job.id, job.epoch, self._now_ms(), total, chunk, window, *_flat(found)
+        )
+        await self._queue(job.id, job.epoch, units, job.content_ref or "")
+
+    async def pages_done(self, claim: Claim, outcomes: Sequence[PageOutcome]) -> int:
+        """Records a unit's pages; answers how many counted."""
+        claim.settlement.begun = True
+        job = claim.job
+        args: list[Arg] = []
+        tokens_in = tokens_out = cost_micro = 0
+        for outcome in outcomes:
+            record = outcome.record
+            args += (record.number, outcome.letter, as_json(record.packed()))
+            tokens_in += record.tokens_in
+            tokens_out += record.tokens_out
+            cost_micro += round(record.cost_usd * 1_000_000)
+        answer = await self._run(
+            *("pages_done", job.id, claim.hint.unit, claim.hint.epoch, self._now_ms()),
+            *(tokens_in, tokens_out, cost_micro),
+            *args,
+        )
+        await asyncio.gather(
+            self._queue(job.id, claim.hint.epoch, answer[2:], job.content_ref or ""),
+            self._look_by(job.id, int(answer[1]) / 1000 if answer[1] else None),
+        )
+        return int(answer[0])
+
+    async def merged(self, claim: Claim, result: dict[str, Any]) -> bool:
+        claim.settlement.begun = True
+        job = claim.job
+        now = self._now_ms()
+        answer = await self._run("merged", job.id, claim.hint.epoch, now, self._ttl_ms(), as_json(result))
+        if answer[0]:
+            await self.after_end(job.id, job.epoch, answer[1:], now)
+        return bool(answer[0])
+
+    async def fail(self, claim: Claim, error: QuireError) -> bool:
+        """The whole job fails because this unit can't be done."""
+        claim.settlement.begun = True
+        answer = await self._end(claim.job.id, "failed", error, claim.hint.unit, claim.hint.epoch)
+        return bool(answer[0] == 1)
+
+    async def cancel(self, job_id: str, why: QuireError | None = None) -> JobStatus | None:
+        """The status that stands afterwards; None if there is no such job."""
+        answer = await self._end(job_id, "cancelled", why, "", 0)
+        if answer[0] == -1:
+            return None
+        return JobStatus.CANCELLED if answer[0] == 1 else JobStatus(answer[1])
+
+    async def retry(
+        self, job: MainJob, what: str, pages: Iterable[int] = (), *, first: str = "", key: str = ""
+    ) -> str:
+        """Starts a new epoch: `started`, `running` (nothing done), `repeated` (same key) or `missing`."""
+        now = self._now_ms()
+        await self._connection.commands(
+            [
+                ("ZADD", keys.ACTIVE, now + int(_FIRST_LOOK_S * 1000), job.id),
+                ("ZADD", keys.EXPIRY, now + self._objects_ms(), job.id),
+            ]
+        )
+        answer = await self._run(
+            "retry", job.id, what, now, self.running_ttl_ms, key, first, job.epoch, *pages
+        )
+        if answer[0] == 1:
+            await self._queue(job.id, answer[1], answer[2:], job.content_ref or "")
+        return {1: "started", 0: "running", 2: "repeated"}.get(answer[0], "missing")
+
+    async def deadline(self, job_id: str, epoch: int) -> int:
+        """Applies a deadline that has passed; answers how many pages fell back."""
+        answer = await self._run("deadline", job_id, self._now_ms())
+        await self.requeue(job_id, epoch, answer[1:])
+        return int(answer[0])
+
+    async def sweep(self, job_id: str, grace_s: float) -> Sweep:
+        answer = await self._run("sweep", job_id, self._now_ms(), int(grace_s * 1000))
+        suspects = tuple(Suspect(unit, owner) for unit, owner in zip(answer[3::2], answer[4::2], strict=True))
+        status = JobStatus(answer[0]) if answer[0] else None
+        deadline = float(answer[1]) / 1000 if answer[1] else None
+        return Sweep(status, deadline, int(answer[2]), suspects)
+
+    async def requeue(self, job_id: str, epoch: int, units: Sequence[str]) -> None:
+        if not units:
+            return
+        content_ref = await self._connection.command("HGET", keys.JobKeys.of(job_id).job, "content_ref")
+        await self._queue(job_id, epoch, units, content_ref or "")
+
+    async def still_held(self, job_id: str, held: Sequence[tuple[str, str]]) -> list[bool]:
+        """For (unit, token) pairs of one job: which are still wanted of their holder."""
+        answer = await self._run("held", job_id, *(part for pair in held for part in pair))
+        return [bool(flag) for flag in answer]
+
+    async def drop_unit(self, claim: Claim) -> None:
+        now = self._clock.now()
+        dropped = await self._run("drop_unit", claim.job.id, claim.hint.unit, claim.hint.epoch)
+        if dropped == 2 and claim.job.status.terminal:
+            await self.stop_looking(claim.job.id, now)
+
+    async def stop_looking(self, job_id: str, over_at_s: float) -> None:
+        """Nobody needs to look after a job that was over at that time, unless a retry has started since."""
+        await self._connection.script(
+            "plain/cancel_look", [keys.ACTIVE], job_id, int((over_at_s + _FIRST_LOOK_S) * 1000)
+        )
+
+    async def get(self, job_id: str) -> MainJob | None:
+        found = await self.fields(job_id)
+        return job_from_fields(job_id, found) if found else None
+
+    async def standings(self, job_ids: Sequence[str]) -> dict[str, JobState]:
+        """How each of these jobs stands, in one round trip; those that are gone are left out."""
+        if not job_ids:
+            return {}
+        rows = await self._connection.commands(
+            [("HMGET", keys.JobKeys.of(job_id).job, "status", "error") for job_id in job_ids]
+        )
+        found = zip(job_ids, rows, strict=True)
+        return {one: JobState(JobStatus(row[0]), loaded(row[1])) for one, row in found if row[0]}
+
+    async def fields(self, job_id: str) -> dict[str, str]:
+        """The record as it lies here, to be kept elsewhere when it goes; empty if there is none."""
+        return _pairs(await self._connection.command("HGETALL", keys.JobKeys.of(job_id).job))
+
+    async def revive(self, job_id: str, fields: Mapping[str, str]) -> bool:
+        """Puts such a record back, unless there is one."""
+        return bool(await self._run("revive", job_id, self._ttl_ms(), *_flat(fields)))
+
+    async def pages(self, job_id: str, numbers: Sequence[int] | None = None) -> dict[int, PageRecord]:
+        """The page records that are in Redis: those of a running job."""
+        key = keys.JobKeys.of(job_id).pages
+        if numbers is not None:
+            raws = await self._connection.command("HMGET", key, *numbers) if numbers else []
+            rows: Iterable[tuple[int, str | None]] = zip(numbers, raws, strict=True)
+        else:
+            found = _pairs(await self._connection.command("HGETALL", key))
+            rows = ((int(number), raw) for number, raw in found.items())
+        return {number: PageRecord.unpack(number, json.loads(raw)) for number, raw in rows if raw}
+
+    async def restore_pages(self, job_id: str, records: Iterable[PageRecord]) -> None:
+        """Puts the records of a finished job back before a retry, unless another retry was first.
+
+        They go again with its merge.
+        """
+        known = list(records)
+        for first in range(0, len(known), _RESTORED_AT_ONCE):
+            batch: list[Arg] = []
+            for record in known[first : first + _RESTORED_AT_ONCE]:
+                batch += (record.number, as_json(record.packed()))
+            await self._run("restore", job_id, _RESTORED_KEPT_MS, *batch)
+
+    async def working(self, job_id: str) -> dict[str, str]:
+        """Units in work and their owners ('' = nobody yet)."""
+        found = _pairs(await self._connection.command("HGETALL", keys.JobKeys.of(job_id).work))
+        return {unit: json.loads(raw)["o"] for unit, raw in found.items()}
+
+    async def newest(self, team: str, limit: int, before_s: float | None) -> list[MainJob]:
+        """A team's jobs, the newest first."""
+        top = "+inf" if before_s is None else f"({int(before_s * 1000)}"
+        ids = await self._connection.command(
+            "ZREVRANGEBYSCORE", keys.index(team), top, "-inf", "LIMIT", 0, limit
+        )
+        found = await asyncio.gather(*(self.get(job_id) for job_id in ids))
+        return [job for job in found if job is not None]
+
+    async def count_active(self) -> int:
+        return int(await self._connection.command("ZCARD", keys.ACTIVE))
+
+    async def expect_objects(self, job_id: str, for_s: float) -> None:
+        """Objects of a job that does not exist yet go after so long, unless it comes to be."""
+        until = self._now_ms() + int(for_s * 1000)
+        await self._connection.command("ZADD", keys.EXPIRY, "NX", until, job_id)
+
+    async def objects_wanted_until(self, job_id: str) -> float:
+        """When a job's objects may go: after its record, which is kept for ttl_s from the job's end."""
+        job = await self.get(job_id)
+        if job is None:
+            return 0.0
+        since = job.completed_at if job.status.terminal else None
+        return (since or self._clock.now()) + self._objects_ms() / 1000
+
+    async def answer_for(self, team: str, fingerprint: str) -> str | None:
+        """The job that already answers for this content and these options, if any is remembered."""
+        found = await self._connection.command("GET", keys.dedup(team, fingerprint))
+        return found or None
+
+    async def answer_with(self, team: str, fingerprint: str, job_id: str, seen: str | None) -> str:
+        """Remembers job_id if what was seen still stands; answers what stands now."""
+        stands = await self._connection.script(
+            "plain/swap_value", [keys.dedup(team, fingerprint)], seen or "", job_id, self._ttl_ms()
+        )
+        return str(stands)
+
+    async def forget_answer_for(self, team: str, fingerprint: str, job_id: str) -> None:
+        """job_id answers for this content no more; whoever has taken its place since goes on."""
+        await self.answer_with(team, fingerprint, "", seen=job_id)
+
+    async def _end(
+        self, job_id: str, status: str, error: QuireError | None, unit: str, epoch: int
+    ) -> list[Any]:
+        shown = as_json(error.as_dict()) if error else ""
+        now = self._now_ms()
+        answer: list[Any] = await self._run("end", job_id, status, now, self._ttl_ms(), shown, unit, epoch)
+        if answer[0] == 1:
+            await self.after_end(job_id, None, answer[1:], now)
+        return answer
+
+    async def after_end(self, job_id: str, epoch: int | None, units: Sequence[str], ended_ms: int) -> None:
+        """Queues what is to be done after a job's end, or lets go of it."""
+        if not units:
+            await self.stop_looking(job_id, ended_ms / 1000)
+            return
+        if epoch is None:
+            found = await self._connection.command("HGET", keys.JobKeys.of(job_id).job, "epoch")
+            epoch = int(found or 1)
+        await self._queue(job_id, epoch, units, "")
+
+    async def _look_by(self, job_id: str, deadline_at: float | None) -> None:
+        """Somebody must look at the job when its deadline comes, not later."""
+        if deadline_at is not None:
+            await self._connection.command("ZADD", keys.ACTIVE, "XX", "LT", int(deadline_at * 1000), job_id)
+
+    async def _queue(self, job_id: str, epoch: int, units: Sequence[str], content_ref: str) -> None:
+        if units:
+            await self._queues.put(Hint(job_id, unit, epoch, content_ref=content_ref) for unit in units)
+
+    async def _run(self, name: str, job_id: str, *args: Arg) -> Any:
+        return await self._connection.script(f"job/{name}", keys.JobKeys.of(job_id).all(), *args)
+
+    def _now_ms(self) -> int:
+        return int(self._clock.now() * 1000)
+
+    def _ttl_ms(self) -> int:
+        return int(self.ttl_s * 1000)
+
+    @property
+    def running_ttl_ms(self) -> int:
+        return max(self._ttl_ms(), int(_LEAST_RUNNING_TTL_S * 1000))
+
+    def _objects_ms(self) -> int:
+        """Objects outlive their record a little, so that no record points to nothing."""
+        return self._ttl_ms() + 3_600_000
+
+
+def _flat(fields: Mapping[str, Arg]) -> list[Arg]:
+    return [part for pair in fields.items() for part in pair]
+
+
+def _pairs(flat: Any) -> dict[str, str]:
+    if isinstance(flat, dict):
+        return flat
+    return dict(zip(flat[::2], flat[1::2], strict=True))

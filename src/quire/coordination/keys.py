@@ -1,0 +1,246 @@
+"""Every key in Redis. Keys of one job share a hash tag, so one script can change them on a cluster too."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from quire.domain.job import UnitKind
+
+ACTIVE = "jobs:active"
+"""zset: running main jobs by the time (ms) somebody should look after them next."""
+
+EXPIRY = "jobs:expiry"
+"""zset: object prefixes of main jobs by the time (ms) their objects are to be deleted."""
+
+RETAINED = "jobs:retained"
+"""zset: main jobs by the time (ms) to look whether their original or result is to be deleted before they go."""
+
+WORKERS = "workers"
+"""zset: worker ids by their last heartbeat (ms), trimmed by whoever keeps house."""
+
+HOUSEKEEPER = "lock:housekeeper"
+"""string with TTL: the one process that moves delayed entries, sweeps and expires."""
+
+
+def worker(worker_id: str) -> str:
+    """string with TTL: alive while it exists."""
+    return f"worker:{worker_id}"
+
+
+def index(team: str) -> str:
+    """zset: a team's main jobs by creation (ms), trimmed by age."""
+    return f"jobs:index:{team}"
+
+
+def dedup(team: str, fingerprint: str) -> str:
+    """string with TTL: the job that already answers for this content and these options."""
+    return f"dedup:{team}:{fingerprint}"
+
+
+def vault_revivals(team: str, document_id: str) -> str:
+    """hash with TTL: attempt -> how often the sweeper had to take the document up again."""
+    return f"vault:revivals:{team}:{document_id}"
+
+
+def vault_deleted(job_id: str) -> str:
+    """string with TTL: the document of this conversion was deleted; what is left of it may go."""
+    return f"vault:deleted:{job_id}"
+
+
+VAULT_UNTIDY = "vault:untidy"
+"""string with TTL: since this deletion the catalog's full text has words of deleted documents in it."""
+
+VAULT_EMBEDDER = "lock:vault-embedder"
+"""string with TTL: the one process that embeds what has no vector yet."""
+
+SERVED = "jobs:served"
+"""list with TTL: how long the latest GhostServer documents waited and took, for estimates."""
+
+
+def ghost_file(team: str, digest: str) -> str:
+    """string with TTL: the newest job of a file id, which is hashed because callers choose it."""
+    return f"ghost:file:{team}:{digest}"
+
+
+@dataclass(frozen=True, slots=True)
+class JobKeys:
+    """The five keys of a job, in the order in which its scripts take them."""
+
+    job: str
+    pages: str
+    work: str
+    slow: str
+    events: str
+
+    @classmethod
+    def of(cls, job_id: str) -> JobKeys:
+        record = f"job:{{{job_id}}}"
+        return cls(record, f"{record}:pages", f"{record}:work", f"{record}:slow", f"{record}:events")
+
+    def all(self) -> tuple[str, str, str, str, str]:
+        return self.job, self.pages, self.work, self.slow, self.events
+
+
+@dataclass(frozen=True, slots=True)
+class QueueKeys:
+    """A queue: its stream, its consumer group, its delayed entries and its dead letters."""
+
+    stream: str
+    group: str
+
+    @property
+    def delayed(self) -> str:
+        return f"{self.stream}:delayed"
+
+    @property
+    def dlq(self) -> str:
+        return f"{self.stream}:dlq"
+
+
+QUEUES: dict[UnitKind, QueueKeys] = {
+    UnitKind.DOWNLOAD: QueueKeys("jobs:download", "workers:download"),
+    UnitKind.SPLIT: QueueKeys("jobs:split", "workers:split"),
+    UnitKind.READ: QueueKeys("jobs:pages", "workers:pages"),
+    UnitKind.PAGE: QueueKeys("jobs:ai:pages", "workers:images"),
+    UnitKind.MERGE: QueueKeys("jobs:merge", "workers:merge"),
+    UnitKind.EXPORT: QueueKeys("jobs:export", "workers:export"),
+    UnitKind.CALLBACK: QueueKeys("jobs:callback", "workers:callback"),
+    UnitKind.VAULT: QueueKeys("jobs:vault", "workers:vault"),
+    UnitKind.CLASSIFY: QueueKeys("jobs:ai:classify", "workers:classify"),
+    UnitKind.EMBED: QueueKeys("jobs:embed", "workers:embed"),
+}
+
+
+def login_attempts(client: str) -> str:
+    """hash with TTL: what is left of a client's attempts at signing in, and when that was."""
+    return f"login:{client}"
+
+
+def ended_session(session_id: str) -> str:
+    """string with TTL: a session of the dashboard that was signed out before its time."""
+    return f"session:ended:{session_id}"
+
+
+# --- Batching. One hash tag for all of it, so that each change is one script on a cluster too. ---
+
+_PARSE = "parse:{parse}:"
+
+PARSE_QUEUE = f"{_PARSE}queue"
+"""zset: waiting requests; the score orders by priority, then by arrival."""
+
+PARSE_SEQUENCE = f"{_PARSE}seq"
+"""string: the arrival number given last."""
+
+PARSE_BATCHES = f"{_PARSE}batches"
+"""hash: batches in somebody's hands, by the replica that has them."""
+
+PARSE_SLOTS = f"{_PARSE}slots"
+"""hash: batches that are at the backend, by the replica that sent them."""
+
+PARSE_SEGMENTS = f"{_PARSE}segments"
+"""hash: objects with bodies, by how many of their requests are still unanswered."""
+
+PARSE_EXPIRY = f"{_PARSE}expiry"
+"""zset: objects of the batcher by the time (ms) they are to be deleted."""
+
+PARSE_BREAKER = f"{_PARSE}breaker"
+"""hash: failures in a row, when to try again, the batch that tries."""
+
+PARSE_MODEL = f"{_PARSE}model"
+"""hash: weighted sums over batch sizes and service times, from which the line is fitted."""
+
+PARSE_STATS = f"{_PARSE}stats"
+"""hash: counters, and when the last batch was sent."""
+
+PARSE_WAKE = f"{_PARSE}wake"
+"""channel: ids of requests that have ended, for replicas other than the one that ended them; or `work`."""
+
+
+def parse_request(request_id: str) -> str:
+    """hash with TTL: one request, from its acceptance until its result expires."""
+    return f"{_PARSE}r:{request_id}"
+
+
+def parse_batch(batch_id: str) -> str:
+    """set with TTL: the requests of a batch that have not ended."""
+    return f"{_PARSE}b:{batch_id}"
+
+
+def parse_key(fingerprint: str) -> str:
+    """string with TTL: the request that was made with this Idempotency-Key."""
+    return f"{_PARSE}k:{fingerprint}"
+
+
+def parse_rate(client: str) -> str:
+    """hash with TTL: what is left in a client's token bucket, and when that was."""
+    return f"{_PARSE}rate:{client}"
+
+
+# --- AI. One hash tag for all models, so that one script can look at every candidate on a cluster too. ---
+
+_AI = "{ai}"
+
+AI_CLOCK = f"clock:{_AI}"
+"""string with TTL: the latest time known to the admission scripts and what is added to the clock since it jumped."""
+
+AI_ERRORS = f"errors:{_AI}"
+"""list with TTL: the newest failures of providers (key of the breaker, code, time), trimmed."""
+
+
+def ai_lease(lease_id: str) -> str:
+    """string with TTL: what was granted to this lease, for a call that is repeated."""
+    return f"lease:{_AI}:{lease_id}"
+
+
+def ai_provider_breaker(provider: str) -> str:
+    """hash with TTL: the breaker that a wrong key opens for all models of a provider."""
+    return f"cb:{_AI}:{provider}"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelKeys:
+    """The keys of one model of one provider, in the order in which the scripts take them."""
+
+    wide: str
+    breaker: str
+    inflight: str
+    rpm: str
+    tpm: str
+
+    @classmethod
+    def of(cls, provider: str, model: str) -> ModelKeys:
+        name = f"{_AI}:{provider}:{model}"
+        return cls(
+            ai_provider_breaker(provider),
+            f"cb:{name}",
+            f"inflight:{name}",
+            f"rl:{name}:rpm",
+            f"rl:{name}:tpm",
+        )
+
+    def all(self) -> tuple[str, str, str, str, str]:
+        return self.wide, self.breaker, self.inflight, self.rpm, self.tpm
+
+
+AI_WAITING = "jobs:ai:pages:waiting"
+"""zset: those of the delayed AI pages that wait for a free candidate, by when they came; woken as calls end."""
+
+
+def ai_pages(job_id: str) -> str:
+    """hash with TTL, gone with its job: page number -> what its AI calls have cost so far; `cost` of them all."""
+    return f"job:{{{job_id}}}:ai"
+
+
+def ai_answer(fingerprint: str) -> str:
+    """string with TTL: the object that holds the answer to this request."""
+    return f"answer:{fingerprint}"
+
+
+def ai_answers_of(job_id: str) -> str:
+    """set with TTL: the fingerprints of kept answers that a vault document's job got or was served."""
+    return f"job:{{{job_id}}}:answers"
+
+
+def ai_team_usage(team: str, month: str) -> str:
+    """hash with TTL: calls, tokens and micro-dollars of a team in a month."""
+    return f"usage:{team}:{month}"

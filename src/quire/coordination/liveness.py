@@ -1,0 +1,124 @@
+"""Which workers are alive. A worker beats a key with a TTL; one on this machine is also known to be dead as soon
+as its process is gone, without waiting for the TTL."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+
+from quire.clock import Clock
+from quire.coordination import keys
+from quire.coordination.connection import RedisConnection
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerId:
+    """`<machine>.<pid>.<start of the process>.<random>`; the machine part is unique to a process-id space."""
+
+    machine: str
+    pid: int
+    started: str
+    nonce: str
+
+    @classmethod
+    def of_this_process(cls) -> WorkerId:
+        pid = os.getpid()
+        return cls(_machine(), pid, _process_start(pid) or "0", secrets.token_hex(4))
+
+    @classmethod
+    def parse(cls, text: str) -> WorkerId | None:
+        parts = text.split(".")
+        if len(parts) != 4 or not parts[1].isdigit():
+            return None
+        return cls(parts[0], int(parts[1]), parts[2], parts[3])
+
+    def __str__(self) -> str:
+        return f"{self.machine}.{self.pid}.{self.started}.{self.nonce}"
+
+    def surely_dead(self) -> bool:
+        """True only when this machine's own process table says so."""
+        if self.machine != _machine() or self.started == "0":
+            return False
+        return _process_start(self.pid) != self.started
+
+
+class Workers:
+    def __init__(self, connection: RedisConnection, clock: Clock, ttl_s: float) -> None:
+        self._connection = connection
+        self._clock = clock
+        self.ttl_s = ttl_s
+
+    async def beat(self, worker_id: str) -> None:
+        now_ms = int(self._clock.now() * 1000)
+        await self._connection.commands(
+            [
+                ("SET", keys.worker(worker_id), now_ms, "PX", int(self.ttl_s * 1000)),
+                ("ZADD", keys.WORKERS, now_ms, worker_id),
+            ]
+        )
+
+    async def leave(self, worker_id: str) -> None:
+        await self._connection.commands([("DEL", keys.worker(worker_id)), ("ZREM", keys.WORKERS, worker_id)])
+
+    async def alive(self, worker_id: str) -> bool:
+        parsed = WorkerId.parse(worker_id)
+        if parsed is not None and parsed.surely_dead():
+            return False
+        return bool(await self._connection.command("EXISTS", keys.worker(worker_id)))
+
+    async def known(self) -> dict[str, float]:
+        """Worker ids and when each was last heard of."""
+        flat = await self._connection.command("ZRANGE", keys.WORKERS, 0, -1, "WITHSCORES")
+        return {flat[i]: float(flat[i + 1]) / 1000 for i in range(0, len(flat), 2)}
+
+    async def forget_silent(self) -> None:
+        oldest = int((self._clock.now() - 10 * self.ttl_s) * 1000)
+        await self._connection.command("ZREMRANGEBYSCORE", keys.WORKERS, "-inf", oldest)
+
+    async def keep_house(self, worker_id: str, ttl_s: float) -> bool:
+        """Whether this process is the one that keeps house for the next ttl_s seconds.
+
+        The lock has a TTL of its own, because a process without workers keeps house too and has no heartbeat.
+        """
+        return await self._hold(keys.HOUSEKEEPER, worker_id, ttl_s)
+
+    async def keep_embedding(self, worker_id: str, ttl_s: float) -> bool:
+        """Whether this process is the one that embeds what has no vector; it stays so while it asks."""
+        return await self._hold(keys.VAULT_EMBEDDER, worker_id, ttl_s)
+
+    async def _hold(self, key: str, worker_id: str, ttl_s: float) -> bool:
+        """A lock that is had until its time is up; that of a process that is surely dead is taken over at once."""
+        ttl_ms = int(ttl_s * 1000)
+        holder = str(await self._connection.script("plain/hold_lock", [key], worker_id, ttl_ms))
+        parsed = WorkerId.parse(holder)
+        if holder != worker_id and parsed is not None and parsed.surely_dead():
+            holder = str(await self._connection.script("plain/swap_value", [key], holder, worker_id, ttl_ms))
+        return holder == worker_id
+
+    async def leave_house(self, worker_id: str) -> None:
+        """Lets another process keep house at once, if it was this one."""
+        await self._connection.script("plain/swap_value", [keys.HOUSEKEEPER], worker_id, "", 0)
+
+
+def _machine() -> str:
+    """The same for processes that see each other's process ids, different for all others."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        space = str(Path("/proc/self/ns/pid").readlink())
+    except OSError:
+        return "m" + hashlib.sha256(socket.gethostname().encode()).hexdigest()[:12]
+    return hashlib.sha256(f"{boot}{space}{socket.gethostname()}".encode()).hexdigest()[:12]
+
+
+def _process_start(pid: int) -> str | None:
+    """When the process started, in the kernel's ticks; None if there is no such process."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    fields = stat.rpartition(")")[2].split()
+    return None if fields[0] in ("Z", "X") else fields[19]

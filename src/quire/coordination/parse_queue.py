@@ -1,0 +1,349 @@
+"""Requests that wait for a batch, in Redis: one script for each change, times and limits passed in."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import AsyncGenerator, Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from redis.exceptions import RedisError
+
+from quire.clock import Clock
+from quire.coordination import keys
+from quire.coordination.connection import Arg, RedisConnection
+from quire.coordination.parse_requests import (
+    FIELDS_OF_A_CLAIM,
+    Acceptance,
+    ClaimedBatch,
+    NewRequest,
+    NotNow,
+    Observed,
+    Outcome,
+    QueueStatus,
+    RequestOutcome,
+    RequestState,
+    acceptance,
+    claimed,
+    seen,
+)
+
+WORK = "work"
+"""The wake-up for replicas that form batches, where the one that took a request in does not."""
+
+_DECAY = 0.95
+_LONGEST_BACKOFF_S = 10.0
+_MOST_SENDS = 10
+_POLL_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class ParseLimits:
+    """What the scripts are told. Backoff and cool-down are those of the backend's breaker."""
+
+    ttl_s: float
+    slots: int
+    failures_to_open: int
+    cooldown_s: float
+    backoff_s: float
+
+
+class ParseQueue:
+    """Raises CoordinationError when Redis is out of reach; every call may be repeated."""
+
+    def __init__(self, connection: RedisConnection, clock: Clock, replica: str, limits: ParseLimits) -> None:
+        self._connection = connection
+        self._clock = clock
+        self.replica = replica
+        self._limits = limits
+        self._ttl_ms = int(limits.ttl_s * 1000)
+
+    async def accept(
+        self, object_key: str, requests: Sequence[NewRequest], *, forms_batches: bool
+    ) -> list[Acceptance]:
+        """Takes in requests whose bodies are in one object; all of them, or those that there is room for."""
+        names = [
+            keys.PARSE_QUEUE,
+            keys.PARSE_SEQUENCE,
+            keys.PARSE_SEGMENTS,
+            keys.PARSE_BREAKER,
+            keys.PARSE_WAKE,
+        ]
+        args: list[Arg] = [
+            self._now_ms(),
+            self._ttl_ms,
+            self.replica,
+            object_key,
+            self._limits.failures_to_open,
+        ]
+        args.append(0 if forms_batches else 1)
+        for one in requests:
+            record = keys.parse_request(one.id)
+            names += [record, keys.parse_key(fingerprint(one.team, one.key)) if one.key else record]
+            args += [one.id, one.team, one.filename, int(one.priority), one.offset, one.length]
+            args += [1 if one.key else 0, one.most_waiting]
+        answers = await self._connection.script("parse/accept", names, *args)
+        return [acceptance(answer) for answer in answers]
+
+    async def known(self, team: str, key: str) -> str | None:
+        """The request that was made with this Idempotency-Key."""
+        found = await self._connection.command("GET", keys.parse_key(fingerprint(team, key)))
+        return None if found is None else str(found)
+
+    async def claim(
+        self, batch_id: str, size: int, *, release: str = "", ahead: bool = False
+    ) -> ClaimedBatch | NotNow:
+        """A batch and a slot for it, after giving back the slot of the batch `release`.
+
+        With `ahead` it is a batch of exactly this size, which gets its slot later (`take_slot`).
+        """
+        answer = await self._connection.script(
+            "parse/claim",
+            [
+                keys.PARSE_QUEUE,
+                keys.PARSE_BATCHES,
+                keys.PARSE_SLOTS,
+                keys.PARSE_BREAKER,
+                keys.PARSE_STATS,
+                keys.parse_batch(batch_id),
+            ],
+            self._now_ms(),
+            self._ttl_ms,
+            batch_id,
+            self.replica,
+            size,
+            self._limits.slots,
+            self._limits.failures_to_open,
+            keys.parse_request(""),
+            release,
+            1 if ahead else 0,
+        )
+        if answer[0] != "batch":
+            return NotNow(answer[0], float(answer[1]) / 1000 if len(answer) > 1 else 0.0)
+        flat = answer[2:]
+        rows = (flat[at : at + FIELDS_OF_A_CLAIM] for at in range(0, len(flat), FIELDS_OF_A_CLAIM))
+        return ClaimedBatch(batch_id, tuple(claimed(row) for row in rows), int(answer[1]))
+
+    async def take_slot(self, batch_id: str, *, release: str = "") -> bool | None:
+        """Whether a batch that was claimed ahead has a slot now: that of the batch `release`, or a free one.
+
+        None if it is not this replica's any more.
+        """
+        names = [keys.PARSE_BATCHES, keys.PARSE_SLOTS, keys.parse_batch(batch_id)]
+        args: tuple[Arg, ...] = (batch_id, self.replica, self._limits.slots, release, keys.parse_request(""))
+        answer = int(await self._connection.script("parse/slot", names, *args))
+        return None if answer < 0 else answer == 1
+
+    async def unfinished(self, ids: Sequence[str]) -> list[bool]:
+        """Which of these requests wait or are in a batch."""
+        states = await self._connection.commands([("HGET", keys.parse_request(one), "st") for one in ids])
+        return [state in ("q", "s") for state in states]
+
+    async def call_others(self) -> None:
+        """Wakes whoever forms batches."""
+        await self._connection.command("PUBLISH", keys.PARSE_WAKE, WORK)
+
+    async def finish(
+        self, batch_id: str, outcomes: Sequence[Outcome], *, at_s: float, result_key: str, last: bool
+    ) -> list[str]:
+        """Writes down what was so at that time; answers the objects whose bodies nobody needs any more."""
+        names = [
+            keys.PARSE_QUEUE,
+            keys.PARSE_BATCHES,
+            keys.PARSE_SLOTS,
+            keys.PARSE_SEGMENTS,
+            keys.PARSE_STATS,
+            keys.parse_batch(batch_id),
+            keys.PARSE_WAKE,
+        ]
+        args: list[Arg] = [
+            int(at_s * 1000),
+            self._ttl_ms,
+            batch_id,
+            self.replica,
+            1 if last else 0,
+            result_key,
+        ]
+        for one in outcomes:
+            names.append(keys.parse_request(one.id))
+            first: Arg = json.dumps(one.error) if one.ending is RequestOutcome.ERROR else one.offset
+            args += [
+                one.id,
+                one.ending.value,
+                first,
+                one.length,
+                one.position,
+                one.size,
+                f"{one.seconds:.6f}",
+            ]
+        return list(await self._connection.script("parse/finish", names, *args))
+
+    async def batches(self) -> dict[str, str]:
+        """Batches in somebody's hands, and whose."""
+        return _pairs(await self._connection.command("HGETALL", keys.PARSE_BATCHES))
+
+    async def slots(self) -> dict[str, str]:
+        return _pairs(await self._connection.command("HGETALL", keys.PARSE_SLOTS))
+
+    async def reclaim(self, batch_id: str, owner: str, error: dict[str, Any]) -> tuple[int, list[str]]:
+        """Puts a batch's requests back; answers how many (-1: not that owner's), and objects to delete.
+
+        A request that was sent too often, because whoever sends it keeps dying, ends with `error`.
+        """
+        answer = await self._connection.script(
+            "parse/reclaim",
+            [
+                keys.PARSE_QUEUE,
+                keys.PARSE_BATCHES,
+                keys.PARSE_SLOTS,
+                keys.PARSE_SEGMENTS,
+                keys.parse_batch(batch_id),
+                keys.PARSE_WAKE,
+            ],
+            batch_id,
+            owner,
+            keys.parse_request(""),
+            _MOST_SENDS,
+            json.dumps(error),
+            self._now_ms(),
+        )
+        return int(answer[0]), [str(one) for one in answer[1:]]
+
+    async def leave(self, ids: Collection[str], *, keep: bool) -> list[str]:
+        """Callers have gone, and may come back if `keep`; answers objects whose bodies nobody needs any more."""
+        names = [keys.PARSE_QUEUE, keys.PARSE_SEGMENTS, keys.PARSE_STATS]
+        names += [keys.parse_request(one) for one in ids]
+        return list(await self._connection.script("parse/leave", names, self.replica, 1 if keep else 0, *ids))
+
+    async def attach(self, team: str, request_id: str, *, wait: bool = True) -> RequestState | None:
+        """The team's request as it stands; this replica hears of its end if it waits."""
+        answer = await self._connection.script(
+            "parse/attach", [keys.parse_request(request_id)], team, self.replica if wait else ""
+        )
+        return seen(request_id, answer) if answer else None
+
+    async def wait_for_rate(self, client: str, a_minute: int) -> float:
+        """0 if the client's request may pass, else the seconds until one may."""
+        name = hashlib.sha256(client.encode()).hexdigest()[:32]
+        wait_ms = await self._connection.script(
+            "parse/rate", [keys.parse_rate(name)], self._now_ms(), a_minute
+        )
+        return int(wait_ms) / 1000
+
+    async def observe(self, what: str, images: int = 0, seconds: float = 0.0) -> Observed:
+        """One call of the backend was `ok`, `failed` or found it `down`; or it says that it is `healthy`."""
+        answer = await self._connection.script(
+            "parse/observe",
+            [keys.PARSE_BREAKER, keys.PARSE_MODEL, keys.PARSE_STATS],
+            self._now_ms(),
+            what,
+            images,
+            f"{seconds:.6f}",
+            self._limits.failures_to_open,
+            int(self._limits.cooldown_s * 1000),
+            int(self._limits.backoff_s * 1000),
+            int(_LONGEST_BACKOFF_S * 1000),
+            _DECAY,
+        )
+        sums = tuple(float(one) for one in answer[2:7])
+        return Observed(int(answer[0]), int(answer[1]) / 1000, sums)  # type: ignore[arg-type]
+
+    async def depth(self) -> int:
+        return int(await self._connection.command("ZCARD", keys.PARSE_QUEUE))
+
+    async def status(self) -> QueueStatus:
+        band = 1 << 42
+        answers = await self._connection.commands(
+            [
+                ("ZCARD", keys.PARSE_QUEUE),
+                ("HLEN", keys.PARSE_SLOTS),
+                ("HMGET", keys.PARSE_BREAKER, "failures", "until"),
+                ("HMGET", keys.PARSE_MODEL, "w", "x", "y", "xx", "xy"),
+                ("HGETALL", keys.PARSE_STATS),
+                *(
+                    ("ZRANGEBYSCORE", keys.PARSE_QUEUE, nth * band, (nth + 1) * band, "LIMIT", 0, 1)
+                    for nth in range(3)
+                ),
+            ]
+        )
+        depth, slots, breaker, sums, stats = answers[:5]
+        first = [name for found in answers[5:] for name in found]
+        ages = await self._connection.commands([("HGET", keys.parse_request(one), "at") for one in first])
+        times = [int(one) / 1000 for one in ages if one]
+        counters = {name: int(value) for name, value in _pairs(stats).items()}
+        last = counters.pop("last_batch", None)
+        return QueueStatus(
+            depth=int(depth),
+            oldest_at=min(times, default=None),
+            slots_taken=int(slots),
+            observed=Observed(
+                int(breaker[0] or 0),
+                int(breaker[1] or 0) / 1000,
+                tuple(float(one or 0) for one in sums),  # type: ignore[arg-type]
+            ),
+            last_batch_at=None if last is None else last / 1000,
+            counters=counters,
+        )
+
+    async def expect_shelf(self, prefix: str, until_s: float) -> None:
+        """Has everything below this prefix of object keys deleted at that time; called before anything is put there."""
+        await self._connection.command("ZADD", keys.PARSE_EXPIRY, int(until_s * 1000), prefix)
+
+    async def expired_shelves(self, limit: int = 20) -> list[str]:
+        """Prefixes whose objects are to be deleted."""
+        found = await self._connection.command(
+            "ZRANGEBYSCORE", keys.PARSE_EXPIRY, "-inf", self._now_ms(), "LIMIT", 0, limit
+        )
+        return list(found)
+
+    async def forget_shelf(self, prefix: str) -> None:
+        """The objects are deleted: nothing here speaks of them any more."""
+        cursor = "0"
+        while True:
+            cursor, found = await self._connection.command(
+                "HSCAN", keys.PARSE_SEGMENTS, cursor, "MATCH", f"{prefix}/*", "COUNT", 500
+            )
+            if found:
+                await self._connection.command("HDEL", keys.PARSE_SEGMENTS, *_pairs(found))
+            if str(cursor) == "0":
+                break
+        await self._connection.command("ZREM", keys.PARSE_EXPIRY, prefix)
+
+    async def beat(self, ttl_s: float) -> None:
+        """This replica is alive."""
+        await self._connection.command(
+            "SET", keys.worker(self.replica), self._now_ms(), "PX", int(ttl_s * 1000)
+        )
+
+    async def leave_for_good(self) -> None:
+        await self._connection.command("DEL", keys.worker(self.replica))
+
+    async def wakeups(self) -> AsyncGenerator[list[str] | None, None]:
+        """Ids of requests that others have ended, or [WORK]; None when some may have been missed."""
+        while True:
+            try:
+                async with self._connection.subscription() as pubsub:
+                    await pubsub.subscribe(keys.PARSE_WAKE)
+                    yield None
+                    while True:
+                        message = await pubsub.get_message(ignore_subscribe_messages=True, timeout=_POLL_S)
+                        if message is not None and message["type"] == "message":
+                            yield str(message["data"]).split()
+            except (RedisError, OSError):
+                await asyncio.sleep(0.2)
+
+    def _now_ms(self) -> int:
+        return int(self._clock.now() * 1000)
+
+
+def fingerprint(team: str, key: str) -> str:
+    return hashlib.sha256(f"{team}\0{key}".encode()).hexdigest()[:32]
+
+
+def _pairs(found: Any) -> dict[str, str]:
+    """What HGETALL answers, in either shape of the client."""
+    if isinstance(found, dict):
+        return found
+    return dict(zip(found[::2], found[1::2], strict=True))

@@ -1,0 +1,104 @@
+"""Is this answer the page? Checked before it counts.
+
+Weakness: where a page has no text layer of its own, only the answer's form can be checked, and nothing is said
+about how far it can be trusted.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass
+
+from quire.providers.provider_protocol import StopReason, VisionAnswer
+
+EMPTY = "answer_empty"
+REFUSED = "answer_refused"
+CUT_OFF = "answer_cut_off"
+REPEATING = "answer_repeating"
+AT_ODDS = "answer_at_odds_with_text"
+
+_GRAM = 4
+_LAYER_MIN_CHARS = 80
+"""A text layer with fewer letters and digits than this (a stamp, a page number) says nothing about the page."""
+_AGREEMENT_MIN = 0.3
+_REFUSAL_MAX_CHARS = 600
+_LOOP_MIN_TIMES = 8
+_LOOP_MIN_CHARS = 400
+_LOOP_MAX_UNIT = 200
+_SAME_LINES = 25
+
+_REFUSALS = re.compile(
+    r"^\W*(?:i(?:['’]m| am) (?:sorry|unable|not able)|i (?:can(?:['’]t|not)|won['’]t)|sorry[,. ]|"
+    r"(?:unfortunately|apologies),? i|as an ai\b|i do not (?:have|feel))",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """`reason` is '' for an answer that counts. `confidence` is its agreement with the text layer, if there is one."""
+
+    reason: str
+    confidence: float | None = None
+
+
+def check(answer: VisionAnswer, layer: str) -> Verdict:
+    """`layer` is the page's own text where that can be trusted, otherwise empty."""
+    text = answer.text.strip()
+    letters = _letters(text)
+    agreement = _agreement(_letters(layer), letters)
+    return Verdict(_fault(answer.stop, text, letters, layer, agreement), agreement)
+
+
+def _fault(stop: StopReason, text: str, letters: str, layer: str, agreement: float | None) -> str:
+    unlike = agreement is not None and agreement < _AGREEMENT_MIN
+    # A page may begin like a refusal; then its own text says the same.
+    excuse = len(text) <= _REFUSAL_MAX_CHARS and (agreement is None or unlike) and _REFUSALS.match(text)
+    faults = (
+        (REFUSED, stop in (StopReason.REFUSAL, StopReason.FILTER) or bool(excuse)),
+        (EMPTY, not letters),
+        (REPEATING, _repeats(text) and not _repeats(layer.strip())),
+        (CUT_OFF, stop is StopReason.LENGTH),
+        (AT_ODDS, unlike),
+    )
+    return next((reason for reason, found in faults if found), "")
+
+
+def _letters(text: str) -> str:
+    """Letters and digits only, in one case."""
+    return "".join(filter(str.isalnum, unicodedata.normalize("NFKC", text))).casefold()
+
+
+def _agreement(layer: str, answer: str) -> float | None:
+    """How much of the layer is in the answer, by runs of four characters: it forgives order, spaces and markup."""
+    if len(layer) < _LAYER_MIN_CHARS:
+        return None
+    wanted = {layer[i : i + _GRAM] for i in range(len(layer) - _GRAM + 1)}
+    found = {answer[i : i + _GRAM] for i in range(len(answer) - _GRAM + 1)}
+    return round(len(wanted & found) / len(wanted), 3)
+
+
+def _repeats(text: str) -> bool:
+    """Whether it ends in a loop, or says the same line over and over."""
+    if len(text) < _LOOP_MIN_CHARS:
+        return False
+    for unit in range(1, _LOOP_MAX_UNIT + 1):
+        tail = text[-unit:]
+        if not any(map(str.isalnum, tail)):
+            continue
+        times, at = 1, len(text) - unit
+        while at >= unit and text[at - unit : at] == tail:
+            times, at = times + 1, at - unit
+        if times >= _LOOP_MIN_TIMES and times * unit >= _LOOP_MIN_CHARS:
+            return True
+    same, before = 0, ""
+    for line in text.splitlines():
+        stripped = line.strip()
+        if not any(map(str.isalnum, stripped)):
+            continue
+        same = same + 1 if stripped == before else 1
+        before = stripped
+        if same >= _SAME_LINES:
+            return True
+    return False

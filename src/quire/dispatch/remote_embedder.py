@@ -1,0 +1,131 @@
+"""Vectors by a provider: admitted and settled like any other call, and paid for like one."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import OrderedDict
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+from quire.coordination.ai_admission import Admission, Ask, Busy, CallOutcome, Lease, Target, Told
+from quire.dispatch.call_outcomes import ending_of, told_by
+from quire.dispatch.ledger import Ledger
+from quire.errors import CoordinationError
+from quire.providers.openai_embeddings import OpenAIEmbeddings
+from quire.providers.provider_protocol import ProviderError, TokenUsage
+from quire.settings import Settings
+
+_CHARS_PER_TOKEN = 3.0
+_MAX_CHARS = 8_000
+_AT_ONCE = 64
+_REMEMBERED = 256
+_SHORT = 200
+_CEILING_S = 3_600.0
+"""A team that has spent its month is asked again after so long: the month may be over, or the ceiling raised."""
+
+
+class NoEmbedderFreeError(Exception):
+    """No call may be made now; come again after `wait_s`."""
+
+    def __init__(self, wait_s: float) -> None:
+        super().__init__("no call may be made now")
+        self.wait_s = wait_s
+
+
+class RemoteEmbedder:
+    """Safe for many calls at once. Short texts, as queries are, are remembered: people search the same again."""
+
+    def __init__(
+        self, provider: OpenAIEmbeddings, admission: Admission, ledger: Ledger, settings: Settings
+    ) -> None:
+        self._provider = provider
+        self._admission = admission
+        self._ledger = ledger
+        vault = settings.vault
+        self._model_name = vault.embedding_model
+        self._dimensions = vault.embedding_dimensions
+        limit = next(
+            (
+                one
+                for one in settings.ai.limits
+                if (one.provider, one.model) == (provider.name, vault.embedding_model)
+            ),
+            None,
+        )
+        self._target = Target(
+            provider.name,
+            vault.embedding_model,
+            rpm=limit.rpm if limit else 0,
+            tpm=limit.tpm if limit else 0,
+            max_inflight=settings.ai.max_inflight_per_model,
+        )
+        self._remembered: OrderedDict[str, tuple[float, ...]] = OrderedDict()
+
+    @property
+    def model(self) -> str:
+        return f"{self._provider.name}:{self._model_name}:{self._dimensions}"
+
+    async def embed(self, texts: Sequence[str], *, team: str, timeout_s: float) -> Sequence[Any]:
+        """Raises NoEmbedderFreeError, ProviderError, or CoordinationError where the coordination server is away."""
+        cut = [text[:_MAX_CHARS] if text.strip() else "-" for text in texts]
+        if len(cut) == 1 and (found := self._remembered.get(cut[0])):
+            self._remembered.move_to_end(cut[0])
+            return [found]
+        vectors: list[Sequence[float]] = []
+        for first in range(0, len(cut), _AT_ONCE):
+            vectors += await self._call(cut[first : first + _AT_ONCE], team, timeout_s)
+        if len(cut) == 1 and len(cut[0]) <= _SHORT:
+            self._remembered[cut[0]] = tuple(vectors[0])
+            while len(self._remembered) > _REMEMBERED:
+                self._remembered.popitem(last=False)
+        return vectors
+
+    async def _call(self, texts: Sequence[str], team: str, timeout_s: float) -> Sequence[Sequence[float]]:
+        tokens = math.ceil(sum(map(len, texts)) / _CHARS_PER_TOKEN)
+        lease = await self._admission.admit([Ask(self._target, tokens)])
+        if isinstance(lease, Busy):
+            raise NoEmbedderFreeError(lease.wait_s)
+        reserved_usd = self._ledger.price(self._target, TokenUsage(tokens))
+        if await self._ledger.reserve("", team, reserved_usd):
+            await self._settle(lease, CallOutcome.UNSENT, 0)
+            raise NoEmbedderFreeError(_CEILING_S)
+        try:
+            found = await self._provider.embed(self._model_name, self._dimensions, texts, timeout_s=timeout_s)
+        except ProviderError as error:
+            await asyncio.shield(
+                self._settle(
+                    lease, ending_of(error), tokens, code=error.code, retry_after_s=error.retry_after_s or 0.0
+                )
+            )
+            await self._book(team, reserved_usd, error.usage)
+            raise
+        except BaseException:
+            await asyncio.shield(self._settle(lease, CallOutcome.NEUTRAL, tokens))
+            raise
+        used = found.usage.tokens_in or tokens
+        await asyncio.shield(self._settle(lease, CallOutcome.OK, used, told=told_by(found.limits)))
+        await self._book(team, reserved_usd, found.usage)
+        return found.vectors
+
+    async def _book(self, team: str, reserved_usd: float, usage: TokenUsage) -> None:
+        """Vectors in hand are worth more than their bookkeeping: a server that is away must not lose them."""
+        with suppress(CoordinationError):
+            usd = self._ledger.price(self._target, usage)
+            await self._ledger.charge("", team, reserved_usd, usd, usage)
+
+    async def _settle(
+        self,
+        lease: Lease,
+        ending: CallOutcome,
+        tokens: int,
+        *,
+        code: str = "",
+        retry_after_s: float = 0.0,
+        told: Told = Told(),  # noqa: B008 - frozen
+    ) -> None:
+        with suppress(CoordinationError):  # the lease expires by itself
+            await self._admission.settle(
+                lease, ending, code=code, tokens=tokens, retry_after_s=retry_after_s, told=told
+            )

@@ -1,0 +1,412 @@
+"""Jobs: their types, statuses, derived ids, options and records. Frozen, no I/O.
+
+A document is one main job. Its work is cut into units; each unit belongs to one of the child jobs:
+
+    download    fetch a link into the object plane            <main>-download
+    split       open the document, count and select pages     <main>-split
+    c<i>-<j>    read places i … j of the selection locally    <main>-p<n>, one for each page
+    p<n>        read page n alone by its own route            <main>-p<n>
+    merge       join the pages                                <main>-merge
+    export      put the text where a GhostServer caller looks (no job of its own)
+    callback    tell the caller                               (no job of its own)
+    vault       take the vault's document a step further      (no job of its own)
+
+A document of the vault has jobs beside its main job, each of one unit, named after the document:
+
+    classify    find title, summary, date, tags               classify-doc_<team>_<document>
+    embed       vectors of summary and tags                   embed-doc_<team>_<document>
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from quire.domain.page import PageClass, PageSource
+
+
+class JobType(StrEnum):
+    MAIN = "main"
+    DOWNLOAD = "download"
+    SPLIT = "split"
+    PAGE = "page"
+    MERGE = "merge"
+    CLASSIFY = "classify"
+    EMBED = "embed"
+
+    @property
+    def is_step(self) -> bool:
+        """Whether it is a step of a vault document: a job of one unit beside the main job."""
+        return self in (JobType.CLASSIFY, JobType.EMBED)
+
+
+class JobStatus(StrEnum):
+    QUEUED = "queued"
+    PROCESSING = "processing"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def terminal(self) -> bool:
+        return self in (JobStatus.COMPLETED, JobStatus.FAILED, JobStatus.CANCELLED)
+
+
+class Mode(StrEnum):
+    AUTO = "auto"
+    LOCAL = "local"
+    AI = "ai"
+
+
+@dataclass(frozen=True, slots=True)
+class JobOptions:
+    """What the caller asked for, without anything secret. Part of what makes two jobs the same."""
+
+    mode: Mode = Mode.AUTO
+    engine: str | None = None
+    model_tier: str | None = None
+    pages: str | None = None
+    timeout_s: float | None = None
+    text_only: bool = False
+    """Only the text that is in the document: neither AI nor OCR."""
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "mode": self.mode.value,
+            "engine": self.engine,
+            "model_tier": self.model_tier,
+            "pages": self.pages,
+            "timeout_seconds": self.timeout_s,
+            "text_only": self.text_only,
+        }
+
+    @classmethod
+    def from_dict(cls, found: Mapping[str, Any]) -> JobOptions:
+        return cls(
+            mode=Mode(found.get("mode") or "auto"),
+            engine=found.get("engine"),
+            model_tier=found.get("model_tier"),
+            pages=found.get("pages"),
+            timeout_s=found.get("timeout_seconds"),
+            text_only=bool(found.get("text_only")),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class JobSecrets:
+    """What must never be kept in the clear: sealed before it reaches Redis."""
+
+    password: str | None = None
+    prompt: str | None = None
+    source_url: str | None = None
+    callback_url: str | None = None
+
+    def __bool__(self) -> bool:
+        return any((self.password, self.prompt, self.source_url, self.callback_url))
+
+    def __repr__(self) -> str:
+        return "JobSecrets(…)"
+
+
+@dataclass(frozen=True, slots=True)
+class ChildJob:
+    """Split, merge or download: one of a kind for each main job."""
+
+    status: JobStatus
+    created_at: float | None = None
+    started_at: float | None = None
+    completed_at: float | None = None
+    attempts: int = 0
+    error: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PageRecord:
+    """Everything about one page but its text, which lies in the object `ref` at `offset`."""
+
+    number: int
+    status: JobStatus
+    source: PageSource | None = None
+    page_class: PageClass | None = None
+    reasons: tuple[str, ...] = ()
+    reader: str | None = None
+    provider: str | None = None
+    model: str | None = None
+    attempts: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    cost_usd: float = 0.0
+    confidence: float | None = None
+    words: int = 0
+    started_at: float | None = None
+    completed_at: float | None = None
+    error: dict[str, Any] | None = None
+    ref: str | None = None
+    offset: int = 0
+    length: int = 0
+
+    def packed(self) -> dict[str, Any]:
+        """As kept in Redis and in the pages object: short names, nothing that is at its default."""
+        packed: dict[str, Any] = {"st": self.status.value}
+        for short, long in _SHORT.items():
+            value = getattr(self, long)
+            if value is None or value in (0, ()):
+                continue
+            if isinstance(value, float):
+                value = round(value, 6)
+            packed[short] = list(value) if isinstance(value, tuple) else value
+        return packed
+
+    @classmethod
+    def unpack(cls, number: int, packed: Mapping[str, Any]) -> PageRecord:
+        found = {long: packed[short] for short, long in _SHORT.items() if short in packed}
+        if "reasons" in found:
+            found["reasons"] = tuple(found["reasons"])
+        if "source" in found:
+            found["source"] = PageSource(found["source"])
+        if "page_class" in found:
+            found["page_class"] = PageClass(found["page_class"])
+        return cls(number=number, status=JobStatus(packed["st"]), **found)
+
+    @property
+    def best_route(self) -> bool:
+        """Whether reading this page again could not give a better source than it has."""
+        return self.status is JobStatus.COMPLETED and self.source not in (
+            PageSource.MUPDF_FALLBACK,
+            PageSource.MUPDF_TIMEOUT_FALLBACK,
+        )
+
+
+_SHORT = {
+    "src": "source",
+    "cls": "page_class",
+    "why": "reasons",
+    "rd": "reader",
+    "pv": "provider",
+    "md": "model",
+    "at": "attempts",
+    "ti": "tokens_in",
+    "to": "tokens_out",
+    "usd": "cost_usd",
+    "cf": "confidence",
+    "w": "words",
+    "t0": "started_at",
+    "t1": "completed_at",
+    "err": "error",
+    "ref": "ref",
+    "off": "offset",
+    "len": "length",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class VaultLink:
+    """The vault's document that a job works for. `attempt` is the one it was started for."""
+
+    team: str
+    document_id: str
+    attempt: int
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"team": self.team, "document_id": self.document_id, "attempt": self.attempt}
+
+    @classmethod
+    def from_dict(cls, found: Mapping[str, Any]) -> VaultLink:
+        return cls(str(found["team"]), str(found["document_id"]), int(found["attempt"]))
+
+
+@dataclass(frozen=True, slots=True)
+class MainJob:
+    """A document's record as read from Redis."""
+
+    id: str
+    team: str
+    status: JobStatus
+    epoch: int
+    created_at: float
+    started_at: float | None
+    completed_at: float | None
+    error: dict[str, Any] | None
+    options: JobOptions
+    source: dict[str, Any]
+    filename: str
+    mime: str | None
+    size: int
+    sha256: str | None
+    content_ref: str | None
+    total_pages: int
+    ranges: str | None
+    pages_completed: int
+    pages_failed: int
+    slow_pages: int
+    late_results: int
+    deadline_at: float | None
+    timed_out: bool
+    children: dict[JobType, ChildJob]
+    result: dict[str, Any] | None
+    tokens_in: int
+    tokens_out: int
+    cost_usd: float
+    sealed: str | None
+    has_callback: bool
+    info: dict[str, Any] = field(default_factory=dict)
+    export: dict[str, Any] | None = None
+    """What a GhostServer caller asked for beside the conversion; None for everybody else's jobs."""
+    exported: dict[str, Any] | None = None
+    """What came of it, with the epoch whose text it was."""
+    type: JobType = JobType.MAIN
+    vault: VaultLink | None = None
+    retry_key: str = ""
+    """The key of the retry that started this epoch."""
+    attempts: int = 0
+    """How often the only unit of a vault step was started."""
+    download_bytes: int = 0
+    download_total: int | None = None
+    original_deleted: bool = False
+    """Whether the document was deleted before its job (RETAIN_ORIGINALS)."""
+    deleted_result: str | None = None
+    """The key of a result that was deleted before its job (RETAIN_RESULTS)."""
+
+    @property
+    def delivery(self) -> Mapping[str, Any]:
+        """What came of putting the result where its caller wants it, unless that was of an earlier run."""
+        found = self.exported or {}
+        current = found.get("epoch") == self.epoch and self.status is JobStatus.COMPLETED
+        return found if current else {}
+
+    @property
+    def result_deleted(self) -> bool:
+        return self.result is not None and self.result["key"] == self.deleted_result
+
+    @property
+    def progress(self) -> int:
+        """Split counts 10, the pages 80, the merge 10."""
+        if self.status is JobStatus.COMPLETED:
+            return 100
+        return progress(self._done(JobType.SPLIT), self.pages_completed + self.pages_failed, self.total_pages)
+
+    def _done(self, kind: JobType) -> bool:
+        child = self.children.get(kind)
+        return child is not None and child.status is JobStatus.COMPLETED
+
+
+def progress(split_done: bool, pages_done: int, total_pages: int) -> int:
+    share = 80 * pages_done // total_pages if total_pages else 0
+    return (10 if split_done else 0) + share
+
+
+_CHILD_ID = re.compile(r"(?P<main>[0-9a-f-]{36})(?:-(?P<kind>download|split|merge|p(?P<page>[0-9]{1,9})))?")
+_STEP_ID = re.compile(
+    r"(?P<step>process|classify|embed)-doc_(?P<team>[A-Za-z0-9][A-Za-z0-9_.-]{0,63})_(?P<document>[0-9a-f-]{36})"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class JobId:
+    """Any job's id, taken apart: ids of children derive from the main id, so no table is needed."""
+
+    main: str
+    type: JobType
+    page: int | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> JobId | None:
+        """None for what can't be an id of ours."""
+        found = _CHILD_ID.fullmatch(text)
+        if not found:
+            return cls._of_document(text)
+        if found["page"]:
+            return cls(found["main"], JobType.PAGE, int(found["page"]))
+        return cls(found["main"], JobType(found["kind"]) if found["kind"] else JobType.MAIN)
+
+    @classmethod
+    def _of_document(cls, text: str) -> JobId | None:
+        found = _STEP_ID.fullmatch(text)
+        if not found:
+            return None
+        if found["step"] == "process":
+            return cls(conversion_job_id(found["team"], found["document"]), JobType.MAIN)
+        return cls(text, JobType(found["step"]))
+
+    def __str__(self) -> str:
+        if self.type is JobType.MAIN or self.type.is_step:
+            return self.main
+        if self.type is JobType.PAGE:
+            return page_job_id(self.main, self.page or 0)
+        return f"{self.main}-{self.type.value}"
+
+
+def page_job_id(main: str, number: int) -> str:
+    return f"{main}-p{number}"
+
+
+def new_job_id() -> str:
+    return str(uuid.uuid4())
+
+
+def job_id_for_key(team: str, idempotency_key: str) -> str:
+    """The same team and key always give the same id, so a repeated request can't make a second job."""
+    return str(uuid.uuid5(uuid.NAMESPACE_URL, f"quire:{team}:{idempotency_key}"))
+
+
+def conversion_job_id(team: str, document_id: str) -> str:
+    """The main job of a vault document, also known as `process-doc_<team>_<document>`: one for each."""
+    return str(uuid.uuid5(uuid.NAMESPACE_URL, f"quire:process-doc_{team}_{document_id}"))
+
+
+def step_job_id(step: JobType, team: str, document_id: str) -> str:
+    return f"{step.value}-doc_{team}_{document_id}"
+
+
+def attachment_job_id(parent: str, place: int) -> str:
+    """The main job of a mail's attachment: the same however often the mail is split."""
+    return str(uuid.uuid5(uuid.NAMESPACE_URL, f"quire:attachment:{parent}:{place}"))
+
+
+def attachment_document_id(team: str, parent: str, place: int) -> str:
+    """The document of an attachment to a mail that is in the vault: the same however often the mail is split."""
+    return str(uuid.uuid5(uuid.NAMESPACE_URL, f"quire:attached-to-doc_{team}_{parent}:{place}"))
+
+
+class UnitKind(StrEnum):
+    DOWNLOAD = "download"
+    SPLIT = "split"
+    READ = "read"
+    PAGE = "page"
+    MERGE = "merge"
+    EXPORT = "export"
+    CALLBACK = "callback"
+    VAULT = "vault"
+    CLASSIFY = "classify"
+    EMBED = "embed"
+
+
+_CHUNK = re.compile(r"^c(\d+)-(\d+)$")
+_PAGE = re.compile(r"^p(\d+)$")
+
+
+def unit_kind(unit: str) -> UnitKind:
+    if _CHUNK.match(unit):
+        return UnitKind.READ
+    if _PAGE.match(unit):
+        return UnitKind.PAGE
+    return UnitKind(unit)
+
+
+def chunk_places(unit: str) -> tuple[int, int]:
+    """First and last place of a `c<i>-<j>` unit."""
+    found = _CHUNK.match(unit)
+    if not found:
+        raise ValueError(f"{unit!r} is not a chunk")
+    return int(found[1]), int(found[2])
+
+
+def unit_page(unit: str) -> int:
+    found = _PAGE.match(unit)
+    if not found:
+        raise ValueError(f"{unit!r} is not a page")
+    return int(found[1])

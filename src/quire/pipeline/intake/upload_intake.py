@@ -1,0 +1,296 @@
+"""Taking documents: a request to convert is checked, its bytes find a place, and its job is made, once.
+
+Who answers for content that comes in a second time, and who is to be made where nobody does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import unquote, urlsplit
+
+from quire.coordination.job_records import NewJob
+from quire.coordination.job_store import JobStore
+from quire.domain.delivery import Destination, GhostRequest
+from quire.domain.job import JobOptions, JobSecrets, JobStatus, Mode, job_id_for_key, new_job_id
+from quire.domain.page_ranges import PageRanges
+from quire.errors import (
+    DownloadError,
+    LinkRefusedError,
+    OverloadedError,
+    RequestError,
+    StateConflictError,
+    TooLargeError,
+)
+from quire.links import check_url, safe_filename, starting_point
+from quire.objects.buckets import in_bucket
+from quire.objects.object_store import ObjectWriter
+from quire.pipeline.object_keys import file_ref, original_key
+from quire.pipeline.parts import Parts
+from quire.pipeline.stages.download_stage import buckets_of, link_policy
+from quire.pipeline.stages.export_stage import prefix_of
+from quire.pipeline.upkeep.retention import expect_retention
+
+T = TypeVar("T")
+
+_WAIT_S = 2.0
+_POLL_S = 0.01
+
+
+async def whoever_answers(
+    jobs: JobStore,
+    content: tuple[str, str],
+    own_id: str,
+    look: Callable[[str], Awaitable[tuple[T | None, bool]]],
+) -> T | None:
+    """What `look` finds under the id that answers for this content (a team and a fingerprint).
+
+    None if there is nobody; from then on own_id answers, and is to be made at once. `look` tells what it found and,
+    where that is nothing, whether it may still be on its way.
+    """
+    team, fingerprint = content
+    loop = asyncio.get_running_loop()
+    until = loop.time() + _WAIT_S
+    while True:
+        seen = await jobs.answer_for(team, fingerprint)
+        if seen == own_id:  # whoever said so may have died right after
+            return None
+        found, may_come = await look(seen) if seen else (None, False)
+        if found is not None:
+            return found
+        if may_come and loop.time() < until:  # it is being made, unless its maker has died
+            await asyncio.sleep(_POLL_S)
+        elif await jobs.answer_with(team, fingerprint, own_id, seen) == own_id:
+            return None
+
+
+_UPLOAD_KEPT_S = 6 * 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A request to convert, checked but not yet accepted."""
+
+    team: str
+    options: JobOptions = field(default_factory=JobOptions)
+    secrets: JobSecrets = field(default_factory=JobSecrets)
+    filename: str = ""
+    force: bool = False
+    idempotency_key: str | None = None
+    ghost: GhostRequest | None = None
+    """Set for requests of the GhostServer facade, whose text is put where their caller looks for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    job_id: str
+    status: JobStatus
+    deduplicated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """A place for the bytes of a document whose job does not exist yet."""
+
+    job_id: str
+    key: str
+    writer: ObjectWriter
+
+
+class UploadIntake:
+    """Takes documents that come as uploads, links or files of this machine."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    async def check_room(self) -> None:
+        """Raises BusyError when more documents wait than the bound allows."""
+        bound = self._parts.settings.limits.queue_max_documents
+        waiting = await self._parts.jobs.count_active()
+        if waiting >= bound:
+            raise OverloadedError(
+                f"{waiting} documents are waiting, the most allowed is {bound}. Try again shortly.",
+                retry_after_s=5.0,
+            )
+
+    def check(self, submission: Submission) -> None:
+        """Raises RequestError for what can be known to be wrong before any byte is taken."""
+        PageRanges.parse(submission.options.pages)
+        if submission.options.mode is Mode.AI and not self._parts.readers.ai:
+            raise RequestError(
+                "mode=ai needs an AI provider, and none is configured. Use mode=auto or local."
+            )
+        if submission.secrets.callback_url:
+            check_url(submission.secrets.callback_url, link_policy(self._parts))
+        if submission.secrets.source_url:
+            self.local_source(submission.secrets.source_url)
+        if submission.ghost and submission.ghost.destination is Destination.PREFIX:
+            prefix_of(self._parts, submission.ghost.result_to)
+
+    def local_source(self, url: str) -> Path | None:
+        """The file that a permitted `file://` source names; None for a permitted link or object in a bucket.
+
+        Raises LinkRefusedError, DownloadError or TooLargeError.
+        """
+        if in_bucket(url):
+            buckets_of(self._parts).check(url)
+            return None
+        if not url.startswith("file:"):
+            starting_point(url, link_policy(self._parts))
+            return None
+        base = self._parts.settings.downloads.files_base
+        if base is None:
+            raise LinkRefusedError(
+                "file:// sources are switched off. The operator can allow a folder by FILES_BASE."
+            )
+        path = Path(unquote(urlsplit(url).path)).resolve()
+        if not path.is_relative_to(base.resolve()):
+            raise LinkRefusedError("The file is not under FILES_BASE.")
+        if not path.is_file():
+            raise DownloadError("There is no such file.", retryable=False)
+        most = self._parts.settings.limits.max_upload_bytes
+        if _size(path) > most:
+            raise TooLargeError(f"The file is larger than the {most // 2**20} MB allowed (MAX_UPLOAD_MB).")
+        return path
+
+    async def begin_upload(self, submission: Submission) -> Upload:
+        """If the process dies before the job is made, the bytes go after some hours."""
+        job_id = self._job_id(submission)
+        await self._parts.jobs.expect_objects(job_id, _UPLOAD_KEPT_S)
+        key = original_key(job_id)
+        return Upload(job_id, key, self._parts.objects.writer(key))
+
+    async def accept_upload(self, submission: Submission, upload: Upload) -> Accepted:
+        """Makes the job of an upload, or answers with the one that already does this work."""
+        writer = upload.writer
+        if writer.size == 0:
+            await self._parts.objects.delete(upload.key)
+            raise RequestError("The file is empty.")
+        fingerprint = self._fingerprint(submission, writer.sha256)
+        twin = None
+        if not submission.force and not submission.idempotency_key:
+            twin = await self._twin(submission.team, fingerprint, upload.job_id)
+        if twin is None:
+            new = self._new_job(
+                submission,
+                upload.job_id,
+                source={"kind": "upload"},
+                size=writer.size,
+                sha256=writer.sha256,
+                fingerprint=fingerprint,
+                content_ref=upload.key,
+            )
+            try:
+                accepted = await self._create(new)
+            except StateConflictError:
+                await self._parts.objects.delete(upload.key)
+                raise
+            if not accepted.deduplicated:
+                if submission.idempotency_key and not submission.force:
+                    await self._remember(submission.team, fingerprint, accepted.job_id)
+                return accepted
+            twin = accepted
+        await self._parts.objects.delete(upload.key)
+        return twin
+
+    async def accept_source(self, submission: Submission) -> Accepted:
+        """Makes the job of a link (fetched later) or of a local file (read where it lies)."""
+        url = submission.secrets.source_url or ""
+        path = self.local_source(url)
+        job_id = self._job_id(submission)
+        parts = urlsplit(url)
+        if in_bucket(url):
+            new = self._new_job(submission, job_id, source={"kind": "bucket", "url": url})
+        elif path is None:
+            shown = {"kind": "link", "url": f"{parts.scheme}://{parts.hostname or ''}{parts.path}"}
+            new = self._new_job(submission, job_id, source=shown)
+        else:
+            new = self._new_job(
+                submission,
+                job_id,
+                source={"kind": "file", "url": url},
+                size=_size(path),
+                content_ref=file_ref(path),
+            )
+        return await self._create(new)
+
+    async def accept_path(self, submission: Submission, path: Path) -> Accepted:
+        """A file named by whoever runs this process (`quire convert`): read where it lies, without a copy."""
+        new = self._new_job(
+            submission,
+            self._job_id(submission),
+            source={"kind": "file"},
+            size=_size(path),
+            content_ref=file_ref(path),
+        )
+        return await self._create(new)
+
+    def _job_id(self, submission: Submission) -> str:
+        if submission.idempotency_key:
+            return job_id_for_key(submission.team, submission.idempotency_key)
+        return new_job_id()
+
+    def _new_job(self, submission: Submission, job_id: str, **found: Any) -> NewJob:
+        jobs = self._parts.settings.jobs
+        found.setdefault("fingerprint", self._fingerprint(submission, submission.secrets.source_url or ""))
+        return NewJob(
+            id=job_id,
+            team=submission.team,
+            options=submission.options,
+            filename=safe_filename(submission.filename) if submission.filename else "",
+            sealed=self._parts.sealer.seal(job_id, submission.secrets),
+            has_callback=bool(submission.secrets.callback_url),
+            export=submission.ghost.as_dict() if submission.ghost else None,
+            document_timeout_s=jobs.processing_timeout_s,
+            page_timeout_s=jobs.timeout_per_page_s,
+            **found,
+        )
+
+    async def _create(self, new: NewJob) -> Accepted:
+        await expect_retention(self._parts, new.id)
+        taken = await self._parts.jobs.create(new)
+        await expect_retention(self._parts, new.id)
+        if taken is None:
+            return Accepted(new.id, JobStatus.QUEUED, deduplicated=False)
+        if taken.fingerprint != new.fingerprint:
+            raise StateConflictError(
+                "This Idempotency-Key was used before with another document or other options."
+            )
+        return Accepted(new.id, taken.status, deduplicated=True)
+
+    def _fingerprint(self, submission: Submission, content: str) -> str:
+        hidden = submission.secrets
+        return self._parts.sealer.fingerprint(
+            content,
+            submission.options.as_dict(),
+            *(hidden.password, hidden.prompt, hidden.callback_url),
+            *(submission.ghost.identity if submission.ghost else ()),
+        )
+
+    async def _twin(self, team: str, fingerprint: str, job_id: str) -> Accepted | None:
+        """A running or completed job of the same team with the same content and options.
+
+        None if there is none; from then on job_id answers for them, and is to be made at once.
+        """
+
+        async def look(seen: str) -> tuple[Accepted | None, bool]:
+            job = await self._parts.jobs.get(seen)
+            if job is None:
+                return None, True
+            over = job.status in (JobStatus.FAILED, JobStatus.CANCELLED)
+            return None if over or job.result_deleted else Accepted(
+                seen, job.status, deduplicated=True
+            ), False
+
+        return await whoever_answers(self._parts.jobs, (team, fingerprint), job_id, look)
+
+    async def _remember(self, team: str, fingerprint: str, job_id: str) -> None:
+        seen = await self._parts.jobs.answer_for(team, fingerprint)
+        await self._parts.jobs.answer_with(team, fingerprint, job_id, seen)
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size

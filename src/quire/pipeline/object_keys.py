@@ -1,0 +1,75 @@
+"""Where a job's documents and results lie in the object plane, and how a worker gets at them."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from urllib.parse import quote, unquote, urlsplit
+
+from quire.errors import MissingError
+from quire.objects.object_store import ObjectStore
+
+FILE_SCHEME = "file://"
+
+
+def job_prefix(job_id: str) -> str:
+    return f"jobs/{job_id}/"
+
+
+def original_key(job_id: str) -> str:
+    """A name of its own for each upload, so that a repeated one can't overwrite what is being read."""
+    return f"{job_prefix(job_id)}original-{secrets.token_hex(4)}"
+
+
+def attached_key(job_id: str) -> str:
+    """The same each time: a mail that is in the vault is taken apart anew where it is split again."""
+    return f"{job_prefix(job_id)}original-attached"
+
+
+def chunk_key(job_id: str, epoch: int, unit: str, token: str) -> str:
+    """Different for each attempt: a late writer can't change what an earlier one has recorded."""
+    return f"{job_prefix(job_id)}e{epoch}/{unit}-{token}"
+
+
+def chunks_prefix(job_id: str, epoch: int) -> str:
+    return f"{job_prefix(job_id)}e{epoch}/"
+
+
+def result_key(job_id: str, epoch: int, token: str) -> str:
+    return f"{job_prefix(job_id)}result-{epoch}-{token}.md"
+
+
+def pages_key(job_id: str, epoch: int, token: str) -> str:
+    return f"{job_prefix(job_id)}pages-{epoch}-{token}.json"
+
+
+def record_key(job_id: str) -> str:
+    """Where the record of a vault document's conversion lies, for when its time in Redis is up."""
+    return f"{job_prefix(job_id)}record.json"
+
+
+def answer_prefix(fingerprint: str) -> str:
+    """Where the cache keeps a model's answer."""
+    return job_prefix(f"answer-{fingerprint}")
+
+
+def file_ref(path: Path) -> str:
+    return FILE_SCHEME + quote(str(path.absolute()))
+
+
+def _existing(path: Path) -> Path:
+    if not path.is_file():
+        raise MissingError(f"The file {path.name} is no longer there.")
+    return path
+
+
+@asynccontextmanager
+async def local_document(objects: ObjectStore, content_ref: str) -> AsyncIterator[Path]:
+    """The document as a file that native parsers can open. Raises NotFoundError if it is gone."""
+    if content_ref.startswith(FILE_SCHEME):
+        yield _existing(Path(unquote(urlsplit(content_ref).path)))
+        return
+    async with objects.local(content_ref) as path:
+        yield path

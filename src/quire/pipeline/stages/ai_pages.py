@@ -1,0 +1,277 @@
+"""A page read by AI: put before the dispatcher, parked where nothing is free, recorded with what it cost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol
+
+from quire.coordination.job_records import Claim
+from quire.coordination.waiting_pages import Waiting
+from quire.dispatch.dispatcher import Dispatcher
+from quire.dispatch.ledger import Spent
+from quire.dispatch.page_task import Answered, Exhausted, PagePicture, PageTask, Parked
+from quire.domain.job import JobStatus, PageRecord
+from quire.domain.page import PageClass, PageSource
+from quire.errors import CoordinationError, PageError
+from quire.pipeline.object_keys import chunk_key, local_document
+from quire.providers import configured_providers
+from quire.reading.pdf.page_render import RenderOptions, render_page
+from quire.reading.pdf.vision_page import ContextOptions, picture_page
+
+if TYPE_CHECKING:
+    from quire.pipeline.parts import Parts
+from quire.pipeline.retry_delay import retry_delay_s
+
+_PICTURES_BYTES = 64 << 20
+_ROUSE_EVERY_S = 0.1
+_FINE_QUALITY = 90
+_FINE_PX = 4_000
+_OWN_READERS = {configured_providers.OCR: PageSource.OCR, configured_providers.DOLPHIN: PageSource.BATCH}
+
+
+class Pictures:
+    """Pages that were drawn and then found no free model, so that they needn't be drawn again."""
+
+    def __init__(self, max_bytes: int = _PICTURES_BYTES) -> None:
+        self._max_bytes = max_bytes
+        self._held: OrderedDict[tuple[str, int], PagePicture] = OrderedDict()
+        self._bytes = 0
+
+    def get(self, job_id: str, number: int) -> PagePicture | None:
+        return self._held.get((job_id, number))
+
+    def put(self, job_id: str, number: int, picture: PagePicture) -> None:
+        self.drop(job_id, number)
+        self._held[job_id, number] = picture
+        self._bytes += _size(picture)
+        while self._bytes > self._max_bytes:
+            _, oldest = self._held.popitem(last=False)
+            self._bytes -= _size(oldest)
+
+    def drop(self, job_id: str, number: int) -> None:
+        found = self._held.pop((job_id, number), None)
+        if found is not None:
+            self._bytes -= _size(found)
+
+
+@dataclass(frozen=True, slots=True)
+class AiReading:
+    """What the AI route works with; None in Parts where no provider is configured."""
+
+    dispatcher: Dispatcher
+    waiting: Waiting
+    pictures: Pictures
+
+    async def rouse(self) -> None:
+        """Wakes pages when a model becomes free by itself: a breaker's time is up, a budget has refilled.
+
+        The ends of calls wake pages at once; but while every call hangs, none ends. Runs until cancelled.
+        """
+        while True:
+            await asyncio.sleep(_ROUSE_EVERY_S)
+            with suppress(CoordinationError):
+                if await self.waiting.length():
+                    await self.waiting.wake(await self.dispatcher.room())
+
+
+class Question(Protocol):
+    """Something else than "what stands on this page?" that a model is asked about a page."""
+
+    def instructions(self, prompt: str | None) -> str:
+        """The system prompt, given the caller's own."""
+        ...
+
+    def asked(self, task: PageTask) -> PageTask:
+        """The task with the form that an answer must have, and who judges it."""
+        ...
+
+    async def picture(self) -> PagePicture:
+        """Raises PageError where there is nothing to be shown."""
+        ...
+
+    async def page(self, answer: str) -> str:
+        """The page's Markdown, given an answer that counts."""
+        ...
+
+
+class AiPage:
+    """One claimed page on its way through the dispatcher. `local` is the page as it was read locally."""
+
+    def __init__(
+        self,
+        claim: Claim,
+        parts: Parts,
+        ai: AiReading,
+        local: PageRecord,
+        question: Question | None = None,
+    ) -> None:
+        self._claim = claim
+        self._parts = parts
+        self._ai = ai
+        self._local = local
+        self._question = question
+        self._secrets = parts.sealer.unseal(claim.job.id, claim.job.sealed)
+        self._started_at = parts.clock.now()
+
+    async def read(self) -> PageRecord | Exhausted | None:
+        """The page's record, its text stored; Exhausted where AI can't be had; None if the page was parked."""
+        job, number = self._claim.job, self._local.number
+        task = self._task()
+        try:
+            outcome = await self._ai.dispatcher.read(task)
+        except PageError as error:
+            if error.retryable:
+                raise
+            outcome = Exhausted((error.code,), Spent(), retryable=False)
+        if isinstance(outcome, Answered):
+            self._ai.pictures.drop(job.id, number)
+            if self._question is not None:
+                outcome = replace(outcome, text=await self._question.page(outcome.text))
+            record = await self._record(outcome)
+            await self._ai.dispatcher.ledger.forget(job.id, self._claim.hint.epoch, number)
+            return record
+        if isinstance(outcome, Parked):
+            wait_s = outcome.wait_s
+            if job.deadline_at is not None:
+                wait_s = min(wait_s, max(0.0, job.deadline_at - self._parts.clock.now()))
+            await self._ai.waiting.park(self._claim, wait_s, in_line=outcome.in_line)
+            return None
+        if outcome.retryable and await self._try_again(task, outcome):
+            return None
+        self._ai.pictures.drop(job.id, number)
+        return outcome
+
+    async def _try_again(self, task: PageTask, outcome: Exhausted) -> bool:
+        """Parks the page for another round, if it has one left and the deadline leaves room."""
+        jobs = self._parts.settings.jobs
+        failures = self._claim.failures + 1
+        if failures >= jobs.max_attempts:
+            return False
+        at = self._parts.clock.now() + retry_delay_s(failures, jobs)
+        deadline = self._claim.job.deadline_at
+        if deadline is not None and at >= deadline:
+            return False
+        await self._ai.dispatcher.another_round(task, outcome.spent)
+        await self._parts.jobs.park(self._claim, at, failed=True)
+        return True
+
+    def _task(self) -> PageTask:
+        job, ai = self._claim.job, self._parts.settings.ai
+        instructions = self._secrets.prompt or ai.system_prompt
+        if self._question is not None:
+            instructions = self._question.instructions(self._secrets.prompt)
+        task = PageTask(
+            job_id=job.id,
+            epoch=self._claim.hint.epoch,
+            number=self._local.number,
+            team=job.team,
+            instructions=instructions,
+            engine=job.options.engine,
+            tier=job.options.model_tier,
+            deadline_at=job.deadline_at,
+            prepare=self._picture,
+            prepared=self._ai.pictures.get(job.id, self._local.number) is not None,
+            fingerprint=(lambda model: self._fingerprint(model, instructions)) if job.sha256 else None,
+            owner=job.id if job.vault else None,
+            redraw=self._redraw,
+        )
+        return task if self._question is None else self._question.asked(task)
+
+    def _fingerprint(self, model: str, instructions: str) -> str:
+        """Of everything that makes the answer. A page that is asked for again gets a new one."""
+        job, images, ai = self._claim.job, self._parts.settings.images, self._parts.settings.ai
+        epoch = self._claim.hint.epoch
+        return self._parts.sealer.fingerprint(
+            *("answer", job.team, job.sha256, self._local.number, model, instructions),
+            *(images.dpi, images.color, images.format, images.jpeg_quality, images.max_px),
+            *(ai.context_radius, ai.max_context_bytes, ai.max_tokens_out),
+            *((job.id, epoch) if epoch > 1 else ()),
+        )
+
+    async def _picture(self) -> PagePicture:
+        job, number = self._claim.job, self._local.number
+        found = self._ai.pictures.get(job.id, number)
+        if found is not None:
+            return found
+        if self._question is not None:
+            picture = await self._question.picture()
+            self._ai.pictures.put(job.id, number, picture)
+            return picture
+        settings = self._parts.settings
+        images, ai = settings.images, settings.ai
+        render = RenderOptions.of(images, settings.limits.max_pixels)
+        trusted = self._local.page_class is not PageClass.GARBLED
+        context = ContextOptions(ai.context_radius, ai.max_context_bytes, own_text=trusted)
+        async with local_document(self._parts.objects, job.content_ref or "") as path:
+            page = await self._parts.pool.run(
+                picture_page,
+                *(str(path), self._secrets.password, number, render, context),
+                timeout_s=settings.reading.page_timeout_s,
+            )
+        picture = PagePicture(page.image, page.mime, page.text, page.layer, page.pixels)
+        self._ai.pictures.put(job.id, number, picture)
+        return picture
+
+    async def _redraw(self, dpi: int) -> bytes:
+        """The page in colour, finer than a vision model needs it. Raises PageError."""
+        settings = self._parts.settings
+        render = RenderOptions(
+            dpi=dpi,
+            format="jpeg",
+            quality=_FINE_QUALITY,
+            max_px=_FINE_PX,
+            max_pixels=settings.limits.max_pixels,
+        )
+        async with local_document(self._parts.objects, self._claim.job.content_ref or "") as path:
+            return await self._parts.pool.run(
+                render_page,
+                *(str(path), self._secrets.password, self._local.number, render),
+                timeout_s=settings.reading.page_timeout_s,
+            )
+
+    async def _record(self, answer: Answered) -> PageRecord:
+        claim, spent = self._claim, answer.spent
+        block = answer.text.encode("utf-8", "replace")
+        key = chunk_key(claim.job.id, claim.hint.epoch, claim.hint.unit, claim.token)
+        await self._parts.objects.put(key, block)
+        return PageRecord(
+            number=self._local.number,
+            status=JobStatus.COMPLETED,
+            source=PageSource.CACHE
+            if answer.cached
+            else _OWN_READERS.get(answer.candidate.provider, PageSource.AI),
+            page_class=self._local.page_class,
+            reasons=(*self._local.reasons, *spent.reasons),
+            provider=answer.candidate.provider,
+            model=answer.candidate.target.model,
+            attempts=spent.calls,
+            tokens_in=spent.tokens_in,
+            tokens_out=spent.tokens_out,
+            cost_usd=spent.cost_usd,
+            confidence=answer.confidence,
+            words=len(answer.text.split()),
+            started_at=self._started_at,
+            completed_at=self._parts.clock.now(),
+            ref=key,
+            length=len(block),
+        )
+
+
+def with_spent(record: PageRecord, outcome: Exhausted) -> PageRecord:
+    """A page that fell back, with what AI has cost it and why it failed."""
+    spent = outcome.spent
+    return replace(
+        record,
+        reasons=tuple(dict.fromkeys((*record.reasons, *outcome.reasons))),
+        attempts=max(spent.calls, 1),
+        tokens_in=spent.tokens_in,
+        tokens_out=spent.tokens_out,
+        cost_usd=spent.cost_usd,
+    )
+
+
+def _size(picture: PagePicture) -> int:
+    return len(picture.image) + len(picture.text) + len(picture.layer)

@@ -1,0 +1,139 @@
+"""Merge: join the pages in order, once, and tidy up what only the work needed."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from quire.coordination.job_records import Claim
+from quire.domain.job import JobStatus, MainJob, PageRecord
+from quire.domain.page import PageSource
+from quire.domain.page_ranges import PageRanges
+from quire.errors import DocumentError, QuireError
+from quire.objects.object_store import ObjectStore
+from quire.pipeline.object_keys import chunks_prefix, pages_key, result_key
+from quire.pipeline.parts import Parts
+
+SEPARATOR = b"\n\n---\n\n"
+_RUN_BYTES = 4 << 20
+_FALLBACKS = (PageSource.MUPDF_FALLBACK, PageSource.MUPDF_TIMEOUT_FALLBACK)
+
+
+async def run_merge(claim: Claim, parts: Parts) -> None:
+    """Raises DocumentError if no page at all could be read."""
+    job = claim.job
+    records = await parts.jobs.pages(job.id)
+    ranges = PageRanges.parse(job.ranges)
+    ordered = [records[number] for number in ranges.numbers(0, len(ranges)) if number in records]
+    if len(ordered) != job.total_pages:
+        raise QuireError("Some page records are missing; the merge will be tried again.", retryable=True)
+    if not any(record.status is JobStatus.COMPLETED for record in ordered):
+        raise _nothing_read(ordered)
+    result, pages = await _write(parts.objects, claim, ordered)
+    found = {"key": result, "pages_key": pages, "metadata": summary(job, ordered)}
+    if await parts.jobs.merged(claim, found):
+        await _tidy(parts.objects, job)
+
+
+async def _write(objects: ObjectStore, claim: Claim, ordered: list[PageRecord]) -> tuple[str, str]:
+    job, epoch, token = claim.job, claim.hint.epoch, claim.token
+    key = result_key(job.id, epoch, token)
+    moved: list[PageRecord] = []
+    at = 0
+    async with objects.writer(key) as out:
+        for run in _runs(ordered):
+            for record, text in zip(run, await _texts(objects, run), strict=True):
+                if moved:
+                    await out.write(SEPARATOR)
+                    at += len(SEPARATOR)
+                await out.write(text)
+                moved.append(replace(record, ref=key, offset=at, length=len(text)))
+                at += len(text)
+    pages = pages_key(job.id, epoch, token)
+    await objects.put(pages, pack_pages(moved))
+    return key, pages
+
+
+def _runs(ordered: list[PageRecord]) -> Iterator[list[PageRecord]]:
+    """Neighbours that lie in the same object, in order and not too far apart, so one read fetches them all."""
+    run: list[PageRecord] = []
+    for record in ordered:
+        if run and (
+            record.ref != run[0].ref
+            or record.ref is None
+            or record.offset < run[-1].offset
+            or record.offset + record.length - run[0].offset > _RUN_BYTES
+        ):
+            yield run
+            run = []
+        run.append(record)
+    if run:
+        yield run
+
+
+async def _texts(objects: ObjectStore, run: list[PageRecord]) -> list[bytes]:
+    ref = run[0].ref
+    if ref is None:
+        return [failure_note(record) for record in run]
+    start = run[0].offset
+    block = b"".join(
+        [piece async for piece in objects.stream(ref, start=start, end=run[-1].offset + run[-1].length)]
+    )
+    return [block[record.offset - start : record.offset - start + record.length] for record in run]
+
+
+def failure_note(record: PageRecord) -> bytes:
+    """What stands in the result for a page that could not be read."""
+    why = (record.error or {}).get("error", "it could not be read")
+    return f"*Page {record.number} could not be read: {why}*".encode()
+
+
+def pack_pages(records: Iterable[PageRecord]) -> bytes:
+    return json.dumps({record.number: record.packed() for record in records}, separators=(",", ":")).encode()
+
+
+def unpack_pages(raw: bytes) -> dict[int, PageRecord]:
+    return {int(number): PageRecord.unpack(int(number), packed) for number, packed in json.loads(raw).items()}
+
+
+def summary(job: MainJob, records: list[PageRecord]) -> dict[str, Any]:
+    """The result's metadata, with the names of the source documents."""
+    read = [record for record in records if record.status is JobStatus.COMPLETED]
+    sources = Counter(record.source.value for record in read if record.source)
+    failed = [record.number for record in records if record.status is JobStatus.FAILED]
+    fallbacks = [record.number for record in records if record.source in _FALLBACKS]
+    return {
+        "pages": len(records),
+        "total_words": sum(record.words for record in records),
+        "sources": dict(sources),
+        "ai_pages_succeeded": sources[PageSource.AI.value],
+        "mupdf_fallback_count": len(fallbacks),
+        "fallback_pages": fallbacks[:1000],
+        "failed_pages": failed[:1000],
+        "pages_failed": len(failed),
+        "timeout_occurred": job.timed_out,
+        "title": job.info.get("title"),
+        "author": job.info.get("author"),
+        "filename": job.filename,
+        "mime": job.mime,
+    }
+
+
+async def _tidy(objects: ObjectStore, job: MainJob) -> None:
+    """What is left if the process dies here goes with the job's other objects when its time is up."""
+    for epoch in range(1, job.epoch + 1):  # of earlier ones only what a cancelled run had read
+        await objects.delete_prefix(chunks_prefix(job.id, epoch))
+    if job.result:
+        await objects.delete(job.result["key"])
+        await objects.delete(job.result["pages_key"])
+
+
+def _nothing_read(records: list[PageRecord]) -> DocumentError:
+    reasons = Counter((record.error or {}).get("error", "unknown reason") for record in records)
+    why = reasons.most_common(1)[0][0]
+    if len(records) == 1:
+        return DocumentError(f"The only page could not be read: {why}")
+    return DocumentError(f"None of the {len(records)} pages could be read: {why}")

@@ -1,0 +1,59 @@
+"""Local OCR as one of the dispatcher's providers: `ocr`. For people who want it in a certain place of the chain."""
+
+from __future__ import annotations
+
+import asyncio
+
+from quire.errors import PageError
+from quire.providers import configured_providers
+from quire.providers.provider_protocol import (
+    ProviderServerError,
+    ProviderTimeoutError,
+    StopReason,
+    TokenUsage,
+    VisionAnswer,
+    VisionRequest,
+)
+from quire.reading.ocr.page_ocr import OcrOptions, recognise_picture
+from quire.reading.pool.child_pool import ChildPool
+
+
+class OcrProvider:
+    """Costs no tokens. `turns` bounds how many pages wait for a reader process."""
+
+    def __init__(self, pool: ChildPool, options: OcrOptions, turns: asyncio.Semaphore) -> None:
+        self._pool = pool
+        self._options = options
+        self._turns = turns
+
+    @property
+    def name(self) -> str:
+        return configured_providers.OCR
+
+    async def open(self) -> None:
+        """Nothing to load here: the reader processes load what they need."""
+
+    async def read(self, request: VisionRequest) -> VisionAnswer:
+        failure: ProviderServerError | ProviderTimeoutError
+        try:
+            async with asyncio.timeout(request.timeout_s), self._turns:
+                redraw = request.redraw
+                image = await redraw(self._options.dpi) if redraw is not None else request.image
+                text = await self._pool.run(
+                    recognise_picture, image, self._options, timeout_s=request.timeout_s
+                )
+            return VisionAnswer(text, StopReason.DONE, TokenUsage())
+        except TimeoutError:
+            failure = ProviderTimeoutError(f"OCR gave no answer within {request.timeout_s:g} s.")
+        except PageError as error:
+            if not error.retryable:
+                # This one page can't be read so; that says nothing about the reader.
+                return VisionAnswer("", StopReason.DONE, TokenUsage())
+            failure = ProviderServerError(error.public)
+        raise failure
+
+    async def check(self, model: str) -> None:
+        """`quire doctor` looks at OCR by itself."""
+
+    async def close(self) -> None:
+        """The pool is closed by whoever opened it."""

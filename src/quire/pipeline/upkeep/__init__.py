@@ -1,0 +1,1 @@
+"""What is done beside the work: lost units, deadlines, retention."""

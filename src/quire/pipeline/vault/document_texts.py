@@ -1,0 +1,49 @@
+"""The text of a finished conversion: page by page for search, and its beginning for a classifier."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from quire.domain.job import JobStatus
+from quire.domain.vault_document import ContentPage
+from quire.objects.object_store import ObjectStore
+from quire.pipeline.stages.merge_stage import unpack_pages
+
+_MOST_BYTES = 16 << 20
+"""Search keeps some million characters of a document; what is far behind them needn't be read."""
+_LAST_BYTES = 8 << 10
+
+
+async def content_pages(objects: ObjectStore, result: dict[str, Any]) -> list[ContentPage]:
+    """The pages that were read, in order, up to a bound. Raises NotFoundError if a retry has replaced the result."""
+    raw = await objects.get(result["pages_key"])
+    text = await _read(objects, result["key"], 0, _MOST_BYTES)
+    return await asyncio.to_thread(_cut, raw, text)
+
+
+async def beginning(objects: ObjectStore, key: str, most_bytes: int) -> str:
+    """The beginning of a text, and a little of its end where it is longer: letters are signed and dated there."""
+    size = await objects.size(key) or 0
+    head = await _read(objects, key, 0, most_bytes)
+    if size <= most_bytes:
+        return head.decode("utf-8", "replace")
+    tail = await _read(objects, key, max(most_bytes, size - _LAST_BYTES), size)
+    return f"{head.decode('utf-8', 'ignore')}\n\n[…]\n\n{tail.decode('utf-8', 'ignore')}"
+
+
+async def _read(objects: ObjectStore, key: str, start: int, end: int) -> bytes:
+    return b"".join([piece async for piece in objects.stream(key, start=start, end=end)])
+
+
+def _cut(raw: bytes, text: bytes) -> list[ContentPage]:
+    records = unpack_pages(raw)
+    found = []
+    for number in sorted(records):
+        record = records[number]
+        if record.status is not JobStatus.COMPLETED or record.offset >= len(text):
+            continue
+        page = text[record.offset : record.offset + record.length].decode("utf-8", "ignore")
+        if page.strip():
+            found.append(ContentPage(page, number))
+    return found

@@ -1,0 +1,121 @@
+"""Embed: vectors of a document's title, summary and tags. Enrichment only: no status depends on it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+
+from quire.coordination.job_records import Claim
+from quire.dispatch.remote_embedder import NoEmbedderFreeError
+from quire.domain.vault_document import TextToEmbed, Vector
+from quire.errors import CatalogError, ObjectsError, QuireError
+from quire.pipeline.vault.classify_step import put_off
+from quire.pipeline.vault.embedder import Embedder
+from quire.pipeline.vault.vault import Vault
+from quire.providers.provider_protocol import RejectedError
+
+Put = Callable[[Sequence[TextToEmbed], Sequence[Vector]], Awaitable[int]]
+
+_LOG = logging.getLogger(__name__)
+_LEAST_WAIT_S = 0.5
+_QUERY_S = 3.0
+_LONGEST_QUERY_CHARS = 500
+
+
+async def run_embed(claim: Claim, vault: Vault) -> None:
+    """Raises a QuireError that the worker counts as a failed attempt."""
+    link, embedder = claim.job.vault, vault.embedder
+    if link is None or embedder is None:
+        await vault.steps.done(claim)
+        return
+    try:
+        catalog = await vault.catalog()
+        document = await catalog.document_to_embed(link.team, link.document_id, embedder.model)
+        tags = await catalog.tags_to_embed(link.team, link.document_id, embedder.model)
+        if document is not None:
+            await catalog.put_document_vectors([document], await _vectors(vault, embedder, [document]))
+        if tags:
+            await catalog.put_tag_vectors(tags, await _vectors(vault, embedder, tags))
+    except NoEmbedderFreeError as busy:
+        now = vault.parts.clock.now()
+        await vault.parts.jobs.park(claim, now + max(busy.wait_s, _LEAST_WAIT_S), failed=False)
+        return
+    except (CatalogError, ObjectsError) as error:
+        await put_off(claim, vault, error)
+        return
+    await vault.steps.done(claim)
+
+
+class Backlog:
+    """What has no vector of the present model: after a change of it, or where embedding failed. Goes round and round,
+    so that what can't be embedded doesn't stand before the rest."""
+
+    def __init__(self, vault: Vault, embedder: Embedder) -> None:
+        self._vault = vault
+        self._embedder = embedder
+        self._after: dict[str, tuple[str, str] | None] = {"documents": None, "tags": None}
+
+    async def next_page(self, limit: int) -> int:
+        """Embeds the next few; how many. Raises NoEmbedderFreeError and QuireError: what was not done comes again."""
+        catalog, model = await self._vault.catalog(), self._embedder.model
+        documents = await catalog.documents_to_embed_of_all_teams(
+            model, after=self._after["documents"], limit=limit
+        )
+        tags = await catalog.tags_to_embed_of_all_teams(model, after=self._after["tags"], limit=limit)
+        stored = 0
+        for what, texts, put in (
+            ("documents", documents, catalog.put_document_vectors),
+            ("tags", tags, catalog.put_tag_vectors),
+        ):
+            self._after[what] = (texts[-1].team, texts[-1].id) if len(texts) == limit else None
+            by_team: dict[str, list[TextToEmbed]] = {}
+            for one in texts:
+                by_team.setdefault(one.team, []).append(one)
+            for some in by_team.values():
+                stored += await self._embed(some, put)
+        return stored
+
+    async def _embed(self, texts: list[TextToEmbed], put: Put) -> int:
+        try:
+            return await put(texts, await _vectors(self._vault, self._embedder, texts))
+        except QuireError as error:
+            if error.retryable or len(texts) == 1:
+                raise
+        stored = 0
+        for one in texts:  # one of them is refused; the others needn't be
+            with suppress(RejectedError):
+                stored += await put([one], await _vectors(self._vault, self._embedder, [one]))
+        return stored
+
+
+async def query_vector(vault: Vault, team: str, query: str) -> Vector | None:
+    """The query's vector; None where there is no model, or it can't be asked right now: search goes on without."""
+    embedder = vault.embedder
+    if embedder is None or not query.strip():
+        return None
+    asked = asyncio.create_task(_query(vault, embedder, team, query), name="embed-query")
+    # Left alone when it takes too long: the first one loads the model, and the next search has it.
+    vault.background.add(asked)
+    asked.add_done_callback(vault.background.discard)
+    done, _ = await asyncio.wait({asked}, timeout=_QUERY_S)
+    return asked.result() if done else None
+
+
+async def _query(vault: Vault, embedder: Embedder, team: str, query: str) -> Vector | None:
+    timeout_s = vault.parts.settings.vault.embedding_timeout_s
+    try:
+        found = await embedder.embed([query[:_LONGEST_QUERY_CHARS]], team=team, timeout_s=timeout_s)
+    except NoEmbedderFreeError:
+        return None
+    except QuireError as error:
+        _LOG.warning("query not embedded", extra={"code": error.code})
+        return None
+    return Vector(embedder.model, found[0])
+
+
+async def _vectors(vault: Vault, embedder: Embedder, texts: Sequence[TextToEmbed]) -> list[Vector]:
+    timeout_s = vault.parts.settings.vault.embedding_timeout_s
+    found = await embedder.embed([one.text for one in texts], team=texts[0].team, timeout_s=timeout_s)
+    return [Vector(embedder.model, values) for values in found]

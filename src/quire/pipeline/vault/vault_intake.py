@@ -1,0 +1,171 @@
+"""What the vault takes in: bytes that are uploaded, files of this machine, links."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+from io import FileIO
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from quire.domain.job import conversion_job_id, new_job_id
+from quire.domain.vault_document import NewDocument, VaultDocument
+from quire.errors import MissingError, RequestError, StateConflictError
+from quire.links import safe_filename
+from quire.objects.buckets import in_bucket
+from quire.objects.object_store import PIECE_BYTES, ObjectWriter, in_thread
+from quire.pipeline.intake.upload_intake import Submission
+from quire.pipeline.object_keys import original_key
+from quire.pipeline.vault.document_types import short_type
+from quire.pipeline.vault.vault import Vault
+from quire.reading.files.file_kinds import SNIFF_BYTES, FileKind, sniff
+
+_UPLOAD_KEPT_S = 6 * 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class TakenIn:
+    """A document that is in the vault. `deduplicated`: it was there before."""
+
+    document: VaultDocument
+    deduplicated: bool
+
+
+class DocumentUpload:
+    """A place for the bytes of a document that does not exist yet. Looks at the first of them on their way."""
+
+    def __init__(self, document_id: str, key: str, writer: ObjectWriter) -> None:
+        self.document_id = document_id
+        self.key = key
+        self.writer = writer
+        self._head = b""
+
+    async def write(self, data: bytes) -> None:
+        if len(self._head) < SNIFF_BYTES:
+            self._head += data[: SNIFF_BYTES - len(self._head)]
+        await self.writer.write(data)
+
+    @property
+    def kind(self) -> FileKind:
+        return sniff(self._head)
+
+
+class VaultIntake:
+    def __init__(self, vault: Vault) -> None:
+        self._vault = vault
+        self._parts = vault.parts
+
+    async def begin_upload(self, submission: Submission, place: int = 0) -> DocumentUpload:
+        """`place` is the file's among those of one request. If the process dies, the bytes go after some hours."""
+        document_id = _document_id(submission, place)
+        job_id = conversion_job_id(submission.team, document_id)
+        await self._parts.jobs.expect_objects(job_id, _UPLOAD_KEPT_S)
+        key = original_key(job_id)
+        return DocumentUpload(document_id, key, self._parts.objects.writer(key))
+
+    async def accept_upload(
+        self, submission: Submission, upload: DocumentUpload, source: dict[str, Any] | None = None
+    ) -> TakenIn:
+        """Puts an upload that is complete into the vault, or answers with the document that has these bytes."""
+        writer, team = upload.writer, submission.team
+        if writer.size == 0:
+            await self._parts.objects.delete(upload.key)
+            raise RequestError("The file is empty.")
+        if not submission.force and not submission.idempotency_key:
+            twin = await self._vault.twins.find(team, writer.sha256, upload.document_id)
+            if twin is not None:
+                await self._parts.objects.delete(upload.key)
+                twin = await self._vault.twins.again(twin, submission.secrets.password)
+                return TakenIn(twin, deduplicated=True)
+        shown = source or {"kind": "upload"}
+        new = NewDocument(
+            team=team,
+            id=upload.document_id,
+            filename=_filename(submission),
+            content_ref=upload.key,
+            content_hash=writer.sha256,
+            size_bytes=writer.size,
+            kind=short_type(upload.kind.mime),
+            content_type=upload.kind.mime,
+            source=str(shown.get("url") or "upload"),
+            metadata={"request": self._request(submission, upload.document_id, shown)},
+        )
+        document, made = await self._vault.take_in(new)
+        if not made and document.content_ref != upload.key:
+            await self._parts.objects.delete(upload.key)
+            if document.content_hash != writer.sha256:
+                raise _other_request()
+        return TakenIn(document, deduplicated=not made)
+
+    async def accept_source(self, submission: Submission) -> TakenIn:
+        """A link, fetched later, or a file of this machine, copied now: the vault keeps what it has."""
+        url = submission.secrets.source_url or ""
+        path = self._vault.engine.intake.local_source(url)
+        if path is not None:
+            return await self._accept_file(submission, path, url)
+        parts = urlsplit(url)
+        shown = f"{parts.scheme}://{parts.hostname or ''}{parts.path}"
+        source = {"kind": "bucket", "url": url} if in_bucket(url) else {"kind": "link", "url": shown}
+        document_id = _document_id(submission, 0)
+        new = NewDocument(
+            team=submission.team,
+            id=document_id,
+            filename=_filename(submission, unquote(Path(parts.path).name)),
+            content_ref="",
+            source=source["url"],
+            metadata={"request": self._request(submission, document_id, source)},
+        )
+        document, made = await self._vault.take_in(new)
+        if not made and document.source != new.source:
+            raise _other_request()
+        return TakenIn(document, deduplicated=not made)
+
+    async def _accept_file(self, submission: Submission, path: Path, url: str) -> TakenIn:
+        upload = await self.begin_upload(submission)
+        async with upload.writer:
+            async for piece in _pieces(path):
+                await upload.write(piece)
+        named = submission if submission.filename else replace(submission, filename=path.name)
+        return await self.accept_upload(named, upload, {"kind": "file", "url": url})
+
+    def _request(self, submission: Submission, document_id: str, source: dict[str, Any]) -> dict[str, Any]:
+        """All that a conversion needs to be started, at any later time; secrets sealed."""
+        job_id = conversion_job_id(submission.team, document_id)
+        return {
+            "options": submission.options.as_dict(),
+            "sealed": self._vault.seal(job_id, submission.secrets),
+            "source": source,
+            "callback": bool(submission.secrets.callback_url),
+            "force": submission.force,
+            # Whoever has a key, or waits to be called, gets a document of their own, whatever is in it.
+            "alone": submission.force
+            or bool(submission.idempotency_key)
+            or bool(submission.secrets.callback_url),
+        }
+
+
+def _document_id(submission: Submission, place: int) -> str:
+    if not submission.idempotency_key:
+        return new_job_id()
+    named = f"quire:document:{submission.team}:{place}:{submission.idempotency_key}"
+    return str(uuid.uuid5(uuid.NAMESPACE_URL, named))
+
+
+def _filename(submission: Submission, otherwise: str = "") -> str:
+    return safe_filename(submission.filename or otherwise or "document")
+
+
+def _other_request() -> StateConflictError:
+    return StateConflictError("This Idempotency-Key was used before with another document.")
+
+
+async def _pieces(path: Path) -> AsyncIterator[bytes]:
+    try:
+        file = await in_thread(FileIO, path)
+    except OSError as error:
+        raise MissingError("There is no such file.") from error
+    with file:
+        while piece := await in_thread(file.read, PIECE_BYTES):
+            yield piece

@@ -1,0 +1,102 @@
+"""The sweeper: documents that nobody works on are taken up again, a few times, and then fail with a reason.
+
+It runs in every process that has the vault. That is safe, because whatever it does is compare-and-set; the embedding
+of what has no vector costs money, so that is done by one process at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from quire.dispatch.remote_embedder import NoEmbedderFreeError
+from quire.domain.job import JobType
+from quire.domain.vault_document import DocumentStatus, VaultDocument
+from quire.errors import QuireError
+from quire.pipeline.vault.embed_step import Backlog
+from quire.pipeline.vault.vault import Vault
+
+_LOG = logging.getLogger(__name__)
+_AT_ONCE = 1_000
+_EMBEDDED_AT_ONCE = 64
+
+
+class GivenUpError(QuireError):
+    """A document was taken up again and again, and never got any further."""
+
+    code = "interrupted"
+    retryable = True
+
+
+class Sweeper:
+    def __init__(self, vault: Vault, owner: str) -> None:
+        self._vault = vault
+        self._owner = owner
+        self._backlog = Backlog(vault, vault.embedder) if vault.embedder else None
+        self._interval_s = vault.parts.settings.vault.sweep_interval_s
+
+    async def run(self) -> None:
+        """Runs until cancelled. A plane that is away only puts it off."""
+        while True:
+            await asyncio.sleep(self._interval_s)
+            if self._vault.never_used():
+                continue
+            try:
+                await self.revive()
+                await self._vault.tidy()
+                await self.embed()
+            except NoEmbedderFreeError:
+                continue
+            except QuireError as error:
+                _LOG.warning("sweeping put off", extra={"code": error.code})
+
+    async def revive(self) -> int:
+        """Looks at every stale document; how many were taken up again or given up."""
+        catalog = await self._vault.catalog()
+        stale_after_s = self._vault.parts.settings.vault.stale_after_s
+        handled = 0
+        for row in await catalog.stale_of_all_teams(stale_after_s, limit=_AT_ONCE):
+            if await self._in_work(row):
+                continue
+            handled += 1
+            await self._take_up(row)
+        return handled
+
+    async def embed(self) -> int:
+        """Embeds a page of what has no vector, unless another process is at it; how many."""
+        vault = self._vault
+        if self._backlog is None:
+            return 0
+        lease_s = max(2 * self._interval_s, 2 * vault.parts.settings.vault.embedding_timeout_s)
+        if not await vault.parts.workers.keep_embedding(self._owner, lease_s):
+            return 0
+        return await self._backlog.next_page(_EMBEDDED_AT_ONCE)
+
+    async def _in_work(self, row: VaultDocument) -> bool:
+        """Whether a job runs that will bring the document on when it ends: long documents take their time."""
+        job = await self._vault.conversion(row)
+        if job is not None and not job.status.terminal:
+            return True
+        step = await self._vault.steps.get(JobType.CLASSIFY, row.team, row.id)
+        current = step is not None and step.vault is not None and step.vault.attempt == row.attempt
+        return current and step is not None and not step.status.terminal
+
+    async def _take_up(self, row: VaultDocument) -> None:
+        vault = self._vault
+        count = await vault.steps.count_revival(row.team, row.id, row.attempt)
+        if count > vault.parts.settings.vault.max_revivals:
+            catalog = await vault.catalog()
+            error = GivenUpError(
+                f"Processing was interrupted and taken up again {count - 1} times without getting any further. "
+                "It can be tried again."
+            )
+            if await catalog.fail(row.team, row.id, row.attempt, error.as_dict()):
+                await vault.told(row, DocumentStatus.FAILED)
+            return
+        _LOG.info("stale document taken up again", extra={"document_id": row.id, "times": count})
+        try:
+            await vault.advance(row.team, row.id)
+        except QuireError as error:
+            _LOG.warning("stale document not taken up", extra={"document_id": row.id, "code": error.code})
+        except Exception:  # one document must not keep the sweeper from the others; it was counted above
+            _LOG.exception("stale document not taken up", extra={"document_id": row.id})

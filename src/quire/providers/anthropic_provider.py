@@ -1,0 +1,161 @@
+"""Anthropic: messages with the page's picture."""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import dataclass, field
+
+from quire.clock import Clock
+from quire.providers.provider_protocol import (
+    AnswerSchema,
+    ProviderServerError,
+    StopReason,
+    TokenUsage,
+    VisionAnswer,
+    VisionRequest,
+)
+from quire.providers.rate_headers import anthropic_limits
+from quire.providers.sdk_channel import NO_KEY, Channel, Reply, Sdk, http_client
+
+NAME = "anthropic"
+BASE_URL = "https://api.anthropic.com"
+
+_PATH = "/v1/messages"
+_CHECK_TOKENS = 16
+_CHECK_TIMEOUT_S = 20.0
+_STOPS = {
+    "max_tokens": StopReason.LENGTH,
+    "model_context_window_exceeded": StopReason.LENGTH,
+    "refusal": StopReason.REFUSAL,
+}
+# Tokens written to and read from the prompt cache are counted apart from the others.
+_INPUT_COUNTS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+
+
+@dataclass(frozen=True)
+class AnthropicOptions:
+    name: str = NAME
+    base_url: str = field(default=BASE_URL, repr=False)
+    api_key: str = field(default="", repr=False)
+
+
+class AnthropicProvider:
+    def __init__(self, options: AnthropicOptions, clock: Clock) -> None:
+        self._options = options
+        self._channel = Channel(options.name, self._load, anthropic_limits, clock)
+
+    @property
+    def name(self) -> str:
+        return self._options.name
+
+    async def open(self) -> None:
+        await self._channel.open()
+
+    async def read(self, request: VisionRequest) -> VisionAnswer:
+        reply = await self._channel.post(
+            _PATH, _body(request), model=request.model, timeout_s=request.timeout_s
+        )
+        return _answer(f"{self.name} ({request.model})", reply)
+
+    async def check(self, model: str) -> None:
+        """A few tokens: only a real answer shows that the key may use the model and has credit left."""
+        body = {
+            "model": model,
+            "max_tokens": _CHECK_TOKENS,
+            "messages": [{"role": "user", "content": "Answer with OK."}],
+        }
+        reply = await self._channel.post(
+            _PATH, json.dumps(body).encode(), model=model, timeout_s=_CHECK_TIMEOUT_S
+        )
+        _answer(f"{self.name} ({model})", reply)
+
+    async def close(self) -> None:
+        await self._channel.close()
+
+    def _load(self) -> Sdk:
+        import anthropic
+        import httpx2
+
+        key = self._options.api_key or NO_KEY
+        client = anthropic.AsyncAnthropic(
+            api_key=key,
+            base_url=self._options.base_url.rstrip("/").removesuffix("/v1"),
+            default_headers={"Authorization": f"Bearer {key}"},
+            max_retries=0,
+            timeout=None,
+            open_telemetry=False,  # its spans can carry the contents of requests
+            http_client=http_client(anthropic.DefaultAioHttpClient),
+        )
+        return Sdk(
+            client, httpx2.Response, anthropic.APIStatusError, anthropic.AnthropicError, anthropic.omit
+        )
+
+
+def _body(request: VisionRequest) -> bytes:
+    """The JSON, put together around the picture: encoding it as JSON text would cost as much as the call."""
+    return b"".join(
+        (
+            b'{"model":',
+            _json(request.model),
+            b',"max_tokens":',
+            str(request.max_tokens_out).encode(),
+            *_form(request.answer),
+            b',"system":',
+            _json(request.instructions),
+            b',"messages":[{"role":"user","content":[',
+            *_image(request),
+            b"," if request.image and request.text.strip() else b"",
+            # Anthropic rejects empty texts.
+            b'{"type":"text","text":' + _json(request.text) + b"}" if request.text.strip() else b"",
+            b"]}]}",
+        )
+    )
+
+
+def _form(answer: AnswerSchema | None) -> tuple[bytes, ...]:
+    if answer is None:
+        return ()
+    return (b',"output_config":{"format":{"type":"json_schema","schema":', answer.schema, b"}}")
+
+
+def _image(request: VisionRequest) -> tuple[bytes, ...]:
+    if not request.image:
+        return ()
+    return (
+        b'{"type":"image","source":{"type":"base64","media_type":',
+        _json(request.image_mime),
+        b',"data":"',
+        base64.b64encode(request.image),
+        b'"}}',
+    )
+
+
+def _answer(who: str, reply: Reply) -> VisionAnswer:
+    """Raises ProviderServerError for what can't be understood."""
+    usage = _usage(reply.data.get("usage"))
+    parts = reply.data.get("content")
+    reason = reply.data.get("stop_reason")
+    if not isinstance(parts, list):
+        raise ProviderServerError(
+            f"{who} gave an answer without a message.", usage=usage, limits=reply.limits
+        )
+    texts = (part.get("text") for part in parts if isinstance(part, dict) and part.get("type") == "text")
+    text = "".join(one for one in texts if isinstance(one, str))
+    stop = _STOPS.get(reason, StopReason.DONE) if isinstance(reason, str) else StopReason.DONE
+    return VisionAnswer(text, stop, usage, reply.limits)
+
+
+def _usage(given: object) -> TokenUsage:
+    if not isinstance(given, dict):
+        return TokenUsage()
+    tokens_in = sum(_count(given.get(name)) for name in _INPUT_COUNTS)
+    return TokenUsage(tokens_in, _count(given.get("output_tokens")))
+
+
+def _count(value: object) -> int:
+    return value if isinstance(value, int) and value > 0 else 0
+
+
+def _json(value: str) -> bytes:
+    return json.dumps(value).encode()

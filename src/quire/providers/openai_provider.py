@@ -1,0 +1,197 @@
+"""OpenAI, and any server that speaks its protocol: chat completions with the page's picture as a data URL."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import parse_qsl, urlsplit
+
+from quire.clock import Clock
+from quire.providers.provider_protocol import (
+    AnswerSchema,
+    ContentBlockedError,
+    ProviderServerError,
+    SeenLimits,
+    StopReason,
+    TokenUsage,
+    VisionAnswer,
+    VisionRequest,
+)
+from quire.providers.rate_headers import openai_limits
+from quire.providers.sdk_channel import NO_KEY, Channel, Reply, Sdk, http_client
+
+NAME = "openai"
+BASE_URL = "https://api.openai.com/v1"
+
+_PATH = "/chat/completions"
+_CHECK_TOKENS = 16
+_CHECK_TIMEOUT_S = 20.0
+
+
+@dataclass(frozen=True)
+class OpenAIOptions:
+    """`compatible` servers get the older parameters, which all of them know."""
+
+    name: str = NAME
+    base_url: str = field(default=BASE_URL, repr=False)
+    api_key: str = field(default="", repr=False)
+    compatible: bool = False
+
+
+class OpenAIProvider:
+    def __init__(self, options: OpenAIOptions, clock: Clock) -> None:
+        self._options = options
+        self._channel = Channel(options.name, self._load, _limits, clock)
+
+    @property
+    def name(self) -> str:
+        return self._options.name
+
+    async def open(self) -> None:
+        await self._channel.open()
+
+    async def read(self, request: VisionRequest) -> VisionAnswer:
+        reply = await self._channel.post(
+            _PATH, self._body(request), model=request.model, timeout_s=request.timeout_s
+        )
+        return _answer(f"{self.name} ({request.model})", reply)
+
+    async def post(self, path: str, body: bytes, *, model: str, timeout_s: float) -> Reply:
+        """Any other call of the same protocol. Raises ProviderError."""
+        return await self._channel.post(path, body, model=model, timeout_s=timeout_s)
+
+    async def check(self, model: str) -> None:
+        """A few tokens: only a real answer shows that the key may use the model and has credit left."""
+        body = {
+            "model": model,
+            self._limit_name: _CHECK_TOKENS,
+            "messages": [{"role": "user", "content": "Answer with OK."}],
+        }
+        reply = await self._channel.post(
+            _PATH, json.dumps(body).encode(), model=model, timeout_s=_CHECK_TIMEOUT_S
+        )
+        _answer(f"{self.name} ({model})", reply)
+
+    async def close(self) -> None:
+        await self._channel.close()
+
+    @property
+    def _limit_name(self) -> str:
+        return "max_tokens" if self._options.compatible else "max_completion_tokens"
+
+    def _body(self, request: VisionRequest) -> bytes:
+        """The JSON, put together around the picture: encoding it as JSON text would cost as much as the call."""
+        return b"".join(
+            (
+                b'{"model":',
+                _json(request.model),
+                b',"',
+                self._limit_name.encode(),
+                b'":',
+                str(request.max_tokens_out).encode(),
+                *_form(request.answer),
+                b',"messages":[{"role":"system","content":',
+                _json(request.instructions),
+                b'},{"role":"user","content":[{"type":"text","text":',
+                _json(request.text),
+                b"}",
+                *self._image(request),
+                b"]}]}",
+            )
+        )
+
+    def _image(self, request: VisionRequest) -> tuple[bytes, ...]:
+        if not request.image:
+            return ()
+        detail = b"" if self._options.compatible else b',"detail":"high"'
+        return (
+            b',{"type":"image_url","image_url":{"url":"data:',
+            _json(request.image_mime)[1:-1],
+            b";base64,",
+            base64.b64encode(request.image),
+            b'"',
+            detail,
+            b"}}",
+        )
+
+    def _load(self) -> Sdk:
+        import httpx2
+        import openai
+
+        address = urlsplit(self._options.base_url)
+        query = dict(parse_qsl(address.query))
+        key = self._options.api_key or NO_KEY
+        headers = {"Authorization": f"Bearer {key}"}
+        if "api-version" in query:  # Azure's older interface has its own header for keys
+            headers["api-key"] = key
+        client = openai.AsyncOpenAI(
+            api_key=key,
+            base_url=address._replace(query="").geturl(),
+            default_query=query,
+            default_headers=headers,
+            max_retries=0,
+            timeout=None,
+            http_client=http_client(openai.DefaultAioHttpClient),
+        )
+        return Sdk(client, httpx2.Response, openai.APIStatusError, openai.OpenAIError, openai.omit)
+
+
+def _form(answer: AnswerSchema | None) -> tuple[bytes, ...]:
+    if answer is None:
+        return ()
+    return (
+        b',"response_format":{"type":"json_schema","json_schema":{"name":',
+        _json(answer.name),
+        b',"strict":true,"schema":',
+        answer.schema,
+        b"}}",
+    )
+
+
+def _answer(who: str, reply: Reply) -> VisionAnswer:
+    """Raises ContentBlockedError where the filter stepped in, and ProviderServerError for what can't be understood."""
+    usage = _usage(reply.data.get("usage"))
+    choices = reply.data.get("choices")
+    choice = choices[0] if isinstance(choices, list) and choices else None
+    message = choice.get("message") if isinstance(choice, dict) else None
+    if not isinstance(choice, dict) or not isinstance(message, dict):
+        raise ProviderServerError(
+            f"{who} gave an answer without a message.", usage=usage, limits=reply.limits
+        )
+    finish = choice.get("finish_reason")
+    if finish == "content_filter":
+        raise ContentBlockedError(
+            f"The content filter of {who} stopped the answer.", usage=usage, limits=reply.limits
+        )
+    stop = StopReason.LENGTH if finish == "length" else StopReason.DONE
+    if message.get("refusal"):
+        stop = StopReason.REFUSAL
+    return VisionAnswer(_text(message.get("content")), stop, usage, reply.limits)
+
+
+def _text(content: object) -> str:
+    """Some compatible servers answer in parts."""
+    if isinstance(content, list):
+        parts = (part.get("text") for part in content if isinstance(part, dict))
+        return "".join(part for part in parts if isinstance(part, str))
+    return content if isinstance(content, str) else ""
+
+
+def _usage(given: object) -> TokenUsage:
+    if not isinstance(given, dict):
+        return TokenUsage()
+    return TokenUsage(_count(given.get("prompt_tokens")), _count(given.get("completion_tokens")))
+
+
+def _count(value: object) -> int:
+    return value if isinstance(value, int) and value > 0 else 0
+
+
+def _json(value: str) -> bytes:
+    return json.dumps(value).encode()
+
+
+def _limits(headers: Mapping[str, str], _now: float) -> SeenLimits:
+    return openai_limits(headers)

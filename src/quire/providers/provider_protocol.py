@@ -1,0 +1,173 @@
+"""What every AI provider does for us: read one picture of a page. One file for each provider, one protocol.
+
+Errors are told apart by class, never by text. What to do about each is the dispatcher's business:
+
+ProviderError
+├── RateLimitedError     429: too many requests or tokens; `retry_after_s` where the provider said so
+├── QuotaError           the account's quota or credit is used up, or the model is overloaded
+├── ProviderTimeoutError no answer within the time of one call
+├── ProviderNetworkError no connection, or it was cut
+├── ProviderServerError  5xx, 529, an answer that can't be understood
+│   └── ModelMissingError    the provider has no such model; its others and other providers may do
+├── ProviderAuthError    the key is wrong or may not use this model
+├── ContentBlockedError  the provider's filter refused picture or answer
+└── RejectedError        the request itself is wrong; no provider would take it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from quire.errors import QuireError
+
+
+class StopReason(StrEnum):
+    """Why the model stopped writing."""
+
+    DONE = "done"
+    LENGTH = "length"
+    REFUSAL = "refusal"
+    FILTER = "filter"
+
+
+@dataclass(frozen=True, slots=True)
+class TokenUsage:
+    tokens_in: int = 0
+    tokens_out: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SeenLimits:
+    """What the answer's headers said about the account's limits. None where they said nothing."""
+
+    requests_per_minute: int | None = None
+    requests_left: int | None = None
+    requests_reset_s: float | None = None
+    tokens_per_minute: int | None = None
+    tokens_left: int | None = None
+    tokens_reset_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerSchema:
+    """The JSON object that an answer has to be. `schema` is its JSON Schema, itself as JSON."""
+
+    name: str
+    schema: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class VisionRequest:
+    """One page for one model. `instructions` is the system prompt, `text` what goes beside the picture.
+
+    Without an `image` (no bytes) it is a question about the text alone. With `answer` the model is held to that form.
+    `attempt` names this very call, so that a provider that remembers its answers gives the same one again. `redraw`
+    gives the page as a picture of so many dots an inch, for readers that need a finer one.
+    """
+
+    model: str
+    instructions: str
+    text: str
+    image: bytes
+    image_mime: str
+    max_tokens_out: int
+    timeout_s: float
+    answer: AnswerSchema | None = None
+    team: str = ""
+    attempt: str = ""
+    redraw: Callable[[int], Awaitable[bytes]] | None = None
+
+    def __repr__(self) -> str:
+        return f"VisionRequest({self.model}, {len(self.image)} bytes)"
+
+
+@dataclass(frozen=True, slots=True)
+class VisionAnswer:
+    text: str
+    stop: StopReason
+    usage: TokenUsage
+    limits: SeenLimits = SeenLimits()
+
+    def __repr__(self) -> str:
+        return f"VisionAnswer({self.stop}, {len(self.text)} characters)"
+
+
+class Provider(Protocol):
+    """Safe for many calls at once. Never retries by itself."""
+
+    @property
+    def name(self) -> str: ...
+
+    async def open(self) -> None:
+        """Loads what calls need, which may take a second. The first call does it too, outside its own time."""
+        ...
+
+    async def read(self, request: VisionRequest) -> VisionAnswer:
+        """Raises ProviderError; the call is over, one way or the other, within request.timeout_s."""
+        ...
+
+    async def check(self, model: str) -> None:
+        """One cheap call that shows whether key, address and model work. Raises ProviderError."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class ProviderError(QuireError):
+    code = "provider_failed"
+    retryable = True
+
+    def __init__(
+        self,
+        public: str,
+        *,
+        retry_after_s: float | None = None,
+        retryable: bool | None = None,
+        usage: TokenUsage = TokenUsage(),  # noqa: B008 - frozen
+        limits: SeenLimits = SeenLimits(),  # noqa: B008 - frozen
+    ) -> None:
+        super().__init__(public, retry_after_s=retry_after_s, retryable=retryable)
+        self.usage = usage
+        self.limits = limits
+
+
+class ProviderRateLimitedError(ProviderError):
+    code = "rate_limit"
+
+
+class QuotaError(ProviderError):
+    code = "ai_quota"
+
+
+class ProviderTimeoutError(ProviderError):
+    code = "timeout"
+
+
+class ProviderNetworkError(ProviderError):
+    code = "network"
+
+
+class ProviderServerError(ProviderError):
+    code = "server"
+
+
+class ModelMissingError(ProviderServerError):
+    code = "model_not_found"
+
+
+class ProviderAuthError(ProviderError):
+    code = "auth"
+    retryable = False
+
+
+class ContentBlockedError(ProviderError):
+    code = "ai_content_blocked"
+    retryable = False
+
+
+class RejectedError(ProviderError):
+    code = "validation"
+    retryable = False

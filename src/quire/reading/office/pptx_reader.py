@@ -1,0 +1,241 @@
+"""PowerPoint presentations (PPTX): a page for each slide, in the order of the show, with its notes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from xml.etree.ElementTree import Element
+
+from quire.errors import DamagedError
+from quire.reading.office.charts import chart_rows
+from quire.reading.office.inline_markdown import BOLD, ITALIC, STRIKE, Run, block, placeholder, render
+from quire.reading.office.office_pages import Lists, MarkdownBlock, OfficePage, joined, table_lines
+from quire.reading.office.office_source import Opened
+from quire.reading.office.ooxml_package import Package, Relation
+from quire.reading.office.zip_container import OfficeLimits, ZipContainer
+
+READER = "pptx"
+_TITLES = frozenset({"title", "ctrTitle"})
+_RUNNING = frozenset({"sldNum", "dt", "ftr", "hdr"})
+_BULLETED = frozenset({"body", "obj"})
+_MAX_DEPTH = 8
+
+
+def open_slides(path: str, limits: OfficeLimits) -> Opened:
+    """Raises DocumentError or TooLargeError."""
+    archive = ZipContainer(path, limits)
+    package = Package(archive)
+    try:
+        pages = _pages(package, package.main_part("ppt/presentation.xml"))
+        title, author = package.credits()
+    except BaseException:
+        archive.close()
+        raise
+    return Opened(READER, pages, title, author, archive.read, archive.close)
+
+
+def _pages(package: Package, part: str) -> list[OfficePage]:
+    root = package.tree(part, "list of slides")
+    relations = package.relations(part)
+    pages: list[OfficePage] = []
+    for one in package.children(package.child(root, "sldIdLst"), "sldId"):
+        # `id` is there twice: without a namespace, a number; with one, the relation.
+        keys = [value for key, value in one.attrib.items() if key.endswith("}id")]
+        found = relations.get(keys[0]) if keys else None
+        if found is not None and found.target in package.archive:
+            pages.append(_page(package, found.target, len(pages) + 1))
+    return pages
+
+
+def _page(package: Package, part: str, number: int) -> OfficePage:
+    try:
+        root = package.tree(part, f"slide {number}")
+    except DamagedError as error:
+        return OfficePage(f"*Slide {number} is damaged: {error.public}*")
+    slide = _Slide(package, package.relations(part))
+    if root is None:
+        return OfficePage("")
+    slide.read(root)
+    title = slide.title or f"Slide {number}"
+    hidden = " (hidden)" if package.attribute(root, "show") == "0" else ""
+    blocks = [MarkdownBlock(f"# {title}{hidden}", 1), *slide.blocks]
+    notes = _notes(package, package.related(part, "notesSlide"))
+    if notes:
+        blocks += [MarkdownBlock("### Notes", 3), *notes]
+    return OfficePage(joined(blocks), tuple(slide.pictures))
+
+
+def _notes(package: Package, part: str) -> list[MarkdownBlock]:
+    try:
+        root = package.tree(part, "notes")
+    except DamagedError:
+        return []
+    if root is None:
+        return []
+    slide = _Slide(package, package.relations(part))
+    slide.read(root, only="body")
+    return slide.blocks
+
+
+@dataclass(slots=True)
+class _Slide:
+    package: Package
+    relations: dict[str, Relation]
+    title: str = ""
+    blocks: list[MarkdownBlock] = field(default_factory=list)
+    pictures: list[str] = field(default_factory=list)
+
+    def read(self, root: Element, only: str = "") -> None:
+        tree = self.package.child(self.package.child(root, "cSld"), "spTree")
+        if tree is not None:
+            self._shapes(tree, only, 0)
+
+    def _shapes(self, holder: Element, only: str, depth: int) -> None:
+        package = self.package
+        for shape in holder:
+            name = package.local[shape.tag]
+            if name == "sp":
+                self._shape(shape, only)
+            elif name == "grpSp" and depth < _MAX_DEPTH:
+                self._shapes(shape, only, depth + 1)
+            elif only:
+                continue
+            elif name == "pic":
+                self._picture(shape)
+            elif name == "graphicFrame":
+                self._frame(shape)
+            elif name == "AlternateContent" and depth < _MAX_DEPTH:
+                chosen = package.child(shape, "Choice")
+                chosen = chosen if chosen is not None else package.child(shape, "Fallback")
+                if chosen is not None:
+                    self._shapes(chosen, only, depth + 1)
+
+    def _shape(self, shape: Element, only: str) -> None:
+        package = self.package
+        kind = self._placeholder_kind(shape)
+        body = package.child(shape, "txBody")
+        if body is None or kind in _RUNNING or (only and kind != only):
+            return
+        paragraphs = [(one, self._text(one)) for one in package.children(body, "p")]
+        paragraphs = [(one, text) for one, text in paragraphs if text]
+        if kind in _TITLES and not self.title:
+            self.title = " ".join(text.replace("\n", " ") for _, text in paragraphs)
+            return
+        if only:
+            self.blocks += [MarkdownBlock(block(text)) for _, text in paragraphs]
+            return
+        self._paragraphs(paragraphs, bulleted=kind in _BULLETED and len(paragraphs) > 1)
+
+    def _paragraphs(self, paragraphs: list[tuple[Element, str]], *, bulleted: bool) -> None:
+        package, lists = self.package, Lists()
+        counts = [0] * (_MAX_DEPTH + 1)
+        for element, text in paragraphs:
+            properties = package.child(element, "pPr")
+            level = package.attribute(properties, "lvl") if properties is not None else ""
+            depth = min(int(level), _MAX_DEPTH) if level.isdigit() else 0
+            marker = self._marker(properties, bulleted)
+            counts[depth + 1 :] = [0] * (_MAX_DEPTH - depth)
+            counts[depth] = counts[depth] + 1 if marker == "1." else 0
+            if marker:
+                shown = f"{counts[depth]}." if marker == "1." else marker
+                self.blocks.append(MarkdownBlock(lists.item(depth, shown, block(text)), tight=True))
+            else:
+                lists.end()
+                self.blocks.append(MarkdownBlock(block(text)))
+
+    def _marker(self, properties: Element | None, bulleted: bool) -> str:
+        for one in properties if properties is not None else ():
+            name = self.package.local[one.tag]
+            if name == "buNone":
+                return ""
+            if name == "buAutoNum":
+                return "1."
+            if name in ("buChar", "buBlip"):
+                return "-"
+        return "-" if bulleted else ""
+
+    def _placeholder_kind(self, shape: Element) -> str:
+        package = self.package
+        found = package.child(package.child(package.child(shape, "nvSpPr"), "nvPr"), "ph")
+        if found is None:
+            return ""
+        return package.attribute(found, "type") or "obj"
+
+    def _text(self, paragraph: Element) -> str:
+        package = self.package
+        runs: list[Run] = []
+        for one in paragraph:
+            name = package.local[one.tag]
+            if name == "br":
+                runs.append(Run("\n"))
+            elif name == "r" or (name == "fld" and not package.attribute(one, "type").startswith("slidenum")):
+                look, href = self._look(package.child(one, "rPr"))
+                runs += [Run(text.text, look, href) for text in package.children(one, "t") if text.text]
+            elif name in ("m", "AlternateContent"):
+                runs.append(Run(package.texts(one)))
+        return render(runs)
+
+    def _look(self, properties: Element | None) -> tuple[int, str]:
+        package = self.package
+        if properties is None:
+            return 0, ""
+        look = 0
+        for name, bit in (("b", BOLD), ("i", ITALIC)):
+            if properties.get(name) in ("1", "true"):
+                look |= bit
+        if properties.get("strike", "noStrike") != "noStrike":
+            look |= STRIKE
+        link = package.child(properties, "hlinkClick")
+        found = self.relations.get(package.attribute(link, "id")) if link is not None else None
+        return look, found.target if found and found.external else ""
+
+    def _picture(self, shape: Element) -> None:
+        package = self.package
+        named = package.child(package.child(shape, "nvPicPr"), "cNvPr")
+        alt = package.attribute(named, "descr") if named is not None else ""
+        blip = next(iter(package.descendants(shape, "blip")), None)
+        found = self.relations.get(package.attribute(blip, "embed")) if blip is not None else None
+        self.pictures.append(found.target if found and not found.external else "")
+        self.blocks.append(MarkdownBlock(placeholder(alt)))
+
+    def _frame(self, frame: Element) -> None:
+        """A table, a chart, or a diagram, of which only the words are kept."""
+        package = self.package
+        for one in frame.iter():
+            name = package.local[one.tag]
+            if name == "tbl":
+                self.blocks.append(MarkdownBlock("\n".join(table_lines(self._table(one)))))
+                return
+            if name == "chart":
+                found = self.relations.get(package.attribute(one, "id"))
+                rows = chart_rows(package, found.target) if found else []
+                self.blocks.append(MarkdownBlock("\n".join(table_lines(rows)) or "*A chart*"))
+                return
+            if name == "relIds":
+                self._diagram(package.attribute(one, "dm"))
+                return
+
+    def _table(self, table: Element) -> list[list[str]]:
+        package = self.package
+        rows = []
+        for row in package.children(table, "tr"):
+            cells = []
+            for cell in package.children(row, "tc"):
+                merged = cell.get("hMerge") in ("1", "true") or cell.get("vMerge") in ("1", "true")
+                body = package.child(cell, "txBody")
+                texts = [] if merged else [self._text(one) for one in package.children(body, "p")]
+                cells.append(" ".join(filter(None, texts)).replace("\n", " "))
+            rows.append(cells)
+        return [row for row in rows if any(row)]
+
+    def _diagram(self, relation: str) -> None:
+        found = self.relations.get(relation)
+        try:
+            root = self.package.tree(found.target, "diagram") if found else None
+        except DamagedError:
+            return
+        if root is None:
+            return
+        for point in self.package.descendants(root, "pt"):
+            text = self.package.texts(point)
+            if text.strip():
+                self.blocks.append(MarkdownBlock(f"- {render([Run(text)])}", tight=True))

@@ -1,0 +1,178 @@
+"""Numbered paragraphs of a Word document: what the number of each would be, which the file does not say.
+
+Styles of a Word document: what a paragraph's or a run's style says of its structure and look.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from xml.etree.ElementTree import Element
+
+from quire.reading.office.inline_markdown import BOLD, ITALIC, STRIKE
+from quire.reading.office.ooxml_package import Package
+
+LOOKS = {"b": BOLD, "i": ITALIC, "strike": STRIKE, "dstrike": STRIKE}
+_HEADING = re.compile(r"heading (\d)", re.IGNORECASE)
+_NESTED = re.compile(r"list (?:bullet|number|continue)? ?([2-5])", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class WordStyle:
+    """`level` is that of a heading, 0 for none; `number` and `depth` those of a list."""
+
+    level: int = 0
+    quote: bool = False
+    number: str = ""
+    depth: int = 0
+    look: int = 0
+
+
+def read_styles(package: Package, root: Element | None) -> dict[str, WordStyle]:
+    """All of them by id."""
+    raw: dict[str, Element] = {
+        package.attribute(one, "styleId"): one for one in package.children(root, "style")
+    }
+    return {name: _style(package, raw, name) for name in raw}
+
+
+def _style(package: Package, raw: dict[str, Element], name: str) -> WordStyle:
+    """What a style and those it is based on say together; the nearest word counts."""
+    level, quote, number, depth, look = 0, False, "", 0, 0
+    for _ in range(20):  # styles may be based on each other in a circle
+        element = raw.get(name)
+        if element is None:
+            break
+        title = package.child(element, "name")
+        words = package.attribute(title, "val").lower() if title is not None else ""
+        properties = package.child(element, "pPr")
+        heading = _HEADING.fullmatch(words)
+        outline = package.child(properties, "outlineLvl")
+        given = package.attribute(outline, "val") if outline is not None else ""
+        if not level:
+            level = int(heading[1]) if heading else 1 if words == "title" else 0
+            level = level or (int(given) + 1 if given.isdigit() and int(given) < 9 else 0)
+        quote = quote or words in ("quote", "intense quote")
+        nested = _NESTED.fullmatch(words)
+        numbered = package.child(properties, "numPr")
+        if numbered is not None and not number:
+            wanted, deep = package.child(numbered, "numId"), package.child(numbered, "ilvl")
+            number = package.attribute(wanted, "val") if wanted is not None else ""
+            value = package.attribute(deep, "val") if deep is not None else "0"
+            depth = min(int(value), MAX_LEVEL) if value.isdigit() else 0
+            depth = depth or (int(nested[1]) - 1 if nested else 0)
+        if package.attribute(element, "type") == "character":
+            for one in package.child(element, "rPr") or ():
+                look |= LOOKS.get(package.local[one.tag], 0) if package.is_on(one) else 0
+        based = package.child(element, "basedOn")
+        name = package.attribute(based, "val") if based is not None else ""
+    return WordStyle(level, quote, "" if number == "0" else number, depth, look)
+
+
+MAX_LEVEL = 8
+_SIMPLE = re.compile(r"%\d[.)]?")
+_ROMAN = (
+    *((1000, "m"), (900, "cm"), (500, "d"), (400, "cd"), (100, "c"), (90, "xc"), (50, "l"), (40, "xl")),
+    *((10, "x"), (9, "ix"), (5, "v"), (4, "iv"), (1, "i")),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NumberingLevel:
+    format: str = "bullet"
+    text: str = ""
+    start: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """How a numbered paragraph begins. `marker` is what a Markdown list takes; `text` what a reader would see."""
+
+    marker: str
+    text: str
+
+
+class Numbering:
+    """Counts as it goes: labels are to be asked for in the order of the document."""
+
+    def __init__(self, package: Package, root: Element | None) -> None:
+        self._levels: dict[str, dict[int, NumberingLevel]] = {}
+        self._counts: dict[str, list[int | None]] = {}
+        self._abstract_of: dict[str, str] = {}
+        if root is None:
+            return
+        abstract = {
+            package.attribute(one, "abstractNumId"): _levels(package, one)
+            for one in package.children(root, "abstractNum")
+        }
+        for one in package.children(root, "num"):
+            number, link = package.attribute(one, "numId"), package.child(one, "abstractNumId")
+            key = package.attribute(link, "val") if link is not None else ""
+            levels = dict(abstract.get(key, {}))
+            overrides = package.children(one, "lvlOverride")
+            for override in overrides:
+                depth = _number(package.attribute(override, "ilvl"))
+                begin = package.child(override, "startOverride")
+                given = _levels(package, override)
+                level = given.get(depth) or levels.get(depth) or NumberingLevel()
+                start = _number(package.attribute(begin, "val"), 1) if begin is not None else level.start
+                levels[depth] = NumberingLevel(level.format, level.text, start)
+            self._levels[number] = levels
+            # Lists that share a definition go on counting, unless one starts anew.
+            self._abstract_of[number] = f"{key}/{number}" if overrides else key
+
+    def label(self, number: str, depth: int) -> Label | None:
+        """The next label of list `number` at this depth; None if the paragraph has none."""
+        levels = self._levels.get(number)
+        if levels is None:
+            return None
+        level = levels.get(depth) or NumberingLevel()
+        if level.format == "none":
+            return None
+        if level.format == "bullet":
+            return Label("-", "")
+        counts = self._counts.setdefault(self._abstract_of[number], [None] * (MAX_LEVEL + 1))
+        count = counts[depth]
+        counts[depth] = level.start if count is None else count + 1
+        counts[depth + 1 :] = [None] * (MAX_LEVEL - depth)
+        shown = re.sub(r"%(\d)", lambda found: self._shown(levels, counts, int(found[1]) - 1), level.text)
+        if level.format.startswith("decimal") and _SIMPLE.fullmatch(level.text):
+            return Label(f"{counts[depth]}.", shown)
+        return Label("-", shown)
+
+    @staticmethod
+    def _shown(levels: dict[int, NumberingLevel], counts: list[int | None], depth: int) -> str:
+        if not 0 <= depth <= MAX_LEVEL:
+            return ""
+        level = levels.get(depth) or NumberingLevel("decimal")
+        count = counts[depth]
+        return _written(level.start if count is None else count, level.format)
+
+
+def _levels(package: Package, holder: Element) -> dict[int, NumberingLevel]:
+    found: dict[int, NumberingLevel] = {}
+    for one in package.children(holder, "lvl"):
+        form, text, start = (package.child(one, name) for name in ("numFmt", "lvlText", "start"))
+        found[min(_number(package.attribute(one, "ilvl")), MAX_LEVEL)] = NumberingLevel(
+            package.attribute(form, "val", "bullet") if form is not None else "decimal",
+            package.attribute(text, "val") if text is not None else "",
+            _number(package.attribute(start, "val"), 1) if start is not None else 1,
+        )
+    return found
+
+
+def _written(count: int, form: str) -> str:
+    if form in ("lowerLetter", "upperLetter"):
+        letter = chr(ord("a") + (count - 1) % 26) * min(1 + (max(count, 1) - 1) // 26, 10)
+        return letter if form == "lowerLetter" else letter.upper()
+    if form in ("lowerRoman", "upperRoman") and 0 < count < 4000:
+        text = ""
+        for value, sign in _ROMAN:
+            times, count = divmod(count, value)
+            text += sign * times
+        return text if form == "lowerRoman" else text.upper()
+    return f"{count:02d}" if form == "decimalZero" else str(count)
+
+
+def _number(text: str, otherwise: int = 0) -> int:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 7 else otherwise

@@ -1,0 +1,299 @@
+"""Excel workbooks (XLSX): a page for each sheet, in order; a long sheet goes on over further pages.
+
+Rows without a value are left out, and so are columns, however far apart values stand: a cell in the last corner of a
+sheet costs one row. Formulas show the value that the workbook holds for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from xml.etree.ElementTree import Element
+
+from quire.errors import DamagedError
+from quire.reading.office.charts import chart_rows
+from quire.reading.office.inline_markdown import block, placeholder, plain, safe_address
+from quire.reading.office.office_pages import TABLE_PAGE_CHARS, MarkdownBlock, OfficePage, Pager, cell
+from quire.reading.office.office_source import Opened
+from quire.reading.office.ooxml_package import Package
+from quire.reading.office.sheet_numbers import Figures
+from quire.reading.office.zip_container import OfficeLimits, ZipContainer
+
+READER = "xlsx"
+_MOST_COLUMNS = 16_384
+_ROWS_AT_ONCE = 5_000
+_LONGEST_CELL = 32_767
+"""What Excel itself takes."""
+_SMALL_AREA = 20_000
+_LEAST_FILLED = 0.05
+_HIDDEN = {"hidden": " (hidden)", "veryHidden": " (hidden)"}
+_Row = dict[int, str]
+
+
+def open_sheets(path: str, limits: OfficeLimits) -> Opened:
+    """Raises DocumentError or TooLargeError."""
+    archive = ZipContainer(path, limits)
+    package = Package(archive)
+    try:
+        pages = _Workbook(package, package.main_part("xl/workbook.xml")).pages()
+        title, author = package.credits()
+    except BaseException:
+        archive.close()
+        raise
+    return Opened(READER, pages, title, author, archive.read, archive.close)
+
+
+class _Workbook:
+    def __init__(self, package: Package, part: str) -> None:
+        self._package = package
+        self._relations = package.relations(part)
+        root = package.tree(part, "list of sheets")
+        self._sheets = package.children(package.child(root, "sheets"), "sheet")
+        properties = package.child(root, "workbookPr")
+        since_1904 = properties is not None and package.attribute(properties, "date1904") in ("1", "true")
+        styles = package.tree(package.related(part, "styles"), "styles")
+        self._figures = Figures(package, styles, since_1904=since_1904)
+        self._strings = _shared_strings(package, package.related(part, "sharedStrings"))
+
+    def pages(self) -> list[OfficePage]:
+        pages: list[OfficePage] = []
+        for one in self._sheets:
+            package = self._package
+            found = self._relations.get(_relation_id(one))
+            if found is None or found.target not in package.archive:
+                continue
+            name = package.attribute(one, "name") or f"Sheet {len(pages) + 1}"
+            heading = plain(" ".join(name.split())) + _HIDDEN.get(package.attribute(one, "state"), "")
+            if found.kind == "worksheet":
+                pages += self._sheet(found.target, heading)
+            else:
+                pages.append(self._chart_sheet(found.target, heading))
+        return pages
+
+    def _chart_sheet(self, part: str, heading: str) -> OfficePage:
+        pager = Pager(TABLE_PAGE_CHARS)
+        pager.add(MarkdownBlock(f"## {heading}", 2))
+        self._add_drawing(part, pager)
+        return pager.finish()[0]
+
+    def _sheet(self, part: str, heading: str) -> list[OfficePage]:
+        pager = Pager(TABLE_PAGE_CHARS)
+        pager.add(MarkdownBlock(f"## {heading}", 2))
+        reader = _Sheet(self._package, part, self._figures, self._strings)
+        empty = True
+        head: _Row = {}
+        for rows, goes_on in _tables(reader.rows()):
+            empty = False
+            if goes_on:
+                rows.insert(0, head)
+            head = rows[0]
+            columns = sorted({column for row in rows for column in row})
+            if len(rows) == 1 and len(columns) == 1:
+                pager.add(MarkdownBlock(block(rows[0][columns[0]])))
+            elif _is_scattered(rows, len(columns)):
+                for row in rows:
+                    pager.add(MarkdownBlock("- " + "; ".join(row.values()), tight=True))
+            else:
+                pager.add_table([_filled(row, columns) for row in rows])
+        for text in self._comments(part):
+            pager.add(MarkdownBlock(f"- {text}", tight=True))
+        drawn = self._add_drawing(part, pager)
+        if empty and not drawn:
+            pager.add(MarkdownBlock("*This sheet is empty.*"))
+        pages = pager.finish()
+        rest = [OfficePage(f"## {heading} (continued)\n\n{one.markdown}", one.pictures) for one in pages[1:]]
+        return [pages[0], *rest]
+
+    def _add_drawing(self, part: str, pager: Pager) -> bool:
+        """Pictures and charts, which float over the cells."""
+        package = self._package
+        drawing = package.related(part, "drawing")
+        try:
+            root = package.tree(drawing, "drawing")
+        except DamagedError:
+            return False
+        if root is None:
+            return False
+        relations = package.relations(drawing)
+        alt, found = "", False
+        for one in root.iter():
+            name = package.local[one.tag]
+            if name == "cNvPr":
+                alt = package.attribute(one, "descr")
+            elif name == "blip":
+                picture = relations.get(package.attribute(one, "embed"))
+                target = picture.target if picture and not picture.external else ""
+                pager.add(MarkdownBlock(placeholder(alt), pictures=(target,)))
+                found = True
+            elif name == "chart" and package.attribute(one, "id") in relations:
+                pager.add_table(chart_rows(package, relations[package.attribute(one, "id")].target))
+                found = True
+        return found
+
+    def _comments(self, part: str) -> Iterator[str]:
+        package = self._package
+        name = package.related(part, "comments")
+        try:
+            root = package.tree(name, "comments")
+        except DamagedError:
+            return
+        for one in package.children(package.child(root, "commentList"), "comment"):
+            text = cell(package.texts(one))
+            if text:
+                yield f"**Note at {plain(package.attribute(one, 'ref'))}**: {text}"
+
+
+def _relation_id(sheet: Element) -> str:
+    return next((value for key, value in sheet.attrib.items() if key.endswith("}id")), "")
+
+
+@dataclass(slots=True)
+class _Sheet:
+    package: Package
+    part: str
+    figures: Figures
+    strings: list[str]
+    columns: dict[str, int] = field(default_factory=dict)
+
+    def rows(self) -> Iterator[tuple[int, _Row]]:
+        """(number, cells by column) of each row that has a value. Cells are Markdown."""
+        links = self._links()
+        number = 0
+        for element in self.package.blocks(self.part, "sheetData", "sheet"):
+            given = element.get("r", "")
+            number = int(given) if given.isdigit() and len(given) < 9 else number + 1
+            row = self._row(element)
+            if row:
+                if links:
+                    row = {c: _linked(text, links.get((number, c))) for c, text in row.items()}
+                yield number, row
+
+    def _row(self, element: Element) -> _Row:
+        row: _Row = {}
+        column = 0
+        columns = self.columns
+        for one in element:
+            reference = one.get("r")
+            if reference:
+                letters = reference.rstrip("0123456789")
+                found = columns.get(letters)
+                if found is None:
+                    found = columns[letters] = _column(letters)
+                column = found
+            else:
+                column += 1
+            if 0 < column <= _MOST_COLUMNS:
+                text = self._cell(one)
+                if text:
+                    row[column] = text
+        return row
+
+    def _cell(self, element: Element) -> str:
+        local = self.package.local
+        kind, value, formula = element.get("t", "n"), "", ""
+        for part in element:
+            name = local[part.tag]
+            if name == "v":
+                value = part.text or ""
+            elif name == "is":
+                return _rich_text(self.package, part)
+            elif name == "f":
+                formula = part.text or ""
+        text = ""
+        if value:
+            if kind == "s":
+                place = int(value) if value.isdigit() else -1
+                text = self.strings[place] if 0 <= place < len(self.strings) else ""
+            elif kind == "n":
+                text = self.figures.shown(value, element.get("s", "0"))
+            elif kind == "b":
+                text = "TRUE" if value == "1" else "FALSE"
+            else:
+                text = cell(value)
+        return text or (cell(f"={formula}") if formula else "")
+
+    def _links(self) -> dict[tuple[int, int], str]:
+        """Addresses by cell. They stand after the cells, so the end of the part is looked at first."""
+        every = self.package.relations(self.part)
+        relations = {key: one for key, one in every.items() if one.kind == "hyperlink" and one.external}
+        if not relations:
+            return {}
+        found: dict[tuple[int, int], str] = {}
+        for element in self.package.blocks(self.part, "hyperlinks", "sheet"):
+            one = relations.get(_relation_id(element))
+            reference = element.get("ref", "")
+            letters = reference.rstrip("0123456789")
+            digits = reference[len(letters) :]
+            if one is not None and digits and len(digits) < 9:
+                found[int(digits), _column(letters)] = one.target
+        return found
+
+
+def _linked(text: str, address: str | None) -> str:
+    safe = safe_address(address) if address else ""
+    return f"[{text}]({safe})" if safe else text
+
+
+def _column(letters: str) -> int:
+    """`AB` is column 28; 0 for what is no column."""
+    number = 0
+    for c in letters:
+        if not "A" <= c <= "Z" or number > _MOST_COLUMNS:
+            return 0
+        number = number * 26 + ord(c) - 64
+    return number
+
+
+def _tables(rows: Iterator[tuple[int, _Row]]) -> Iterator[tuple[list[_Row], bool]]:
+    """Rows that belong together, and whether they go on with the table before: a long one comes in parts.
+
+    After a gap, rows in other columns than before are another table.
+    """
+    table: list[_Row] = []
+    goes_on = False
+    last, first_column, last_column = 0, 0, 0
+    for number, row in rows:
+        low, high = min(row), max(row)
+        apart = number > last + 1 and not (first_column <= low and high <= last_column and len(table) > 1)
+        widens = len(table) == 1 and len(table[0]) == 1 and number == last + 1 and len(row) > 1
+        full = len(table) >= _ROWS_AT_ONCE
+        if table and (apart or widens or full):
+            yield table, goes_on
+            table, goes_on = [], full and not apart
+        if not table and not goes_on:
+            first_column, last_column = low, high
+        first_column, last_column = min(first_column, low), max(last_column, high)
+        table.append(row)
+        last = number
+    if table:
+        yield table, goes_on
+
+
+def _is_scattered(rows: list[_Row], width: int) -> bool:
+    """Whether it would be a table of nothing but gaps, which grows with the square of what is in it."""
+    area = len(rows) * width
+    return area > _SMALL_AREA and sum(map(len, rows)) < _LEAST_FILLED * area
+
+
+def _filled(row: _Row, columns: list[int]) -> list[str]:
+    last = max(row)
+    return [row.get(column, "") for column in columns if column <= last]
+
+
+def _shared_strings(package: Package, part: str) -> list[str]:
+    if not part:
+        return []
+    return [_rich_text(package, element) for element in package.top(part, "shared strings")]
+
+
+def _rich_text(package: Package, element: Element) -> str:
+    """The text of a string without its reading aids, as Markdown."""
+    local = package.local
+    parts: list[str] = []
+    for one in element:
+        name = local[one.tag]
+        if name == "t":
+            parts.append(one.text or "")
+        elif name == "r":
+            parts += (text.text or "" for text in one if local[text.tag] == "t")
+    return cell("".join(parts)[:_LONGEST_CELL])

@@ -1,0 +1,1 @@
+"""PDF pages: text, layout, tables, pictures."""

@@ -1,0 +1,202 @@
+"""Tables that nobody drew: rows of short pieces that stand below one another, with gutters between."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from quire.reading.pdf.drawn_rules import Box, Rules
+from quire.reading.pdf.line_pieces import (
+    LinePiece,
+    PageWord,
+    gutters_between,
+    is_number,
+    pieces_of,
+    text_lines,
+)
+from quire.reading.pdf.ruled_tables import Table
+from quire.reading.pdf.text_lines import TextLine
+
+_MIN_ROWS = 3
+_LONG_FIGURE = 80
+_EDGE_PT = 3.0
+_MAX_COLUMNS = 30
+_MAX_WORDS = 4_000
+
+
+@dataclass(slots=True)
+class Row:
+    """A line of the page, cut in pieces."""
+
+    pieces: list[LinePiece]
+    top: float
+    bottom: float
+
+    @property
+    def height(self) -> float:
+        return self.bottom - self.top
+
+
+def could_be_aligned(lines: Sequence[TextLine]) -> bool:
+    """Whether MuPDF's lines alone hint at a table: figures that stand apart, or three lines side by side."""
+    figures = 0
+    rows: dict[int, int] = {}
+    for line in lines:
+        figures += len(line.text) < _LONG_FIGURE and is_number(line.text.rsplit(" ", 1)[-1])
+        row = round(line.box[3] / 3)
+        rows[row] = rows.get(row, 0) + 1
+    return figures >= _MIN_ROWS or sum(count >= 3 for count in rows.values()) >= _MIN_ROWS
+
+
+def find_aligned(words: Sequence[PageWord], rules: Rules, taken: Sequence[Box]) -> list[Table]:
+    """Tables made by alignment alone, outside the boxes `taken`.
+
+    Prose in columns looks alike; so a table needs figures in it, or short pieces in three columns under a rule.
+    """
+    free = [w for w in words if not any(b[0] <= w.x <= b[2] and b[1] <= w.y <= b[3] for b in taken)]
+    if not free or len(free) > _MAX_WORDS:
+        return []
+    rows = [_row(line) for line in text_lines(free)]
+    tables: list[Table] = []
+    for run in _runs(rows):
+        table = _table(run, rules)
+        if table is not None:
+            tables.append(table)
+    return tables
+
+
+def _row(line: Sequence[PageWord]) -> Row:
+    return Row(pieces_of(line), min(w.box[1] for w in line), max(w.box[3] for w in line))
+
+
+def _tabular(row: Row) -> bool:
+    """Whether the row by itself looks like one of a table: several short pieces, or figures behind a label."""
+    if len(row.pieces) < 2:
+        return False
+    figures = sum(is_number(p.text) for p in row.pieces[1:])
+    words = sum(len(p.words) for p in row.pieces) / len(row.pieces)
+    return figures * 2 >= len(row.pieces) - 1 or (len(row.pieces) >= 3 and words <= 3.5)
+
+
+def _runs(rows: Sequence[Row]) -> list[list[Row]]:
+    """Stretches of tabular rows; single rows of one short piece may stand between them, as section heads do."""
+    runs: list[list[Row]] = []
+    current: list[Row] = []
+    waiting: list[Row] = []
+    for row in rows:
+        last = (waiting or current or [row])[-1]
+        far = row.top - last.bottom > 2.2 * max(row.height, last.height)
+        if current and far:
+            runs.append(current)
+            current, waiting = [], []
+        if _tabular(row):
+            current += [*waiting, row]
+            waiting = []
+        elif current:
+            waiting.append(row)
+            if len(waiting) > 2 or len(row.pieces) > 2 or sum(len(p.words) for p in row.pieces) > 9:
+                runs.append(current)
+                current, waiting = [], []
+    if current:
+        runs.append(current)
+    return [run for run in runs if sum(map(_tabular, run)) >= _MIN_ROWS]
+
+
+def _table(run: Sequence[Row], rules: Rules) -> Table | None:
+    core = [row for row in run if _tabular(row)]
+    columns = gutters_between([row.pieces for row in core])
+    if not 2 <= len(columns) <= _MAX_COLUMNS:
+        return None
+    grid = [_cells(row, columns) for row in run]
+    if not _aligned(core, columns):
+        return None
+    if not _convincing(grid, len(columns), run, rules):
+        return None
+    merged = _join_wrapped(grid, run, columns)
+    box = (columns[0][0] - 1, run[0].top - 1, columns[-1][1] + 1, run[-1].bottom + 1)
+    return Table(box, tuple(tuple(row) for row in merged))
+
+
+def _cells(row: Row, columns: Sequence[tuple[float, float]]) -> list[str]:
+    cells = [""] * len(columns)
+    for piece in row.pieces:
+        shares = [min(piece.x1, end) - max(piece.x0, start) for start, end in columns]
+        over = [i for i, share in enumerate(shares) if share > 1.0]
+        if len(over) <= 1:
+            at = max(range(len(columns)), key=lambda i: shares[i])
+            cells[at] = f"{cells[at]} {piece.text}".strip()
+            continue
+        # A piece over several columns is a head that spans them, or cells set close together.
+        if len(row.pieces) >= len(columns) - 2 and len(piece.words) >= len(over):
+            for word in piece.words:
+                at = max(
+                    over, key=lambda i: min(word.box[2], columns[i][1]) - max(word.box[0], columns[i][0])
+                )
+                cells[at] = f"{cells[at]} {word.text}".strip()
+        else:
+            cells[over[0]] = f"{cells[over[0]]} {piece.text}".strip()
+    return cells
+
+
+def _aligned(rows: Sequence[Row], columns: Sequence[tuple[float, float]]) -> bool:
+    """Whether the pieces of most columns share an edge or a middle: labels strewn over a chart don't."""
+    aligned = 0
+    for start, end in columns:
+        held = [p for row in rows for p in row.pieces if start - 1 <= (p.x0 + p.x1) / 2 <= end + 1]
+        edges = ([p.x0 for p in held], [p.x1 for p in held], [(p.x0 + p.x1) / 2 for p in held])
+        aligned += bool(held) and any(_together(values) for values in edges)
+    return aligned >= 0.7 * len(columns)
+
+
+def _together(values: Sequence[float]) -> bool:
+    middle = sorted(values)[len(values) // 2]
+    return sum(abs(v - middle) <= _EDGE_PT for v in values) >= 0.6 * len(values)
+
+
+def _convincing(grid: Sequence[Sequence[str]], columns: int, run: Sequence[Row], rules: Rules) -> bool:
+    body = [cell for row in grid for cell in row[1:] if cell]
+    if not body:
+        return False
+    figures = sum(map(is_number, body)) / len(body)
+    words = sum(len(c.split()) for c in body) / len(body)
+    filled = sum(bool(c) for row in grid for c in row) / (columns * len(grid))
+    if filled < 0.35 or words > 6:
+        return False
+    if columns == 2:
+        labels = sum(not is_number(row[0]) for row in grid)
+        return figures >= 0.7 and len(grid) >= 4 and labels >= 0.8 * len(grid)
+    top, bottom = run[0].top - 40, run[-1].bottom + 20
+    left, right = run[0].pieces[0].x0, max(p.x1 for r in run for p in r.pieces)
+    ruled = sum(top <= h.at <= bottom and h.length > 0.5 * (right - left) for h in rules.horizontal)
+    return figures >= 0.3 or (ruled >= 2 and words <= 4 and len(grid) >= 4)
+
+
+def _join_wrapped(
+    grid: Sequence[list[str]], run: Sequence[Row], columns: Sequence[tuple[float, float]]
+) -> list[list[str]]:
+    """Rows that only carry on the row above are joined to it."""
+    result: list[list[str]] = []
+    previous: Row | None = None
+    for cells, row in zip(grid, run, strict=True):
+        filled = [i for i, c in enumerate(cells) if c]
+        close = previous is not None and row.top - previous.bottom < 0.6 * row.height
+        if result and close and previous is not None and filled:
+            above = result[-1]
+            text_only = not any(is_number(cells[i]) for i in filled)
+            carries_on = text_only and len(filled) < len(columns) and all(above[i] for i in filled)
+            lower = all(re.match(r"[a-z(]", cells[i]) for i in filled)
+            wraps = 0 not in filled or lower or _fills(previous, columns[0])
+            if carries_on and wraps and (lower or 0 not in filled or len(filled) == 1):
+                for i in filled:
+                    above[i] = f"{above[i]} {cells[i]}"
+                previous = row
+                continue
+        result.append(list(cells))
+        previous = row
+    return result
+
+
+def _fills(row: Row, column: tuple[float, float]) -> bool:
+    """Whether the row's first piece runs to the end of the first column, as wrapped text does."""
+    return row.pieces[0].x1 > column[1] - 0.15 * (column[1] - column[0])

@@ -1,0 +1,106 @@
+"""Drawn lines of a page: horizontal and vertical rules, and the edges of boxes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Box = tuple[float, float, float, float]
+
+_THIN = 2.5
+_LEVEL = 1.0
+_SNAP = 2.0
+_GAP = 3.0
+_MIN_LENGTH = 6.0
+_ITEMS_LOOKED_AT = 8_000
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnRule:
+    """A rule at `at` (y of a horizontal, x of a vertical one) from `start` to `end`."""
+
+    at: float
+    start: float
+    end: float
+
+    @property
+    def length(self) -> float:
+        return self.end - self.start
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """All rules of a page, pieces of one line joined."""
+
+    horizontal: tuple[DrawnRule, ...] = ()
+    vertical: tuple[DrawnRule, ...] = ()
+
+
+def rules_of(drawings: Iterable[dict[str, Any]], turn: Callable[[Box], Box]) -> Rules:
+    """The rules among MuPDF's drawings; `turn` brings a box of the page as stored to the page as read."""
+    flat: list[DrawnRule] = []
+    tall: list[DrawnRule] = []
+    looked_at = 0
+    for drawing in drawings:
+        stroked = "s" in drawing.get("type", "")
+        if not stroked and _is_white(drawing.get("fill")):
+            continue
+        for item in drawing.get("items", ()):
+            looked_at += 1
+            if looked_at > _ITEMS_LOOKED_AT:
+                return Rules(_joined(flat), _joined(tall))
+            kind = item[0]
+            if kind == "l":
+                (ax, ay), (bx, by) = item[1], item[2]
+                _add(turn((min(ax, bx), min(ay, by), max(ax, bx), max(ay, by))), False, flat, tall)
+            elif kind == "re":
+                _add(turn(tuple(item[1])), True, flat, tall)
+            elif kind == "qu":
+                quad = item[1]
+                xs, ys = [p[0] for p in quad], [p[1] for p in quad]
+                _add(turn((min(xs), min(ys), max(xs), max(ys))), True, flat, tall)
+    return Rules(_joined(flat), _joined(tall))
+
+
+def _is_white(fill: Sequence[float] | None) -> bool:
+    return fill is None or min(fill, default=1.0) > 0.97
+
+
+def _add(box: Box, is_area: bool, flat: list[DrawnRule], tall: list[DrawnRule]) -> None:
+    x0, y0, x1, y1 = box
+    width, height = x1 - x0, y1 - y0
+    if not (0 <= width < 1e5 and 0 <= height < 1e5):
+        return
+    if is_area and width > _THIN and height > _THIN:
+        flat += [DrawnRule(y0, x0, x1), DrawnRule(y1, x0, x1)]
+        tall += [DrawnRule(x0, y0, y1), DrawnRule(x1, y0, y1)]
+    elif height <= (_THIN if is_area else _LEVEL) and width > _MIN_LENGTH / 2:
+        flat.append(DrawnRule((y0 + y1) / 2, x0, x1))
+    elif width <= (_THIN if is_area else _LEVEL) and height > _MIN_LENGTH / 2:
+        tall.append(DrawnRule((x0 + x1) / 2, y0, y1))
+
+
+def _joined(rules: list[DrawnRule]) -> tuple[DrawnRule, ...]:
+    """Pieces on one line joined, doubles dropped, stubs forgotten."""
+    rows: list[list[DrawnRule]] = []
+    for rule in sorted(rules, key=lambda r: r.at):
+        if rows and rule.at - rows[-1][0].at <= _SNAP:
+            rows[-1].append(rule)
+        else:
+            rows.append([rule])
+    result: list[DrawnRule] = []
+    for row in rows:
+        at = sum(r.at for r in row) / len(row)
+        start = end = None
+        for rule in sorted(row, key=lambda r: r.start):
+            if start is None or end is None:
+                start, end = rule.start, rule.end
+            elif rule.start <= end + _GAP:
+                end = max(end, rule.end)
+            else:
+                result.append(DrawnRule(at, start, end))
+                start, end = rule.start, rule.end
+        if start is not None and end is not None:
+            result.append(DrawnRule(at, start, end))
+    return tuple(r for r in result if r.length >= _MIN_LENGTH)

@@ -1,0 +1,117 @@
+"""Which lines are headings, and of what level. Decided from one page and the document's body size alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from quire.reading.pdf.text_lines import TextLine
+
+MAX_CHARS = 160
+MAX_LINES = 3
+_SAME_SIZE = 0.6
+
+_LETTERS = re.compile(r"[^\W\d_]")
+_BULLET = re.compile(r"^[•●▪■◦‣➢➤►❖\uf0b7\uf0a7\uf0d8\uf076*–-]\s*\S")
+_CAPTION = re.compile(
+    r"^(?:fig(?:ure|\.)?|table|tab\.|diagram|chart|exhibit|image|photo|source|listing)\s*[\dIVX]+\b", re.I
+)
+_LEADER = re.compile(r"\.{4,}|(?:\. ){4,}|…{2,}|_{4,}")
+_NUMBERED = re.compile(
+    r"^(?:(?:chapter|section|part|article|appendix|annex)\s+\w+|[IVXLC]{1,6}\.|\d{1,2}(?:\.\d{1,2}){0,4}\.?|[A-H]\.)\s+\S",
+    re.I,
+)
+_DATE = re.compile(r"^[\d\s/.,:-]*$|^\d{1,2}[/.-]\d{1,2}[/.-]\d{2,4}$")
+_PAGE = re.compile(r"^(?:page\s+)?\d+(?:\s*(?:of|/)\s*\d+)?$", re.I)
+_LABEL_VALUE = re.compile(r"^[^:]{2,40}:\s+\S")
+_CONTACT = re.compile(r"@\S+\.\w|https?://|www\.|\(\d{3}\)\s?\d{3}", re.I)
+
+
+@dataclass(frozen=True, slots=True)
+class HeadingGroup:
+    """Lines that follow one another in one block, in one size and weight."""
+
+    lines: tuple[TextLine, ...]
+    says_heading: bool
+    alone: bool
+
+    @property
+    def text(self) -> str:
+        return " ".join(line.text for line in self.lines)
+
+    @property
+    def size(self) -> float:
+        return self.lines[0].size
+
+    @property
+    def bold(self) -> bool:
+        return self.lines[0].bold
+
+
+@dataclass(frozen=True, slots=True)
+class PageType:
+    """What the page's type looks like around a candidate."""
+
+    body_size: float
+    height: float
+    has_bold_headings: bool = False
+
+
+def could_be_heading(group: HeadingGroup) -> bool:
+    """Whether the words themselves allow a heading: not a caption, a bullet, a date, a sentence, a contents line."""
+    if len(group.lines) > MAX_LINES:
+        return False
+    text = group.text
+    if len(text) > MAX_CHARS or len(_LETTERS.findall(text)) < 2:
+        return False
+    if any(p.search(text) for p in (_BULLET, _CAPTION, _LEADER, _DATE, _PAGE, _CONTACT)):
+        return False
+    if text[0].islower() or text[-1] in ",;":
+        return False
+    words = text.split()
+    return not (text[-1] == "." and not text.endswith("..") and len(words) > 7 and not text.isupper())
+
+
+def is_heading(group: HeadingGroup, page: PageType) -> bool:
+    """Whether the group is a heading on this page."""
+    if not could_be_heading(group):
+        return False
+    ratio = group.size / page.body_size if page.body_size else 1.0
+    text = group.text
+    capitals = text.isupper() and len(text) > 3
+    numbered = _NUMBERED.match(text) is not None
+    if group.bold:
+        return _bold_heading(group, ratio, numbered)
+    if ratio >= 1.4 and (capitals or not page.has_bold_headings or (group.says_heading and ratio >= 2.0)):
+        return len(group.lines) <= 2 and len(text) <= 100
+    if numbered and capitals and len(group.lines) == 1:
+        return True
+    return group.says_heading and 0.95 < ratio <= 1.03 and len(text) <= 80
+
+
+def _bold_heading(group: HeadingGroup, ratio: float, numbered: bool) -> bool:
+    if ratio >= 1.15:
+        return group.says_heading or len(group.lines) <= 2
+    if ratio < 0.75:
+        return False
+    return group.says_heading and (group.alone or numbered or not _LABEL_VALUE.match(group.text))
+
+
+def level_of(group: HeadingGroup, page: PageType) -> int:
+    """From 1 (much larger than the body) to 3."""
+    ratio = group.size / page.body_size if page.body_size else 1.0
+    if ratio >= 1.6:
+        return 1
+    return 2 if ratio >= 1.2 else 3
+
+
+def groups_of(lines: Sequence[TextLine], says_heading: bool) -> list[HeadingGroup]:
+    """A block's lines cut where size or weight changes."""
+    runs: list[list[TextLine]] = []
+    for line in lines:
+        if runs and abs(runs[-1][-1].size - line.size) <= _SAME_SIZE and runs[-1][-1].bold == line.bold:
+            runs[-1].append(line)
+        else:
+            runs.append([line])
+    return [HeadingGroup(tuple(run), says_heading, len(runs) == 1) for run in runs]

@@ -1,0 +1,117 @@
+"""Words of a page, the lines they stand in, and the pieces that wide gaps cut a line into."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from quire.reading.pdf.drawn_rules import Box
+
+GAP_EM = 0.9
+"""Words farther apart than this, in heights of the line, belong to different cells."""
+
+FIGURE_GAP_EM = 0.5
+"""Between two figures less is enough: thousands are set apart by a quarter."""
+
+MIN_GUTTER_PT = 3.0
+
+_NUMBER = re.compile(r"^[(\[<>~±+−–—$€£-]*\d[\d.,:/%−–—)\]*†‡-]*$|^[-–—]+$|^n/?a$|^\.\.\.?$", re.I)
+
+
+@dataclass(frozen=True, slots=True)
+class PageWord:
+    text: str
+    box: Box
+
+    @property
+    def x(self) -> float:
+        return (self.box[0] + self.box[2]) / 2
+
+    @property
+    def y(self) -> float:
+        return (self.box[1] + self.box[3]) / 2
+
+
+@dataclass(slots=True)
+class LinePiece:
+    """Words of one line with no wide gap between them."""
+
+    words: list[PageWord]
+
+    @property
+    def x0(self) -> float:
+        return self.words[0].box[0]
+
+    @property
+    def x1(self) -> float:
+        return self.words[-1].box[2]
+
+    @property
+    def text(self) -> str:
+        return " ".join(w.text for w in self.words)
+
+
+def text_lines(words: Sequence[PageWord]) -> list[list[PageWord]]:
+    """Words in lines from top to bottom, each from left to right."""
+    lines: list[list[PageWord]] = []
+    for word in sorted(words, key=lambda w: w.y):
+        height = word.box[3] - word.box[1]
+        if lines and abs(word.y - lines[-1][0].y) <= 0.45 * height:
+            lines[-1].append(word)
+        else:
+            lines.append([word])
+    return [sorted(line, key=lambda w: w.box[0]) for line in lines]
+
+
+def lines_text(words: Sequence[PageWord]) -> str:
+    """The words' text, line by line."""
+    return " ".join(word.text for line in text_lines(words) for word in line)
+
+
+def pieces_of(line: Sequence[PageWord]) -> list[LinePiece]:
+    """A line cut at its wide gaps."""
+    height = max(w.box[3] - w.box[1] for w in line)
+    pieces = [LinePiece([line[0]])]
+    for word in line[1:]:
+        figures = _NUMBER.match(word.text) and _NUMBER.match(pieces[-1].words[-1].text)
+        if word.box[0] - pieces[-1].x1 > (FIGURE_GAP_EM if figures else GAP_EM) * height:
+            pieces.append(LinePiece([word]))
+        else:
+            pieces[-1].words.append(word)
+    return pieces
+
+
+def is_number(text: str) -> bool:
+    """Whether a cell holds a figure, a dash or nothing that could be read as prose."""
+    words = text.split()
+    return bool(words) and sum(bool(_NUMBER.match(w)) for w in words) * 2 > len(words)
+
+
+def gutters_between(rows: Sequence[Sequence[LinePiece]]) -> list[tuple[float, float]]:
+    """The extents of the columns that remain between the gutters which nearly every row respects."""
+    left = min(p.x0 for row in rows for p in row)
+    right = max(p.x1 for row in rows for p in row)
+    width = int(right - left) + 2
+    ink = [0] * width
+    for row in rows:
+        for piece in row:
+            for x in range(int(piece.x0 - left), min(width, int(piece.x1 - left) + 1)):
+                ink[x] += 1
+    allowed = 0 if len(rows) < 6 else max(1, len(rows) // 12)
+    columns: list[tuple[float, float]] = []
+    start: int | None = None
+    empty = 0
+    for x in range(width):
+        if ink[x] > allowed:
+            if start is None:
+                start = x
+            elif empty >= MIN_GUTTER_PT:
+                columns.append((left + start, left + x - empty))
+                start = x
+            empty = 0
+        else:
+            empty += 1
+    if start is not None:
+        columns.append((left + start, left + width - empty))
+    return columns

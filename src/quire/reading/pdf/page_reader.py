@@ -1,0 +1,266 @@
+"""Reading pages: text, Markdown, and what kind of page each one is."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from quire.domain.page import PageClass, PageReading, PageSignals
+from quire.reading.files.document_source import PdfSource, open_documents, page_errors
+from quire.reading.files.image_source import HEIC_OVER_BOUND, ImageSource
+from quire.reading.files.markdown_writer import clean, paragraph
+from quire.reading.files.text_source import TextSource
+from quire.reading.office.office_source import OfficeSource
+from quire.reading.office.zip_container import OfficeLimits
+from quire.reading.pdf.aligned_tables import could_be_aligned, find_aligned
+from quire.reading.pdf.block_matching import FilledBlock, compact
+from quire.reading.pdf.compose import ComposeStyle, compose, compose_lines, compose_plain, outside
+from quire.reading.pdf.drawn_rules import Box, Rules, rules_of
+from quire.reading.pdf.layout_blocks import LayoutBlock, lay_out, make_parser
+from quire.reading.pdf.line_pieces import PageWord
+from quire.reading.pdf.mupdf import mupdf
+from quire.reading.pdf.page_signals import Thresholds, classify, garbled_ratio, measure_marks
+from quire.reading.pdf.reading_direction import View, view_of
+from quire.reading.pdf.ruled_tables import Table, could_be_grid, find_grids
+from quire.reading.pdf.running_lines import EdgeLine, Edges, edge_lines, running
+from quire.reading.pdf.text_flow import flow
+from quire.reading.pdf.text_lines import TextLine, body_size, lines_of
+
+READER_LAYOUT = "liteparse"
+READER_MUPDF = "mupdf"
+READER_TEXT = "text"
+READER_IMAGE = "image"
+MARKUP_READERS = frozenset({READER_TEXT, "docx", "pptx", "xlsx", "html", "epub", "csv", "eml", "msg"})
+"""Readers of documents that have no picture of their pages."""
+
+_KEPT_AT_LEAST = 0.85
+"""Markdown with fewer of the page's letters and digits than this has lost something; MuPDF's lines have not."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """How pages become Markdown."""
+
+    strip_running: bool = True
+    join_hyphens: bool = True
+    thresholds: Thresholds = field(default_factory=Thresholds)
+    office: OfficeLimits = field(default_factory=OfficeLimits)
+
+
+def read_pages(
+    path: str, password: str | None, numbers: Sequence[int], options: ReadOptions | None = None
+) -> list[PageReading]:
+    """One reading for every number asked (from 1), in the order asked.
+
+    A page without text has empty Markdown and a reason (`blank_page`, `no_text_layer`, `scan`). Raises what
+    `inspect` raises for a document that can't be opened, and PageError for the whole call when a page fails.
+    """
+    options = options or ReadOptions()
+    source = open_documents().get(path, password, options.office)
+    if isinstance(source, PdfSource):
+        return _read_pdf(source, numbers, options)
+    if isinstance(source, ImageSource):
+        return [_read_image(source, number) for number in numbers]
+    if isinstance(source, OfficeSource):
+        return [page_errors(number)(_read_office_page)(source, number) for number in numbers]
+    return [_read_text_page(source, number) for number in numbers] if isinstance(source, TextSource) else []
+
+
+def read_text(
+    path: str, password: str | None, numbers: Sequence[int], options: ReadOptions | None = None
+) -> list[PageReading]:
+    """The quick fallback: MuPDF's plain text of each page and nothing else. Raises as `read_pages` does."""
+    source = open_documents().get(path, password, options.office if options else None)
+    if isinstance(source, PdfSource):
+        return [page_errors(number)(_plain)(source, number) for number in numbers]
+    return read_pages(path, password, numbers, options)
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """A page as analysis leaves it: the reading without Markdown, and what to make it from.
+
+    `plain` is for a page that needs no layout reader; `running` has the lines that go.
+    """
+
+    reading: PageReading
+    view: View
+    lines: list[TextLine]
+    tables: list[Table]
+    edges: dict[int, EdgeLine]
+    running: tuple[TextLine, ...] = ()
+    plain: list[FilledBlock] | None = None
+
+
+def _read_pdf(source: PdfSource, numbers: Sequence[int], options: ReadOptions) -> list[PageReading]:
+    seen = {n: page_errors(n)(_analyse)(source, n, options) for n in dict.fromkeys(numbers)}
+    if options.strip_running:
+        for n, page in seen.items():
+            _edges(source).put(n, tuple(page.edges.values()))
+    seen = {n: page_errors(n)(_ordered)(source, page, options) for n, page in seen.items()}
+    hard = {n: page.view.rotation for n, page in sorted(seen.items()) if page.lines and page.plain is None}
+    blocks = lay_out(source.handle, hard, _parser()) if hard else {}
+    done = {n: page_errors(n)(_compose)(page, blocks.get(n), options) for n, page in seen.items()}
+    return [done[n] for n in numbers]
+
+
+@functools.cache
+def _parser() -> Any:
+    """One parser per process: it holds no document, only its settings."""
+    return make_parser()
+
+
+def _ordered(source: PdfSource, seen: _Seen, options: ReadOptions) -> _Seen:
+    """The page with its running lines known, and with its blocks if they are plain to see."""
+    running = _running_lines(source, seen) if options.strip_running else ()
+    gone = {id(line) for line in running}
+    rest = [line for line in outside(seen.lines, seen.tables) if id(line) not in gone]
+    boxes = [table.box for table in seen.tables]
+    return replace(seen, running=running, plain=flow(rest, boxes, seen.view.height))
+
+
+def _compose(seen: _Seen, blocks: list[LayoutBlock] | None, options: ReadOptions) -> PageReading:
+    reading, dropped = seen.reading, seen.running
+    if not seen.lines:
+        return replace(reading, markdown=paragraph(clean(reading.text)))
+    style = ComposeStyle(body_size(seen.lines), seen.view.height, options.join_hyphens)
+    if seen.plain is not None:
+        text, reader = compose_plain(seen.plain, seen.tables, style), READER_MUPDF
+    elif blocks:
+        text, reader = compose(blocks, seen.lines, seen.tables, dropped, style), READER_LAYOUT
+    else:
+        text, reader = compose_lines(seen.lines, seen.tables, dropped, style), READER_MUPDF
+    wanted = len(compact(reading.text)) - sum(len(compact(line.text)) for line in dropped)
+    if len(compact(text)) < _KEPT_AT_LEAST * wanted:
+        text, reader = compose_lines(seen.lines, seen.tables, dropped, style), READER_MUPDF
+    if len(compact(text)) < _KEPT_AT_LEAST * wanted:
+        text = compose_lines(seen.lines, [], dropped, style)
+    if not text and dropped:
+        # Nothing but a page number: better that than a page that is silently empty.
+        text, reader = compose_lines(seen.lines, [], [], style), READER_MUPDF
+    reasons = reading.reasons if text else (*reading.reasons, "no_readable_text")
+    return replace(reading, markdown=text, reader=reader, reasons=reasons)
+
+
+def _running_lines(source: PdfSource, seen: _Seen) -> tuple[TextLine, ...]:
+    if not seen.edges:
+        return ()
+    found = running(seen.reading.number, seen.lines, seen.edges, _edges(source))
+    return tuple(seen.lines[i] for i in sorted(found))
+
+
+def _edges(source: PdfSource) -> Edges:
+    if "edges" not in source.kept:
+        source.kept["edges"] = Edges(source.page_count, functools.partial(_read_edges, source))
+    edges: Edges = source.kept["edges"]
+    return edges
+
+
+def _read_edges(source: PdfSource, number: int) -> tuple[EdgeLine, ...]:
+    """The edge lines of a neighbour. One that can't be read has none: that is its own failure, not this page's."""
+
+    try:
+        page = source.page(number)
+        content = page.get_textpage(flags=mupdf().TEXTFLAGS_TEXT).extractDICT()
+        view = view_of(page, content)
+        return tuple(edge_lines(lines_of(content, view.turn), view.height).values())
+    except MemoryError:
+        raise
+    except Exception:
+        return ()
+
+
+def _analyse(source: PdfSource, number: int, options: ReadOptions) -> _Seen:
+
+    page = source.page(number)
+    textpage = page.get_textpage(flags=mupdf().TEXTFLAGS_TEXT)
+    text: str = textpage.extractText()
+    content = textpage.extractDICT()
+    view = view_of(page, content)
+    turn = view.turn
+    lines = lines_of(content, turn)
+    drawings: list[dict[str, Any]] = page.get_cdrawings()
+    rules = rules_of(drawings, turn)
+    tables = _tables(textpage, lines, rules, turn) if lines else []
+    paths = [turn(drawing["rect"]) for drawing in drawings]
+    marks = measure_marks(
+        [turn(image["bbox"]) for image in page.get_image_info()] if page.get_images() else [],
+        [path for path in paths if not any(_is_within(path, table.box) for table in tables)],
+        [line.box for line in lines],
+        view.size,
+    )
+    signals = PageSignals(
+        chars=len("".join(text.split())),
+        image_coverage=round(marks.image_coverage, 4),
+        largest_image=round(marks.largest_image, 4),
+        drawings=len(drawings),
+        garbled_ratio=round(garbled_ratio(text), 4),
+        width_pt=float(page.rect.width),
+        height_pt=float(page.rect.height),
+    )
+    page_class, reasons = classify(signals, marks, options.thresholds)
+    reading = PageReading(number, page_class, text, "", READER_MUPDF, reasons, signals)
+    edges = edge_lines(lines, view.height) if options.strip_running else {}
+    return _Seen(reading, view, lines, tables, edges)
+
+
+def _tables(
+    textpage: Any, lines: Sequence[TextLine], rules: Rules, turn: Callable[[Box], Box]
+) -> list[Table]:
+    """The tables of a page. Pages without rules and without figures that stand apart are not searched."""
+    may_be_drawn, may_be_aligned = could_be_grid(rules), could_be_aligned(lines)
+    if not (may_be_drawn or may_be_aligned):
+        return []
+    words = [PageWord(w[4], turn(w[:4])) for w in textpage.extractWORDS()]
+    tables = find_grids(rules, words) if may_be_drawn else []
+    if may_be_aligned:
+        tables += find_aligned(words, rules, [table.box for table in tables])
+    return tables
+
+
+def _is_within(box: Box, other: Box) -> bool:
+    """Whether the box lies in the other, give or take a rule's thickness: a table's shading is no chart."""
+    return box[0] > other[0] - 3 and box[1] > other[1] - 3 and box[2] < other[2] + 3 and box[3] < other[3] + 3
+
+
+def _plain(source: PdfSource, number: int) -> PageReading:
+
+    page = source.page(number)
+    text: str = page.get_text("text", flags=mupdf().TEXTFLAGS_TEXT)
+    signals = PageSignals(
+        chars=len("".join(text.split())),
+        garbled_ratio=round(garbled_ratio(text), 4),
+        width_pt=float(page.rect.width),
+        height_pt=float(page.rect.height),
+    )
+    reasons = () if signals.chars else ("no_text_layer",)
+    return PageReading(number, PageClass.TEXT_ONLY, text, text.strip(), READER_MUPDF, reasons, signals)
+
+
+def _read_image(source: ImageSource, number: int) -> PageReading:
+    width, height = source.size_px(number)
+    signals = PageSignals(
+        image_coverage=1.0, largest_image=1.0, width_pt=float(width), height_pt=float(height)
+    )
+    reasons = ("image_file", "no_text_layer", *((HEIC_OVER_BOUND,) if source.is_heavy else ()))
+    return PageReading(number, PageClass.SCANNED, "", "", READER_IMAGE, reasons, signals)
+
+
+def _read_text_page(source: TextSource, number: int) -> PageReading:
+    text = source.page_text(number)
+    signals = PageSignals(chars=len("".join(text.split())), garbled_ratio=round(garbled_ratio(text), 4))
+    reasons = () if signals.chars else ("blank_page",)
+    return PageReading(
+        number, PageClass.TEXT_ONLY, text, source.page_markdown(number), READER_TEXT, reasons, signals
+    )
+
+
+def _read_office_page(source: OfficeSource, number: int) -> PageReading:
+    text = source.page(number).markdown
+    signals = PageSignals(chars=len("".join(text.split())), garbled_ratio=round(garbled_ratio(text), 4))
+    has_pictures = source.has_pictures(number)
+    reasons = ("has_pictures",) if has_pictures else () if signals.chars else ("blank_page",)
+    page_class = PageClass.HAS_GRAPHICS if has_pictures else PageClass.TEXT_ONLY
+    return PageReading(number, page_class, text, text.strip(), source.reader, reasons, signals)

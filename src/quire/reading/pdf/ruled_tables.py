@@ -1,0 +1,280 @@
+"""Tables that are drawn: a grid of rules, cells that span several rows or columns included."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from quire.reading.pdf.drawn_rules import Box, DrawnRule, Rules
+from quire.reading.pdf.line_pieces import (
+    PageWord,
+    gutters_between,
+    is_number,
+    lines_text,
+    pieces_of,
+    text_lines,
+)
+
+_TOUCH = 3.5
+_SAME = 4.0
+_BESIDE = 40.0
+_MAX_SIDE = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table found on the page: where, its rows with the head first, and prose that shares its frame."""
+
+    box: Box
+    rows: tuple[tuple[str, ...], ...]
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+
+
+def could_be_grid(rules: Rules) -> bool:
+    """Whether there are enough rules for a drawn table; most pages of prose have not."""
+    return len(rules.horizontal) >= 2 and len(rules.vertical) >= 2
+
+
+def find_grids(rules: Rules, words: Sequence[PageWord]) -> list[Table]:
+    """Every drawn table with at least two rows and two columns of text."""
+    tables: list[Table] = []
+    for flat, tall in _components(rules):
+        table = _grid(flat, tall, words)
+        if table is not None and not any(_overlap(table.box, other.box) for other in tables):
+            tables.append(table)
+    return tables
+
+
+def _overlap(a: Box, b: Box) -> bool:
+    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
+
+
+def _components(rules: Rules) -> list[tuple[list[DrawnRule], list[DrawnRule]]]:
+    """Rules that touch one another, directly or through others; the largest component first."""
+    flat, tall = list(rules.horizontal), list(rules.vertical)
+    parent = list(range(len(flat) + len(tall)))
+
+    def root(i: int) -> int:
+        while parent[i] != i:
+            parent[i] = parent[parent[i]]
+            i = parent[i]
+        return i
+
+    for i, h in enumerate(flat):
+        for j, v in enumerate(tall):
+            touches = (
+                h.start - _TOUCH <= v.at <= h.end + _TOUCH and v.start - _TOUCH <= h.at <= v.end + _TOUCH
+            )
+            if touches:
+                parent[root(i)] = root(len(flat) + j)
+    groups: dict[int, tuple[list[DrawnRule], list[DrawnRule]]] = {}
+    for i, h in enumerate(flat):
+        groups.setdefault(root(i), ([], []))[0].append(h)
+    for j, v in enumerate(tall):
+        groups.setdefault(root(len(flat) + j), ([], []))[1].append(v)
+    found = [g for g in groups.values() if len(g[0]) >= 2 and len(g[1]) >= 2]
+    return sorted(found, key=lambda g: -sum(r.length for r in g[0]))
+
+
+def _places(values: Sequence[float]) -> list[float]:
+    places: list[list[float]] = []
+    for value in sorted(values):
+        if places and value - places[-1][-1] <= _SAME:
+            places[-1].append(value)
+        else:
+            places.append([value])
+    return [sum(p) / len(p) for p in places]
+
+
+def _grid(flat: Sequence[DrawnRule], tall: Sequence[DrawnRule], words: Sequence[PageWord]) -> Table | None:
+    xs, ys = _places([v.at for v in tall]), _places([h.at for h in flat])
+    if not (2 <= len(xs) <= _MAX_SIDE and 3 <= len(ys) <= _MAX_SIDE):
+        return None
+    within = [w for w in words if ys[0] <= w.y < ys[-1]]
+    drawn = (xs[0], xs[-1])
+    xs = _subdivided(_widened(xs, ys, within), within)
+    if len(xs) < 3:
+        return None
+    flat = [
+        DrawnRule(
+            h.at,
+            xs[0] if h.start <= drawn[0] + _TOUCH else h.start,
+            xs[-1] if h.end >= drawn[1] - _TOUCH else h.end,
+        )
+        for h in flat
+    ]
+    columns, rows = len(xs) - 1, len(ys) - 1
+    owner = _merge_cells(flat, tall, xs, ys)
+    inside: dict[int, list[PageWord]] = {}
+    for word in within:
+        column, row = _index(xs, word.x), _index(ys, word.y)
+        if column is not None and row is not None:
+            inside.setdefault(owner[row * columns + column], []).append(word)
+    owner = _unmerged(owner, inside, xs)
+    cells = [[""] * columns for _ in range(rows)]
+    for cell, found in inside.items():
+        cells[cell // columns][cell % columns] = lines_text(found)
+    split: list[list[str]] = []
+    for row in range(rows):
+        split.extend(_split_row(row, columns, owner, inside) or [cells[row]])
+    return _checked((xs[0], ys[0], xs[-1], ys[-1]), split, inside)
+
+
+def _widened(xs: list[float], ys: Sequence[float], words: Sequence[PageWord]) -> list[float]:
+    """The grid with the open column beside it, if its rows go on there: many tables have no outer rules."""
+    for side in (-1, 1):
+        beside = [w for w in words if (w.box[2] < xs[0] + 2 if side < 0 else w.box[0] > xs[-1] - 2)]
+        if not beside:
+            continue
+        edge = max(w.box[2] for w in beside) if side < 0 else min(w.box[0] for w in beside)
+        held = {_index(ys, w.y) for w in beside}
+        lines = text_lines(beside)
+        near = abs(edge - (xs[0] if side < 0 else xs[-1])) < _BESIDE
+        # To the left stand labels; to the right only figures are believed, the rest is a neighbour.
+        if side > 0 and not _figures(lines):
+            continue
+        if near and len(held) >= 0.7 * (len(ys) - 1) and len(lines) <= 1.5 * (len(ys) - 1):
+            low, high = min(w.box[0] for w in beside) - 2, max(w.box[2] for w in beside) + 2
+            xs = [low, *xs] if side < 0 else [*xs, high]
+    return xs
+
+
+def _subdivided(xs: list[float], words: Sequence[PageWord]) -> list[float]:
+    """The grid with edges added where a drawn column plainly holds several columns of figures."""
+    result = [xs[0]]
+    for left, right in pairwise(xs):
+        held = [w for w in words if left <= w.x < right]
+        rows = [pieces_of(line) for line in text_lines(held)]
+        several = [row for row in rows if len(row) >= 2]
+        if len(several) >= 3 and len(several) >= 0.6 * len(rows):
+            figures = [is_number(p.text) for row in several for p in row[1:]]
+            columns = gutters_between(several)
+            if 2 <= len(columns) <= 12 and sum(figures) >= 0.6 * len(figures):
+                result += [(a[1] + b[0]) / 2 for a, b in pairwise(columns)]
+        result.append(right)
+    return result
+
+
+def _unmerged(owner: Sequence[int], inside: dict[int, list[PageWord]], xs: Sequence[float]) -> list[int]:
+    """Cells taken apart again whose text stands in the columns all the same: shaded rows have no inner rules."""
+    columns = len(xs) - 1
+    result = list(owner)
+    parts: dict[int, list[int]] = {}
+    for i, o in enumerate(owner):
+        parts.setdefault(o, []).append(i)
+    for cell in list(inside):
+        members = parts[cell]
+        if len(members) < 2 or any(i // columns != cell // columns for i in members):
+            continue
+        pieces = [p for line in text_lines(inside[cell]) for p in pieces_of(line)]
+        places = [_index(xs, (p.x0 + p.x1) / 2) for p in pieces]
+        fits = all(
+            at is not None and xs[at] - 3 <= p.x0 and p.x1 <= xs[at + 1] + 3
+            for p, at in zip(pieces, places, strict=True)
+        )
+        if not fits or len(set(places)) < 2:
+            continue
+        del inside[cell]
+        for i in members:
+            result[i] = i
+        for piece, at in zip(pieces, places, strict=True):
+            inside.setdefault(cell // columns * columns + (at or 0), []).extend(piece.words)
+    return result
+
+
+def _checked(box: Box, rows: list[list[str]], inside: dict[int, list[PageWord]]) -> Table | None:
+    """The table without empty rows and columns, if it still is one; a frame around prose is none."""
+    rows = [row for row in rows if any(row)]
+    used = [i for i in range(len(rows[0]) if rows else 0) if any(row[i] for row in rows)]
+    rows = [[row[i] for i in used] for row in rows]
+    before: list[str] = []
+    after: list[str] = []
+    while len(rows) > 2 and _is_note(rows[0]):
+        before.append("".join(rows.pop(0)))
+    while len(rows) > 2 and _is_note(rows[-1]):
+        after.insert(0, "".join(rows.pop()))
+    filled = sum(bool(cell) for row in rows for cell in row)
+    full = sum(sum(map(bool, row)) >= 2 for row in rows)
+    if len(rows) < 2 or len(used) < 2 or filled < 4 or full < 2:
+        return None
+    longest = max(sum(len(w.text) for w in found) for found in inside.values())
+    total = sum(len(w.text) for found in inside.values() for w in found)
+    if longest > 0.7 * total and longest > 200:
+        return None
+    if len(used) == 2 and longest > 0.5 * total and longest > 600:
+        return None
+    if filled < 0.25 * len(rows) * len(used):
+        return None
+    return Table(box, tuple(tuple(row) for row in rows), tuple(before), tuple(after))
+
+
+def _is_note(row: Sequence[str]) -> bool:
+    """A caption or a remark set in a row of its own."""
+    return sum(map(bool, row)) == 1 and max(map(len, row)) > 60
+
+
+def _index(edges: Sequence[float], value: float) -> int | None:
+    for i in range(len(edges) - 1):
+        if edges[i] <= value < edges[i + 1]:
+            return i
+    return None
+
+
+def _merge_cells(
+    flat: Sequence[DrawnRule], tall: Sequence[DrawnRule], xs: Sequence[float], ys: Sequence[float]
+) -> list[int]:
+    """For every elementary cell the first cell of those it forms one with: no rule is drawn between them."""
+    columns, rows = len(xs) - 1, len(ys) - 1
+    owner = list(range(columns * rows))
+
+    def root(i: int) -> int:
+        while owner[i] != i:
+            i = owner[i]
+        return i
+
+    beside = [[v for v in tall if abs(v.at - x) <= _SAME] for x in xs]
+    below = [[h for h in flat if abs(h.at - y) <= _SAME] for y in ys]
+
+    def drawn(rules: Sequence[DrawnRule], start: float, end: float) -> bool:
+        middle = (start + end) / 2
+        return any(r.start - _TOUCH <= middle <= r.end + _TOUCH for r in rules)
+
+    for row in range(rows):
+        for column in range(columns):
+            here = row * columns + column
+            if column + 1 < columns and not drawn(beside[column + 1], ys[row], ys[row + 1]):
+                a, b = sorted((root(here), root(here + 1)))
+                owner[b] = a
+            if row + 1 < rows and not drawn(below[row + 1], xs[column], xs[column + 1]):
+                a, b = sorted((root(here), root(here + columns)))
+                owner[b] = a
+    return [root(i) for i in range(columns * rows)]
+
+
+def _split_row(
+    row: int, columns: int, owner: Sequence[int], inside: dict[int, list[PageWord]]
+) -> list[list[str]] | None:
+    """The rows of figures that stand in one drawn row, when only the head and the frame are ruled."""
+    own = [owner[row * columns + c] for c in range(columns)]
+    if len(set(own)) < 2 or any(o // columns != row for o in own):
+        return None
+    lines = {c: text_lines(inside.get(o, ())) for c, o in enumerate(own) if o % columns == c}
+    figures = [c for c, found in lines.items() if len(found) >= 3 and _figures(found)]
+    if not figures:
+        return None
+    levels: list[float] = []
+    for y in sorted(line[0].y for found in lines.values() for line in found):
+        if not levels or y - levels[-1] > 4:
+            levels.append(y)
+    result = [[""] * columns for _ in levels]
+    for column, found in lines.items():
+        for line in found:
+            at = min(range(len(levels)), key=lambda i: abs(levels[i] - line[0].y))
+            result[at][column] = (result[at][column] + " " + " ".join(w.text for w in line)).strip()
+    return result
+
+
+def _figures(lines: Sequence[Sequence[PageWord]]) -> bool:
+    return sum(is_number(" ".join(w.text for w in line)) for line in lines) >= 0.7 * len(lines)

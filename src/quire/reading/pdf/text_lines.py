@@ -1,0 +1,113 @@
+"""Lines of a page with their type: where they are, how large, how bold. From MuPDF, in its own order."""
+
+from __future__ import annotations
+
+import functools
+import math
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+Box = tuple[float, float, float, float]
+
+_BOLD_FLAG = 16
+_ITALIC_FLAG = 2
+_MONO_FLAG = 8
+_BOLD_NAME = re.compile(r"bold|black|heavy|semibold|demi\b|,b\b|-b\b", re.I)
+_ITALIC_NAME = re.compile(r"italic|oblique", re.I)
+
+
+@dataclass(frozen=True, slots=True)
+class TextLine:
+    """One line of text. `size`, `bold`, `italic` and `mono` are those of most of its characters."""
+
+    text: str
+    box: Box
+    size: float
+    bold: bool
+    italic: bool
+    upright: bool
+    mono: bool
+    block: int
+
+    @property
+    def middle(self) -> tuple[float, float]:
+        return (self.box[0] + self.box[2]) / 2, (self.box[1] + self.box[3]) / 2
+
+
+def lines_of(content: dict[str, Any], turn: Callable[[Box], Box] = lambda box: box) -> list[TextLine]:
+    """The lines in MuPDF's dictionary of a page, without those that are only white space.
+
+    `turn` brings a box of the page as it is stored, in which MuPDF answers, to the page as read.
+    """
+    found: list[TextLine] = []
+    for index, block in enumerate(content["blocks"]):
+        for raw in block.get("lines", ()):
+            line = _line(raw, index, turn)
+            if line is not None:
+                found.append(line)
+    return found
+
+
+@functools.lru_cache(maxsize=512)
+def _face(font: str) -> tuple[bool, bool]:
+    """Whether the font's name says bold, and italic: many files forget the flags."""
+    return _BOLD_NAME.search(font) is not None, _ITALIC_NAME.search(font) is not None
+
+
+def _line(raw: dict[str, Any], block: int, turn: Callable[[Box], Box]) -> TextLine | None:
+    texts: list[str] = []
+    sizes: dict[float, int] = {}
+    bold = italic = mono = total = 0
+    for part in raw["spans"]:
+        text: str = part["text"]
+        if not text:
+            continue
+        font, flags = part["font"], part["flags"]
+        bold_name, italic_name = _face(font)
+        is_bold = bool(flags & _BOLD_FLAG) or bold_name
+        is_italic = bool(flags & _ITALIC_FLAG) or italic_name
+        size = round(part["size"] * 2) / 2
+        texts.append(text)
+        weight = len(text) - text.count(" ")
+        total += weight
+        sizes[size] = sizes.get(size, 0) + weight
+        bold += weight * is_bold
+        italic += weight * is_italic
+        if flags & _MONO_FLAG:
+            mono += weight
+    if not total:
+        return None
+    box = turn(tuple(raw["bbox"]))
+    if not all(map(math.isfinite, box)):
+        return None
+    return TextLine(
+        text=" ".join("".join(texts).split()),
+        box=box,
+        size=size if len(sizes) == 1 else max(sizes, key=lambda s: (sizes[s], s)),
+        bold=bold * 2 > total,
+        italic=italic * 2 > total,
+        upright=_is_upright(raw["dir"], turn),
+        mono=mono * 2 > total,
+        block=block,
+    )
+
+
+def _is_upright(direction: tuple[float, float], turn: Callable[[Box], Box]) -> bool:
+    x, y, *_ = turn((0.0, 0.0, 0.0, 0.0))
+    ax, ay, *_ = turn((direction[0], direction[1], direction[0], direction[1]))
+    return abs(ay - y) < 0.05 and ax > x
+
+
+def body_size(lines: Iterable[TextLine]) -> float:
+    """The size of type that the middle character has when all are ordered by size; 0 for no lines."""
+    weights: dict[float, int] = {}
+    for line in lines:
+        weights[line.size] = weights.get(line.size, 0) + len(line.text)
+    half = sum(weights.values()) / 2
+    for size in sorted(weights):
+        half -= weights[size]
+        if half <= 0:
+            return size
+    return 0.0

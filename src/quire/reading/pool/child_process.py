@@ -1,0 +1,254 @@
+"""Children of one fork server, as their parent sees them: each has a task socket and a file for its last words."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from quire.reading.pool.forkserver import BEGUN, EXITED, FORK, FORKED, KILL, LENGTH, NOTICE, REQUEST
+
+_DEATH_TIMEOUT_S = 5.0
+_START = (
+    "import json, sys; a = json.loads(sys.argv[1]); sys.path[:] = a['sys_path'];"
+    "from quire.reading.pool.forkserver import ChildLimits, serve;"
+    "serve(a['control'], a['parent'], a['preload'], ChildLimits(a['memory_bytes'], a['keep_stderr']))"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChildOptions:
+    memory_bytes: int  # what one task may allocate; 0 means no limit
+    preload: tuple[str, ...] = (
+        "quire.reading.pool.warm_imports",
+    )  # imported once, before children are forked
+    # All that children see of the environment: no key or password is there for a hostile document to find.
+    environment: Mapping[str, str] = field(default_factory=dict)
+    keep_stderr: bool = False  # for debugging: let native libraries write to the terminal
+
+
+class ChildDiedError(Exception):
+    """The child ended in the middle of a task."""
+
+
+@dataclass(frozen=True, slots=True)
+class Death:
+    code: int  # the exit code, or minus the signal's number
+    grown_kib: int  # how far its resident memory grew beyond a new child's
+
+
+class Child:
+    """One child: its task socket, and the file that takes its standard error."""
+
+    def __init__(self, server: ForkServer, stream: socket.socket, stderr_fd: int) -> None:
+        self.tasks = 0
+        self.server = server
+        self._stream = stream
+        self._stderr_fd = stderr_fd
+        self._loop = asyncio.get_running_loop()
+        self.pid = 0
+        self.baseline_kib = 0
+        self.exited: asyncio.Future[Death | None] = self._loop.create_future()
+
+    @property
+    def alive(self) -> bool:
+        return not self.exited.done() and self.server.alive
+
+    async def ask(self, payload: bytes) -> bytes:
+        self.tasks += 1
+        os.ftruncate(self._stderr_fd, 0)  # noise is kept for one task only, so it can't pile up
+        try:
+            await self._loop.sock_sendall(self._stream, LENGTH.pack(len(payload)) + payload)
+        except OSError as error:
+            raise ChildDiedError from error
+        return await self.hear()
+
+    async def hear(self) -> bytes:
+        (size,) = LENGTH.unpack(await self._receive(LENGTH.size))
+        return await self._receive(size)
+
+    async def _receive(self, size: int) -> bytes:
+        buffer = bytearray(size)
+        view = memoryview(buffer)
+        while view:
+            try:
+                count = await self._loop.sock_recv_into(self._stream, view)
+            except OSError as error:
+                raise ChildDiedError from error
+            if count == 0:
+                raise ChildDiedError
+            view = view[count:]
+        return bytes(buffer)
+
+    async def death(self) -> Death | None:
+        """How the child ended; None if that can't be known because the fork server is gone."""
+        try:
+            async with asyncio.timeout(_DEATH_TIMEOUT_S):
+                return await asyncio.shield(self.exited)
+        except TimeoutError:
+            return None
+        finally:
+            self._stream.close()
+
+    def has_begun(self) -> bool:
+        """Whether the child had taken its task into hand."""
+        return self._stderr_fd >= 0 and os.pread(self._stderr_fd, 1, 0) == BEGUN
+
+    def last_words(self) -> bytes:
+        if self._stderr_fd < 0:
+            return b""
+        return os.pread(self._stderr_fd, 65536, max(0, os.fstat(self._stderr_fd).st_size - 65536))
+
+    def kill(self) -> None:
+        self.server.kill(self.pid)
+        self.close()
+
+    def close(self) -> None:
+        self._stream.close()
+        if self._stderr_fd >= 0:
+            os.close(self._stderr_fd)
+            self._stderr_fd = -1
+
+    def __del__(self) -> None:
+        self.close()
+
+
+class ForkServer:
+    """The parent's end of one fork server process."""
+
+    def __init__(self, options: ChildOptions) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._control, theirs = socket.socketpair()
+        self._unnamed: list[tuple[Child, asyncio.Future[None]]] = []
+        self._children: dict[int, Child] = {}
+        self._received = b""
+        self.alive = True
+        start = {
+            "sys_path": sys.path,
+            "control": theirs.fileno(),
+            "parent": os.getpid(),
+            "preload": list(options.preload),
+            "memory_bytes": options.memory_bytes,
+            "keep_stderr": options.keep_stderr,
+        }
+        with theirs:
+            self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and our own text
+                [sys.executable, "-P", "-c", _START, json.dumps(start)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=None if options.keep_stderr else subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                env={
+                    "TMPDIR": tempfile.gettempdir(),
+                    "PYTHONUTF8": "1",
+                    "ORT_DISABLE_TELEMETRY": "1",  # onnxruntime reports to its maker unless it is told not to
+                    **options.environment,
+                },
+                start_new_session=True,  # Ctrl-C in a terminal is for the parent alone
+            )
+        self._control.setblocking(False)
+        self._loop.add_reader(self._control.fileno(), self._on_notice)
+
+    async def fork(self) -> Child:
+        """A child that is ready for a task."""
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        stderr_fd = _unnamed_file()
+        child = Child(self, ours, stderr_fd)
+        named: asyncio.Future[None] = self._loop.create_future()
+        self._unnamed.append((child, named))
+        with theirs:
+            socket.send_fds(self._control, [REQUEST.pack(FORK, 0)], [theirs.fileno(), stderr_fd])
+        try:
+            await asyncio.shield(named)
+            await child.hear()
+        except BaseException:
+            if child.pid:
+                child.kill()
+            raise
+        return child
+
+    def kill(self, pid: int) -> None:
+        if self.alive and pid in self._children:
+            with contextlib.suppress(OSError):
+                self._control.send(REQUEST.pack(KILL, pid))
+
+    def close(self) -> None:
+        """Let go of the server; it ends, and its children with it."""
+        if not self.alive:
+            return
+        self.alive = False
+        self._loop.remove_reader(self._control.fileno())
+        self._control.close()
+        for _child, named in self._unnamed:
+            named.set_exception(ChildDiedError())
+            named.exception()  # a caller that has left must not cause a warning
+        for child in self._children.values():
+            child.exited.set_result(None)
+        self._unnamed.clear()
+        self._children.clear()
+
+    async def ended(self) -> None:
+        """Return when the server's process is gone."""
+        try:
+            await asyncio.to_thread(self._process.wait, _DEATH_TIMEOUT_S)
+        except subprocess.TimeoutExpired:  # it is stuck in an import
+            self._process.kill()
+            await asyncio.to_thread(self._process.wait)
+
+    def _on_notice(self) -> None:
+        try:
+            received = self._control.recv(65536)
+        except BlockingIOError:
+            return
+        except OSError:
+            received = b""
+        if not received:
+            self.close()
+            self._process.poll()
+            return
+        self._received += received
+        while len(self._received) >= NOTICE.size:
+            kind, pid, code, peak_kib = NOTICE.unpack_from(self._received)
+            self._received = self._received[NOTICE.size :]
+            if kind == FORKED:
+                self._on_forked(pid)
+            elif kind == EXITED and (child := self._children.pop(pid, None)) is not None:
+                child.exited.set_result(Death(code, peak_kib - child.baseline_kib))
+
+    def _on_forked(self, pid: int) -> None:
+        child, named = self._unnamed.pop(0)  # the server answers in the order it was asked
+        if pid < 0:
+            named.set_exception(ChildDiedError())
+            named.exception()
+            return
+        child.pid = pid
+        child.baseline_kib = _resident_kib(pid)
+        self._children[pid] = child
+        named.set_result(None)
+
+
+def _unnamed_file() -> int:
+    if sys.platform == "linux":
+        fd = os.memfd_create("quire-child-stderr", os.MFD_CLOEXEC)
+    else:
+        with tempfile.TemporaryFile() as file:
+            fd = os.dup(file.fileno())
+    fcntl.fcntl(fd, fcntl.F_SETFL, os.O_RDWR | os.O_APPEND)
+    return fd
+
+
+def _resident_kib(pid: int) -> int:
+    try:
+        with open(f"/proc/{pid}/statm", "rb") as statm:  # noqa: PTH123 - on the path of every fork
+            return int(statm.read().split()[1]) * (os.sysconf("SC_PAGE_SIZE") // 1024)
+    except (OSError, ValueError, IndexError):
+        return 0

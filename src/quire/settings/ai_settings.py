@@ -1,0 +1,187 @@
+"""The settings of AI reading: providers, models, limits, money, what a model is told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from quire.settings import setting_kinds, setting_tables
+from quire.settings.setting_kinds import setting
+from quire.settings.setting_tables import AiLimit, AiPrice, AiServer
+
+SYSTEM_PROMPT = (
+    "You read one page of a document from its picture and write it down as Markdown. "
+    "Write down all the text that can be seen on the current page, exactly as it stands: "
+    "never reword, correct, shorten, translate or comment on it. "
+    "Follow the order in which a person would read, and write everything in one column, "
+    "whatever columns or boxes the page has. "
+    "Keep the structure: headings, lists, tables as Markdown tables, formulas, symbols. "
+    "Where the page has a figure, picture, chart or diagram, put its name or number in square brackets in its place, "
+    "and under it, also in square brackets, an objective description of what it shows. "
+    "You may be given text of the page itself and of the pages around it: this is context, "
+    "only there to understand figures and signs that are hard to make out. "
+    "It never replaces or changes what the picture shows. "
+    "Leave out running headers and footers, page numbers, watermarks and specks. "
+    "Write no introduction, no explanation and no closing words: begin with the first line of the page."
+)
+
+
+@dataclass(frozen=True)
+class AiSettings:
+    """Reading pages by AI: who is asked, in which order, how much at a time and at what cost."""
+
+    primary_engine: str = setting(
+        "PRIMARY_ENGINE", "openai", setting_tables.provider(), "The provider that is asked first."
+    )
+    secondary_engine: str = setting(
+        "SECONDARY_ENGINE", "anthropic", setting_tables.provider(), "The provider that is asked next."
+    )
+    provider_chain: tuple[str, ...] = setting(
+        "PROVIDER_CHAIN",
+        "",
+        setting_tables.providers(),
+        "Further providers, asked in this order after the two.",
+    )
+    openai_api_key: str = setting("OPENAI_API_KEY", "", setting_tables.api_key(), "The key for OpenAI.")
+    openai_base_url: str = setting(
+        "OPENAI_BASE_URL",
+        "",
+        setting_kinds.url("http", "https"),
+        "OpenAI's address, with its `/v1`, where it is another.",
+    )
+    openai_timeout_s: float = setting(
+        "OPENAI_TIMEOUT",
+        "0",
+        setting_kinds.duration("0", "1h"),
+        "The time of one call to OpenAI; 0 means REQUEST_TIMEOUT.",
+    )
+    openai_primary_model: str = setting(
+        "OPENAI_PRIMARY_MODEL", "gpt-4.1", setting_tables.model(), "OpenAI's model for the tier `primary`."
+    )
+    openai_secondary_model: str = setting(
+        "OPENAI_SECONDARY_MODEL", "gpt-4o", setting_tables.model(), "OpenAI's model for the tier `secondary`."
+    )
+    openai_fast_model: str = setting(
+        "OPENAI_FAST_MODEL", "gpt-4.1-mini", setting_tables.model(), "OpenAI's model for the tier `fast`."
+    )
+    anthropic_api_key: str = setting(
+        "ANTHROPIC_API_KEY", "", setting_tables.api_key(), "The key for Anthropic."
+    )
+    anthropic_base_url: str = setting(
+        "ANTHROPIC_BASE_URL",
+        "",
+        setting_kinds.url("http", "https"),
+        "Anthropic's address, where it is another.",
+    )
+    anthropic_timeout_s: float = setting(
+        "ANTHROPIC_TIMEOUT",
+        "0",
+        setting_kinds.duration("0", "1h"),
+        "The time of one call to Anthropic; 0 means REQUEST_TIMEOUT.",
+    )
+    anthropic_primary_model: str = setting(
+        "ANTHROPIC_PRIMARY_MODEL",
+        "claude-3-5-sonnet-20241022",
+        setting_tables.model(),
+        "Anthropic's model for the tier `primary`.",
+    )
+    anthropic_secondary_model: str = setting(
+        "ANTHROPIC_SECONDARY_MODEL",
+        "claude-3-opus",
+        setting_tables.model(),
+        "Anthropic's model for the tier `secondary`.",
+    )
+    anthropic_fast_model: str = setting(
+        "ANTHROPIC_FAST_MODEL",
+        "claude-3-haiku",
+        setting_tables.model(),
+        "Anthropic's model for the tier `fast`.",
+    )
+    servers: tuple[AiServer, ...] = setting(
+        "AI_SERVERS",
+        "",
+        setting_tables.ai_servers(),
+        "Servers that speak OpenAI's protocol (vLLM, Ollama, Azure), by name; in the environment as JSON.",
+    )
+    request_timeout_s: float = setting(
+        "REQUEST_TIMEOUT", "60s", setting_kinds.duration("100ms", "1h"), "The time of one call to a provider."
+    )
+    page_total_timeout_s: float = setting(
+        "PAGE_TOTAL_TIMEOUT",
+        "120s",
+        setting_kinds.duration("100ms", "1d"),
+        "The time that all calls for one page have together.",
+    )
+    max_inflight_per_model: int = setting(
+        "MAX_INFLIGHT_PER_MODEL",
+        "16",
+        setting_kinds.integer(1, 10_000),
+        "The most calls to one model at a time; it starts at 2, grows with success and halves on 429.",
+    )
+    breaker_base_backoff_s: float = setting(
+        "BREAKER_BASE_BACKOFF",
+        "30s",
+        setting_kinds.duration("1ms", "1d"),
+        "How long a model that failed is left alone; each further failure doubles it.",
+    )
+    breaker_max_backoff_s: float = setting(
+        "BREAKER_MAX_BACKOFF",
+        "5m",
+        setting_kinds.duration("1ms", "1d"),
+        "The longest that doubling comes to.",
+    )
+    limits: tuple[AiLimit, ...] = setting(
+        "AI_LIMITS",
+        "",
+        setting_tables.ai_limits(),
+        "Requests and tokens a minute by `provider:model`; in the environment as JSON. "
+        "Unknown ones are learnt from the provider's answers.",
+    )
+    prices: tuple[AiPrice, ...] = setting(
+        "AI_PRICES",
+        "",
+        setting_tables.ai_prices(),
+        "US dollars for a million tokens by `provider:model`, where they differ from the built-in list; "
+        "in the environment as JSON.",
+    )
+    max_cost_per_document_usd: float = setting(
+        "MAX_COST_PER_DOCUMENT",
+        "0",
+        setting_kinds.number(0, 1_000_000),
+        "US dollars after which a document's other pages are read locally; 0 means no ceiling.",
+    )
+    max_cost_per_team_usd: float = setting(
+        "MAX_COST_PER_TEAM",
+        "0",
+        setting_kinds.number(0, 1_000_000_000),
+        "US dollars a month after which a team's pages are read locally; 0 means no ceiling.",
+    )
+    system_prompt: str = setting(
+        "AI_SYSTEM_PROMPT", SYSTEM_PROMPT, setting_kinds.secret(), "What a model is told to do."
+    )
+    max_tokens_out: int = setting(
+        "AI_MAX_TOKENS_OUT", "8192", setting_kinds.integer(16, 1_000_000), "The most tokens of one answer."
+    )
+    send_all_pages: bool = setting(
+        "IMAGE_SEND_ALL_PAGES",
+        "false",
+        setting_kinds.boolean(),
+        "Whether pages of plain text go to AI as well.",
+    )
+    context_radius: int = setting(
+        "IMAGE_CONTEXT_RADIUS",
+        "1",
+        setting_kinds.integer(0, 100),
+        "Pages before and after whose text goes along.",
+    )
+    max_context_bytes: int = setting(
+        "IMAGE_MAX_CONTEXT_BYTES",
+        "3000",
+        setting_kinds.size("0B", "1MB", bare_unit="B"),
+        "The most text that goes along.",
+    )
+    cache_ttl_s: float = setting(
+        "AI_CACHE_TTL",
+        "7d",
+        setting_kinds.duration("0", "3650d"),
+        "How long an answer is kept for the same page; 0 is never.",
+    )

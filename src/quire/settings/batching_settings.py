@@ -1,0 +1,102 @@
+"""The settings of batching: queue, batches, the backend."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from quire.settings import setting_kinds
+from quire.settings.setting_kinds import setting
+
+
+@dataclass(frozen=True)
+class BatchingSettings:
+    """`POST /parse`: many waiting callers, few full batches for a backend."""
+
+    backend_url: str = setting(
+        "BATCH_BACKEND_URL",
+        "",
+        setting_kinds.url("http", "https"),
+        "Where `/parse-batch` and `/health` of the batch backend are; when empty, pages are read on this machine.",
+    )
+    max_batch_size: int = setting(
+        "MAX_BATCH_SIZE", "32", setting_kinds.integer(1, 1_024), "The most images sent in one batch."
+    )
+    max_concurrent_batches: int = setting(
+        "MAX_CONCURRENT_BATCHES",
+        "4",
+        setting_kinds.integer(1, 1_024),
+        "Batches at the backend at a time, of all replicas together.",
+    )
+    max_queue_size: int = setting(
+        "MAX_QUEUE_SIZE",
+        "10000",
+        setting_kinds.integer(1, 1_000_000),
+        "The most requests that may wait for a batch.",
+    )
+    backpressure_threshold: int = setting(
+        "BACKPRESSURE_THRESHOLD",
+        "2500",
+        setting_kinds.integer(1, 1_000_000),
+        "With so many waiting, new callers get 503 and an estimate of the wait.",
+    )
+    rate_limit_per_client: int = setting(
+        "RATE_LIMIT_PER_CLIENT",
+        "10",
+        setting_kinds.integer(0, 1_000_000),
+        "Requests a minute for each API key's team or, without keys, each address; 0 means no limit.",
+    )
+    max_request_bytes: int = setting(
+        "MAX_REQUEST_SIZE",
+        "50MB",
+        setting_kinds.size("1KB", "1GB", bare_unit="B"),
+        "The largest image accepted, decoded.",
+    )
+    response_timeout_s: float = setting(
+        "RESPONSE_TIMEOUT",
+        "15m",
+        setting_kinds.duration("100ms", "1d"),
+        "How long a caller is held before it gets 408.",
+    )
+    ttl_s: float = setting(
+        "PARSE_TTL", "6h", setting_kinds.duration("1m", "30d"), "How long a request and its result are kept."
+    )
+    memory_bytes: int = setting(
+        "PARSE_MEMORY",
+        "256MB",
+        setting_kinds.size("1MB", "1TB", bare_unit="MB"),
+        "Bodies kept in memory until they are sent; the others are read back from the object store.",
+    )
+    backend_timeout_s: float = setting(
+        "BATCH_BACKEND_TIMEOUT",
+        "120s",
+        setting_kinds.duration("100ms", "1h"),
+        "The time the backend has for one batch.",
+    )
+    max_retry_count: int = setting(
+        "MAX_RETRY_COUNT",
+        "3",
+        setting_kinds.integer(1, 20),
+        "Attempts at an image alone before its caller gets an error.",
+    )
+    retry_delay_s: float = setting(
+        "RETRY_DELAY",
+        "2s",
+        setting_kinds.duration("0", "1m"),
+        "The wait after the backend failed; it doubles up to 10 s.",
+    )
+    failure_threshold: int = setting(
+        "BATCH_FAILURE_THRESHOLD",
+        "5",
+        setting_kinds.integer(1, 1_000),
+        "Failures in a row that open the backend's breaker.",
+    )
+    cooldown_s: float = setting(
+        "BATCH_COOLDOWN", "30s", setting_kinds.duration("100ms", "1h"), "How long the breaker stays open."
+    )
+    health_check_interval_s: float = setting(
+        "BATCH_HEALTH_INTERVAL",
+        "10s",
+        setting_kinds.duration("100ms", "1h"),
+        "How often the backend's `/health` is asked while the breaker is open or somebody wants to know; "
+        "every second where images wait.",
+    )

@@ -1,0 +1,155 @@
+"""The settings of reading: what is taken, by which readers, and how pages become pictures."""
+# ruff: noqa: RUF009 - `setting` is `dataclasses.field` with a description; its values are immutable
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from quire.settings import setting_kinds
+from quire.settings.setting_kinds import setting
+
+
+@dataclass(frozen=True)
+class LimitsSettings:
+    """How much is accepted."""
+
+    max_upload_bytes: int = setting(
+        "MAX_UPLOAD_MB",
+        "512MB",
+        setting_kinds.size("1KB", "64GB", bare_unit="MB"),
+        "The largest document accepted, uploaded or downloaded.",
+    )
+    max_pages: int = setting(
+        "MAX_PAGES", "20000", setting_kinds.integer(1, 1_000_000), "The most pages a document may have."
+    )
+    max_pixels: int = setting(
+        "MAX_PIXELS",
+        "100000000",
+        setting_kinds.integer(10_000, 2_000_000_000),
+        "The most pixels a picture may unpack to.",
+    )
+    max_archive_bytes: int = setting(
+        "MAX_ARCHIVE_MB",
+        "512MB",
+        setting_kinds.size("1MB", "1TB", bare_unit="MB"),
+        "What the parts of an office file or a book may unpack to, together.",
+    )
+    max_archive_members: int = setting(
+        "MAX_ARCHIVE_MEMBERS",
+        "20000",
+        setting_kinds.integer(1, 10_000_000),
+        "The most parts that an office file or a book may have inside.",
+    )
+    max_attachments: int = setting(
+        "MAX_ATTACHMENTS",
+        "100",
+        setting_kinds.integer(0, 10_000),
+        "The most attachments of a mail, and of the mails attached to it, that become documents of their own.",
+    )
+    max_attachment_depth: int = setting(
+        "MAX_ATTACHMENT_DEPTH",
+        "3",
+        setting_kinds.integer(0, 20),
+        "How deep mails in mails are followed; attachments below that are listed, not converted.",
+    )
+    queue_max_documents: int = setting(
+        "QUEUE_MAX_DOCUMENTS",
+        "2500",
+        setting_kinds.integer(1, 10_000_000),
+        "Unfinished documents beyond this number are refused with 503 until others are done.",
+    )
+
+
+@dataclass(frozen=True)
+class ReadingSettings:
+    """The child processes that read documents."""
+
+    processes: int = setting(
+        "READER_PROCESSES", "0", setting_kinds.integer(0, 256), "Reader processes; 0 means one for each core."
+    )
+    memory_bytes: int = setting(
+        "READER_MEMORY_MB",
+        "1024MB",
+        setting_kinds.size("128MB", "1TB", bare_unit="MB"),
+        "The memory one reader process may use.",
+    )
+    chunk_pages: int = setting(
+        "READER_CHUNK_PAGES",
+        "16",
+        setting_kinds.integer(1, 1_000),
+        "Pages handed to a reader process at a time.",
+    )
+    page_timeout_s: float = setting(
+        "READER_PAGE_TIMEOUT",
+        "20s",
+        setting_kinds.duration("10ms", "1h"),
+        "The time a reader process has for one page.",
+    )
+    strip_running_headers: bool = setting(
+        "STRIP_RUNNING_HEADERS",
+        "true",
+        setting_kinds.boolean(),
+        "Whether headers, footers and page numbers that repeat over pages are left out.",
+    )
+    join_hyphens: bool = setting(
+        "JOIN_HYPHENS",
+        "true",
+        setting_kinds.boolean(),
+        "Whether words hyphenated at a line's end are joined.",
+    )
+
+
+@dataclass(frozen=True)
+class OcrSettings:
+    """Local OCR, for scans that no AI reads."""
+
+    enabled: bool = setting(
+        "OCR_ENABLED", "true", setting_kinds.boolean(), "Whether scans are read by local OCR."
+    )
+    languages: str = setting(
+        "OCR_LANGUAGES",
+        "eng",
+        setting_kinds.text(),
+        "The languages of the scans, joined with `+`: `eng+deu`.",
+    )
+    dpi: int = setting(
+        "OCR_DPI", "200", setting_kinds.integer(70, 600), "Dots per inch at which OCR sees a page."
+    )
+    page_timeout_s: float = setting(
+        "OCR_PAGE_TIMEOUT", "60s", setting_kinds.duration("1s", "1h"), "The time OCR has for one page."
+    )
+    mode: str = setting(
+        "OCR_MODE",
+        "auto",
+        setting_kinds.choice("auto", "quick", "careful"),
+        "`quick` reads with Tesseract alone, `careful` with RapidOCR's models, `auto` quickly where that is enough.",
+    )
+    data_dir: Path | None = setting(
+        "OCR_DATA_DIR",
+        "",
+        setting_kinds.optional_path(),
+        "A folder with Tesseract's models (`fra.traineddata`) for languages other than English and German.",
+    )
+
+
+@dataclass(frozen=True)
+class ImagesSettings:
+    """Pictures of pages."""
+
+    dpi: int = setting(
+        "IMAGE_DPI", "100", setting_kinds.integer(20, 600), "Dots per inch at which a page is drawn."
+    )
+    color: str = setting(
+        "IMAGE_COLOR", "rgb", setting_kinds.choice("rgb", "gray"), "Colour or shades of grey."
+    )
+    format: str = setting("IMAGE_FORMAT", "jpeg", setting_kinds.choice("jpeg", "png"), "The file format.")
+    jpeg_quality: int = setting(
+        "IMAGE_JPEG_QUALITY", "70", setting_kinds.integer(1, 100), "The quality of JPEG files."
+    )
+    max_px: int = setting(
+        "IMAGE_MAX_PX",
+        "2048",
+        setting_kinds.integer(64, 16_384),
+        "The longest side; larger pictures are scaled down.",
+    )

@@ -1,0 +1,95 @@
+"""The settings of the vault: classification, embeddings, and what happens to documents that wait too long."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from quire.settings import setting_kinds, setting_tables
+from quire.settings.setting_kinds import setting
+
+
+@dataclass(frozen=True)
+class VaultSettings:
+    """The vault: how documents are classified, embedded and looked after."""
+
+    local_classifier: bool = setting(
+        "LOCAL_CLASSIFIER",
+        "true",
+        setting_kinds.boolean(),
+        "Whether documents are classified on this machine where no AI is configured.",
+    )
+    classify_tier: str = setting(
+        "CLASSIFY_TIER",
+        "fast",
+        setting_kinds.choice("primary", "secondary", "fast"),
+        "The tier of models that classify documents.",
+    )
+    classify_timeout_s: float = setting(
+        "CLASSIFY_TIMEOUT",
+        "90s",
+        setting_kinds.duration("100ms", "1h"),
+        "The time that all calls of one classification have together.",
+    )
+    classify_quota_delay_s: float = setting(
+        "CLASSIFY_QUOTA_DELAY",
+        "60s",
+        setting_kinds.duration("0", "1h"),
+        "The wait before a classification is tried again after a quota was used up or a model overloaded.",
+    )
+    classify_rate_limit_delay_s: float = setting(
+        "CLASSIFY_RATE_LIMIT_DELAY",
+        "30s",
+        setting_kinds.duration("0", "1h"),
+        "The same after too many requests.",
+    )
+    classify_retry_delay_s: float = setting(
+        "CLASSIFY_RETRY_DELAY",
+        "5s",
+        setting_kinds.duration("0", "1h"),
+        "The same after a timeout, a lost connection, a server's failure or an answer that was no good.",
+    )
+    timeout_s: float = setting(
+        "VAULT_TIMEOUT",
+        "10m",
+        setting_kinds.duration("1s", "7d"),
+        "After so long without a classification a document completes without one.",
+    )
+    stale_after_s: float = setting(
+        "VAULT_STALE_AFTER",
+        "10m",
+        setting_kinds.duration("100ms", "7d"),
+        "A document pending for longer is stale: shown so, and looked after by the sweeper.",
+    )
+    sweep_interval_s: float = setting(
+        "VAULT_SWEEP_INTERVAL",
+        "30s",
+        setting_kinds.duration("50ms", "1d"),
+        "How often stale documents and missing embeddings are looked for.",
+    )
+    max_revivals: int = setting(
+        "VAULT_MAX_REVIVALS",
+        "3",
+        setting_kinds.integer(0, 100),
+        "How often a stale document that nobody works on is taken up again before it fails.",
+    )
+    embedding_provider: str = setting(
+        "EMBEDDING_PROVIDER",
+        "local",
+        setting_kinds.choice("local", "openai", "off"),
+        "Who makes the vectors for similarity: the model that comes with Quire, OpenAI, or nobody.",
+    )
+    embedding_model: str = setting(
+        "EMBEDDING_MODEL",
+        "text-embedding-3-small",
+        setting_tables.model(),
+        "OpenAI's embedding model. Changing it has everything embedded again in the background.",
+    )
+    embedding_dimensions: int = setting(
+        "EMBEDDING_DIMENSIONS",
+        "256",
+        setting_kinds.integer(8, 4_096),
+        "The length of OpenAI's vectors; longer ones cost space and little else.",
+    )
+    embedding_timeout_s: float = setting(
+        "EMBEDDING_TIMEOUT", "30s", setting_kinds.duration("100ms", "10m"), "The time of one embedding."
+    )

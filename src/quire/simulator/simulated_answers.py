@@ -1,0 +1,144 @@
+"""What the simulated model writes: the page's text where it was given, otherwise a text made from the picture.
+
+Answers in a form that was asked for: JSON objects, by the properties that their schema names.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from quire.simulator.scenario import Fault
+
+_NUMBERED = re.compile(r"numbered ((?:\d+ ?)+)")
+
+
+def filled_form(schema: Mapping[str, Any], text: str) -> str | None:
+    """The answer to a question of a known form, made from the text that came with it; None for other forms."""
+    properties = schema.get("properties")
+    for name, fill in _FORMS.items():
+        if isinstance(properties, Mapping) and name in properties:
+            return json.dumps(fill(text))
+    return None
+
+
+def _pictures(text: str) -> dict[str, Any]:
+    """A description for every number on the sheet."""
+    found = _NUMBERED.search(text)
+    numbers = found[1].split() if found else ["1"]
+    return {
+        "pictures": [
+            {"number": int(number), "description": f"A simulated description of picture {number}."}
+            for number in numbers
+        ]
+    }
+
+
+def _document(text: str) -> dict[str, Any]:
+    """A classification from the document's own first lines, with those of the tags it was shown that it names."""
+    shown = _TAGS_SHOWN.search(text)
+    known = json.loads(shown[1]) if shown else []
+    marked = _MARKED.search(text)
+    said = (marked[2] if marked else text).strip()
+    lines = [line.strip(" #*\t") for line in said.splitlines() if any(map(str.isalnum, line))]
+    date = _ISO_DATE.search(said)
+    words = [word for word in _LONG_WORD.findall(said.lower()) if word not in known]
+    tags = [tag for tag in known if tag.lower() in said.lower()]
+    return {
+        "title": lines[0][:120] if lines else "A picture",
+        "summary": " ".join(lines)[:300] or "A picture without words.",
+        "date": date[0] if date else None,
+        "language": "de" if " und " in said else "en",
+        "tags": [*tags, *dict.fromkeys(words)][:3],
+    }
+
+
+_TAGS_SHOWN = re.compile(r"^Existing tags: (\[.*\])$", re.MULTILINE)
+_MARKED = re.compile(r"^--- (\w+) ---\n(.*)\n--- \1 ---$", re.MULTILINE | re.DOTALL)
+_ISO_DATE = re.compile(r"\b\d{4}-\d{2}-\d{2}\b")
+_LONG_WORD = re.compile(r"[a-zäöüß]{7,}")
+
+_FORMS: Mapping[str, Callable[[str], dict[str, Any]]] = {"pictures": _pictures, "tags": _document}
+
+
+_CHARACTERS_PER_TOKEN = 4
+_LOOP_SENTENCE = "and so on and so forth, "
+_WORDS = ("river", "stone", "paper", "winter", "market", "engine", "garden", "letter", "signal", "copper")
+# The page's own text stands under a heading with this word, between those of its neighbours.
+_CURRENT = re.compile(r"^=== Page \d+ \(current\) ===\n(.*?)(?=^=== Page \d+|\Z)", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRequest:
+    """A request as both protocols have it. `image` is the encoded picture, never decoded."""
+
+    model: str
+    instructions: str
+    text: str
+    image: str
+    max_tokens: int
+    schema: dict[str, Any] | None = field(default=None, kw_only=True)
+    """The form that the answer is held to, if any."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """`cut` says that the answer ran into the limit of tokens."""
+
+    text: str
+    tokens_in: int
+    tokens_out: int
+    cut: bool = False
+    refused: bool = False
+    filtered: bool = False
+
+
+def write(asked: ModelRequest, fault: Fault | None, image_tokens: int) -> Written:
+    """The same for the same request, always."""
+    text = (filled_form(asked.schema, asked.text) if asked.schema else None) or _page(asked)
+    tokens_in = _tokens(asked.instructions) + _tokens(asked.text) + (image_tokens if asked.image else 0)
+    if fault is Fault.EMPTY:
+        return Written("", tokens_in, 1)
+    if fault is Fault.REFUSAL:
+        return Written("", tokens_in, 12, refused=True)
+    if fault is Fault.CONTENT_FILTER:
+        return Written(text[: len(text) // 2], tokens_in, _tokens(text) // 2, filtered=True)
+    if fault is Fault.TRUNCATED:
+        return Written(text[: len(text) // 2], tokens_in, asked.max_tokens, cut=True)
+    if fault is Fault.LOOP:
+        text += "\n\n" + _LOOP_SENTENCE * 200
+    tokens_out = _tokens(text)
+    if tokens_out > asked.max_tokens:
+        return Written(
+            text[: asked.max_tokens * _CHARACTERS_PER_TOKEN], tokens_in, asked.max_tokens, cut=True
+        )
+    return Written(text, tokens_in, tokens_out)
+
+
+def _page(asked: ModelRequest) -> str:
+    found = _CURRENT.search(asked.text)
+    text = (found[1] if found else asked.text).strip()
+    return text or _from_picture(asked.image)
+
+
+def _from_picture(image: str) -> str:
+    """A few sentences that depend on the picture, and a mark by which a test can recognise it."""
+    mark = picture_mark(image)
+    words = random.Random(int(mark, 16)).choices(_WORDS, k=24)  # noqa: S311 - repeatable on purpose
+    lines = [" ".join(words[start : start + 8]).capitalize() + "." for start in (0, 8, 16)]
+    return "# Page\n\n" + " ".join(lines) + f"\n\n[Picture {mark}]"
+
+
+def picture_mark(image_base64: str) -> str:
+    """Eight digits for a picture, from its length and both ends; the whole would cost too much."""
+    ends = image_base64[:2000] + image_base64[-2000:]
+    return f"{zlib.crc32(ends.encode('ascii', 'replace'), len(image_base64)):08x}"
+
+
+def _tokens(text: str) -> int:
+    return -(-len(text) // _CHARACTERS_PER_TOKEN)
