@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test serve check format bench chaos samples settings-page clean
+.PHONY: demo test serve check format bench chaos samples settings-page conformance conformance-list clean
 
 demo: $(STAMP)
 	$(BIN)/python bench/demo.py
@@ -43,6 +43,13 @@ samples: $(STAMP)
 
 settings-page: $(STAMP)
 	$(BIN)/python -c "import quire.settings as s; print(s.render_markdown(), end='')" > docs/settings.md
+
+# SOURCE=004 runs the requirements of one source; the page keeps the outcomes of the others.
+conformance: $(STAMP)
+	$(BIN)/python -m pytest tests/conformance$(if $(SOURCE),/test_source_$(SOURCE).py) -p tests.conformance.conformance_report -n 2 --dist loadfile
+
+conformance-list: $(STAMP)
+	$(BIN)/python -m tests.conformance.requirement_list
 
 clean:
 	rm -rf $(VENV) quire-data
