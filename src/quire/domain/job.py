@@ -126,7 +126,11 @@ class ChildJob:
 
 @dataclass(frozen=True, slots=True)
 class PageRecord:
-    """Everything about one page but its text, which lies in the object `ref` at `offset`."""
+    """Everything about one page but its text, which is in the object `ref` at `offset`.
+
+    Its elements are at `elements_offset` of the object that `object_keys.elements_ref` names; a length of 0 says that
+    it has none.
+    """
 
     number: int
     status: JobStatus
@@ -148,6 +152,14 @@ class PageRecord:
     ref: str | None = None
     offset: int = 0
     length: int = 0
+    elements_offset: int = 0
+    elements_length: int = 0
+    words_missing: int = 0
+    """Words of the page's text layer that are in none of its elements."""
+    ungrounded: int = 0
+    """Elements of an AI answer that have no ground in the page's own words."""
+    ungrounded_numbers: int = 0
+    """Numbers in an AI answer that are not among the page's own words."""
 
     def packed(self) -> dict[str, Any]:
         """As kept in Redis and in the pages object: short names, nothing that is at its default."""
@@ -200,6 +212,11 @@ _SHORT = {
     "ref": "ref",
     "off": "offset",
     "len": "length",
+    "eo": "elements_offset",
+    "el": "elements_length",
+    "wm": "words_missing",
+    "ug": "ungrounded",
+    "un": "ungrounded_numbers",
 }
 
 

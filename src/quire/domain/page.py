@@ -1,9 +1,11 @@
-"""What is known of one page: its class, how it was read, by whom, and what came of it."""
+"""Owns what is known of one page: its class, the source of its text, the signals of its analysis, its reading."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+
+from quire.domain.element import Element
 
 
 class PageClass(StrEnum):
@@ -25,7 +27,7 @@ class PageSource(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PageSignals:
-    """What analysis saw. Ratios are of the page's area (coverage) or of its characters (garbled)."""
+    """What the analysis measured. Ratios are of the page's area (coverage) or of its characters (garbled)."""
 
     chars: int = 0
     image_coverage: float = 0.0
@@ -38,7 +40,10 @@ class PageSignals:
 
 @dataclass(frozen=True, slots=True)
 class PageReading:
-    """What the child pool answers for one page. Small, picklable, no handles."""
+    """What a reader returns for one page. Small, picklable, no handles.
+
+    `markdown` is what the elements render to. `words_missing` counts words of the text layer that no element has.
+    """
 
     number: int
     page_class: PageClass
@@ -47,3 +52,5 @@ class PageReading:
     reader: str
     reasons: tuple[str, ...] = ()
     signals: PageSignals = field(default_factory=PageSignals)
+    elements: tuple[Element, ...] = ()
+    words_missing: int = 0

@@ -41,6 +41,17 @@ def result_key(job_id: str, epoch: int, token: str) -> str:
     return f"{job_prefix(job_id)}result-{epoch}-{token}.md"
 
 
+def elements_ref(ref: str) -> str:
+    """The object that has the elements of pages whose Markdown is in `ref`.
+
+    A chunk has both. Beside a result there is an object of elements with the same epoch and token.
+    """
+    folder, _, name = ref.rpartition("/")
+    if not name.startswith("result-"):
+        return ref
+    return f"{folder}/elements-{name.removeprefix('result-').removesuffix('.md')}"
+
+
 def pages_key(job_id: str, epoch: int, token: str) -> str:
     return f"{job_prefix(job_id)}pages-{epoch}-{token}.json"
 

@@ -228,6 +228,9 @@ class PageReader:
             ref=key,
             offset=at + page.offset,
             length=page.length,
+            elements_offset=at + page.elements_offset if page.elements_length else 0,
+            elements_length=page.elements_length,
+            words_missing=page.words_missing,
         )
 
     def _waits(self, page: PageSlice) -> bool:

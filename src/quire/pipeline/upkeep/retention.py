@@ -16,7 +16,7 @@ from quire.pipeline.stages.export_stage import forget_local_result
 
 _LOOK_AGAIN_S = 5.0
 _OBJECTS_LEFT_S = 600.0
-_NAMES = {"original": re.compile(r"original-.*"), "result": re.compile(r"result-.*|e\d+/.*")}
+_NAMES = {"original": re.compile(r"original-.*"), "result": re.compile(r"result-.*|elements-.*|e\d+/.*")}
 
 
 async def expect_retention(parts: Parts, job_id: str) -> None:

@@ -1,11 +1,16 @@
-"""A chunk of pages as the pipeline takes it: one block of bytes that is stored as it comes, and a small record
-for each page that says where in it the page lies. Texts are never parsed again on their way to the result."""
+"""Owns the form in which a chunk of pages reaches the pipeline: one block of bytes, and a small record for each page.
+
+The block has the Markdown of all pages first and then their encoded elements. The pipeline stores it unchanged, and the
+merge copies byte ranges of it, so texts are never parsed again.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from quire.domain.element import PageElements
+from quire.domain.element_codec import encode
 from quire.domain.page import PageClass, PageReading
 from quire.reading.pdf.mupdf import empty_store
 from quire.reading.pdf.page_reader import ReadOptions, read_pages, read_text
@@ -13,6 +18,8 @@ from quire.reading.pdf.page_reader import ReadOptions, read_pages, read_text
 
 @dataclass(frozen=True, slots=True)
 class PageSlice:
+    """What is known of a page, and where its Markdown and its elements are in the chunk's block."""
+
     number: int
     page_class: PageClass
     reader: str
@@ -22,10 +29,15 @@ class PageSlice:
     offset: int
     length: int
     confidence: float | None = None
+    elements_offset: int = 0
+    elements_length: int = 0
+    words_missing: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
+    """The bytes of several pages, and a slice for each of them."""
+
     block: bytes
     pages: tuple[PageSlice, ...]
 
@@ -46,14 +58,18 @@ def read_chunk(
 
 
 def pack(readings: Sequence[PageReading], confidence: float | None = None) -> Chunk:
-    parts: list[bytes] = []
-    pages: list[PageSlice] = []
-    offset = 0
+    """The readings as a chunk. `confidence` is that of every page in it."""
+    texts: list[bytes] = []
+    shown: list[bool] = []
     for reading in readings:
         has_text = bool(reading.markdown.strip())
         text = reading.markdown if has_text else empty_note(reading.number, reading.reasons)
-        part = text.encode("utf-8", "replace")
-        words = len(reading.markdown.split()) if has_text else 0
+        texts.append(text.encode("utf-8", "replace"))
+        shown.append(has_text)
+    stored = [encode(page_elements(reading)) if reading.elements else b"" for reading in readings]
+    pages: list[PageSlice] = []
+    offset, elements_offset = 0, sum(map(len, texts))
+    for reading, part, has_text, packed in zip(readings, texts, shown, stored, strict=True):
         pages.append(
             PageSlice(
                 reading.number,
@@ -61,18 +77,27 @@ def pack(readings: Sequence[PageReading], confidence: float | None = None) -> Ch
                 reading.reader,
                 reading.reasons,
                 has_text,
-                words,
+                len(reading.markdown.split()) if has_text else 0,
                 offset,
                 len(part),
                 confidence,
+                elements_offset,
+                len(packed),
+                reading.words_missing,
             )
         )
-        parts.append(part)
         offset += len(part)
-    return Chunk(b"".join(parts), tuple(pages))
+        elements_offset += len(packed)
+    return Chunk(b"".join([*texts, *stored]), tuple(pages))
+
+
+def page_elements(reading: PageReading) -> PageElements:
+    """The elements of a reading with what they have in common."""
+    signals = reading.signals
+    return PageElements(reading.number, reading.elements, reading.reader, signals.width_pt, signals.height_pt)
 
 
 def empty_note(number: int, reasons: Sequence[str]) -> str:
-    """What stands in the result for a page without text: no page is silently empty."""
+    """The text of the result for a page without text: no page is silently empty."""
     why = ", ".join(reason.replace("_", " ") for reason in reasons) or "nothing was found on it"
     return f"*Page {number} has no text ({why}).*"

@@ -8,7 +8,7 @@ from pathlib import Path
 from quire.errors import DamagedError, EmptyError, PageError, TooLargeError
 from quire.reading.files.document_source import DocumentInfo
 from quire.reading.files.file_kinds import FileKind, decode_text, legacy_text
-from quire.reading.files.markdown_writer import code
+from quire.rendering.markdown_writer import code
 
 MAX_TEXT_BYTES = 64 * 1024 * 1024
 MAX_PAGE_CHARS = 60_000

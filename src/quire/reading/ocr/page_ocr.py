@@ -10,7 +10,6 @@ from collections.abc import Iterable
 
 from quire.domain.page import PageClass, PageReading, PageSignals
 from quire.errors import SettingsError
-from quire.reading.files import markdown_writer
 from quire.reading.files.image_source import MAX_SOURCE_PIXELS, grey_picture
 from quire.reading.files.page_chunks import Chunk, pack
 from quire.reading.ocr import careful_reader, quick_reader
@@ -19,6 +18,7 @@ from quire.reading.ocr.ocr_stages import CAREFUL, QUICK, OcrOptions, recognise
 from quire.reading.ocr.picture_elements import FIGURE, LIST, TABLE, TITLE, LayoutElement, arrange
 from quire.reading.ocr.quick_reader import QUICK_READER
 from quire.reading.pdf.page_render import RenderOptions, draw_page
+from quire.rendering import markdown_writer
 
 __all__ = [
     "OCR_READERS",

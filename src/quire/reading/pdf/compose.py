@@ -6,13 +6,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from quire.reading.files import markdown_writer
 from quire.reading.pdf.block_matching import FilledBlock, compact, match
 from quire.reading.pdf.drawn_rules import Box
 from quire.reading.pdf.headings import HeadingGroup, PageType, groups_of, is_heading, level_of
 from quire.reading.pdf.layout_blocks import LayoutBlock
 from quire.reading.pdf.ruled_tables import Table
 from quire.reading.pdf.text_lines import TextLine, body_size
+from quire.rendering import markdown_writer
 
 _BULLET_LINE = re.compile(r"^([•●▪■◦‣➢➤►❖\uf0b7\uf0a7\uf0d8\uf076])\s*(?=\S)")
 

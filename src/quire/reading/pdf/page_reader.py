@@ -10,7 +10,6 @@ from typing import Any
 from quire.domain.page import PageClass, PageReading, PageSignals
 from quire.reading.files.document_source import PdfSource, open_documents, page_errors
 from quire.reading.files.image_source import HEIC_OVER_BOUND, ImageSource
-from quire.reading.files.markdown_writer import clean, paragraph
 from quire.reading.files.text_source import TextSource
 from quire.reading.office.office_source import OfficeSource
 from quire.reading.office.zip_container import OfficeLimits
@@ -27,6 +26,7 @@ from quire.reading.pdf.ruled_tables import Table, could_be_grid, find_grids
 from quire.reading.pdf.running_lines import EdgeLine, Edges, edge_lines, running
 from quire.reading.pdf.text_flow import flow
 from quire.reading.pdf.text_lines import TextLine, body_size, lines_of
+from quire.rendering.markdown_writer import clean, paragraph
 
 READER_LAYOUT = "liteparse"
 READER_MUPDF = "mupdf"

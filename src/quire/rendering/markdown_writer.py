@@ -1,9 +1,9 @@
-"""Markdown written from text that nobody vouches for: nothing in it becomes markup that we did not mean."""
+"""Writes single Markdown blocks from untrusted text and escapes it, so that no text becomes markup by accident."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 _TAG_START = re.compile(r"<(?=[A-Za-z/!?])")
@@ -33,58 +33,82 @@ def paragraph(text: str) -> str:
     return "\n".join(lines).strip()
 
 
-def heading(text: str, level: int) -> str:
-    return f"{'#' * max(1, min(6, level))} {escape(text)}"
+def heading(text: str, level: int, markdown: str = "") -> str:
+    """A heading in one line. `markdown` is the text as inline Markdown, where it is known."""
+    shown = (markdown or escape(text)).replace("\n", " ")
+    return f"{'#' * max(1, min(6, level))} {shown}"
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """An item of a list, `depth` items deep in others."""
+    """An item of a list, `depth` items deep in others. `below` is Markdown of further blocks that belong to it."""
 
     text: str
     marker: str
     depth: int
+    markdown: str = ""
+    below: str = ""
 
 
 def list_items(items: Sequence[Item]) -> str:
-    """A list; each item stands below the first word of the one it belongs to, as Markdown wants it."""
+    """A list; each item is indented to the first word of the one it belongs to, as CommonMark requires."""
     lines: list[str] = []
     columns: list[int] = []
     for item in items:
         del columns[item.depth :]
         indent = columns[-1] if columns else 0
         mark, body = _mark_and_body(item)
+        column = indent + len(mark) + 1
+        if "\n" in body or item.below:
+            body = _indented(f"{body}\n\n{item.below}" if item.below else body, column)
         lines.append(f"{' ' * indent}{mark} {body}")
-        columns.append(indent + len(mark) + 1)
+        columns.append(column)
     return "\n".join(lines)
+
+
+def _indented(text: str, column: int) -> str:
+    """The text with every line but the first indented, empty lines left empty."""
+    first, *rest = text.split("\n")
+    return "\n".join([first, *(f"{' ' * column}{line}" if line else "" for line in rest)])
 
 
 def _mark_and_body(item: Item) -> tuple[str, str]:
     """A marker that Markdown does not know stays as text after a bullet."""
-    mark, body = "-", escape(item.text)
+    mark, body = "-", item.markdown or escape(item.text)
     if _NUMBER_MARK.fullmatch(item.marker):
         mark = item.marker
     elif item.marker and not _PLAIN_MARK.fullmatch(item.marker):
         body = f"{escape(item.marker)} {body}"
-    return mark, _BLOCK_START.sub(r"\1\\\2", body)
+    return mark, body if item.markdown else _BLOCK_START.sub(r"\1\\\2", body)
 
 
-def code(lines: Sequence[str]) -> str:
+def code(lines: Sequence[str], language: str = "") -> str:
     """A fenced block; the fence is longer than any run of backticks inside."""
     longest = max((len(run) for line in lines for run in re.findall(r"`+", line)), default=0)
     fence = "`" * max(3, longest + 1)
-    return "\n".join([fence, *lines, fence])
+    return "\n".join([fence + language, *lines, fence])
 
 
-def table(rows: Sequence[Sequence[str]]) -> str:
-    """A pipe table; the first row is its head, short rows are filled up."""
+def table(rows: Sequence[Sequence[str]], marked: Container[tuple[int, int]] = ()) -> str:
+    """A pipe table; the first row is its head, short rows are filled up.
+
+    The cells whose row and column are in `marked` are Markdown already.
+    """
     width = max(map(len, rows), default=0)
     if not width:
         return ""
-    shown = [[_cell(c) for c in row] + [""] * (width - len(row)) for row in rows]
+    shown = [
+        [_marked_cell(c) if marked and (i, j) in marked else _cell(c) for j, c in enumerate(row)]
+        + [""] * (width - len(row))
+        for i, row in enumerate(rows)
+    ]
     lines = ["| " + " | ".join(row) + " |" for row in shown]
     lines.insert(1, "|" + "---|" * width)
     return "\n".join(lines)
+
+
+def _marked_cell(markdown: str) -> str:
+    return markdown.replace("|", "\\|").replace("\n", " ")
 
 
 def _cell(text: str) -> str:

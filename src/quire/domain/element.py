@@ -1,0 +1,194 @@
+"""Owns the element model: a page is a sequence of typed elements, each with its text and its place.
+
+Boxes are (x0, y0, x1, y1) in points of the page as it is read, upright, with the origin at the top left. An element
+without a box comes from a source that has no positions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+Box = tuple[float, float, float, float]
+
+
+class ElementKind(StrEnum):
+    TITLE = "title"
+    HEADING = "heading"
+    PARAGRAPH = "paragraph"
+    LIST_ITEM = "list_item"
+    TABLE = "table"
+    FIGURE = "figure"
+    CAPTION = "caption"
+    FORMULA = "formula"
+    CODE = "code"
+    QUOTE = "quote"
+    FOOTNOTE = "footnote"
+    RUNNING_HEADER = "running_header"
+    RUNNING_FOOTER = "running_footer"
+    PAGE_NUMBER = "page_number"
+    FORM_FIELD = "form_field"
+    ATTACHMENT = "attachment"
+
+
+RUNNING_KINDS = frozenset({ElementKind.RUNNING_HEADER, ElementKind.RUNNING_FOOTER, ElementKind.PAGE_NUMBER})
+
+
+class TableCell(NamedTuple):
+    """One cell of a table. Rows and columns count from 0."""
+
+    row: int
+    column: int
+    row_span: int
+    column_span: int
+    is_head: bool
+    text: str
+    markdown: str = ""
+
+
+class CellSpan(NamedTuple):
+    """A cell that covers more than one row or column."""
+
+    row: int
+    column: int
+    row_span: int
+    column_span: int
+
+
+class CellMarkdown(NamedTuple):
+    """The inline Markdown of a cell whose text has links, emphasis or code."""
+
+    row: int
+    column: int
+    markdown: str
+
+
+@dataclass(frozen=True, slots=True)
+class TableGrid:
+    """A table as rows of texts. The text of a spanning cell is at its top left; the places it covers are empty."""
+
+    rows: tuple[tuple[str, ...], ...]
+    head_rows: int = 1
+    spans: tuple[CellSpan, ...] = ()
+    marked: tuple[CellMarkdown, ...] = ()
+
+    @classmethod
+    def from_cells(cls, cells: Iterable[TableCell]) -> TableGrid:
+        """The grid of the given cells; a place that no cell has or covers is an empty cell."""
+        listed = list(cells)
+        height = max((cell.row + cell.row_span for cell in listed), default=0)
+        width = max((cell.column + cell.column_span for cell in listed), default=0)
+        rows = [[""] * width for _ in range(height)]
+        head_rows = 0
+        for cell in listed:
+            rows[cell.row][cell.column] = cell.text
+            if cell.is_head:
+                head_rows = max(head_rows, cell.row + 1)
+        return cls(
+            tuple(map(tuple, rows)),
+            head_rows,
+            tuple(
+                CellSpan(cell.row, cell.column, cell.row_span, cell.column_span)
+                for cell in listed
+                if cell.row_span > 1 or cell.column_span > 1
+            ),
+            tuple(CellMarkdown(cell.row, cell.column, cell.markdown) for cell in listed if cell.markdown),
+        )
+
+    def cells(self) -> list[TableCell]:
+        """Every cell, row by row; places that a spanning cell covers have none."""
+        spans = {(span.row, span.column): span for span in self.spans}
+        marked = {(mark.row, mark.column): mark.markdown for mark in self.marked}
+        covered = {
+            (row, column)
+            for span in self.spans
+            for row in range(span.row, span.row + span.row_span)
+            for column in range(span.column, span.column + span.column_span)
+        } - spans.keys()
+        found: list[TableCell] = []
+        for row, texts in enumerate(self.rows):
+            for column, text in enumerate(texts):
+                if (row, column) in covered:
+                    continue
+                span = spans.get((row, column))
+                found.append(
+                    TableCell(
+                        row,
+                        column,
+                        span.row_span if span else 1,
+                        span.column_span if span else 1,
+                        row < self.head_rows,
+                        text,
+                        marked.get((row, column), ""),
+                    )
+                )
+        return found
+
+
+class ElementLine(NamedTuple):
+    """A line of an element as the page has it: where it begins in the element's text, and its box."""
+
+    start: int
+    box: Box
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """One part of a page. Its order is its place in the page's sequence; `parent` is the id of another element.
+
+    `text` has no markup. `markdown` is the same text as inline Markdown where it has links, emphasis or code, and is
+    empty otherwise. `repeated` marks a running line that other pages have too, which Markdown leaves out.
+    """
+
+    id: str
+    kind: ElementKind
+    text: str = ""
+    box: Box | None = None
+    parent: str | None = None
+    level: int = 0
+    marker: str = ""
+    depth: int = 0
+    table: TableGrid | None = None
+    latex: str = ""
+    language: str = ""
+    confidence: float | None = None
+    grounded: bool = True
+    reader: str = ""
+    markdown: str = ""
+    repeated: bool = False
+    lines: tuple[ElementLine, ...] = ()
+
+    @property
+    def plain_text(self) -> str:
+        """All its words: its text, or those of its cells, row by row."""
+        if self.table is None:
+            return self.text
+        return "\n".join("\t".join(row) for row in self.table.rows)
+
+
+def element_id(page: int, place: int) -> str:
+    """The id of the element at `place` (from 0) of page `page` (from 1); unique in the document."""
+    return f"p{page}-e{place + 1}"
+
+
+@dataclass(frozen=True, slots=True)
+class PageElements:
+    """The elements of page `number` in reading order. Width and height are 0 where the source has no positions."""
+
+    number: int
+    elements: tuple[Element, ...] = ()
+    reader: str = ""
+    width: float = 0.0
+    height: float = 0.0
+
+
+def hull(boxes: Sequence[Box]) -> Box:
+    """The smallest box around all of the given ones, of which there must be at least one."""
+    return (
+        min(box[0] for box in boxes),
+        min(box[1] for box in boxes),
+        max(box[2] for box in boxes),
+        max(box[3] for box in boxes),
+    )

@@ -1,0 +1,101 @@
+"""Writes a page's elements as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from quire.domain.element import Element, ElementKind, TableGrid
+from quire.rendering import markdown_writer
+
+_LINES = {
+    ElementKind.PARAGRAPH,
+    ElementKind.CAPTION,
+    ElementKind.RUNNING_HEADER,
+    ElementKind.RUNNING_FOOTER,
+    ElementKind.PAGE_NUMBER,
+    ElementKind.FORM_FIELD,
+    ElementKind.ATTACHMENT,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class MarkdownOptions:
+    """`keep_repeated` writes running headers, footers and page numbers on every page that has them."""
+
+    keep_repeated: bool = False
+
+
+def render_markdown(elements: Sequence[Element], options: MarkdownOptions | None = None) -> str:
+    """The Markdown of a page: blocks with an empty line between them, items of a list line by line."""
+    keep = options is not None and options.keep_repeated
+    shown = [element for element in elements if keep or not element.repeated]
+    if not any(element.parent for element in shown):
+        return _joined(shown, {})
+    ids = {element.id for element in shown}
+    children: dict[str, list[Element]] = {}
+    top: list[Element] = []
+    for element in shown:
+        held = element.parent in ids and element.kind is not ElementKind.LIST_ITEM
+        (children.setdefault(element.parent or "", []) if held else top).append(element)
+    return _joined(top, children)
+
+
+def _joined(elements: Sequence[Element], children: dict[str, list[Element]]) -> str:
+    texts: list[str] = []
+    items: list[markdown_writer.Item] = []
+    for element in elements:
+        if element.kind is ElementKind.LIST_ITEM:
+            items.append(_item(element, children))
+            continue
+        if items:
+            texts.append(markdown_writer.list_items(items))
+            items = []
+        texts.append(_block(element, children))
+    if items:
+        texts.append(markdown_writer.list_items(items))
+    return "\n\n".join(text for text in texts if text)
+
+
+def _item(element: Element, children: dict[str, list[Element]]) -> markdown_writer.Item:
+    held = children.get(element.id)
+    below = _joined(held, children) if held else ""
+    return markdown_writer.Item(element.text, element.marker, element.depth, element.markdown, below)
+
+
+def _block(element: Element, children: dict[str, list[Element]]) -> str:
+    kind = element.kind
+    if kind in _LINES:
+        text = _paragraph(element)
+    elif kind is ElementKind.HEADING or kind is ElementKind.TITLE:
+        text = markdown_writer.heading(element.text, element.level or 1, element.markdown)
+    elif kind is ElementKind.TABLE:
+        text = _table(element.table) if element.table else _paragraph(element)
+    elif kind is ElementKind.CODE:
+        text = markdown_writer.code(element.text.split("\n"), element.language)
+    elif kind is ElementKind.QUOTE:
+        held = children.get(element.id)
+        inner = "\n\n".join(filter(None, [_paragraph(element), _joined(held, children) if held else ""]))
+        return "\n".join(f"> {line}".rstrip() for line in inner.split("\n"))
+    elif kind is ElementKind.FORMULA:
+        text = f"$$\n{element.latex}\n$$" if element.latex else _paragraph(element)
+    elif kind is ElementKind.FOOTNOTE:
+        text = f"[^{element.marker}]: {_paragraph(element)}" if element.marker else _paragraph(element)
+    else:
+        text = element.markdown
+    held = children.get(element.id)
+    return "\n\n".join(filter(None, [text, _joined(held, children)])) if held else text
+
+
+def _paragraph(element: Element) -> str:
+    return element.markdown or markdown_writer.paragraph(element.text)
+
+
+def _table(table: TableGrid) -> str:
+    if not table.marked:
+        return markdown_writer.table(table.rows)
+    rows = [list(row) for row in table.rows]
+    marked = {(mark.row, mark.column) for mark in table.marked}
+    for mark in table.marked:
+        rows[mark.row][mark.column] = mark.markdown
+    return markdown_writer.table(rows, marked)
