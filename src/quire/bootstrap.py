@@ -204,7 +204,7 @@ async def _parts(
 
 
 def _reads_scans(settings: Settings) -> bool:
-    """Raises SettingsError where OCR_LANGUAGES has a language that nobody here can read."""
+    """Raises SettingsError where OCR_LANGUAGES has a language that no installed reader supports."""
     if not settings.ocr.enabled or not page_ocr.available():
         return False
     page_ocr.check_languages(OcrOptions.of(settings.ocr))
@@ -299,7 +299,7 @@ def _catalog(parts: Parts, stack: AsyncExitStack) -> Callable[[], Awaitable[Cata
     closed = False
 
     async def open_once() -> Catalog:
-        # In a thread: importing SQLAlchemy takes a second, in which nobody else would be served.
+        # In a thread: importing SQLAlchemy takes a second, in which no other request would be served.
         await asyncio.to_thread(importlib.import_module, "quire.catalog.catalog")
         from quire.catalog.catalog import Catalog, CatalogOptions
 

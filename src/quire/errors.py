@@ -7,9 +7,9 @@ QuireError
 │   ├── TooLargeError
 │   ├── TooManyPagesError
 │   ├── LinkRefusedError
-│   ├── UnauthorizedError
-│   ├── NotFoundError
-│   ├── ConflictError
+│   ├── CredentialsError
+│   ├── MissingError
+│   ├── StateConflictError
 │   │   └── NotReadyError
 │   └── DocumentError        the document itself can't be read
 │       ├── DamagedError
@@ -22,7 +22,7 @@ QuireError
 │   └── PageMemoryError
 ├── DownloadError            a link could not be fetched; worth another try unless said otherwise
 ├── EmbeddingError           a text could not be turned into a vector; worth another try unless said otherwise
-├── BusyError                the service is over its bound; come back later
+├── OverloadedError          the service is over its bound; come back later
 ├── CancelledError           the job was cancelled while this was running
 └── PlaneError               a plane is out of reach; worth another try
     ├── CoordinationError
@@ -30,7 +30,7 @@ QuireError
     ├── CatalogError
     └── DataDirInUseError    another process owns the data directory; not worth another try
 
-Callers branch on the class, never on the text. `public` is safe to show to whoever asked.
+Callers branch on the class, never on the text. `public` is safe to show to the caller.
 """
 
 from __future__ import annotations

@@ -206,7 +206,7 @@ def _jobs(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     listing.add_argument(
         "--status",
         choices=("queued", "processing", "completed", "failed", "cancelled"),
-        help="only jobs that stand so",
+        help="only jobs with this status",
     )
     _service(listing)
     for name, text in (
@@ -258,7 +258,7 @@ def _search(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     parser.add_argument(
         "--status",
         choices=("pending", "completed", "failed", "stale", "needs_classification"),
-        help="only documents that stand so",
+        help="only documents with this status",
     )
     parser.add_argument("--tag", metavar="TAG", help="only documents with this tag")
     parser.add_argument("--type", metavar="TYPE", help="only this type: pdf, docx, …")

@@ -75,7 +75,7 @@ class _Request:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Exit code: the worst that happened to any document. Raises UsageError before any work starts."""
+    """Exit code: the worst that happened to any document. Raises CommandUsageError before any work starts."""
     everything() if args.debug else errors_only()
     options = JobOptions(mode=Mode(args.mode), pages=args.pages)
     try:
@@ -107,7 +107,7 @@ def _settings(work_dir: Path, buckets: str) -> Settings:
         "DATA_DIR": str(work_dir),
         "REDIS_URL": "",
         "OBJECT_STORE": "",
-        "SHUTDOWN_TIMEOUT": "0s",  # what is unfinished when we are stopped is of no use to anybody
+        "SHUTDOWN_TIMEOUT": "0s",  # unfinished work of a private data directory is never resumed
     }
     if buckets:
         own["S3_ALLOWED_BUCKETS"] = buckets
@@ -231,7 +231,7 @@ def failure(job: MainJob) -> QuireError:
 
 
 def _check_readable(path: Path) -> None:
-    """Raises OSError as opening the file would, before anybody else has to find out."""
+    """Raises OSError as opening the file would, before any work starts."""
     with path.open("rb"):
         pass
 

@@ -1,4 +1,4 @@
-"""What `quire convert` was asked to convert, and where each result goes. Decided before any work starts."""
+"""The sources of `quire convert` and the target of each result, decided before any work starts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ConvertSource:
 
     @classmethod
     def of(cls, given: str, spool: Path) -> ConvertSource:
-        """Raises UsageError for what can't be a document. `spool` is where standard input will be put."""
+        """Raises CommandUsageError for what can't be a document. `spool` is where standard input will be put."""
         if given == STDIN:
             return cls("stdin", "stdin", path=spool)
         if given.startswith(("http://", "https://")):
@@ -59,14 +59,14 @@ class ConvertSource:
 
 
 def all_sources(given: list[str], work_dir: Path) -> list[ConvertSource]:
-    """Raises UsageError where standard input is named twice or a folder is named."""
+    """Raises CommandUsageError where standard input is named twice or a folder is named."""
     if given.count(STDIN) > 1:
         raise CommandUsageError("Standard input (-) can be read only once.")
     return [ConvertSource.of(one, work_dir / "stdin") for one in given]
 
 
 def named_buckets(sources: list[ConvertSource]) -> str:
-    """The buckets that documents are in, as S3_ALLOWED_BUCKETS has them: whoever names them here may read them."""
+    """The buckets of the sources, as S3_ALLOWED_BUCKETS takes them: naming one on the command line allows it."""
     addresses = (source.url for source in sources if source.url and source.url.startswith(_BUCKETS))
     return ",".join(dict.fromkeys("/".join(address.split("/", 3)[:3]) for address in addresses))
 
@@ -80,7 +80,7 @@ def take_stdin(sources: list[ConvertSource], work_dir: Path) -> None:
 
 
 def targets(sources: list[ConvertSource], output: str | None, wanted: str) -> list[Path | None]:
-    """Where each result goes, None being standard output. Raises UsageError; nothing is written or made yet."""
+    """Where each result goes, None being standard output. Raises CommandUsageError; nothing is written or made yet."""
     suffix = SUFFIXES[wanted]
     if len(sources) == 1 and (output is None or output == _STDOUT):
         return [None]

@@ -70,7 +70,7 @@ def _replay(client: Client, letter: str, main_job_id: str | None) -> dict[str, A
                 raise
             for _event in client.events(f"/jobs/{quote(main_job_id, safe='')}/events"):
                 pass
-    raise StateConflictError(f"Job {main_job_id} is started again and again by somebody else.")
+    raise StateConflictError(f"Job {main_job_id} keeps being retried by another caller. Try again later.")
 
 
 def _letters(client: Client, limit: int) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""How a command ends: its exit codes, and the one sentence on standard error where something went wrong."""
+"""Exit codes of commands, and the one sentence on standard error when a command fails."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class CommandUsageError(QuireError):
 
 
 def report(error: Exception, *, debug: bool) -> int:
-    """Says what went wrong and answers the exit code. The traceback is for whoever asked for it."""
+    """Says what went wrong and answers the exit code. The traceback is shown only with --debug."""
     if debug:
         import traceback
 
@@ -60,7 +60,7 @@ def printable(text: str) -> str:
 
 
 def reader_left() -> int:
-    """Whoever read our output (`| head`) has gone: nothing to complain about, and nothing left to flush."""
+    """The reader of our output (`| head`) has closed the pipe: that is no error, and there is nothing left to flush."""
     devnull = os.open(os.devnull, os.O_WRONLY)
     os.dup2(devnull, sys.stdout.fileno())
     return _READER_LEFT

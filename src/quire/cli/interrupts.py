@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM, turned into the ordinary end of whatever is running."""
+"""SIGINT and SIGTERM, turned into the ordinary end of the running command."""
 
 from __future__ import annotations
 

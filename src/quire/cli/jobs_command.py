@@ -1,4 +1,4 @@
-"""`quire jobs`: see and steer the jobs of a running service."""
+"""`quire jobs`: list, show, retry and cancel the jobs of a running service."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def _act(args: argparse.Namespace, what: str) -> int:
 
 
 def _newest(client: Client, limit: int, status: str | None) -> Iterator[dict[str, Any]]:
-    """The newest jobs that stand as asked; asks for more as long as there are more."""
+    """The newest jobs with the wanted status; fetches further pages until there are enough."""
     before: str | None = None
     while limit > 0:
         answer = client.get("/jobs", limit=min(_MOST_AT_A_TIME, limit), before=before, status=status)

@@ -15,7 +15,7 @@ from pathlib import Path
 from quire.cli import exit_codes
 from quire.cli.exit_codes import CommandUsageError
 from quire.cli.startup import settings_from
-from quire.client import AsyncQuire, Filters, NotFoundError, Options, TookTooLongError
+from quire.client import AsyncQuire, Filters, MissingError, Options, TookTooLongError
 from quire.client.conversions import OnPage
 from quire.client.records import Document, Found, Job
 from quire.client.service_calls import is_address
@@ -32,7 +32,7 @@ _END = "----- end of this part -----"
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serves until standard input ends. Raises UsageError where the extra is not installed or a root is no folder."""
+    """Serves until standard input ends. Raises CommandUsageError where the extra is not installed or a root is no folder."""
     try:
         from quire.cli.mcp_server import server
     except ImportError as error:
@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 class Tools:
-    """What the tools do, whoever calls them. Raises ClientError or RequestError, whose texts are for the agent."""
+    """What the tools do, without the protocol. Raises ClientError or RequestError, whose texts are for the agent."""
 
     def __init__(self, quire: AsyncQuire, roots: tuple[Path, ...]) -> None:
         self._quire = quire
@@ -95,7 +95,7 @@ class Tools:
     async def _document(self, name: str) -> Document | None:
         try:
             return await self._quire.documents.get(name)
-        except NotFoundError:
+        except MissingError:
             return None
 
     async def _job(self, job_id: str | None) -> Job | None:
@@ -149,7 +149,7 @@ class Tools:
         if not any(found.is_relative_to(root) for root in self._roots):
             shown = ", ".join(str(root) for root in self._roots)
             raise RequestError(
-                f"{source[:200]!r} is outside of {shown}. Whoever runs `quire mcp` can open its folder with --root."
+                f"{source[:200]!r} is outside of {shown}. Start `quire mcp` with --root FOLDER to allow it."
             )
         if not found.is_file():
             raise RequestError(f"{source[:200]!r} is not a file.")
@@ -221,7 +221,7 @@ def _hits(found: Found) -> str:
 
 
 def _line(text: str, most: int = 400) -> str:
-    """Names and snippets are anybody's: one line, printable, not too long."""
+    """Names and snippets are untrusted: one line, printable, bounded."""
     flat = " ".join(exit_codes.printable(" ".join(text.split())).split())
     return flat if len(flat) <= most else f"{flat[: most - 1]}…"
 

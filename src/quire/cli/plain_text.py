@@ -55,7 +55,7 @@ def _line(line: str) -> str:
 
 
 def _words(text: str) -> str:
-    """What stands in code is kept as it is; everything else loses its marks."""
+    """Code is kept as it is; the markup of everything else is removed."""
     parts: list[str] = []
     at = 0
     for code in _CODE.finditer(text):

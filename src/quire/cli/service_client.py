@@ -129,7 +129,7 @@ class Client:
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """A redirect could carry the key to somebody else."""
+    """A redirect could carry the key to another host."""
 
     def redirect_request(self, *_: Any) -> None:
         return None

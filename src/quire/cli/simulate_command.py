@@ -1,4 +1,4 @@
-"""`quire simulate`: the provider simulator, for tests and for whoever plans a load."""
+"""`quire simulate`: the provider simulator, for tests and for planning a load."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def _serve(scenario: Any, args: argparse.Namespace) -> None:
 
 
 def _read(path: Path) -> object:
-    """A scenario file: JSON, or YAML by its ending. Raises UsageError."""
+    """A scenario file: JSON, or YAML by its ending. Raises CommandUsageError."""
     try:
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -1,10 +1,7 @@
-"""What commands that are not a service log: errors only, or everything for whoever asked with --debug.
+"""What every command sets up before it runs: log level, event loop, settings from the command line.
 
-The event loop of a service: uvloop where there is one.
-
-`quire convert` does without: importing uvloop costs as much as it saves on anything but very long documents.
-
-Settings given on the command line.
+Services run on uvloop where it is installed. `quire convert` does not: importing uvloop costs as much as it saves on
+all but very long documents.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""One line about a document that is done: its pages, how they were read, and which could not be.
-
-Tables of text for people: aligned with blanks, readable in a terminal, a log and a mail.
-"""
+"""Text for terminals: tables aligned with blanks, and the summary line of a converted document."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`quire watch`: documents dropped into a folder come out of another as Markdown, each once."""
+"""`quire watch`: converts each document that is dropped into a folder, once, into another folder."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _LONGEST_DELAY_S = 300.0
 
 
 def run(args: argparse.Namespace) -> int:
-    """Watches until SIGTERM or SIGINT; with --once, converts what is there. Raises UsageError or SettingsError."""
+    """Watches until SIGTERM or SIGINT; with --once, converts what is there. Raises CommandUsageError or SettingsError."""
     everything() if args.debug else errors_only()
     inbox, out = Path(args.inbox).absolute(), Path(args.out).absolute()
     failed = Path(args.failed).absolute() if args.failed else out / "failed"
@@ -70,7 +70,7 @@ def _check_folders(inbox: Path, out: Path, failed: Path) -> None:
     for option, folder in (("--out", out), ("--failed", failed)):
         # Results would be taken for documents, and their results again.
         if inbox.resolve().is_relative_to(folder.resolve()):
-            raise CommandUsageError(f"The watched folder must not be {option} or lie inside it.")
+            raise CommandUsageError(f"The watched folder must not be {option} or be inside it.")
         if folder.exists() and not folder.is_dir():
             raise CommandUsageError(f"{option} {folder} is a file.")
 
@@ -88,7 +88,7 @@ def _settings(asked: str | None, inbox: Path, out: Path) -> Settings:
         "SHUTDOWN_TIMEOUT": write_duration(given.http.shutdown_timeout_s / 2),
     }
     if "DOCUMENT_PROCESSING_TIMEOUT" not in given.origins:
-        # A deadline protects a service from its callers; here nobody waits.
+        # A deadline protects a service from its callers; here no caller waits.
         own["DOCUMENT_PROCESSING_TIMEOUT"] = _NO_DEADLINE
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return load(os.environ, own)
@@ -167,7 +167,7 @@ class Watch:
         self._stopping.set()
 
     async def run(self, engine: Engine) -> int:
-        """Until stopped; with `once`, until everything that is finished is converted. Raises UsageError."""
+        """Until stopped; with `once`, until everything that is finished is converted. Raises CommandUsageError."""
         try:
             engine.intake.check(Submission(_TEAM, options=self._options.job))
         except RequestError as error:

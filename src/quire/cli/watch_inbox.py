@@ -1,4 +1,4 @@
-"""A folder that documents are dropped into: which of its files are finished, told without asking their writers."""
+"""The watched folder: which of its files are completely written, without the help of their writers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NO_WRITERS_KNOWN = (errno.EACCES, errno.EINVAL, errno.EPERM, errno.ENOTSUP, err
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A file as it was seen: what changes when somebody writes to it."""
+    """The state of a file: what changes when a process writes to it."""
 
     size: int
     mtime_ns: int
@@ -46,7 +46,7 @@ class InboxFile:
 
 
 class Inbox:
-    """Looks at a folder again and again. A file is finished when two looks saw the same and nobody writes to it."""
+    """Polls a folder. A file is finished when two polls saw the same state and no process has it open for writing."""
 
     def __init__(self, folder: Path, leave_out: Iterable[Path] = ()) -> None:
         self.folder = folder
@@ -99,13 +99,13 @@ def is_being_written(path: Path) -> bool:
     """Whether some process has the file open for writing, as far as the system tells. Blocking.
 
     A lease for reading is refused while there is a writer. Weakness: only owners may ask, and network file systems
-    know of no leases; there a file counts as finished when it doesn't change. Whoever asks must ignore SIGIO, which
-    comes if somebody opens the file at this very moment.
+    know of no leases; there a file counts as finished when it doesn't change. The caller must ignore SIGIO, which
+    is sent if another process opens the file at this moment.
     """
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
-        return False  # it has gone, or can't be read: whoever converts it will say so
+        return False  # it is gone or can't be read: the conversion reports that
     try:
         fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_RDLCK)
         fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_UNLCK)

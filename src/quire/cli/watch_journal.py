@@ -42,7 +42,7 @@ class Journal:
     """Read at the start, then only added to. One process at a time has it."""
 
     def __init__(self, folder: Path) -> None:
-        """Raises UsageError if another process works on the same output folder, OSError if it can't be used."""
+        """Raises CommandUsageError if another process works on the same output folder, OSError if it can't be used."""
         self._path = folder / NAME
         self._latest: dict[str, JournalEntry] = {}
         self._owner: dict[str, str] = {}

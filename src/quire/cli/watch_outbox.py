@@ -1,6 +1,6 @@
-"""Where `quire watch` puts things: results into one folder, what could not be converted into another.
+"""The output folders of `quire watch`: results in one, documents that could not be converted in another.
 
-Everything appears whole or not at all, and the journal knows of it before it appears.
+Every file appears whole or not at all, and the journal records it before it appears.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Outbox:
         self._suffix = suffix
 
     def target_of(self, name: str) -> Path:
-        """Where the result of a document goes: never over another document's result or somebody's own file."""
+        """Where the result of a document goes: never over another document's result or a file of the user."""
         known = self._journal.of(name)
         if known is not None and known.state in ("writing", "done"):
             return self._out / known.target

@@ -30,14 +30,14 @@ QUEUES: dict[str, tuple[UnitKind, ...]] = {
     "embed": (UnitKind.EMBED,),
     "batch": (),
 }
-"""What each name stands for. Whoever classifies also takes documents from one step to the next. `batch` has no units:
-the worker forms batches of what waits in `POST /parse`, beside the services that do so."""
+"""The unit kinds of each queue name. A worker that classifies also advances vault documents from one step to the next.
+`batch` has no units: the worker forms batches of the requests that wait in `POST /parse`."""
 
 _BATCH = "batch"
 
 
 def run(args: argparse.Namespace) -> int:
-    """Works until SIGTERM or SIGINT. Raises UsageError, SettingsError or CoordinationError."""
+    """Works until SIGTERM or SIGINT. Raises CommandUsageError, SettingsError or CoordinationError."""
     names = _names(args.queues) if args.queues is not None else list(QUEUES)
     kinds = kinds_of(names)
     settings = settings_from(args)
@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _names(given: str) -> list[str]:
-    """Raises UsageError, with the names there are, for one that is not known."""
+    """Raises CommandUsageError, with the names there are, for one that is not known."""
     wanted = [name.strip().lower() for name in given.split(",") if name.strip()]
     unknown = [name for name in wanted if name not in QUEUES]
     if unknown:

@@ -1,6 +1,6 @@
 """Conversions: a document goes in, is followed, and its Markdown comes out.
 
-Server-sent events, put together from the pieces in which they come.
+Also parses the server-sent events of a job.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _event(block: bytes) -> Event | None:
 
 
 OnPage = Callable[[PageDone], Awaitable[None] | None]
-"""Told of each page once, when it is done; also those that were done before anybody listened."""
+"""Called once for each page when it is done, also for pages that were done before the call."""
 
 _HELD_S = 30.0
 _PAGES_AT_ONCE = 1_000

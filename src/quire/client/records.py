@@ -1,4 +1,4 @@
-"""Records: what a service answers, as frozen dataclasses. Fields that a newer service adds are passed over."""
+"""Records: what a service answers, as frozen dataclasses. Fields that a newer service adds are ignored."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """How a page stands, how it was read and what it cost."""
+    """The status of a page, how it was read and what it cost."""
 
     page_number: int
     job_id: str
@@ -104,7 +104,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """A document that was handed in. `markdown` is None as long as nobody waited for it."""
+    """A document that was handed in. `markdown` is None unless the caller waited for it."""
 
     job_id: str
     status: str
@@ -118,7 +118,7 @@ class Conversion:
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """How a job stands after it was asked to stop."""
+    """The status of a job after a cancel request."""
 
     job_id: str
     status: str

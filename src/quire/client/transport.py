@@ -1,7 +1,4 @@
-"""The way to a service: one session, calls repeated where that may help, foreign errors translated once.
-
-Retrying: which failed calls are made again, and when.
-"""
+"""The HTTP session to a service: retries, and the translation of foreign errors."""
 
 from __future__ import annotations
 
@@ -72,7 +69,7 @@ class ServiceResponse:
 class Transport:
     """Connects at the first call. Raises ClientError and nothing else.
 
-    Redirects are not followed: they could carry the key to somebody else.
+    Redirects are not followed: they could carry the key to another host.
     """
 
     def __init__(self, url: str, api_key: str, timeout_s: float, retrying: Retrying) -> None:
@@ -123,7 +120,7 @@ class Transport:
         try:
             yield ByteStream(response, self)
         finally:
-            # Closed, not released: nobody will read the rest.
+            # Closed, not released: the rest is not read.
             response.close()
             await entered.__aexit__(None, None, None)
 

@@ -1,4 +1,4 @@
-"""The settings of how long what is kept of a document stays, and of links to it."""
+"""The settings of retention: how long originals and results are kept, and how long links to them work."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ DEFAULT_ORIGIN = "default"
 
 @dataclass(frozen=True)
 class SettingView:
-    """One setting as it may be shown to anybody."""
+    """One setting in a form that is safe to show."""
 
     name: str
     value_shown: str
@@ -192,7 +192,7 @@ class AuthSettings:
         "WEB_SESSION_TTL",
         "12h",
         setting_kinds.duration("1m", "30d"),
-        "How long somebody stays signed in to the dashboard; using it prolongs that.",
+        "How long a dashboard session lasts; using the dashboard extends it.",
     )
     secret_key: str = setting(
         "SECRET_KEY",
@@ -204,7 +204,7 @@ class AuthSettings:
         "INTERNAL_TOKEN",
         "",
         setting_kinds.secret(),
-        "The token of a dispatcher outside that reports pages to `/internal/…`; when empty, nobody can.",
+        "The token of an external dispatcher that reports pages to `/internal/…`; when empty, they are closed.",
     )
 
 
@@ -320,12 +320,12 @@ class Settings:
 
     @property
     def objects_location(self) -> str:
-        """`OBJECT_STORE`, or the folder inside the data directory that stands in for it."""
+        """`OBJECT_STORE`, or the default folder inside the data directory."""
         return self.objects.store or str(self.general.data_dir / "objects")
 
     @property
     def catalog_file(self) -> Path:
-        """The SQLite file that stands in for `DATABASE_URL`."""
+        """The SQLite file that is used without `DATABASE_URL`."""
         return self.general.data_dir.absolute() / "catalog.db"
 
     def describe(self) -> list[SettingView]:

@@ -3,7 +3,7 @@
 A kind's `read` raises `ValueError` for anything malformed. The text of that error is never shown, because it
 could repeat a secret; `expected` is what the user gets to read.
 
-How one setting is declared; the sections are made of these.
+`Declaration` is one setting; the sections are made of these.
 """
 
 from __future__ import annotations

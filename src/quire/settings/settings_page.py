@@ -26,7 +26,7 @@ line, in rising order. `quire config` shows each value and where it came from.
   ```
 
   `${NAME}` takes the value from the environment and stops the start if there is none; `${NAME:-otherwise}`
-  has a stand-in; `$${` is a plain `${`.
+  has a default; `$${` is a plain `${`.
 - An unknown setting in the file, an unknown variable that begins with `QUIRE_`, and any malformed value stop
   the start with a sentence that names the setting.
 """

@@ -1,6 +1,6 @@
-"""Logs: JSON lines, or readable ones on a terminal, with nothing in them that is nobody's business.
+"""Logs: JSON lines, or readable lines on a terminal. Secrets and document text are redacted.
 
-Everybody else logs with `logging.getLogger(__name__)` and `extra={...}`; the extra fields become JSON fields.
+Other modules log with `logging.getLogger(__name__)` and `extra={...}`; the extra fields become JSON fields.
 Only this module knows structlog, because importing it costs a tenth of a second.
 """
 
@@ -39,7 +39,7 @@ _DEEPEST = 6
 _MOST_ITEMS = 100
 
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
-# A secret wherever the word stands (`web_password`, `authorization_header`) …
+# A secret wherever the word occurs (`web_password`, `authorization_header`) …
 _SECRET_WORDS = frozenset(
     {"password", "passwords", "passwd", "passphrase", "secret", "secrets", "token", "tokens", "authorization"}
     | {"cookie", "cookies", "credential", "credentials", "apikey", "apikeys"}
@@ -259,9 +259,7 @@ def _log_uncaught(kind: type[BaseException], error: BaseException, trace: Traceb
     if issubclass(kind, KeyboardInterrupt):
         sys.__excepthook__(kind, error, trace)
         return
-    logging.getLogger("quire").critical(
-        "Stopped by an error that nobody caught", exc_info=(kind, error, trace)
-    )
+    logging.getLogger("quire").critical("Stopped by an uncaught error", exc_info=(kind, error, trace))
 
 
 def _log_uncaught_in_thread(args: threading.ExceptHookArgs) -> None:

@@ -10,7 +10,7 @@ _LATENCIES = (0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600,
 
 
 class BatchingMetrics:
-    """What the batcher counts. Rates are for whoever asks: of `batches_formed_total`, of the calls by outcome."""
+    """What the batcher counts. Rates are computed by the scraper from the counters."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._registry = registry
@@ -70,7 +70,7 @@ class BatchingMetrics:
 
 
 class DispatchMetrics:
-    """What this process asked of AI models, and how the models stood when somebody last looked."""
+    """The AI calls of this process, and the state of the models at the last scrape."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._registry = registry
