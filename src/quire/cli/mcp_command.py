@@ -15,7 +15,7 @@ from pathlib import Path
 from quire.cli import exit_codes
 from quire.cli.exit_codes import CommandUsageError
 from quire.cli.startup import settings_from
-from quire.client import AsyncQuire, Filters, MissingError, Options, TookTooLongError
+from quire.client import AsyncQuire, Filters, NotFoundError, Options, TookTooLongError
 from quire.client.conversions import OnPage
 from quire.client.records import Document, Found, Job
 from quire.client.service_calls import is_address
@@ -32,7 +32,7 @@ _END = "----- end of this part -----"
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serves until standard input ends. Raises CommandUsageError where the extra is not installed or a root is no folder."""
+    """Serves until standard input ends. Raises CommandUsageError when the extra is missing or a root is no folder."""
     try:
         from quire.cli.mcp_server import server
     except ImportError as error:
@@ -95,7 +95,7 @@ class Tools:
     async def _document(self, name: str) -> Document | None:
         try:
             return await self._quire.documents.get(name)
-        except MissingError:
+        except NotFoundError:
             return None
 
     async def _job(self, job_id: str | None) -> Job | None:

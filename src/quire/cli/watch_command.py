@@ -42,7 +42,7 @@ _LONGEST_DELAY_S = 300.0
 
 
 def run(args: argparse.Namespace) -> int:
-    """Watches until SIGTERM or SIGINT; with --once, converts what is there. Raises CommandUsageError or SettingsError."""
+    """Watches until SIGTERM or SIGINT; with --once, once. Raises CommandUsageError or SettingsError."""
     everything() if args.debug else errors_only()
     inbox, out = Path(args.inbox).absolute(), Path(args.out).absolute()
     failed = Path(args.failed).absolute() if args.failed else out / "failed"
