@@ -19,7 +19,7 @@ import uvloop
 from bench.batching_stage import Child, ask, backend, quire
 from bench.crowd import crowd
 from tests.batching.callers import Reply, as_json, as_raw, image, post, request_of
-from tests.queue.servers import plain_server
+from tests.support.coordination_servers import plain_server
 
 SIZE = 20_000
 FAULTS = {"hashes": True, "fixed_ms": 10, "each_ms": 1, "shuffle": True, "gaps": 0.05, "duplicates": 0.05}

@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import uvloop
 from sqlalchemy import text
 from tests.catalog.bulk import TEAM, MadeVault, load
-from tests.catalog.databases import PostgresServer
+from tests.support.postgres import PostgresServer
 
 from quire.catalog.catalog import Catalog, CatalogOptions
 from quire.catalog.database.database import Database

@@ -14,8 +14,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from tests.chaos.service import LossError
 from tests.chaos.storm import Storm
+from tests.support.programs import LossError
 
 
 def main() -> int:

@@ -31,7 +31,7 @@ import uvloop
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from tests.queue.servers import plain_server  # noqa: E402
+from tests.support.coordination_servers import plain_server  # noqa: E402
 
 from quire.clock import SystemClock  # noqa: E402
 from quire.coordination import keys  # noqa: E402
@@ -470,9 +470,9 @@ async def documents(
     idleness: Idleness | None = None,
     **env: str,
 ) -> tuple[Any, ...]:
-    from tests.pipeline.documents import marked_pdf
-    from tests.pipeline.running import over, quire, upload
-    from tests.pipeline.running import pages as records
+    from tests.support.marked_documents import marked_pdf
+    from tests.support.running import over, quire, upload
+    from tests.support.running import pages as records
 
     from quire.domain.job import Mode
 
@@ -512,7 +512,7 @@ async def documents(
 
 
 async def storm(sim: RunningSimulator) -> None:
-    import tests.pipeline.running as running
+    import tests.support.running as running
 
     running.DEADLINE_S = 400.0
     sim.play(
@@ -546,7 +546,7 @@ async def storm(sim: RunningSimulator) -> None:
 
 
 async def batch(sim: RunningSimulator) -> None:
-    import tests.pipeline.running as running
+    import tests.support.running as running
 
     running.DEADLINE_S = 400.0
     limits = {"rpm": 30, "tpm": 90_000}

@@ -53,9 +53,9 @@ def watching(url: str, log: Path) -> Iterator[None]:
 
 async def run(url: str, scale: int, folder: Path) -> None:
     import aiohttp
-    from tests.api.serving import Client
     from tests.hostile.corpus import corpus
     from tests.hostile.feeding import feed, prepare
+    from tests.support.serving import Client
 
     made = prepare(list(corpus(scale)), folder)
     log = folder / "health.log"

@@ -18,9 +18,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from tests.catalog.databases import PostgresServer
 from tests.catalog.relevance import Question, make, score
 from tests.catalog.relevant import answers, fill
+from tests.support.postgres import PostgresServer
 
 from quire.catalog.catalog import Catalog, CatalogOptions
 from quire.catalog.search.ranking import DEFAULT_WEIGHTS, Weights

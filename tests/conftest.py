@@ -13,12 +13,20 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from tests.catalog.databases import PostgresServer  # SQLAlchemy takes a while to import
+    from tests.support.postgres import PostgresServer  # SQLAlchemy takes a while to import
+
+pytest_plugins = (
+    "tests.support.client_fixtures",
+    "tests.support.parse_fixtures",
+    "tests.support.s3_fixtures",
+    "tests.support.vault_fixtures",
+)
 
 _LONG = (
-    "tests/vault/test_killed.py", "tests/chaos", "tests/reading/test_ocr.py", "tests/web", "tests/cli/test_service.py",
-    "tests/batching", "tests/dispatch", "tests/vault", "tests/catalog/test_relevance.py", "tests/docs", "tests/watch",
-    "tests/cli", "tests/api/test_service.py", "tests/sources", "tests/hostile", "tests/client",
+    "tests/chaos", "tests/reading/ocr/test_ocr.py", "tests/web", "tests/cli/test_service_commands.py",
+    "tests/api/parse", "tests/batching", "tests/dispatch", "tests/pipeline/vault", "tests/catalog/test_relevance.py",
+    "tests/docs", "tests/cli", "tests/api/test_server.py", "tests/api/jobs", "tests/links", "tests/hostile",
+    "tests/client",
 )  # fmt: skip
 """What takes long begins first: several run at a time, and a long one that begins last is waited for alone."""
 
@@ -55,7 +63,7 @@ def make_pdf() -> Callable[..., bytes]:
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
     """A PostgreSQL server for the whole run."""
-    from tests.catalog.databases import PostgresServer
+    from tests.support.postgres import PostgresServer
 
     # Not under pytest's own folder: as root the server runs as another user, who must be able to get there.
     folder = Path(tempfile.mkdtemp(prefix="quire-postgres-"))
@@ -70,7 +78,7 @@ def postgres() -> Iterator[PostgresServer]:
 def template(postgres: PostgresServer) -> str:
     """The name of a database with all tables, to be copied: that is quicker than making them for each test."""
     from quire.catalog.catalog import Catalog, CatalogOptions
-    from tests.catalog.databases import MovableClock
+    from tests.support.clocks import MovableClock
 
     url = postgres.database("with_tables")
 

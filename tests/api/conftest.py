@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.api.serving import Client, Server, client_of
+from tests.support.serving import Client, Server, client_of
 
 CALLBACK_SECRET = "callback-secret-of-the-tests"
 

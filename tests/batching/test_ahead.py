@@ -11,11 +11,12 @@ import pytest
 from quire.batching.backend_protocol import Passage
 from quire.batching.parse_errors import BackendFailedError
 from quire.batching.remote_backend import RemoteBackend
-from tests.api.serving import Server, until
+from tests.api.parse.test_parse_callers import SIZE, asked, own
+from tests.support.parse_fixtures import Services, Simulated
+from tests.support.serving import Server
+from tests.support.waiting import until
 
 from .callers import Reply, post_image
-from .conftest import Services, Simulated
-from .test_callers import SIZE, asked, own
 from .test_remote import images
 
 MANY = 250

@@ -16,7 +16,7 @@ from quire.coordination.connection import RedisConnection
 from quire.coordination.parse_queue import ParseLimits, ParseQueue
 from quire.coordination.parse_requests import ClaimedBatch, Priority, QueueFull, RequestAccepted
 from quire.errors import CoordinationError, ObjectsError
-from tests.queue.servers import plain_server
+from tests.support.coordination_servers import plain_server
 
 from .test_shelves import files, shelves_on
 

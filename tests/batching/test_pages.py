@@ -20,9 +20,8 @@ from quire.bootstrap import runtime
 from quire.errors import PageError
 from quire.reading.ocr.picture_elements import ElementOptions, read_elements
 from quire.settings import load
-from tests.api.serving import client_of
-
-from .conftest import ROOT, Services
+from tests.support.parse_fixtures import ROOT, Services
+from tests.support.serving import client_of
 
 FONT = 34
 

@@ -12,8 +12,7 @@ import pytest
 from quire.batching.backend_protocol import Passage, SentImage
 from quire.batching.parse_errors import BackendDownError, BackendFailedError
 from quire.batching.remote_backend import RemoteBackend
-
-from .conftest import Simulated
+from tests.support.parse_fixtures import Simulated
 
 
 @pytest.fixture

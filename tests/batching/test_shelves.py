@@ -15,9 +15,8 @@ from quire.batching.object_shelves import Shelves
 from quire.coordination.connection import RedisConnection
 from quire.coordination.parse_queue import ParseLimits, ParseQueue
 from quire.objects.object_store import ObjectStore
-from tests.queue.servers import plain_server
-
-from .test_queue import MovableClock
+from tests.support.clocks import MovableClock
+from tests.support.coordination_servers import plain_server
 
 TTL_S = 600.0
 START = 1_800_000_000.0

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from quire.catalog.catalog import Catalog, CatalogOptions
-from tests.catalog.databases import MovableClock, PostgresServer
+from tests.support.clocks import MovableClock
+from tests.support.postgres import PostgresServer
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

@@ -9,7 +9,8 @@ from quire.catalog.catalog import Catalog, CatalogOptions
 from quire.catalog.database.database import Database
 from quire.catalog.database.migrating import migrate
 from quire.domain.vault_document import ContentPage, ConversionRecord
-from tests.catalog.databases import MovableClock, new, stored
+from tests.catalog.stored_documents import new, stored
+from tests.support.clocks import MovableClock
 
 
 async def _pending(catalog: Catalog, document_id: str) -> int:

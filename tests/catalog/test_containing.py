@@ -12,7 +12,7 @@ from quire.catalog.database.database import Database
 from quire.catalog.documents import word_listing
 from quire.domain.vault_document import DocumentFilters, DocumentState
 from tests.catalog.bulk import TEAM, MadeVault, load
-from tests.catalog.databases import new
+from tests.catalog.stored_documents import new
 
 
 @pytest.mark.parametrize("spacing", [1, 20])

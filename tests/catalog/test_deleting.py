@@ -9,7 +9,7 @@ from quire.catalog.catalog import Catalog, CatalogOptions
 from quire.catalog.database.database import Database
 from quire.catalog.search import search_index
 from quire.domain.vault_document import ContentPage, Vector
-from tests.catalog.databases import stored
+from tests.catalog.stored_documents import stored
 
 TABLES = (
     "documents",

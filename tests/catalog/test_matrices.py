@@ -13,8 +13,9 @@ import pytest
 
 from quire.catalog.catalog import Catalog, CatalogOptions
 from quire.catalog.search.nearness import Matrix
-from tests.catalog.databases import MovableClock, stored
+from tests.catalog.stored_documents import stored
 from tests.catalog.test_vectors import EAST, NORTH, NORTH_EAST, near, put
+from tests.support.clocks import MovableClock
 
 DIMS = 256
 

@@ -19,7 +19,8 @@ from quire.catalog.search.search_index import insert_rows, piece_row, prepare_bo
 from quire.catalog.search.text_pieces import TextPiece
 from quire.domain.vault_document import Vector
 from quire.errors import CatalogError, SettingsError
-from tests.catalog.databases import MovableClock, new, stored
+from tests.catalog.stored_documents import new, stored
+from tests.support.clocks import MovableClock
 
 
 def database(options: CatalogOptions) -> Database:

@@ -7,9 +7,9 @@ from pathlib import Path
 from quire.catalog.catalog import Catalog, CatalogOptions
 from quire.catalog.search.ranking import DEFAULT_WEIGHTS, Weights
 from quire.embedding.local_embedder import LocalEmbedder
-from tests.catalog.databases import MovableClock
 from tests.catalog.relevance import make, score
 from tests.catalog.relevant import answers, fill
+from tests.support.clocks import MovableClock
 
 
 def test_labelled_set_is_the_same_each_time_it_is_made() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from quire.catalog.catalog import Catalog
 from quire.domain.vault_document import ContentPage, DocumentFilters, DocumentState, Snippet
-from tests.catalog.databases import new, stored
+from tests.catalog.stored_documents import new, stored
 
 
 async def found(catalog: Catalog, query: str, team: str = "blue", **filters: object) -> list[str]:

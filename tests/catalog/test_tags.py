@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from quire.catalog.catalog import Catalog
-from tests.catalog.databases import new, stored
+from tests.catalog.stored_documents import new, stored
 
 
 async def names(catalog: Catalog, prefix: str = "", team: str = "blue") -> list[tuple[str, int]]:

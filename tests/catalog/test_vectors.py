@@ -14,7 +14,7 @@ from quire.domain.vault_document import (
     TextToEmbed,
     Vector,
 )
-from tests.catalog.databases import new, stored
+from tests.catalog.stored_documents import new, stored
 
 NORTH, EAST, NORTH_EAST = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (1.0, 1.0, 0.0)
 

@@ -18,9 +18,9 @@ from quire.coordination.embedded_server import EmbeddedServer
 from quire.coordination.job_store import JobStore
 from quire.coordination.streams import Queues
 from quire.domain.job import UnitKind
-from tests.pipeline.documents import marked_pdf, marker, markers_in
-
-from .service import LossError, Service, wait_for
+from tests.support.marked_documents import marked_pdf, marker, markers_in
+from tests.support.programs import LossError, Service
+from tests.support.waiting import wait_until
 
 SCAN = Path(__file__).parents[2] / "samples" / "scan.pdf"
 _SETTINGS = {"READER_CHUNK_PAGES": "4", "WORKER_TTL": "3s"}
@@ -137,7 +137,7 @@ class Storm:
         for document in self._documents:
             if document.job_id is None:
                 raise LossError(f"{document.path.name} was never accepted")
-            wait_for(partial(service.over, document.job_id), f"the end of job {document.job_id}")
+            wait_until(partial(service.over, document.job_id), f"the end of job {document.job_id}")
 
     def _check_documents(self, service: Service) -> None:
         for document in self._documents:

@@ -13,10 +13,11 @@ from quire.clock import SystemClock
 from quire.coordination.connection import RedisConnection
 from quire.coordination.job_store import JobStore
 from quire.coordination.streams import Queues
-from tests.pipeline.documents import marked_pdf, marker, markers_in
-from tests.queue.servers import plain_server
+from tests.support.coordination_servers import plain_server
+from tests.support.marked_documents import marked_pdf, marker, markers_in
+from tests.support.programs import Program, Service
+from tests.support.waiting import wait_until
 
-from .service import Program, Service, wait_for
 from .storm import Storm, nothing_left
 
 PAGES = 2000
@@ -99,14 +100,14 @@ def test_the_others_go_on_when_one_of_two_workers_goes(
     service, first, second = fleet.service(), fleet.worker("first"), fleet.worker("second")
     job_id = service.submit(document, "a")
     both = {first.process.pid, second.process.pid}
-    wait_for(lambda: fleet.owners(job_id) == both, "both workers have pages of the document in hand")
+    wait_until(lambda: fleet.owners(job_id) == both, "both workers have pages of the document in hand")
     if how is signal.SIGKILL:
         first.kill(first.family()[:1])
     else:
         assert first.end() == 0
         assert first.process.pid not in fleet.owners(job_id), "what it had is free before it has ended"
     assert not service.over(job_id), "it went in the middle"
-    wait_for(lambda: service.over(job_id), "the end of the job")
+    wait_until(lambda: service.over(job_id), "the end of the job")
     job = service.get(f"/jobs/{job_id}")
     assert (job["status"], job["pages_completed"], job["pages_failed"]) == ("completed", PAGES, 0)
     text = service.get(f"/jobs/{job_id}/result")["result"]["markdown"]

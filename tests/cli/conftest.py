@@ -6,15 +6,14 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pymupdf
 import pytest
 
-DEADLINE_S = 60.0
+from tests.support.waiting import DEADLINE_S
 
 
 @dataclass
@@ -76,12 +75,3 @@ def make_pdf(path: Path, *pages: str, password: str | None = None) -> Path:
     document.save(path, **(locked if password else {}))
     document.close()
     return path
-
-
-def wait_until(condition: Callable[[], bool], what: str) -> None:
-    """Polls to a deadline; what never happens fails the test with these words."""
-    deadline = time.monotonic() + DEADLINE_S
-    while not condition():
-        if time.monotonic() > deadline:
-            pytest.fail(f"never happened: {what}")
-        time.sleep(0.02)

@@ -15,7 +15,9 @@ from pathlib import Path
 import pymupdf
 import pytest
 
-from .conftest import Cli, make_pdf, wait_until
+from tests.support.waiting import wait_until
+
+from .conftest import Cli, make_pdf
 
 
 def test_markdown_goes_to_stdout_when_one_document_is_given(cli: Cli) -> None:

@@ -9,26 +9,15 @@ from contextlib import suppress
 import pytest
 
 from quire.client import AsyncQuire, Quire, Retrying
-from tests.api.serving import Server
+from tests.support.client_fixtures import KEY
+from tests.support.serving import Server
 
-KEY = "key-of-alpha"
 QUICK = Retrying(attempts=6, base_s=0.01, longest_wait_s=15.0)
 
 
-@pytest.fixture(scope="session")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    server = Server(
-        tmp_path_factory.mktemp("service"),
-        API_KEYS=f"alpha:{KEY},beta:key-of-beta",
-        READER_PROCESSES="1",
-        READER_CHUNK_PAGES="4",
-        RETRY_BASE_DELAY="20ms",
-        RATE_LIMIT_PER_CLIENT="0",
-    )
-    try:
-        yield server.wait_ready()
-    finally:
-        server.stop()
+@pytest.fixture
+def service(client_service: Server) -> Server:
+    return client_service
 
 
 @pytest.fixture

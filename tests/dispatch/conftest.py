@@ -26,7 +26,7 @@ from quire.providers import configured_providers
 from quire.providers.price_list import PriceList
 from quire.settings import load
 from quire.simulator.simulator_thread import RunningSimulator, simulator
-from tests.queue.servers import plain_server
+from tests.support.coordination_servers import plain_server
 
 PAGE = (
     "The quick brown fox jumps over the lazy dog near the river bank while seven wizards brew potions. " * 4

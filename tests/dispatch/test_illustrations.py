@@ -12,10 +12,10 @@ from quire.domain.page import PageClass, PageSource
 from quire.pipeline.stages.illustrations import judge
 from quire.providers.provider_protocol import StopReason, TokenUsage, VisionAnswer
 from quire.simulator.simulator_thread import RunningSimulator
-from tests.dispatch.test_documents import ai
-from tests.pipeline.running import convert, markdown, pages
+from tests.dispatch.test_dispatched_documents import ai
 from tests.pipeline.test_office_documents import heic_of
-from tests.reading.office_files import docx, drawing, mail, p, png, run
+from tests.support.office_files import docx, drawing, mail, p, png, run
+from tests.support.running import convert, markdown, pages
 
 DOCUMENT = docx(
     p("Report", "Heading1")

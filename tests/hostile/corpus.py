@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from tests.reading.office_files import (
+from tests.support.office_files import (
     W,
     cells,
     docx,

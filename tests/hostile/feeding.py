@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.api.serving import Answer, Client
 from tests.hostile.corpus import Hostile
+from tests.support.serving import Answer, Client
 
 _PAUSE_S = 0.05
 _AT_ONCE = 4

@@ -16,8 +16,8 @@ from quire.pipeline.parts import Parts
 from quire.pipeline.stages.split_stage import run_split
 from quire.pipeline.worker import STAGES
 from quire.reading.files.document_source import inspect
-from tests.pipeline.running import TEAM, at_rest, convert, job_of, markdown, over, quire, upload, worker
-from tests.reading.office_files import mail
+from tests.support.office_files import mail
+from tests.support.running import TEAM, at_rest, convert, job_of, markdown, over, quire, upload, worker
 
 TABLE = b"name,city,sum\nAnn,Rome,1\nBob,Oslo,2\nCy,Bonn,3\n"
 

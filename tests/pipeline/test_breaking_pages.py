@@ -9,10 +9,10 @@ import pytest
 
 from quire.domain.job import JobStatus, UnitKind
 from quire.domain.page import PageSource
+from tests.support.marked_documents import marked_pdf, marker, markers_in
+from tests.support.running import at_rest, convert, markdown, pages, quire
 
 from . import breaking
-from .documents import marked_pdf, marker, markers_in
-from .running import at_rest, convert, markdown, pages, quire
 
 READ_CHUNK = "quire.pipeline.stages.read_stage.read_chunk"
 

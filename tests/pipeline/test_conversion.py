@@ -9,9 +9,9 @@ import pytest
 from quire.domain.job import JobSecrets, JobStatus, JobType
 from quire.domain.page import PageClass, PageSource
 from quire.errors import RequestError, StateConflictError
-
-from .documents import marked_pdf, marker, markers_in
-from .running import at_rest, convert, job_of, markdown, over, page_texts, pages, quire, until, upload
+from tests.support.marked_documents import marked_pdf, marker, markers_in
+from tests.support.running import at_rest, convert, job_of, markdown, over, page_texts, pages, quire, upload
+from tests.support.waiting import until
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 

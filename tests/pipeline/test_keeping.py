@@ -13,11 +13,11 @@ from quire.errors import MissingError
 from quire.pipeline.intake.sealing import Sealer
 from quire.pipeline.intake.upload_intake import Submission
 from quire.pipeline.worker import STAGES
-from tests.queue.clocks import ShiftedClock
-from tests.queue.servers import free_port
-
-from .documents import marked_pdf, markers_in
-from .running import TEAM, at_rest, convert, job_of, markdown, over, quire, until, upload, worker
+from tests.support.clocks import ShiftedClock
+from tests.support.coordination_servers import free_port
+from tests.support.marked_documents import marked_pdf, markers_in
+from tests.support.running import TEAM, at_rest, convert, job_of, markdown, over, quire, upload, worker
+from tests.support.waiting import until
 
 HOUR_S = 3600.0
 

@@ -9,11 +9,12 @@ import psutil
 import pytest
 
 from quire.domain.job import JobStatus, UnitKind
-from tests.queue.test_connection import Restartable
+from tests.coordination.test_connection import Restartable
+from tests.support.marked_documents import marked_pdf, marker, markers_in
+from tests.support.running import at_rest, job_of, markdown, over, quire, upload
+from tests.support.waiting import until
 
 from . import breaking
-from .documents import marked_pdf, marker, markers_in
-from .running import at_rest, job_of, markdown, over, quire, until, upload
 
 READ_CHUNK = "quire.pipeline.stages.read_stage.read_chunk"
 

@@ -10,8 +10,8 @@ import pytest
 
 from quire.domain.job import JobStatus
 from quire.domain.page import PageClass, PageSource
-from tests.pipeline.running import convert, markdown, page_texts, pages, quire
-from tests.reading.office_files import docx, p, pptx, shape
+from tests.support.office_files import docx, p, pptx, shape
+from tests.support.running import convert, markdown, page_texts, pages, quire
 
 
 async def test_slides_that_were_asked_for_are_read_when_a_range_is_given(tmp_path: Path) -> None:

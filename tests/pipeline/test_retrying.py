@@ -15,10 +15,11 @@ from quire.errors import ObjectsError
 from quire.pipeline.parts import Parts
 from quire.pipeline.stages.read_stage import PageReader
 from quire.pipeline.worker import STAGES
+from tests.support.marked_documents import marked_pdf, marker, markers_in
+from tests.support.running import at_rest, convert, job_of, markdown, over, pages, quire, upload, worker
+from tests.support.waiting import until
 
 from . import breaking
-from .documents import marked_pdf, marker, markers_in
-from .running import at_rest, convert, job_of, markdown, over, pages, quire, until, upload, worker
 
 READ_CHUNK = "quire.pipeline.stages.read_stage.read_chunk"
 

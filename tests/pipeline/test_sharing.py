@@ -10,9 +10,9 @@ import pytest
 
 from quire.domain.job import JobStatus, chunk_places
 from quire.errors import MissingError, OverloadedError, StateConflictError
-
-from .documents import marked_pdf
-from .running import TEAM, convert, job_of, over, quire, until, upload
+from tests.support.marked_documents import marked_pdf
+from tests.support.running import TEAM, convert, job_of, over, quire, upload
+from tests.support.waiting import until
 
 
 async def test_a_short_document_is_done_first_when_a_long_one_is_being_read(tmp_path: Path) -> None:

@@ -17,11 +17,8 @@ from quire.pipeline.intake.upload_intake import Submission
 from quire.pipeline.parts import Parts
 from quire.pipeline.stages.read_stage import PageReader
 from quire.pipeline.worker import STAGES
-
-from . import breaking
-from .documents import marked_pdf, marker, markers_in
-from .running import (
-    DEADLINE_S,
+from tests.support.marked_documents import marked_pdf, marker, markers_in
+from tests.support.running import (
     TEAM,
     at_rest,
     convert,
@@ -31,10 +28,12 @@ from .running import (
     over,
     pages,
     quire,
-    until,
     upload,
     worker,
 )
+from tests.support.waiting import DEADLINE_S, until
+
+from . import breaking
 
 READ_CHUNK = "quire.pipeline.stages.read_stage.read_chunk"
 RECOGNISE = "quire.pipeline.stages.read_stage.recognise_page"

@@ -14,8 +14,8 @@ import pytest
 from playwright.sync_api import Browser, Route, expect
 
 from quire.client import Quire
-from tests.api.serving import Server
-from tests.reading.office_files import mail
+from tests.support.office_files import mail
+from tests.support.serving import Server
 from tests.web.browsing import PASSWORD, Window, browser, drop, needs_browser
 
 pytestmark = needs_browser

@@ -1,0 +1,162 @@
+"""The connection: few round trips, scripts that come back, servers that go and come."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from quire.coordination.connection import RedisConnection
+from quire.errors import CoordinationError
+from tests.support.coordination_servers import _spawn, ask, free_port, says
+from tests.support.waiting import wait_until
+
+DEADLINE_S = 20.0
+
+
+class Restartable:
+    """A server that keeps its data over a restart, and can be killed."""
+
+    def __init__(self, home: Path) -> None:
+        self.port = free_port()
+        self._home = home
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"redis://127.0.0.1:{self.port}/0"
+
+    def start(self) -> None:
+        self._process = _spawn(self.port, self._home, "--appendonly", "yes")
+        wait_until(lambda: says(self.port, b"PONG", "PING"))
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait(10)
+
+
+@pytest.fixture
+def restartable(tmp_path: Path) -> Iterator[Restartable]:
+    server = Restartable(tmp_path)
+    server.start()
+    yield server
+    server.kill()
+
+
+async def _reads(connection: RedisConnection) -> int:
+    info = await connection.command("INFO", "stats")
+    if isinstance(info, dict):
+        return int(info["total_reads_processed"])
+    return next(int(line.split(":")[1]) for line in info.splitlines() if "total_reads_processed" in line)
+
+
+async def test_commands_share_round_trips_when_issued_together(connection: RedisConnection) -> None:
+    before = await _reads(connection)
+    await asyncio.gather(*(connection.command("SET", f"k{n}", n) for n in range(500)))
+    after = await _reads(connection)
+    assert after - before < 50
+    assert await connection.commands([("GET", f"k{n}") for n in range(500)]) == [str(n) for n in range(500)]
+
+
+async def test_each_command_gets_its_own_answer_when_one_of_them_fails(connection: RedisConnection) -> None:
+    await connection.command("SET", "text", "word")
+    answers = await asyncio.gather(
+        connection.command("GET", "text"),
+        connection.command("INCR", "text"),
+        connection.command("SET", "other", "1"),
+        return_exceptions=True,
+    )
+    assert answers[0] == "word"
+    assert isinstance(answers[1], CoordinationError)
+    assert answers[2] in (True, "OK")
+
+
+async def test_a_command_is_sent_when_all_flushes_end_in_the_same_moment(
+    connection: RedisConnection, shared_server: str
+) -> None:
+    """The answer to one command leads to another before the loop has noticed that the flushes are over."""
+    port = urlsplit(shared_server).port or 0
+
+    async def ask_twice() -> object:
+        await connection.command("PING")
+        return await connection.command("PING")
+
+    for turn in range(8):
+        ask(port, "CLIENT", "PAUSE", "60", "ALL")
+        asking = []
+        for place in range(4):  # which of them is heard first is not ours to say, so each has its turn
+            question = ask_twice() if place == turn % 4 else connection.command("PING")
+            asking.append(asyncio.create_task(question))
+            for _ in range(20):
+                await asyncio.sleep(0)
+        time.sleep(0.1)  # noqa: ASYNC251 - all four answers are there when the loop looks again
+        async with asyncio.timeout(DEADLINE_S):
+            await asyncio.gather(*asking)
+
+
+async def test_scripts_are_loaded_again_when_the_server_has_forgotten_them(
+    connection: RedisConnection,
+) -> None:
+    assert await connection.script("plain/swap_value", ["key"], "", "one", 60_000) == "one"
+    await connection.command("SCRIPT", "FLUSH")
+    assert await connection.script("plain/swap_value", ["key"], "one", "two", 60_000) == "two"
+    assert await connection.command("GET", "key") == "two"
+
+
+async def test_commands_go_on_when_the_server_was_restarted(restartable: Restartable) -> None:
+    connection = RedisConnection.open(restartable.url)
+    try:
+        await connection.command("SET", "kept", "yes")
+        await connection.script("plain/swap_value", ["other"], "", "one", 600_000)
+        restartable.kill()
+        waiting = asyncio.create_task(connection.command("GET", "kept"))
+        await asyncio.to_thread(restartable.start)
+        async with asyncio.timeout(DEADLINE_S):
+            assert await waiting == "yes"
+            assert await connection.script("plain/swap_value", ["other"], "one", "two", 600_000) == "two"
+            assert await connection.blocking("XREAD", "BLOCK", 10, "STREAMS", "none", "0") in (None, [])
+    finally:
+        await connection.close()
+
+
+@pytest.mark.parametrize("scheme", ["redis", "redis+sentinel"])
+async def test_an_error_names_the_server_without_credentials_when_it_is_away(scheme: str) -> None:
+    port = free_port()
+    path = "/mymaster/0" if scheme == "redis+sentinel" else "/0"
+    connection = RedisConnection.open(f"{scheme}://somebody:hush-hush@127.0.0.1:{port}{path}")
+    try:
+        with pytest.raises(CoordinationError) as caught:
+            await connection.ping()
+    finally:
+        await connection.close()
+    assert str(port) in caught.value.public
+    assert "hush-hush" not in caught.value.public
+    assert "somebody" not in caught.value.public
+    assert caught.value.retryable
+
+
+async def test_an_error_has_no_credentials_when_the_password_is_wrong(restartable: Restartable) -> None:
+    ask(restartable.port, "CONFIG", "SET", "requirepass", "right")
+    connection = RedisConnection.open(f"redis://:hush-hush@127.0.0.1:{restartable.port}/0")
+    try:
+        with pytest.raises(CoordinationError) as caught:
+            await connection.ping()
+    finally:
+        await connection.close()
+    assert "hush-hush" not in caught.value.public
+
+
+async def test_a_caller_that_left_disturbs_nobody_when_its_answer_comes(connection: RedisConnection) -> None:
+    leaving = [asyncio.create_task(connection.command("SET", f"left{n}", n)) for n in range(20)]
+    staying = [asyncio.create_task(connection.command("SET", f"stay{n}", n)) for n in range(20)]
+    await asyncio.sleep(0)
+    for task in leaving:
+        task.cancel()
+    assert all(answer in (True, "OK") for answer in await asyncio.gather(*staying))
+    assert await connection.command("GET", "stay19") == "19"

@@ -1,0 +1,150 @@
+"""The queues: entries once to one consumer, later ones in their time, those of the dead to others."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from quire.coordination.connection import RedisConnection
+from quire.coordination.keys import QUEUES
+from quire.coordination.streams import Hint, Queues
+from quire.domain.job import UnitKind
+from tests.support.clocks import ShiftedClock
+
+JOB = "00000000-0000-4000-8000-000000000001"
+DEADLINE_S = 20.0
+
+
+def hints(count: int) -> list[Hint]:
+    return [Hint(JOB, f"c{n}-{n}", 1) for n in range(count)]
+
+
+async def read(queues: Queues, consumer: str, count: int = 100) -> list[Hint]:
+    return await queues.read(UnitKind.READ, consumer, count, 0)
+
+
+async def test_each_entry_goes_to_one_consumer_when_two_read(queues: Queues) -> None:
+    await queues.put(hints(10))
+    first, second = await read(queues, "one", 6), await read(queues, "two", 6)
+    assert [hint.unit for hint in (*first, *second)] == [hint.unit for hint in hints(10)]
+    assert await queues.consumers(UnitKind.READ) == {"one": 6, "two": 4}
+
+
+async def test_nothing_is_left_when_entries_are_done(queues: Queues, connection: RedisConnection) -> None:
+    await queues.put(hints(3))
+    for hint in await read(queues, "one"):
+        await queues.done(hint)
+    assert await queues.depth(UnitKind.READ) == {"waiting": 0, "delayed": 0, "dead": 0}
+    assert await queues.consumers(UnitKind.READ) == {"one": 0}
+    assert await connection.command("XLEN", QUEUES[UnitKind.READ].stream) == 0
+
+
+async def test_a_page_entry_carries_its_reference_and_key_when_queued(
+    queues: Queues, connection: RedisConnection
+) -> None:
+    await queues.put([Hint(JOB, "p12", 3, content_ref="jobs/x/original")])
+    [[_, fields]] = await connection.command("XRANGE", QUEUES[UnitKind.PAGE].stream, "-", "+")
+    found = fields if isinstance(fields, dict) else dict(zip(fields[::2], fields[1::2], strict=True))
+    assert found["content_ref"] == "jobs/x/original#page=12"
+    assert found["idempotency_key"] == f"doc:{JOB}:page:12:v3"
+    [hint] = await queues.read(UnitKind.PAGE, "one", 1, 0)
+    assert (hint.unit, hint.epoch, hint.content_ref) == ("p12", 3, "jobs/x/original")
+
+
+async def test_a_waiting_reader_is_served_when_an_entry_comes(queues: Queues) -> None:
+    reading = asyncio.create_task(queues.read(UnitKind.MERGE, "one", 1, DEADLINE_S))
+    await queues.put([Hint(JOB, "merge", 1)])
+    async with asyncio.timeout(DEADLINE_S):
+        assert [hint.unit for hint in await reading] == ["merge"]
+
+
+async def test_reading_makes_the_group_anew_when_the_server_has_lost_everything(
+    queues: Queues, connection: RedisConnection
+) -> None:
+    await connection.command("FLUSHALL")
+    assert await read(queues, "one") == []
+    await queues.put(hints(1))
+    assert len(await read(queues, "one")) == 1
+
+
+async def test_delayed_entries_move_once_when_their_time_has_come(
+    queues: Queues, clock: ShiftedClock
+) -> None:
+    now = clock.now()
+    for hint, wait_s in zip(hints(3), (-1, 30, 60), strict=True):
+        await queues.put_later(hint, now + wait_s)
+    assert await queues.move_all_due() == 2
+    assert await queues.move_all_due() == 2
+    clock.shift_s += 31
+    assert await queues.move_all_due() == 1
+    assert [hint.unit for hint in await read(queues, "one")] == ["c0-0", "c1-1"]
+    assert (await queues.depth(UnitKind.READ))["delayed"] == 1
+
+
+async def test_housekeeper_is_called_when_an_entry_is_put_among_the_delayed_ones(
+    queues: Queues, clock: ShiftedClock
+) -> None:
+    async with asyncio.timeout(30):
+        calling = asyncio.create_task(queues.wait_for_delayed(300))
+        await asyncio.sleep(0)
+        await queues.put_later(hints(1)[0], clock.now())
+        await calling
+        await queues.put_later(hints(1)[0], clock.now())
+        await queues.wait_for_delayed(300)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.05):
+            await queues.wait_for_delayed(300)
+
+
+async def test_a_delayed_page_keeps_its_reference_when_moved(queues: Queues, clock: ShiftedClock) -> None:
+    await queues.put_later(Hint(JOB, "p7", 2, content_ref="jobs/x/original"), clock.now())
+    await queues.move_all_due()
+    [hint] = await queues.read(UnitKind.PAGE, "one", 1, 0)
+    assert (hint.unit, hint.epoch, hint.content_ref) == ("p7", 2, "jobs/x/original")
+
+
+async def test_entries_go_to_others_when_their_consumer_is_dead(queues: Queues) -> None:
+    await queues.put(hints(5))
+    taken = await read(queues, "dead", 4)
+    await queues.done(taken[0])
+    assert await queues.take_over(UnitKind.READ, "dead") == 3
+    assert (await queues.consumers(UnitKind.READ))["dead"] == 0
+    assert {hint.unit for hint in await read(queues, "alive")} == {"c1-1", "c2-2", "c3-3", "c4-4"}
+    await queues.forget_consumer(UnitKind.READ, "dead")
+    assert await queues.consumers(UnitKind.READ) == {"alive": 4}
+
+
+async def test_entries_that_were_lost_on_the_way_are_found_when_asked_for(
+    queues: Queues, connection: RedisConnection
+) -> None:
+    await queues.put(hints(3))
+    given = await read(queues, "one")
+    assert [hint.entry_id for hint in await queues.in_hand(UnitKind.READ, "one")] == [
+        hint.entry_id for hint in given
+    ]
+    queue = QUEUES[UnitKind.READ]
+    await connection.command("XDEL", queue.stream, given[0].entry_id or "")  # done, but the ack was lost
+    assert [hint.unit for hint in await queues.in_hand(UnitKind.READ, "one")] == ["c1-1", "c2-2"]
+    assert (await queues.consumers(UnitKind.READ))["one"] == 2
+
+
+async def test_dead_letters_are_trimmed_when_there_are_too_many(
+    queues: Queues, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("quire.coordination.streams._DEAD_LETTERS_KEPT", 100)
+    for hint in hints(300):
+        await queues.bury(hint, f"reason {hint.unit}")
+    depth = await queues.depth(UnitKind.READ)
+    assert 100 <= depth["dead"] <= 220  # trimmed by whole nodes of the stream
+    newest = await queues.dead_letters(UnitKind.READ, 2)
+    assert [letter.unit for letter in newest] == ["c299-299", "c298-298"]
+    assert newest[0].reason == "reason c299-299"
+
+
+async def test_a_dead_letter_goes_when_it_is_taken_out(queues: Queues) -> None:
+    await queues.bury(hints(1)[0], "why")
+    [letter] = await queues.dead_letters(UnitKind.READ)
+    assert await queues.dead_letter(UnitKind.READ, letter.entry_id) == letter
+    await queues.unbury(letter)
+    assert await queues.dead_letter(UnitKind.READ, letter.entry_id) is None

@@ -1,0 +1,76 @@
+"""A worker process is killed with its calls out: they are made again, once, and no others."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import IO
+
+from quire.domain.job import JobStatus, Mode, UnitKind
+from quire.simulator.simulator_thread import RunningSimulator
+from tests.support.marked_documents import marked_pdf, marker, markers_in
+from tests.support.running import at_rest, markdown, over, pages, quire, upload
+from tests.support.waiting import until
+
+IN_HAND = 60
+OUT = 50
+PAGES = 160
+
+
+async def test_only_the_calls_that_were_out_are_made_again_when_a_worker_is_killed(
+    tmp_path: Path, sim: RunningSimulator
+) -> None:
+    sim.play({"models": [{"model": "*", "latency": 2.5}]})
+    env = {
+        "OPENAI_BASE_URL": sim.openai_url,
+        "OPENAI_API_KEY": "sk-test",
+        "OPENAI_PRIMARY_MODEL": "a1",
+        "OPENAI_SECONDARY_MODEL": "a1",
+        "SECONDARY_ENGINE": "none",
+        "MAX_INFLIGHT_PER_MODEL": str(OUT),
+        "WORKER_CONCURRENCY": str(IN_HAND),
+        "REQUEST_TIMEOUT": "6s",
+        "READER_PROCESSES": "2",
+        "RETRY_BASE_DELAY": "20ms",
+    }
+    others = [kind for kind in UnitKind if kind is not UnitKind.PAGE]
+    async with quire(tmp_path, kinds=others, **env) as one:
+        accepted = await upload(one, marked_pdf(tmp_path / "a.pdf", PAGES), mode=Mode.AI)
+        command = [sys.executable, "-m", "quire", "worker", "--queues", "slow"]
+        alive = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+        alive |= {**env, "DATA_DIR": str(tmp_path / "data")}
+
+        def start(log: IO[bytes]) -> subprocess.Popen[bytes]:
+            return subprocess.Popen(command, env=alive, stdout=log, stderr=log)
+
+        with (tmp_path / "worker.log").open("wb") as log:
+            worker = start(log)
+            try:
+
+                async def many_out() -> bool:
+                    assert worker.poll() is None, (tmp_path / "worker.log").read_text()
+                    return sim.stats()["total"]["in_flight"] >= OUT
+
+                await until(many_out, "fifty calls are out")
+            finally:
+                worker.send_signal(signal.SIGKILL)
+                worker.wait()
+            second = start(log)
+            try:
+                job = await over(one, accepted.job_id)
+            finally:
+                second.terminate()
+                second.wait()
+        assert job.status is JobStatus.COMPLETED
+        assert {str(record.source) for record in (await pages(one, job)).values()} <= {"ai", "cache"}
+        assert markers_in(await markdown(one, job)) == [marker(1, n) for n in range(1, PAGES + 1)]
+        model = sim.stats()["models"]["a1"]
+        # Out are also calls that were answered, but whose page was not yet recorded: all that was in hand.
+        assert PAGES <= model["calls"] <= PAGES + IN_HAND
+        assert model["in_flight_max"] <= OUT
+        await at_rest(one)
+        [state] = await one.parts.ai.dispatcher.admission.states(one.parts.ai.dispatcher.candidates.all()[:1])
+        assert state.calls_ok <= model["calls"]

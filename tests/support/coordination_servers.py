@@ -1,0 +1,92 @@
+"""Real servers for the tests: the embedded Valkey, and a cluster of three nodes made of the same program."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from quire.coordination.embedded_server import _binary
+from tests.support.waiting import wait_until
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def ask(port: int, *args: str) -> bytes:
+    """One command over a bare socket."""
+    with socket.create_connection(("127.0.0.1", port), timeout=5) as stream:
+        parts = [f"*{len(args)}\r\n"] + [f"${len(arg)}\r\n{arg}\r\n" for arg in args]
+        stream.sendall("".join(parts).encode())
+        return stream.recv(65536)
+
+
+def says(port: int, wanted: bytes, *args: str) -> bool:
+    """Whether the server answers this command with these bytes; false as well while it is not there."""
+    try:
+        return wanted in ask(port, *args)
+    except OSError:
+        return False
+
+
+@contextmanager
+def plain_server() -> Iterator[tuple[str, int]]:
+    """A server on a loopback port, as an operator's own would be; yields its URL and port."""
+    port = free_port()
+    with tempfile.TemporaryDirectory() as folder:
+        process = _spawn(port, Path(folder))
+        try:
+            wait_until(lambda: says(port, b"PONG", "PING"))
+            yield f"redis://127.0.0.1:{port}/0", port
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(10)
+
+
+@contextmanager
+def cluster() -> Iterator[str]:
+    """Three masters that share the slots."""
+    ports = [free_port() for _ in range(3)]
+    with tempfile.TemporaryDirectory() as folder:
+        processes = []
+        for port in ports:
+            home = Path(folder) / str(port)
+            home.mkdir()
+            options = (
+                "--cluster-enabled",
+                "yes",
+                "--cluster-node-timeout",
+                "5000",
+                "--cluster-port",
+                str(free_port()),
+            )
+            processes.append(_spawn(port, home, *options))
+        try:
+            for port in ports:
+                wait_until(lambda port=port: says(port, b"PONG", "PING"))
+            for index, port in enumerate(ports):
+                first, last = 16384 * index // 3, 16384 * (index + 1) // 3 - 1
+                ask(port, "CLUSTER", "ADDSLOTSRANGE", str(first), str(last))
+            for port, process_options in zip(ports[1:], processes[1:], strict=True):
+                bus = process_options.args[process_options.args.index("--cluster-port") + 1]
+                ask(ports[0], "CLUSTER", "MEET", "127.0.0.1", str(port), bus)
+            for port in ports:
+                wait_until(lambda port=port: says(port, b"cluster_state:ok", "CLUSTER", "INFO"))
+            yield f"redis+cluster://127.0.0.1:{ports[0]}"
+        finally:
+            for process in processes:
+                process.kill()
+                process.wait(10)
+
+
+def _spawn(port: int, home: Path, *more: str) -> subprocess.Popen[bytes]:
+    command = [str(_binary()), "--port", str(port), "--bind", "127.0.0.1", "--dir", str(home)]
+    command += ["--save", "", "--appendonly", "no", "--daemonize", "no", *more]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -1,0 +1,39 @@
+"""How tests wait for another process: they poll a condition to a deadline that only a broken program reaches.
+
+Deadlines are multiplied by QUIRE_TEST_PATIENCE (1 by default) for machines that are slow or busy.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Awaitable, Callable
+
+PATIENCE = float(os.environ.get("QUIRE_TEST_PATIENCE", "1"))
+DEADLINE_S = 120.0 * PATIENCE
+"""How long any one condition may take."""
+
+_PAUSE_S = 0.01
+_LONGEST_PAUSE_S = 0.1
+
+
+async def until(condition: Callable[[], bool | Awaitable[bool]], what: str = "the condition") -> None:
+    """Returns as soon as the condition holds; fails the test with these words if it still doesn't at the deadline."""
+    deadline, pause_s = time.monotonic() + DEADLINE_S, _PAUSE_S
+    while True:
+        found = condition()
+        if found if isinstance(found, bool) else await found:
+            return
+        assert time.monotonic() < deadline, f"did not happen within {DEADLINE_S:g} s: {what}"
+        await asyncio.sleep(pause_s)
+        pause_s = min(pause_s * 1.2, _LONGEST_PAUSE_S)
+
+
+def wait_until(condition: Callable[[], bool], what: str = "the condition") -> None:
+    """The same for tests without an event loop."""
+    deadline, pause_s = time.monotonic() + DEADLINE_S, _PAUSE_S
+    while not condition():
+        assert time.monotonic() < deadline, f"did not happen within {DEADLINE_S:g} s: {what}"
+        time.sleep(pause_s)
+        pause_s = min(pause_s * 1.2, _LONGEST_PAUSE_S)
