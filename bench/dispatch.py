@@ -35,6 +35,7 @@ from tests.support.coordination_servers import plain_server  # noqa: E402
 
 from quire.clock import SystemClock  # noqa: E402
 from quire.coordination import keys  # noqa: E402
+from quire.coordination.ai_accounts import AiAccounts  # noqa: E402
 from quire.coordination.ai_admission import (  # noqa: E402
     Admission,
     Ask,
@@ -44,6 +45,7 @@ from quire.coordination.ai_admission import (  # noqa: E402
     Lease,
     Target,
 )
+from quire.coordination.answer_index import AnswerIndex  # noqa: E402
 from quire.coordination.connection import RedisConnection  # noqa: E402
 from quire.coordination.job_store import JobStore  # noqa: E402
 from quire.coordination.streams import QUEUES, Queues  # noqa: E402
@@ -113,13 +115,13 @@ class Pages:
                 Backoff(ai.breaker_base_backoff_s, ai.breaker_max_backoff_s),
             ),
             ledger=Ledger(
-                self.connection,
+                AiAccounts(self.connection),
                 PriceList(ai.prices),
                 clock,
                 Ceilings(ai.max_cost_per_document_usd, ai.max_cost_per_team_usd),
             ),
             cache=AnswerCache(
-                self.connection,
+                AnswerIndex(self.connection),
                 ObjectStore.open(folder, Path(folder) / "scratch"),
                 JobStore(self.connection, Queues(self.connection, clock), clock, 3600),
                 ai.cache_ttl_s,
@@ -450,7 +452,7 @@ class Idleness:
         while True:
             await asyncio.sleep(0.05)
             waiting, seen = await asyncio.gather(
-                one.parts.ai.waiting.length(), dispatcher.admission.look(asks)
+                one.parts.ai.waiting.length(), dispatcher.admission.peek(asks)
             )
             idle = waiting > 0 and isinstance(seen, Free) and one.worker.in_hand < hands
             now = time.perf_counter()

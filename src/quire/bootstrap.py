@@ -11,7 +11,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from quire.clock import Clock, SystemClock
+from quire.coordination.ai_accounts import AiAccounts
 from quire.coordination.ai_admission import Admission, Backoff
+from quire.coordination.answer_index import AnswerIndex
 from quire.coordination.connection import RedisConnection
 from quire.coordination.embedded_server import EmbeddedServer
 from quire.coordination.housekeeping_records import House
@@ -117,7 +119,7 @@ async def runtime(
             if batcher is not None:
                 side.append(group.create_task(batcher.run(), name="batcher"))
             if parts.ai is not None and kinds and UnitKind.PAGE in kinds:
-                side.append(group.create_task(parts.ai.rouse(), name="ai-rouse"))
+                side.append(group.create_task(parts.ai.wake_periodically(), name="ai-wake_periodically"))
             if kept is not None and kinds is not None:
                 side.append(group.create_task(_sweeper(kept, worker_id).run(), name="vault-sweeper"))
             working = group.create_task(worker.run(), name="worker") if worker else None
@@ -242,12 +244,12 @@ def _with_ai(
         providers=providers,
         admission=_admission(settings, connection, candidates.longest_timeout_s),
         ledger=Ledger(
-            connection,
+            AiAccounts(connection),
             PriceList(ai.prices),
             clock,
             Ceilings(ai.max_cost_per_document_usd, ai.max_cost_per_team_usd),
         ),
-        cache=AnswerCache(connection, parts.objects, parts.jobs, _answers_kept_s(settings)),
+        cache=AnswerCache(AnswerIndex(connection), parts.objects, parts.jobs, _answers_kept_s(settings)),
         clock=clock,
         options=DispatchOptions(ai.page_total_timeout_s, ai.max_tokens_out),
         wake=waiting.wake,
@@ -344,7 +346,7 @@ def _embedder(parts: Parts, connection: RedisConnection, stack: AsyncExitStack) 
         provider,
         _admission(settings, connection, settings.vault.embedding_timeout_s),
         Ledger(
-            connection,
+            AiAccounts(connection),
             PriceList(settings.ai.prices),
             parts.clock,
             Ceilings(team_usd=settings.ai.max_cost_per_team_usd),  # a document's is for its pages

@@ -19,12 +19,12 @@ from quire.coordination.ai_admission import (
     Ask,
     Backoff,
     Busy,
+    BusyReason,
     CallOutcome,
     Free,
     Lease,
+    ReportedLimits,
     Target,
-    Told,
-    Why,
 )
 from quire.coordination.connection import RedisConnection
 from tests.support.clocks import MovableClock
@@ -126,7 +126,7 @@ class Admissions(RuleBasedStateMachine):
     def look(self, tokens: int, first: int) -> None:
         """Looking takes nothing, and what it says is true."""
         order = self.models[first:] + self.models[:first]
-        seen = self.do(self.admission.look([Ask(model.target, tokens) for model in order]))
+        seen = self.do(self.admission.peek([Ask(model.target, tokens) for model in order]))
         got = self.admit_one(tokens, first)
         assert isinstance(seen, Free) == isinstance(got, Lease)
 
@@ -163,16 +163,16 @@ class Admissions(RuleBasedStateMachine):
                 breaker.probes.add(lease.id)
                 assert lease.probe
 
-    def refused(self, model: ModelOf, why: Why) -> None:
+    def refused(self, model: ModelOf, why: BusyReason) -> None:
         wide = self.wide[model.target.provider]
-        if why is Why.PROVIDER_OPEN:
+        if why is BusyReason.PROVIDER_OPEN:
             assert wide.incidents
-        elif why is Why.OPEN:
+        elif why is BusyReason.OPEN:
             assert model.breaker.incidents
             assert self.effective <= model.breaker.until + 0.002
-        elif why is Why.PROBING:
+        elif why is BusyReason.PROBING:
             assert (wide.probes | model.breaker.probes) & {call.lease.id for call in self.calls}
-        elif why is Why.IN_FLIGHT:
+        elif why is BusyReason.IN_FLIGHT:
             out = [c for c in self.calls if c.lease.target == model.target and not self.expired(c)]
             assert out, "refused for calls in flight that are not there"
 
@@ -275,7 +275,7 @@ class Admissions(RuleBasedStateMachine):
         answer = self.do(self.admission.admit([Ask(model.target, tokens)]))
         if isinstance(answer, Lease):
             self.granted(answer, model)
-        elif answer.why[0] in (Why.REQUESTS, Why.TOKENS):
+        elif answer.why[0] in (BusyReason.REQUESTS, BusyReason.TOKENS):
             for _ in range(3):  # the first answers may be for a smaller page
                 self.pass_time(answer.wait_s + 0.001)
                 answer = self.do(self.admission.admit([Ask(model.target, tokens)]))
@@ -367,10 +367,10 @@ async def test_a_model_is_left_alone_when_it_asked_for_a_pause(server_url: str) 
         ask = [Ask(Target("one", "large"), 100)]
         lease = await admission.admit(ask)
         assert isinstance(lease, Lease)
-        await admission.settle(lease, CallOutcome.OK, tokens=10, told=Told(rpm=120, pause_s=5))
+        await admission.settle(lease, CallOutcome.OK, tokens=10, reported=ReportedLimits(rpm=120, pause_s=5))
         refused = await admission.admit(ask)
         assert isinstance(refused, Busy)
-        assert refused.why == (Why.PAUSED,)
+        assert refused.why == (BusyReason.PAUSED,)
         clock.time += refused.wait_s
         assert isinstance(await admission.admit(ask), Lease)
         assert (await admission.states([ask[0].target]))[0].rpm == 120

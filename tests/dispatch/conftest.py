@@ -11,12 +11,14 @@ from typing import Any
 import pytest
 
 from quire.clock import SystemClock
+from quire.coordination.ai_accounts import AiAccounts
 from quire.coordination.ai_admission import Admission, Backoff
+from quire.coordination.answer_index import AnswerIndex
 from quire.coordination.connection import RedisConnection
 from quire.coordination.job_store import JobStore
 from quire.coordination.streams import Queues
 from quire.dispatch.answer_cache import AnswerCache
-from quire.dispatch.call_outcomes import Counting
+from quire.dispatch.call_outcomes import CallCounter
 from quire.dispatch.candidates import Candidates
 from quire.dispatch.dispatcher import Dispatcher, DispatchOptions
 from quire.dispatch.ledger import Ceilings, Ledger
@@ -98,7 +100,7 @@ async def make(redis_url: str, sim: RunningSimulator, tmp_path: Path) -> AsyncIt
     await first.command("FLUSHALL")
     await first.close()
 
-    def build(counting: Counting | None = None, **given: str) -> Bench:
+    def build(counting: CallCounter | None = None, **given: str) -> Bench:
         clock = SystemClock()
         names = {
             "OPENAI_BASE_URL": sim.openai_url,
@@ -131,13 +133,13 @@ async def make(redis_url: str, sim: RunningSimulator, tmp_path: Path) -> AsyncIt
                 Backoff(ai.breaker_base_backoff_s, ai.breaker_max_backoff_s),
             ),
             ledger=Ledger(
-                connection,
+                AiAccounts(connection),
                 PriceList(ai.prices),
                 clock,
                 Ceilings(ai.max_cost_per_document_usd, ai.max_cost_per_team_usd),
             ),
             cache=AnswerCache(
-                connection,
+                AnswerIndex(connection),
                 objects,
                 JobStore(connection, Queues(connection, clock), clock, 3600),
                 ai.cache_ttl_s,

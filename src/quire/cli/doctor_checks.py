@@ -1,4 +1,4 @@
-"""The checks of `quire doctor`, each a question with an answer and, where needed, what to do about it."""
+"""The checks of `quire doctor`: each returns findings and, where needed, advice."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ _ANSWER_TIMEOUT_S = 20.0
 
 _PROVIDER_ADVICE = {
     "auth": "Check the key and whether it may use this model.",
-    "ai_quota": "Look at the provider's billing page, or wait if it is overloaded.",
-    "rate_limit": "Others use the same account now; set AI_LIMITS to what is left for Quire.",
+    "ai_quota": "Check the provider's billing page, or wait if it is overloaded.",
+    "rate_limit": "Other programs use the same account now; set AI_LIMITS to the part that Quire may use.",
     "timeout": "Check the address and the network, or raise REQUEST_TIMEOUT.",
     "network": "Check the base URL, the network and any firewall.",
-    "server": "The provider has trouble, or the base URL is that of something else.",
+    "server": "The provider has an outage, or the base URL belongs to another service.",
     "validation": "Check the name of the model and the base URL.",
 }
 
@@ -65,7 +65,7 @@ Check = Callable[[Settings], Awaitable[list[Finding]]]
 
 
 async def examine(settings: Settings) -> AsyncIterator[Finding]:
-    """Every finding as soon as it is known. A check that breaks is a finding too."""
+    """Yields every finding as soon as it is known. A check that raises is a finding too."""
     checks: dict[str, Check] = {
         "python": _python,
         "data directory": _data_dir,
@@ -84,7 +84,7 @@ async def examine(settings: Settings) -> AsyncIterator[Finding]:
         except QuireError as error:
             found = [Finding(name, FindingLevel.FAIL, error.public)]
         except Exception as error:
-            found = [Finding(name, FindingLevel.FAIL, f"The check broke ({type(error).__name__}).")]
+            found = [Finding(name, FindingLevel.FAIL, f"The check itself failed ({type(error).__name__}).")]
         for one in found:
             yield one
 
@@ -154,7 +154,7 @@ async def _coordination(settings: Settings) -> list[Finding]:
 
 @asynccontextmanager
 async def _server(settings: Settings) -> AsyncIterator[tuple[str, str]]:
-    """The server to ask: the one that is set, the one that is running, or one started for the purpose."""
+    """The server to check: the one that is set, the one that is running, or one started for this check."""
     redis_url = settings.coordination.redis_url
     if redis_url:
         yield redis_url, "REDIS_URL"
@@ -226,7 +226,7 @@ async def _objects(settings: Settings) -> list[Finding]:
 
 
 async def check_catalog(settings: Settings) -> list[Finding]:
-    """Opening it brings its tables up to date, as the next start of the service would."""
+    """Opens the catalog, which updates its tables, as the next start of the service would."""
     name, url = "catalog", settings.catalog.database_url
     file = settings.catalog_file
     if not url and not file.exists():
@@ -292,7 +292,7 @@ async def _ocr(settings: Settings) -> list[Finding]:
 
 
 async def _ocr_reads(settings: Settings, options: OcrOptions) -> list[Finding]:
-    """A probe page by each reader that is to be used, in a process with the limits of the real ones."""
+    """Reads a probe page with each OCR reader, in a process with the usual limits."""
     found: list[Finding] = []
     with tempfile.TemporaryDirectory(prefix="quire-doctor-") as folder:
         path = Path(folder) / "probe.pdf"
@@ -322,7 +322,7 @@ async def _ocr_reads(settings: Settings, options: OcrOptions) -> list[Finding]:
 
 
 async def _ai(settings: Settings) -> list[Finding]:
-    """One cheap call to each provider, with the model that is asked first."""
+    """Makes one cheap call to each provider, with its primary model."""
     from quire.providers import configured_providers
 
     order, providers = (

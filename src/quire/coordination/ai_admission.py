@@ -1,8 +1,8 @@
-"""Who may call which model now: breakers, leases and limits of all AI candidates, decided in one round trip.
+"""Admission of AI calls: breakers, leases and limits of all candidates, decided in one round trip.
 
-The clock of these decisions is the server's own, so that machines with different clocks share one; tests pass
-theirs. Whatever the clock does, time in the scripts never goes back. Weakness: when the server's clock jumps
-forward, every bucket is full once more, which is one capacity (a second's worth, or one page's tokens).
+The scripts use the server's clock, so that workers with different clocks agree; tests pass their own. Time in the
+scripts never goes back. Weakness: when the server's clock jumps forward, every bucket is full once more, which is one
+capacity (one second of requests, or the tokens of one page).
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from quire.coordination.connection import RedisConnection
 
 START_CAP = 2
 _LEASE_MARGIN_S = 5.0
-"""What a call may take besides its own time: the first one loads the provider's SDK."""
+"""What a call may take beyond its timeout: the first one loads the provider's SDK."""
 _ASK = struct.Struct("=5d")
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A model of a provider and what the account may use of it. 0 is no limit known."""
+    """A model of a provider and the account's limits for it. 0: no limit is known."""
 
     provider: str
     model: str
@@ -49,7 +49,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """The right to one call. To be settled, whatever comes of it; it expires if nobody does."""
+    """The permission for one call. The holder settles it after any outcome; otherwise it expires."""
 
     id: str
     place: int
@@ -59,7 +59,7 @@ class Lease:
     probe: bool
 
 
-class Why(StrEnum):
+class BusyReason(StrEnum):
     """Why a candidate can't be called now; the values are the script's letters."""
 
     PROVIDER_OPEN = "a"
@@ -72,16 +72,16 @@ class Why(StrEnum):
 
     @property
     def broken(self) -> bool:
-        """Whether it is thought to be out of order, not only busy."""
-        return self in (Why.PROVIDER_OPEN, Why.OPEN, Why.PROBING)
+        """Whether a breaker is open, as opposed to a limit that is reached."""
+        return self in (BusyReason.PROVIDER_OPEN, BusyReason.OPEN, BusyReason.PROBING)
 
 
 @dataclass(frozen=True, slots=True)
 class Busy:
-    """No candidate is free. `wait_s` is the earliest time one may be."""
+    """No candidate is free. `wait_s` is the time until the first may be; `why` has one reason for each."""
 
     wait_s: float
-    why: tuple[Why, ...]
+    why: tuple[BusyReason, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class Free:
 
 
 class CallOutcome(StrEnum):
-    """How a call ended, as far as limits and breakers care."""
+    """How a call ended, for limits and breakers."""
 
     OK = "ok"
     NEUTRAL = "neutral"
@@ -103,8 +103,8 @@ class CallOutcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What the provider said of its limits: each a minute, and how long to leave it alone. 0 is nothing."""
+class ReportedLimits:
+    """Limits that the provider reported: per minute, and a pause before the next call. 0: not reported."""
 
     rpm: int = 0
     tpm: int = 0
@@ -123,7 +123,7 @@ class Settled:
 
 @dataclass(frozen=True, slots=True)
 class ModelState:
-    """A model as it stands, for people."""
+    """The state of a model, for `GET /dispatch` and `quire dispatch`."""
 
     target: Target
     state: str
@@ -155,7 +155,7 @@ class Backoff:
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """`lease_s` must be longer than the longest call. Raises CoordinationError where the server is away."""
+    """`lease_s` must be longer than the longest call. Raises CoordinationError during an outage of the server."""
 
     connection: RedisConnection
     lease_s: float = 60.0 + _LEASE_MARGIN_S
@@ -167,7 +167,7 @@ class Admission:
         return cls(connection, timeout_s + _LEASE_MARGIN_S, backoff)
 
     async def admit(self, asks: Sequence[Ask]) -> Lease | Busy:
-        """A lease on the first candidate that is free."""
+        """Returns a lease on the first free candidate, or when to ask again."""
         lease_id = secrets.token_hex(8)
         answer = await self._ask(asks, lease_id, take=True)
         if not answer[0]:
@@ -175,31 +175,31 @@ class Admission:
         ask = asks[answer[1] - 1]
         return Lease(lease_id, answer[1] - 1, ask.target, ask.tokens, int(answer[2]), bool(answer[3]))
 
-    async def look(self, asks: Sequence[Ask]) -> Free | Busy:
-        """Whether any candidate is free, without taking it."""
+    async def peek(self, asks: Sequence[Ask]) -> Free | Busy:
+        """Returns whether a candidate is free, without taking a lease."""
         answer = await self._ask(asks, "-", take=False)
         return Free(answer[1] - 1) if answer[0] else _busy(answer)
 
     async def settle(
         self,
         lease: Lease,
-        ending: CallOutcome,
+        outcome: CallOutcome,
         *,
         code: str = "",
         tokens: int = 0,
         retry_after_s: float = 0.0,
-        told: Told = Told(),  # noqa: B008 - frozen
+        reported: ReportedLimits = ReportedLimits(),  # noqa: B008 - frozen
     ) -> Settled:
-        """Ends a lease. May be repeated: only the first time counts."""
+        """Ends a lease. Idempotent: only the first time counts."""
         target = lease.target
         of = keys.ModelKeys.of(target.provider, target.model)
         answer = await self.connection.script(
             "ai/settle",
             [keys.AI_CLOCK, *of.all(), keys.AI_ERRORS],
-            *(self._now(), lease.id, lease.admitted_ms, ending.value, code, lease.tokens, tokens),
+            *(self._now(), lease.id, lease.admitted_ms, outcome.value, code, lease.tokens, tokens),
             *(target.rpm, target.tpm, target.max_inflight, START_CAP),
             *(_ms(retry_after_s), _ms(self.backoff.base_s), _ms(self.backoff.max_s)),
-            *(told.rpm, told.tpm, _ms(told.pause_s), str(target)),
+            *(reported.rpm, reported.tpm, _ms(reported.pause_s), str(target)),
         )
         return Settled(bool(answer[0]), answer[1] == "open", answer[2] / 1000, int(answer[3]))
 
@@ -239,7 +239,7 @@ class Admission:
 
 
 def _busy(answer: Sequence[Any]) -> Busy:
-    return Busy(float(answer[1]) / 1000, tuple(Why(letter) for letter in answer[2]))
+    return Busy(float(answer[1]) / 1000, tuple(BusyReason(letter) for letter in answer[2]))
 
 
 def _ms(seconds: float) -> int:

@@ -1,7 +1,9 @@
-"""AI pages that wait for a free candidate. They lie among the delayed entries and, in the order in which they came,
-in a line of their own, from which whoever ends a call wakes the next ones: no slot stays free until a timer rings.
+"""AI pages that wait for a free candidate.
 
-Weakness: a page that is put in the line just after the last call ended waits for its timer, a quarter of a second.
+A waiting page is in the delayed set and, in order of arrival, in a list of its own. The worker that ends a call wakes
+the next pages of that list, so that no slot stays free until a timer fires.
+
+Weakness: a page that is added just after the last call ended waits for its timer, a quarter of a second.
 """
 
 from __future__ import annotations
@@ -26,10 +28,10 @@ class Waiting:
     clock: Clock
 
     async def park(self, claim: Claim, wait_s: float, *, in_line: bool) -> bool:
-        """Gives a unit back until somebody wakes it, at the latest after wait_s; False if it was no longer ours.
+        """Returns a unit to the queue until it is woken, at the latest after wait_s; False if the claim was lost.
 
-        `in_line`: calls of others are what it waits for. The longer the line, the later its timers: they are only
-        for when nobody wakes it.
+        `in_line`: it waits for other calls to end, which wake it; its timer is only a safeguard, so it is set later
+        the longer the list is.
         """
         claim.settlement.begun = True
         hint = Hint(claim.hint.job_id, claim.hint.unit, claim.hint.epoch, content_ref=claim.hint.content_ref)
@@ -52,7 +54,7 @@ class Waiting:
         return True
 
     async def wake(self, count: int) -> int:
-        """Queues the next of the line at once; answers how many."""
+        """Queues the next waiting pages at once; returns how many."""
         woken = 0
         while woken < count:
             hints = await self._first(count - woken)
@@ -61,7 +63,7 @@ class Waiting:
             gone = await self.connection.commands(
                 ("ZREM", QUEUES[hint.kind].delayed, hint.packed()) for hint in hints
             )
-            # Those that are no longer delayed were woken by their timer: the next ones take their turn.
+            # Pages that are no longer delayed were woken by their timer: the next ones follow.
             awake = [hint for hint, was_there in zip(hints, gone, strict=True) if was_there]
             await self.queues.put(awake)
             woken += len(awake)
@@ -69,7 +71,7 @@ class Waiting:
 
     async def _first(self, count: int) -> list[Hint]:
         answer = await self.connection.command("ZPOPMIN", keys.AI_WAITING, count)
-        # The client gives pairs; a plain answer has members and scores in turn.
+        # The client returns pairs; a raw answer alternates members and scores.
         paired = answer and not isinstance(answer[0], str)
         popped: list[str] = [row[0] for row in answer] if paired else answer[::2]
         return [Hint.unpack(packed) for packed in popped]

@@ -1,7 +1,7 @@
-"""Answers that were paid for once: same page of the same content, same words, same model, same settings.
+"""The cache of AI answers: same page of the same content, same prompt, same model, same settings.
 
-An answer lies in the object plane; a small key in Redis says where, for as long as it is kept. The fingerprint is
-keyed and holds the team, so that nobody can find out by trying what others have had read.
+An answer is stored in the object plane; an index in Redis has its key for as long as it is kept. The fingerprint is a
+keyed hash that includes the team, so that one team can't find out which documents another team had read.
 """
 
 from __future__ import annotations
@@ -11,14 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from quire.coordination import keys
-from quire.coordination.connection import RedisConnection
+from quire.coordination.answer_index import AnswerIndex
 from quire.errors import MissingError, ObjectsError
 from quire.objects.object_store import ObjectStore
 
 
 class Expiry(Protocol):
-    """Whoever deletes objects when their time is up."""
+    """Deletes objects after a time."""
 
     async def expect_objects(self, job_id: str, for_s: float) -> None: ...
 
@@ -34,7 +33,9 @@ class CachedAnswer:
 
 @dataclass(frozen=True, slots=True)
 class AnswerCache:
-    connection: RedisConnection
+    """With `ttl_s` 0 nothing is cached."""
+
+    index: AnswerIndex
     objects: ObjectStore
     expiry: Expiry
     ttl_s: float
@@ -42,37 +43,33 @@ class AnswerCache:
     async def find(
         self, fingerprints: Sequence[str], owner: str | None = None
     ) -> tuple[int, CachedAnswer] | None:
-        """The first that is known, and its place. `owner` is the vault document's job that is served by it."""
+        """Returns the first cached answer and its position. `owner` is the vault document's job that receives it."""
         if not self.ttl_s or not fingerprints:
             return None
-        found = await self.connection.commands(("GET", keys.ai_answer(one)) for one in fingerprints)
-        for place, key in enumerate(found):
+        for place, key in enumerate(await self.index.find(fingerprints)):
             if not key:
                 continue
             try:
                 data = json.loads(await self.objects.get(key))
             except (MissingError, ObjectsError):
                 continue
-            await self._belongs(fingerprints[place], owner)
+            await self._add_owner(fingerprints[place], owner)
             return place, CachedAnswer(data["text"], data["confidence"])
         return None
 
     async def keep(self, fingerprint: str, answer: CachedAnswer, owner: str | None = None) -> None:
         if not self.ttl_s or not fingerprint:
             return
-        await self._belongs(fingerprint, owner)
+        await self._add_owner(fingerprint, owner)
         folder = f"answer-{fingerprint}"
         key = f"jobs/{folder}/answer"
-        # Known to the housekeeper first: what is stored can't be forgotten.
+        # Registered for deletion first: an object that is stored is always deleted at some time.
         await self.expiry.expect_objects(folder, self.ttl_s + 3_600)
         data = {"text": answer.text, "confidence": answer.confidence}
         await self.objects.put(key, json.dumps(data).encode())
-        await self.connection.command("SET", keys.ai_answer(fingerprint), key, "PX", int(self.ttl_s * 1000))
+        await self.index.store(fingerprint, key, self.ttl_s)
 
-    async def _belongs(self, fingerprint: str, owner: str | None) -> None:
-        """Remembered before anything is stored: a document that is deleted takes its answers with it."""
+    async def _add_owner(self, fingerprint: str, owner: str | None) -> None:
+        """Recorded before anything is stored: the deletion of a document must find all its answers."""
         if owner is not None:
-            key = keys.ai_answers_of(owner)
-            await self.connection.commands(
-                [("SADD", key, fingerprint), ("PEXPIRE", key, int(self.ttl_s * 1000) + 3_600_000)]
-            )
+            await self.index.add_owner(fingerprint, owner, self.ttl_s)

@@ -1,7 +1,6 @@
-"""Is this answer the page? Checked before it counts.
+"""Checks a model's answer before it is accepted: empty, refused, cut off, repeating, or unlike the page's text.
 
-Weakness: where a page has no text layer of its own, only the answer's form can be checked, and nothing is said
-about how far it can be trusted.
+Weakness: for a page without a text layer only the form of the answer can be checked, and its confidence is unknown.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ AT_ODDS = "answer_at_odds_with_text"
 
 _GRAM = 4
 _LAYER_MIN_CHARS = 80
-"""A text layer with fewer letters and digits than this (a stamp, a page number) says nothing about the page."""
+"""A text layer with fewer letters and digits than this (a stamp, a page number) is not compared."""
 _AGREEMENT_MIN = 0.3
 _REFUSAL_MAX_CHARS = 600
 _LOOP_MIN_TIMES = 8
@@ -37,14 +36,14 @@ _REFUSALS = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`reason` is '' for an answer that counts. `confidence` is its agreement with the text layer, if there is one."""
+    """`reason` is '' for an accepted answer. `confidence` is its agreement with the text layer, if there is one."""
 
     reason: str
     confidence: float | None = None
 
 
 def check(answer: VisionAnswer, layer: str) -> Verdict:
-    """`layer` is the page's own text where that can be trusted, otherwise empty."""
+    """Returns the verdict on an answer. `layer` is the page's own text where it can be trusted, otherwise empty."""
     text = answer.text.strip()
     letters = _letters(text)
     agreement = _agreement(_letters(layer), letters)
@@ -53,7 +52,7 @@ def check(answer: VisionAnswer, layer: str) -> Verdict:
 
 def _fault(stop: StopReason, text: str, letters: str, layer: str, agreement: float | None) -> str:
     unlike = agreement is not None and agreement < _AGREEMENT_MIN
-    # A page may begin like a refusal; then its own text says the same.
+    # A page may begin like a refusal; then its text layer has the same words.
     excuse = len(text) <= _REFUSAL_MAX_CHARS and (agreement is None or unlike) and _REFUSALS.match(text)
     faults = (
         (REFUSED, stop in (StopReason.REFUSAL, StopReason.FILTER) or bool(excuse)),
@@ -71,7 +70,7 @@ def _letters(text: str) -> str:
 
 
 def _agreement(layer: str, answer: str) -> float | None:
-    """How much of the layer is in the answer, by runs of four characters: it forgives order, spaces and markup."""
+    """The share of the layer that is in the answer, by runs of four characters; order and markup don't matter."""
     if len(layer) < _LAYER_MIN_CHARS:
         return None
     wanted = {layer[i : i + _GRAM] for i in range(len(layer) - _GRAM + 1)}
@@ -80,7 +79,7 @@ def _agreement(layer: str, answer: str) -> float | None:
 
 
 def _repeats(text: str) -> bool:
-    """Whether it ends in a loop, or says the same line over and over."""
+    """Whether the text ends in a loop, or repeats one line many times."""
     if len(text) < _LOOP_MIN_CHARS:
         return False
     for unit in range(1, _LOOP_MAX_UNIT + 1):

@@ -1,13 +1,10 @@
-"""How a call ended, in the words of admission.
-
-Who counts calls, for metrics. A process that nobody asks for figures counts nothing.
-"""
+"""The outcome of a call, translated from provider errors for admission, and counted for metrics."""
 
 from __future__ import annotations
 
 from typing import Protocol
 
-from quire.coordination.ai_admission import CallOutcome, Told
+from quire.coordination.ai_admission import CallOutcome, ReportedLimits
 from quire.providers.provider_protocol import (
     ContentBlockedError,
     ProviderAuthError,
@@ -18,7 +15,9 @@ from quire.providers.provider_protocol import (
 )
 
 
-class Counting(Protocol):
+class CallCounter(Protocol):
+    """Counts calls and pages for metrics."""
+
     def call_ended(
         self, provider: str, model: str, outcome: str, *, seconds: float, tokens: tuple[int, int], usd: float
     ) -> None:
@@ -30,7 +29,9 @@ class Counting(Protocol):
     def page_parked(self) -> None: ...
 
 
-class NotCounting:
+class NullCallCounter:
+    """Counts nothing, for processes that export no metrics."""
+
     def call_ended(
         self, provider: str, model: str, outcome: str, *, seconds: float, tokens: tuple[int, int], usd: float
     ) -> None:
@@ -43,28 +44,19 @@ class NotCounting:
         pass
 
 
-def ending_of(error: ProviderError) -> CallOutcome:
+def outcome_of(error: ProviderError) -> CallOutcome:
+    """Returns what the error means for breakers and limits."""
     if isinstance(error, ProviderAuthError):
         return CallOutcome.AUTH
     if isinstance(error, ProviderRateLimitedError):
         return CallOutcome.LIMITED
     if isinstance(error, ContentBlockedError | RejectedError):
-        return CallOutcome.OK  # the model is well; it only would not have this
+        return CallOutcome.OK  # the model is healthy; it refused this page only
     return CallOutcome.FAILED
 
 
-def told_by(limits: SeenLimits) -> Told:
-    waits = [
-        reset
-        for left, reset in (
-            (limits.requests_left, limits.requests_reset_s),
-            (limits.tokens_left, limits.tokens_reset_s),
-        )
-        if left == 0 and reset
-    ]
-    # `reset` is when all is there again; a part of it is there much sooner.
-    return Told(
-        limits.requests_per_minute or 0,
-        limits.tokens_per_minute or 0,
-        min(max(waits) / 4, 15.0) if waits else 0.0,
-    )
+def reported_limits(limits: SeenLimits) -> ReportedLimits:
+    """Returns the limits of an answer's headers for admission."""
+    # The wait is for a full budget; a part of it is available much sooner.
+    pause_s = min((limits.refill_wait_s() or 0.0) / 4, 15.0)
+    return ReportedLimits(limits.requests_per_minute or 0, limits.tokens_per_minute or 0, pause_s)

@@ -1,7 +1,7 @@
-"""Which models may read a page, in which order.
+"""The candidates of a page: which models may read it, in which order.
 
 The primary provider with the tier's model, its secondary model, then each further provider with the tier's model.
-A request may name a provider, which then comes first; the others stay behind it as they are.
+A request may name a provider, which then comes first; the others follow in their usual order.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Candidates:
 
     @classmethod
     def from_settings(cls, settings: AiSettings, configured: Sequence[str]) -> Candidates:
-        """Raises SettingsError for an order that names nobody's provider."""
+        """Raises SettingsError for an order that names an unknown provider."""
         order = [name for name in configured_providers.order(settings) if name in configured]
         models = {
             name: found for name, found in configured_providers.models(settings).items() if name in order
@@ -63,7 +63,7 @@ class Candidates:
         return cls(tuple(order), models, targets, timeouts)
 
     def of(self, engine: str | None, tier: str | None) -> tuple[Candidate, ...]:
-        """The candidates of one request, each once. A provider that is not configured is no preference."""
+        """The candidates of one request, each once. An `engine` that is not configured is ignored."""
         order = list(self.providers)
         if engine and engine.lower() in order:
             order.remove(engine.lower())

@@ -1,4 +1,4 @@
-"""A page as the dispatcher takes it, and what can come of it."""
+"""A page as the dispatcher's input, and the three outcomes of dispatching it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from quire.providers.provider_protocol import AnswerSchema, VisionAnswer
 
 @dataclass(frozen=True, slots=True)
 class PagePicture:
-    """A page as it is sent. `layer` is its own text where that can be trusted, for the check of the answer."""
+    """A page as it is sent. `layer` is its own text where it can be trusted, used to check the answer."""
 
     image: bytes
     mime: str
@@ -22,17 +22,17 @@ class PagePicture:
     pixels: int
 
     def __repr__(self) -> str:
-        return f"Picture({len(self.image)} bytes)"
+        return f"PagePicture({len(self.image)} bytes)"
 
 
 @dataclass(frozen=True, slots=True)
 class PageTask:
-    """A page to be read. `prepared` says that its picture is at hand already.
+    """A page to be read. `prepared`: its picture is in memory already.
 
-    `fingerprint` makes the cache's key for a model; None where nothing may be cached. `judge` says whether an answer
-    counts, given the page's own text. With `answer` the model is held to that form; questions other than "what stands
-    on this page?" bring their own of both. `redraw` draws the page at so many dots an inch, for readers that need a
-    finer picture.
+    `fingerprint` makes the cache key for a model; None where nothing may be cached. `judge` accepts or rejects an
+    answer, given the page's own text. With `answer` the model must answer in that JSON schema; questions other than
+    "what is the text of this page?" have their own `judge` and `answer`. `redraw` draws the page at a given dpi, for
+    readers that need a finer picture.
     """
 
     job_id: str
@@ -50,9 +50,9 @@ class PageTask:
     answer: AnswerSchema | None = None
     max_tokens_out: int | None = None
     total_timeout_s: float | None = None
-    """The time that all calls have together, where it is not that of a page."""
+    """The total time of all calls, where it differs from PAGE_TOTAL_TIMEOUT."""
     owner: str | None = None
-    """The vault document's job that answers are kept for: when it is deleted, they go."""
+    """The vault document's job that answers are cached for: they are deleted with it."""
     redraw: Callable[[int], Awaitable[bytes]] | None = None
 
     def __repr__(self) -> str:
@@ -73,7 +73,7 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class Parked:
-    """Nothing is free. `in_line`: calls of others are what it waits for, so the end of one may wake it."""
+    """No candidate is free. `in_line`: it waits for other calls to end, and the end of one may wake it."""
 
     wait_s: float
     in_line: bool
@@ -81,7 +81,7 @@ class Parked:
 
 @dataclass(frozen=True, slots=True)
 class Exhausted:
-    """Every candidate failed. `retryable`: another round may go better."""
+    """Every candidate failed. `retryable`: another round may succeed."""
 
     reasons: tuple[str, ...]
     spent: Spent

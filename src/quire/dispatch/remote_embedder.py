@@ -1,4 +1,4 @@
-"""Vectors by a provider: admitted and settled like any other call, and paid for like one."""
+"""Embeddings from a provider: admitted, settled and booked like any other AI call."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from quire.coordination.ai_admission import Admission, Ask, Busy, CallOutcome, Lease, Target, Told
-from quire.dispatch.call_outcomes import ending_of, told_by
+from quire.coordination.ai_admission import Admission, Ask, Busy, CallOutcome, Lease, ReportedLimits, Target
+from quire.dispatch.call_outcomes import outcome_of, reported_limits
 from quire.dispatch.ledger import Ledger
 from quire.errors import CoordinationError
 from quire.providers.openai_embeddings import OpenAIEmbeddings
@@ -23,11 +23,11 @@ _AT_ONCE = 64
 _REMEMBERED = 256
 _SHORT = 200
 _CEILING_S = 3_600.0
-"""A team that has spent its month is asked again after so long: the month may be over, or the ceiling raised."""
+"""The wait after a team has reached its monthly ceiling: a new month may have begun, or the ceiling was raised."""
 
 
 class NoEmbedderFreeError(Exception):
-    """No call may be made now; come again after `wait_s`."""
+    """No call may be made now; retry after `wait_s`."""
 
     def __init__(self, wait_s: float) -> None:
         super().__init__("no call may be made now")
@@ -35,7 +35,7 @@ class NoEmbedderFreeError(Exception):
 
 
 class RemoteEmbedder:
-    """Safe for many calls at once. Short texts, as queries are, are remembered: people search the same again."""
+    """Safe for many calls at once. Vectors of short texts (search queries) are cached in memory."""
 
     def __init__(
         self, provider: OpenAIEmbeddings, admission: Admission, ledger: Ledger, settings: Settings
@@ -68,7 +68,7 @@ class RemoteEmbedder:
         return f"{self._provider.name}:{self._model_name}:{self._dimensions}"
 
     async def embed(self, texts: Sequence[str], *, team: str, timeout_s: float) -> Sequence[Any]:
-        """Raises NoEmbedderFreeError, ProviderError, or CoordinationError where the coordination server is away."""
+        """Raises NoEmbedderFreeError, ProviderError, or CoordinationError during an outage."""
         cut = [text[:_MAX_CHARS] if text.strip() else "-" for text in texts]
         if len(cut) == 1 and (found := self._remembered.get(cut[0])):
             self._remembered.move_to_end(cut[0])
@@ -96,7 +96,11 @@ class RemoteEmbedder:
         except ProviderError as error:
             await asyncio.shield(
                 self._settle(
-                    lease, ending_of(error), tokens, code=error.code, retry_after_s=error.retry_after_s or 0.0
+                    lease,
+                    outcome_of(error),
+                    tokens,
+                    code=error.code,
+                    retry_after_s=error.retry_after_s or 0.0,
                 )
             )
             await self._book(team, reserved_usd, error.usage)
@@ -105,12 +109,14 @@ class RemoteEmbedder:
             await asyncio.shield(self._settle(lease, CallOutcome.NEUTRAL, tokens))
             raise
         used = found.usage.tokens_in or tokens
-        await asyncio.shield(self._settle(lease, CallOutcome.OK, used, told=told_by(found.limits)))
+        await asyncio.shield(
+            self._settle(lease, CallOutcome.OK, used, reported=reported_limits(found.limits))
+        )
         await self._book(team, reserved_usd, found.usage)
         return found.vectors
 
     async def _book(self, team: str, reserved_usd: float, usage: TokenUsage) -> None:
-        """Vectors in hand are worth more than their bookkeeping: a server that is away must not lose them."""
+        """Books the call. An outage is ignored: the vectors must not be lost because of their bookkeeping."""
         with suppress(CoordinationError):
             usd = self._ledger.price(self._target, usage)
             await self._ledger.charge("", team, reserved_usd, usd, usage)
@@ -118,14 +124,14 @@ class RemoteEmbedder:
     async def _settle(
         self,
         lease: Lease,
-        ending: CallOutcome,
+        outcome: CallOutcome,
         tokens: int,
         *,
         code: str = "",
         retry_after_s: float = 0.0,
-        told: Told = Told(),  # noqa: B008 - frozen
+        reported: ReportedLimits = ReportedLimits(),  # noqa: B008 - frozen
     ) -> None:
         with suppress(CoordinationError):  # the lease expires by itself
             await self._admission.settle(
-                lease, ending, code=code, tokens=tokens, retry_after_s=retry_after_s, told=told
+                lease, outcome, code=code, tokens=tokens, retry_after_s=retry_after_s, reported=reported
             )

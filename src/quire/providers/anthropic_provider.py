@@ -1,9 +1,8 @@
-"""Anthropic: messages with the page's picture."""
+"""Anthropic: the messages API with the page's picture."""
 
 from __future__ import annotations
 
 import base64
-import json
 from dataclasses import dataclass, field
 
 from quire.clock import Clock
@@ -16,14 +15,12 @@ from quire.providers.provider_protocol import (
     VisionRequest,
 )
 from quire.providers.rate_headers import anthropic_limits
-from quire.providers.sdk_channel import NO_KEY, Channel, Reply, Sdk, http_client
+from quire.providers.sdk_channel import NO_KEY, Channel, Reply, Sdk, http_client, json_text, token_count
 
 NAME = "anthropic"
 BASE_URL = "https://api.anthropic.com"
 
 _PATH = "/v1/messages"
-_CHECK_TOKENS = 16
-_CHECK_TIMEOUT_S = 20.0
 _STOPS = {
     "max_tokens": StopReason.LENGTH,
     "model_context_window_exceeded": StopReason.LENGTH,
@@ -59,15 +56,7 @@ class AnthropicProvider:
         return _answer(f"{self.name} ({request.model})", reply)
 
     async def check(self, model: str) -> None:
-        """A few tokens: only a real answer shows that the key may use the model and has credit left."""
-        body = {
-            "model": model,
-            "max_tokens": _CHECK_TOKENS,
-            "messages": [{"role": "user", "content": "Answer with OK."}],
-        }
-        reply = await self._channel.post(
-            _PATH, json.dumps(body).encode(), model=model, timeout_s=_CHECK_TIMEOUT_S
-        )
+        reply = await self._channel.check(_PATH, model, "max_tokens")
         _answer(f"{self.name} ({model})", reply)
 
     async def close(self) -> None:
@@ -93,21 +82,21 @@ class AnthropicProvider:
 
 
 def _body(request: VisionRequest) -> bytes:
-    """The JSON, put together around the picture: encoding it as JSON text would cost as much as the call."""
+    """The JSON, assembled around the picture: encoding the picture as JSON text would cost as much as the call."""
     return b"".join(
         (
             b'{"model":',
-            _json(request.model),
+            json_text(request.model),
             b',"max_tokens":',
             str(request.max_tokens_out).encode(),
             *_form(request.answer),
             b',"system":',
-            _json(request.instructions),
+            json_text(request.instructions),
             b',"messages":[{"role":"user","content":[',
             *_image(request),
             b"," if request.image and request.text.strip() else b"",
             # Anthropic rejects empty texts.
-            b'{"type":"text","text":' + _json(request.text) + b"}" if request.text.strip() else b"",
+            b'{"type":"text","text":' + json_text(request.text) + b"}" if request.text.strip() else b"",
             b"]}]}",
         )
     )
@@ -124,21 +113,21 @@ def _image(request: VisionRequest) -> tuple[bytes, ...]:
         return ()
     return (
         b'{"type":"image","source":{"type":"base64","media_type":',
-        _json(request.image_mime),
+        json_text(request.image_mime),
         b',"data":"',
         base64.b64encode(request.image),
         b'"}}',
     )
 
 
-def _answer(who: str, reply: Reply) -> VisionAnswer:
-    """Raises ProviderServerError for what can't be understood."""
+def _answer(label: str, reply: Reply) -> VisionAnswer:
+    """Raises ProviderServerError if the answer can't be parsed."""
     usage = _usage(reply.data.get("usage"))
     parts = reply.data.get("content")
     reason = reply.data.get("stop_reason")
     if not isinstance(parts, list):
         raise ProviderServerError(
-            f"{who} gave an answer without a message.", usage=usage, limits=reply.limits
+            f"{label} gave an answer without a message.", usage=usage, limits=reply.limits
         )
     texts = (part.get("text") for part in parts if isinstance(part, dict) and part.get("type") == "text")
     text = "".join(one for one in texts if isinstance(one, str))
@@ -149,13 +138,5 @@ def _answer(who: str, reply: Reply) -> VisionAnswer:
 def _usage(given: object) -> TokenUsage:
     if not isinstance(given, dict):
         return TokenUsage()
-    tokens_in = sum(_count(given.get(name)) for name in _INPUT_COUNTS)
-    return TokenUsage(tokens_in, _count(given.get("output_tokens")))
-
-
-def _count(value: object) -> int:
-    return value if isinstance(value, int) and value > 0 else 0
-
-
-def _json(value: str) -> bytes:
-    return json.dumps(value).encode()
+    tokens_in = sum(token_count(given.get(name)) for name in _INPUT_COUNTS)
+    return TokenUsage(tokens_in, token_count(given.get("output_tokens")))

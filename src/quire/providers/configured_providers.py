@@ -1,4 +1,4 @@
-"""The providers of the settings: which are configured, in which order, with which models."""
+"""The providers in the settings: which are configured, their order and their models."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from quire.settings import AiSettings
 from quire.settings.setting_tables import RESERVED_PROVIDERS
 
 DOLPHIN = "dolphin"
-"""The batch parser, which `bootstrap` adds because it needs the batcher."""
+"""The batch parser; `bootstrap` adds it because it needs the batcher."""
 OCR = "ocr"
-"""Local OCR, which `bootstrap` adds because it needs the child pool."""
+"""Local OCR; `bootstrap` adds it because it needs the child pool."""
 LOCAL = "local"
 
 _log = logging.getLogger(__name__)
@@ -33,15 +33,15 @@ class ProviderModels:
     fast: str
 
     def of(self, tier: str) -> str:
-        """Unknown tiers read as `primary`."""
+        """Returns the model of a tier; of `primary` where the tier is unknown."""
         return {"secondary": self.secondary, "fast": self.fast}.get(tier, self.primary)
 
 
 def build(settings: AiSettings, clock: Clock) -> dict[str, Provider]:
-    """A provider for each one with a key or an address, by name. Nothing is loaded or connected yet.
+    """Returns every provider that has a key or an address, by name. Nothing is loaded or connected yet.
 
-    One whose SDK is not installed is left out with a warning: a key that lies about in the environment for
-    something else is no reason not to start.
+    A provider whose SDK is not installed is left out with a warning: a key that another program needs in the
+    environment must not stop the start.
     """
     found: dict[str, Provider] = {}
     if (settings.openai_api_key or settings.openai_base_url) and _is_installed(
@@ -65,9 +65,9 @@ def build(settings: AiSettings, clock: Clock) -> dict[str, Provider]:
 
 
 def order(settings: AiSettings) -> tuple[str, ...]:
-    """Every provider named, in the order in which they are asked, each once, configured or not.
+    """Returns every provider named, in their order, each once, configured or not.
 
-    Raises SettingsError for a name that nobody has.
+    Raises SettingsError for an unknown name.
     """
     named = (settings.primary_engine, settings.secondary_engine, *settings.provider_chain)
     known = {*RESERVED_PROVIDERS, *(one.name for one in settings.servers)}
@@ -81,7 +81,7 @@ def order(settings: AiSettings) -> tuple[str, ...]:
 
 
 def models(settings: AiSettings) -> dict[str, ProviderModels]:
-    """The models of every provider that there may be, by provider. The readers of our own have one each."""
+    """Returns the models of every possible provider, by provider. OCR and the batch parser have one each."""
     found = {
         DOLPHIN: ProviderModels(DOLPHIN, DOLPHIN, DOLPHIN),
         OCR: ProviderModels(LOCAL, LOCAL, LOCAL),

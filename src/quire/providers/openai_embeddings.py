@@ -1,4 +1,4 @@
-"""OpenAI's embeddings, and those of any server that speaks its protocol."""
+"""Embeddings of OpenAI and compatible servers."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from quire.errors import SettingsError
 from quire.providers import openai_provider
 from quire.providers.openai_provider import OpenAIOptions, OpenAIProvider
 from quire.providers.provider_protocol import ProviderServerError, SeenLimits, TokenUsage
+from quire.providers.sdk_channel import token_count
 from quire.settings import AiSettings
 
 _PATH = "/embeddings"
@@ -82,5 +83,4 @@ def _vectors(given: object, count: int, dimensions: int) -> tuple[tuple[float, .
 
 
 def _usage(given: object) -> TokenUsage:
-    tokens = given.get("prompt_tokens") if isinstance(given, dict) else None
-    return TokenUsage(tokens if isinstance(tokens, int) and tokens > 0 else 0, 0)
+    return TokenUsage(token_count(given.get("prompt_tokens")) if isinstance(given, dict) else 0, 0)

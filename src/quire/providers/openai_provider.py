@@ -1,9 +1,8 @@
-"""OpenAI, and any server that speaks its protocol: chat completions with the page's picture as a data URL."""
+"""OpenAI and compatible servers: chat completions with the page's picture as a data URL."""
 
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import parse_qsl, urlsplit
@@ -20,19 +19,17 @@ from quire.providers.provider_protocol import (
     VisionRequest,
 )
 from quire.providers.rate_headers import openai_limits
-from quire.providers.sdk_channel import NO_KEY, Channel, Reply, Sdk, http_client
+from quire.providers.sdk_channel import NO_KEY, Channel, Reply, Sdk, http_client, json_text, token_count
 
 NAME = "openai"
 BASE_URL = "https://api.openai.com/v1"
 
 _PATH = "/chat/completions"
-_CHECK_TOKENS = 16
-_CHECK_TIMEOUT_S = 20.0
 
 
 @dataclass(frozen=True)
 class OpenAIOptions:
-    """`compatible` servers get the older parameters, which all of them know."""
+    """`compatible` servers get the older parameters, which all of them accept."""
 
     name: str = NAME
     base_url: str = field(default=BASE_URL, repr=False)
@@ -63,15 +60,7 @@ class OpenAIProvider:
         return await self._channel.post(path, body, model=model, timeout_s=timeout_s)
 
     async def check(self, model: str) -> None:
-        """A few tokens: only a real answer shows that the key may use the model and has credit left."""
-        body = {
-            "model": model,
-            self._limit_name: _CHECK_TOKENS,
-            "messages": [{"role": "user", "content": "Answer with OK."}],
-        }
-        reply = await self._channel.post(
-            _PATH, json.dumps(body).encode(), model=model, timeout_s=_CHECK_TIMEOUT_S
-        )
+        reply = await self._channel.check(_PATH, model, self._limit_name)
         _answer(f"{self.name} ({model})", reply)
 
     async def close(self) -> None:
@@ -82,20 +71,20 @@ class OpenAIProvider:
         return "max_tokens" if self._options.compatible else "max_completion_tokens"
 
     def _body(self, request: VisionRequest) -> bytes:
-        """The JSON, put together around the picture: encoding it as JSON text would cost as much as the call."""
+        """The JSON, assembled around the picture: encoding the picture as JSON text would cost as much as the call."""
         return b"".join(
             (
                 b'{"model":',
-                _json(request.model),
+                json_text(request.model),
                 b',"',
                 self._limit_name.encode(),
                 b'":',
                 str(request.max_tokens_out).encode(),
                 *_form(request.answer),
                 b',"messages":[{"role":"system","content":',
-                _json(request.instructions),
+                json_text(request.instructions),
                 b'},{"role":"user","content":[{"type":"text","text":',
-                _json(request.text),
+                json_text(request.text),
                 b"}",
                 *self._image(request),
                 b"]}]}",
@@ -108,7 +97,7 @@ class OpenAIProvider:
         detail = b"" if self._options.compatible else b',"detail":"high"'
         return (
             b',{"type":"image_url","image_url":{"url":"data:',
-            _json(request.image_mime)[1:-1],
+            json_text(request.image_mime)[1:-1],
             b";base64,",
             base64.b64encode(request.image),
             b'"',
@@ -143,27 +132,27 @@ def _form(answer: AnswerSchema | None) -> tuple[bytes, ...]:
         return ()
     return (
         b',"response_format":{"type":"json_schema","json_schema":{"name":',
-        _json(answer.name),
+        json_text(answer.name),
         b',"strict":true,"schema":',
         answer.schema,
         b"}}",
     )
 
 
-def _answer(who: str, reply: Reply) -> VisionAnswer:
-    """Raises ContentBlockedError where the filter stepped in, and ProviderServerError for what can't be understood."""
+def _answer(label: str, reply: Reply) -> VisionAnswer:
+    """Raises ContentBlockedError if the filter stopped the answer, ProviderServerError if it can't be parsed."""
     usage = _usage(reply.data.get("usage"))
     choices = reply.data.get("choices")
     choice = choices[0] if isinstance(choices, list) and choices else None
     message = choice.get("message") if isinstance(choice, dict) else None
     if not isinstance(choice, dict) or not isinstance(message, dict):
         raise ProviderServerError(
-            f"{who} gave an answer without a message.", usage=usage, limits=reply.limits
+            f"{label} gave an answer without a message.", usage=usage, limits=reply.limits
         )
     finish = choice.get("finish_reason")
     if finish == "content_filter":
         raise ContentBlockedError(
-            f"The content filter of {who} stopped the answer.", usage=usage, limits=reply.limits
+            f"The content filter of {label} stopped the answer.", usage=usage, limits=reply.limits
         )
     stop = StopReason.LENGTH if finish == "length" else StopReason.DONE
     if message.get("refusal"):
@@ -182,15 +171,7 @@ def _text(content: object) -> str:
 def _usage(given: object) -> TokenUsage:
     if not isinstance(given, dict):
         return TokenUsage()
-    return TokenUsage(_count(given.get("prompt_tokens")), _count(given.get("completion_tokens")))
-
-
-def _count(value: object) -> int:
-    return value if isinstance(value, int) and value > 0 else 0
-
-
-def _json(value: str) -> bytes:
-    return json.dumps(value).encode()
+    return TokenUsage(token_count(given.get("prompt_tokens")), token_count(given.get("completion_tokens")))
 
 
 def _limits(headers: Mapping[str, str], _now: float) -> SeenLimits:

@@ -1,4 +1,4 @@
-"""What a call costs in US dollars."""
+"""The price of a call in US dollars."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ _MILLION = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """`known` is False where nobody knows the model's price; it then counts as nothing."""
+    """`known` is False where the model's price is unknown; it then counts as 0."""
 
     usd: float
     known: bool
 
 
 class PriceList:
-    """The prices of the settings, then those of the list in the wheel `genai-prices`, never of the network.
+    """The prices of the settings, then those of the wheel `genai-prices`; never from the network.
 
-    The list is loaded at the first question (0.2 s). Only providers that it knows by name are looked up there:
-    a model on a server of one's own costs what its owner says.
+    The list is loaded at the first use (0.2 s). Only providers that it has by name are looked up there: the price
+    of a model on a private server is only known from AI_PRICES.
     """
 
     def __init__(self, prices: Sequence[AiPrice] = ()) -> None:

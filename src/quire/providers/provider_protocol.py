@@ -1,14 +1,14 @@
-"""What every AI provider does for us: read one picture of a page. One file for each provider, one protocol.
+"""The protocol of every AI provider: read one picture of a page. Each provider is one file.
 
-Errors are told apart by class, never by text. What to do about each is the dispatcher's business:
+Errors are distinguished by class, never by text. The dispatcher decides what to do about each:
 
 ProviderError
-├── RateLimitedError     429: too many requests or tokens; `retry_after_s` where the provider said so
+├── ProviderRateLimitedError 429: too many requests or tokens; `retry_after_s` where the provider sent it
 ├── QuotaError           the account's quota or credit is used up, or the model is overloaded
-├── ProviderTimeoutError no answer within the time of one call
+├── ProviderTimeoutError no answer within the timeout of one call
 ├── ProviderNetworkError no connection, or it was cut
 ├── ProviderServerError  5xx, 529, an answer that can't be understood
-│   └── ModelMissingError    the provider has no such model; its others and other providers may do
+│   └── ModelMissingError    the provider has no such model; its other models and other providers may work
 ├── ProviderAuthError    the key is wrong or may not use this model
 ├── ContentBlockedError  the provider's filter refused picture or answer
 └── RejectedError        the request itself is wrong; no provider would take it
@@ -41,7 +41,7 @@ class TokenUsage:
 
 @dataclass(frozen=True, slots=True)
 class SeenLimits:
-    """What the answer's headers said about the account's limits. None where they said nothing."""
+    """The account's limits as reported in the answer's headers. None where a header is missing."""
 
     requests_per_minute: int | None = None
     requests_left: int | None = None
@@ -50,10 +50,22 @@ class SeenLimits:
     tokens_left: int | None = None
     tokens_reset_s: float | None = None
 
+    def refill_wait_s(self) -> float | None:
+        """Returns the time until everything that is used up has refilled; None if nothing is used up."""
+        waits = [
+            reset
+            for left, reset in (
+                (self.requests_left, self.requests_reset_s),
+                (self.tokens_left, self.tokens_reset_s),
+            )
+            if left == 0 and reset is not None
+        ]
+        return max(waits, default=None)
+
 
 @dataclass(frozen=True, slots=True)
 class AnswerSchema:
-    """The JSON object that an answer has to be. `schema` is its JSON Schema, itself as JSON."""
+    """The JSON object that an answer must be. `schema` is its JSON Schema, encoded as JSON."""
 
     name: str
     schema: bytes
@@ -61,11 +73,11 @@ class AnswerSchema:
 
 @dataclass(frozen=True, slots=True)
 class VisionRequest:
-    """One page for one model. `instructions` is the system prompt, `text` what goes beside the picture.
+    """One page for one model. `instructions` is the system prompt, `text` is sent with the picture.
 
-    Without an `image` (no bytes) it is a question about the text alone. With `answer` the model is held to that form.
-    `attempt` names this very call, so that a provider that remembers its answers gives the same one again. `redraw`
-    gives the page as a picture of so many dots an inch, for readers that need a finer one.
+    Without an `image` (no bytes) it is a question about the text alone. With `answer` the model must answer in that
+    schema. `attempt` identifies this call, so that a provider that stores its answers returns the same one again.
+    `redraw` draws the page at a given dpi, for readers that need a finer picture.
     """
 
     model: str
@@ -102,11 +114,11 @@ class Provider(Protocol):
     def name(self) -> str: ...
 
     async def open(self) -> None:
-        """Loads what calls need, which may take a second. The first call does it too, outside its own time."""
+        """Loads the SDK, which may take seconds. The first call does it too, outside its own timeout."""
         ...
 
     async def read(self, request: VisionRequest) -> VisionAnswer:
-        """Raises ProviderError; the call is over, one way or the other, within request.timeout_s."""
+        """Returns the answer or raises ProviderError, within request.timeout_s."""
         ...
 
     async def check(self, model: str) -> None:

@@ -1,6 +1,6 @@
-"""What a provider's answer says in its headers: when to come back, and what the account's limits are.
+"""The rate-limit headers of a provider's answer: when to retry, and the limits of the account.
 
-Headers come from outside: whatever can't be understood counts as not said.
+Headers are untrusted input: a value that can't be parsed counts as missing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LONGEST_MINUTE_S = 600.0
 
 
 def retry_after_s(headers: Mapping[str, str], now: float) -> float | None:
-    """How long to stay away: `retry-after-ms`, else `retry-after` as seconds or as a date."""
+    """Returns the wait before a retry: `retry-after-ms`, else `retry-after` as seconds or as a date."""
     wait_ms = _number(headers.get("retry-after-ms"))
     if wait_ms is not None:
         return _bounded(wait_ms / 1000)
@@ -35,21 +35,8 @@ def retry_after_s(headers: Mapping[str, str], now: float) -> float | None:
     return None if wait_s is None else _bounded(wait_s)
 
 
-def wait_for_limits_s(limits: SeenLimits) -> float | None:
-    """How long until what is used up comes back, where the provider gave no `retry-after`."""
-    waits = [
-        reset
-        for left, reset in (
-            (limits.requests_left, limits.requests_reset_s),
-            (limits.tokens_left, limits.tokens_reset_s),
-        )
-        if left == 0 and reset is not None
-    ]
-    return max(waits, default=None)
-
-
 def openai_limits(headers: Mapping[str, str]) -> SeenLimits:
-    """The limits in `x-ratelimit-*`. Limits by the day, which small accounts have, are left out."""
+    """Returns the limits in `x-ratelimit-*`. Daily limits, which small accounts have, are left out."""
     requests = _count(headers.get("x-ratelimit-limit-requests"))
     requests_left = _count(headers.get("x-ratelimit-remaining-requests"))
     requests_reset_s = _duration(headers.get("x-ratelimit-reset-requests"))
@@ -81,7 +68,7 @@ def anthropic_limits(headers: Mapping[str, str], now: float) -> SeenLimits:
 
 
 def _by_the_minute(limit: int | None, left: int | None, reset_s: float | None) -> bool:
-    """`reset` is the time to a full bucket, so what is missing tells how fast it fills."""
+    """Whether the limit is per minute: `reset` is the time to a full bucket, so the missing part gives its pace."""
     if not limit or left is None or reset_s is None or left >= limit:
         return True
     return reset_s * limit / (limit - left) <= _LONGEST_MINUTE_S

@@ -1,13 +1,11 @@
-"""The way to one provider through its official SDK.
+"""The channel to one provider through its official SDK, and the translation of its failures to our error tree.
 
-The SDK brings the address, the key, the headers, the connections and the errors. Its typed methods are passed
-over: they walk and copy the whole request and build objects out of the answer, which costs more than the call
-itself (1 ms of CPU instead of 2 to 3, with a picture of 100 kB). What is sent and understood is in the files
-of the providers.
+The SDK supplies address, key, headers, connections and errors. Its typed methods are not used: they copy the whole
+request and build objects from the answer, which costs more than the call itself (1 ms of CPU instead of 2 to 3, with
+a picture of 100 kB). Bodies are built and parsed in the providers' modules.
 
-From a provider's status and error codes to the error tree. Never from the text of a message.
-
-The errors name the provider, the model and the status, and nothing of what was sent or answered.
+Errors are translated by status and error code, never by the text of a message. They name the provider, the model and
+the status, and contain nothing of the request or the answer.
 """
 
 from __future__ import annotations
@@ -33,7 +31,7 @@ from quire.providers.provider_protocol import (
     RejectedError,
     SeenLimits,
 )
-from quire.providers.rate_headers import retry_after_s, wait_for_limits_s
+from quire.providers.rate_headers import retry_after_s
 
 _QUOTA_CODES = frozenset(
     {"insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "billing_error"}
@@ -49,39 +47,39 @@ _OVERLOADED_STATUS = 529
 
 
 def by_status(
-    who: str, status: int, body: object, *, headers: Mapping[str, str], limits: SeenLimits, now: float
+    label: str, status: int, body: object, *, headers: Mapping[str, str], limits: SeenLimits, now: float
 ) -> ProviderError:
-    """The error for an answer with a status other than 2xx. `who` is the provider and model, for the text."""
+    """The error for an answer with a status other than 2xx. `label` is the provider and model, for the text."""
     codes = _codes(body)
     wait_s = retry_after_s(headers, now)
     if codes & _BLOCKED_CODES:
-        return ContentBlockedError(f"The content filter of {who} refused the page.", limits=limits)
+        return ContentBlockedError(f"The content filter of {label} refused the page.", limits=limits)
     if codes & _QUOTA_CODES or status == 402:
-        return QuotaError(f"The quota or credit of {who} is used up.", retry_after_s=wait_s, limits=limits)
+        return QuotaError(f"The quota or credit of {label} is used up.", retry_after_s=wait_s, limits=limits)
     if codes & _OVERLOADED_CODES or status == _OVERLOADED_STATUS:
-        return QuotaError(f"{who} is overloaded.", retry_after_s=wait_s, limits=limits)
+        return QuotaError(f"{label} is overloaded.", retry_after_s=wait_s, limits=limits)
     kind: type[ProviderError]
     if status == 429:
-        kind, text = ProviderRateLimitedError, f"{who} limits the rate of requests (429)."
-        wait_s = wait_for_limits_s(limits) if wait_s is None else wait_s
+        kind, text = ProviderRateLimitedError, f"{label} limits the rate of requests (429)."
+        wait_s = limits.refill_wait_s() if wait_s is None else wait_s
     elif status in {401, 403}:
-        kind, text = ProviderAuthError, f"{who} doesn't accept the key ({status})."
+        kind, text = ProviderAuthError, f"{label} doesn't accept the key ({status})."
     elif status in {404, 410}:
         kind, text = (
             ModelMissingError,
-            f"{who} is not there ({status}): check the model's name and the address.",
+            f"{label} is not there ({status}): check the model's name and the address.",
         )
     elif status == 408:
-        kind, text = ProviderTimeoutError, f"{who} waited too long for the request (408)."
+        kind, text = ProviderTimeoutError, f"{label} waited too long for the request (408)."
     elif status >= 500 or status < 400 or status in {409, 425, 499}:
-        kind, text = ProviderServerError, f"{who} failed with status {status}."
+        kind, text = ProviderServerError, f"{label} failed with status {status}."
     else:
-        kind, text = RejectedError, f"{who} rejected the request with status {status}."
+        kind, text = RejectedError, f"{label} rejected the request with status {status}."
     return kind(text, retry_after_s=wait_s, limits=limits)
 
 
 def _codes(body: object) -> frozenset[str]:
-    """The machine-readable words of an error body, wherever the two protocols keep them, in small letters."""
+    """Returns the error codes of an error body of either protocol, in lower case."""
     found = _table(body)
     error = _table(found.get("error")) or found  # an SDK may have unwrapped it already
     inner = _table(error.get("innererror"))
@@ -94,19 +92,22 @@ def _table(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-# At debug level Anthropic's SDK writes whole requests into the log, and at info level each call costs a line.
+# At debug level Anthropic's SDK logs whole requests, and at info level one line for each call.
 _CHATTY_LOGGERS = ("openai", "anthropic", "httpx2", "httpcore2")
 
 KEEPALIVE_S = 4.0
-"""Shorter than any server's: a connection that the server closes just as it is used again looks like a cut."""
+"""Shorter than any server's: a connection that the server closes while it is reused looks like a network error."""
 
 MOST_CONNECTIONS = 10_000
-"""No bound of its own: how many calls are out is the dispatcher's business."""
+"""No bound here: the dispatcher limits the calls in flight."""
 
 _OUR_HEADERS = ("accept", "content-type", "user-agent", "authorization", "api-key", "anthropic-version")
 
+_CHECK_TOKENS = 16
+_CHECK_TIMEOUT_S = 20.0
+
 NO_KEY = "none"
-"""Sent to servers that want no key, because the SDKs insist on one."""
+"""Sent to servers that need no key, because the SDKs require one."""
 
 
 class SdkClient(Protocol):
@@ -122,7 +123,7 @@ class SdkClient(Protocol):
 
 @dataclass(frozen=True)
 class Sdk:
-    """A loaded SDK. `omit` is its way to say that a header shall not be sent."""
+    """A loaded SDK. `omit` is its marker for a header that must not be sent."""
 
     client: SdkClient
     response_class: type[Any]
@@ -133,14 +134,14 @@ class Sdk:
 
 @dataclass(frozen=True)
 class Reply:
-    """A good answer: the decoded JSON object and what its headers said."""
+    """A successful answer: the decoded JSON object and the limits in its headers."""
 
     data: dict[str, Any]
     limits: SeenLimits
 
 
 class Channel:
-    """Safe for many calls at once. Loads the SDK at the first, in a thread, because that takes a second."""
+    """Safe for many calls at once. Loads the SDK at the first call, in a thread, because that takes seconds."""
 
     def __init__(
         self,
@@ -165,13 +166,13 @@ class Channel:
         return self._sdk
 
     async def post(self, path: str, body: bytes, *, model: str, timeout_s: float) -> Reply:
-        """Raises ProviderError. The time counts from when the SDK is loaded, connecting included.
+        """Returns the reply or raises ProviderError. The timeout starts when the SDK is loaded and includes connecting.
 
-        The errors are raised outside the handlers, so that nothing of the SDK's errors, which quote bodies and
-        hold requests, hangs on them.
+        The errors are raised outside the handlers, so that the SDK's errors, which contain bodies and requests, are
+        not attached to them.
         """
         sdk = await self.open()
-        who = f"{self._name} ({model})"
+        label = f"{self._name} ({model})"
         failure: ProviderError | None = None
         response: Any = None
         try:
@@ -180,23 +181,32 @@ class Channel:
                     path, cast_to=sdk.response_class, content=body, options=self._options
                 )
         except TimeoutError:
-            failure = ProviderTimeoutError(f"{who} gave no answer within {timeout_s:g} s.")
+            failure = ProviderTimeoutError(f"{label} gave no answer within {timeout_s:g} s.")
         except sdk.status_error as error:
-            failure = self._by_status(who, error)
+            failure = self._by_status(label, error)
         except (sdk.any_error, OSError) as error:
-            failure = ProviderNetworkError(f"No connection to {who}, or it was cut ({_root(error)}).")
+            failure = ProviderNetworkError(f"No connection to {label}, or it was cut ({_root(error)}).")
         except Exception as error:
             if not _is_transport_error(error):
                 raise
-            failure = ProviderServerError(f"{who} gave an answer that is not HTTP ({_root(error)}).")
+            failure = ProviderServerError(f"{label} gave an answer that is not HTTP ({_root(error)}).")
         if failure is not None:
             raise failure
         now = self._clock.now()
         limits = self._read_limits(response.headers, now)
         data = _json_object(response.content)
         if data is None:
-            raise ProviderServerError(f"{who} gave an answer that is not JSON.", limits=limits)
+            raise ProviderServerError(f"{label} gave an answer that is not JSON.", limits=limits)
         return Reply(data, limits)
+
+    async def check(self, path: str, model: str, limit_name: str) -> Reply:
+        """Asks for a few tokens: only a real answer shows that the key may use the model and has credit."""
+        body = {
+            "model": model,
+            limit_name: _CHECK_TOKENS,
+            "messages": [{"role": "user", "content": "Answer with OK."}],
+        }
+        return await self.post(path, json.dumps(body).encode(), model=model, timeout_s=_CHECK_TIMEOUT_S)
 
     async def close(self) -> None:
         if self._sdk is not None:
@@ -207,7 +217,7 @@ class Channel:
         for name in _CHATTY_LOGGERS:
             logger = logging.getLogger(name)
             logger.setLevel(max(logger.level, logging.WARNING))
-        # The SDKs add headers that they find in the environment, which only our settings may read.
+        # The SDKs add headers from the environment, which only our settings may read.
         foreign = {
             name: sdk.omit
             for name in sdk.client.default_headers
@@ -216,22 +226,22 @@ class Channel:
         self._options = {"headers": {"Content-Type": "application/json", **foreign}}
         return sdk
 
-    def _by_status(self, who: str, error: Any) -> ProviderError:
+    def _by_status(self, label: str, error: Any) -> ProviderError:
         now = self._clock.now()
         headers = error.response.headers
         limits = self._read_limits(headers, now)
-        return by_status(who, error.status_code, error.body, headers=headers, limits=limits, now=now)
+        return by_status(label, error.status_code, error.body, headers=headers, limits=limits, now=now)
 
 
 def http_client(build: Callable[..., Any]) -> Any:
     """An SDK's HTTP client over aiohttp: no proxies, keys or certificates from the environment, no redirects.
 
-    A redirect could carry page and key to a place that nobody configured.
+    A redirect could send page and key to an address that is not configured.
     """
     import httpx2
 
     return build(
-        timeout=None,  # the channel's own covers the whole call; these would only cover pauses in it
+        timeout=None,  # the channel's timeout covers the whole call; these would only cover pauses in it
         trust_env=False,
         follow_redirects=False,
         limits=httpx2.Limits(
@@ -240,6 +250,16 @@ def http_client(build: Callable[..., Any]) -> Any:
             keepalive_expiry=KEEPALIVE_S,
         ),
     )
+
+
+def json_text(value: str) -> bytes:
+    """The text as a JSON string."""
+    return json.dumps(value).encode()
+
+
+def token_count(value: object) -> int:
+    """The count in a `usage` object; 0 for anything that is not a positive whole number."""
+    return value if isinstance(value, int) and value > 0 else 0
 
 
 def _json_object(content: bytes) -> dict[str, Any] | None:
@@ -251,7 +271,7 @@ def _json_object(content: bytes) -> dict[str, Any] | None:
 
 
 def _is_transport_error(error: Exception) -> bool:
-    """Whether it comes from the HTTP libraries under the SDK, which wraps most of their errors but not all."""
+    """Whether it is an error of the HTTP libraries under the SDK, which does not wrap all of them."""
     import aiohttp
     import httpx2
 
@@ -259,7 +279,7 @@ def _is_transport_error(error: Exception) -> bool:
 
 
 def _root(error: BaseException) -> str:
-    """The class of what happened first. Classes have names that help and no contents that tell."""
+    """Returns the class name of the first cause: it helps, and contains no content of the request."""
     while error.__cause__ is not None:
         error = error.__cause__
     return type(error).__name__

@@ -1,4 +1,4 @@
-"""The settings of AI reading: providers, models, limits, money, what a model is told."""
+"""The settings of AI reading: providers, models, limits, cost, prompt."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from quire.settings.setting_tables import AiLimit, AiPrice, AiServer
 
 SYSTEM_PROMPT = (
     "You read one page of a document from its picture and write it down as Markdown. "
-    "Write down all the text that can be seen on the current page, exactly as it stands: "
+    "Write down all the text that can be seen on the current page, exactly as it is printed: "
     "never reword, correct, shorten, translate or comment on it. "
     "Follow the order in which a person would read, and write everything in one column, "
     "whatever columns or boxes the page has. "
@@ -27,19 +27,19 @@ SYSTEM_PROMPT = (
 
 @dataclass(frozen=True)
 class AiSettings:
-    """Reading pages by AI: who is asked, in which order, how much at a time and at what cost."""
+    """Reading pages by AI: which providers, in which order, with which limits and at what cost."""
 
     primary_engine: str = setting(
-        "PRIMARY_ENGINE", "openai", setting_tables.provider(), "The provider that is asked first."
+        "PRIMARY_ENGINE", "openai", setting_tables.provider(), "The provider that is tried first."
     )
     secondary_engine: str = setting(
-        "SECONDARY_ENGINE", "anthropic", setting_tables.provider(), "The provider that is asked next."
+        "SECONDARY_ENGINE", "anthropic", setting_tables.provider(), "The provider that is tried second."
     )
     provider_chain: tuple[str, ...] = setting(
         "PROVIDER_CHAIN",
         "",
         setting_tables.providers(),
-        "Further providers, asked in this order after the two.",
+        "Further providers, tried in this order after the two.",
     )
     openai_api_key: str = setting("OPENAI_API_KEY", "", setting_tables.api_key(), "The key for OpenAI.")
     openai_base_url: str = setting(
@@ -121,13 +121,13 @@ class AiSettings:
         "BREAKER_BASE_BACKOFF",
         "30s",
         setting_kinds.duration("1ms", "1d"),
-        "How long a model that failed is left alone; each further failure doubles it.",
+        "How long the breaker of a failed model stays open; each further failure doubles it.",
     )
     breaker_max_backoff_s: float = setting(
         "BREAKER_MAX_BACKOFF",
         "5m",
         setting_kinds.duration("1ms", "1d"),
-        "The longest that doubling comes to.",
+        "The longest time that a breaker stays open.",
     )
     limits: tuple[AiLimit, ...] = setting(
         "AI_LIMITS",
@@ -156,7 +156,7 @@ class AiSettings:
         "US dollars a month after which a team's pages are read locally; 0 means no ceiling.",
     )
     system_prompt: str = setting(
-        "AI_SYSTEM_PROMPT", SYSTEM_PROMPT, setting_kinds.secret(), "What a model is told to do."
+        "AI_SYSTEM_PROMPT", SYSTEM_PROMPT, setting_kinds.secret(), "The system prompt."
     )
     max_tokens_out: int = setting(
         "AI_MAX_TOKENS_OUT", "8192", setting_kinds.integer(16, 1_000_000), "The most tokens of one answer."

@@ -1,6 +1,6 @@
 """Settings that are tables: a mapping in the configuration file, JSON in the environment.
 
-Their kinds raise `ValueError` for anything malformed, as the simple ones do, and never show what was written.
+Their kinds raise `ValueError` for malformed values, like the simple ones, and never show the value.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from quire.settings.setting_kinds import ValueKind
 T = TypeVar("T")
 
 RESERVED_PROVIDERS = ("openai", "anthropic", "ocr", "dolphin")
-"""Names that a server of one's own may not take."""
+"""Names that a server in AI_SERVERS may not have."""
 
-NOBODY = "none"
+NO_PROVIDER = "none"
 
 _SERVER_NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 _MODEL = re.compile(r"[!-~]{1,200}")
@@ -58,7 +58,7 @@ class AiPrice:
 
 
 def api_key() -> ValueKind[str]:
-    """A key as it can stand in an HTTP header."""
+    """A key that is valid in an HTTP header."""
 
     def read(value: str) -> str:
         if value and not _is_key(value):
@@ -81,10 +81,10 @@ def provider() -> ValueKind[str]:
     def read(value: str) -> str:
         if value and not _SERVER_NAME.fullmatch(value.lower()):
             raise ValueError("not a provider's name")
-        return "" if value.lower() == NOBODY else value.lower()
+        return "" if value.lower() == NO_PROVIDER else value.lower()
 
-    expected = f"openai, anthropic, dolphin, ocr, a name of AI_SERVERS, or {NOBODY}"
-    return ValueKind(expected, read, lambda name: name or NOBODY)
+    expected = f"openai, anthropic, dolphin, ocr, a name of AI_SERVERS, or {NO_PROVIDER}"
+    return ValueKind(expected, read, lambda name: name or NO_PROVIDER)
 
 
 def providers() -> ValueKind[tuple[str, ...]]:
@@ -109,7 +109,7 @@ def ai_servers() -> ValueKind[tuple[AiServer, ...]]:
             model().read(words["secondary_model"] or primary),
             model().read(words["fast_model"] or primary),
         )
-        if not one.base_url or name in (*RESERVED_PROVIDERS, NOBODY) or not _SERVER_NAME.fullmatch(name):
+        if not one.base_url or name in (*RESERVED_PROVIDERS, NO_PROVIDER) or not _SERVER_NAME.fullmatch(name):
             raise ValueError("no address, or a name that is taken")
         return one
 

@@ -1,1 +1,1 @@
-"""A server that speaks the HTTP protocols of OpenAI and Anthropic and misbehaves as it is told."""
+"""A server that speaks the HTTP protocols of OpenAI and Anthropic and fails as its scenario says."""

@@ -1,4 +1,4 @@
-"""Anthropic's side: messages, errors and headers as the real service words them."""
+"""Anthropic's protocol: messages, errors and headers as the real service sends them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ERRORS = {
     Fault.OVERLOADED: (529, "overloaded_error", "Overloaded"),
     Fault.AUTH: (401, "authentication_error", "invalid x-api-key"),
     Fault.REJECTED: (400, "invalid_request_error", "Invalid request for {model}."),
-    # There is no code for it: the real one, too, can't be told from any other rejected request.
+    # It has no code of its own: the real service also sends it like any other rejected request.
     Fault.CONTENT_FILTER_ERROR: (400, "invalid_request_error", "Output blocked by content filtering policy"),
 }
 _TYPES_BY_STATUS = {403: "permission_error", 404: "not_found_error", 413: "request_too_large"}
@@ -27,7 +27,7 @@ _TYPES_BY_STATUS = {403: "permission_error", 404: "not_found_error", 413: "reque
 class AnthropicWire:
     image_tokens = 1_568
 
-    def asked(self, data: dict[str, Any]) -> ModelRequest | None:
+    def parse_request(self, data: dict[str, Any]) -> ModelRequest | None:
         model, messages, limit = data.get("model"), data.get("messages"), data.get("max_tokens")
         if not isinstance(model, str) or not isinstance(messages, list) or not isinstance(limit, int):
             return None
@@ -38,14 +38,14 @@ class AnthropicWire:
         schema = schema_at(data, "output_config", "format", "schema")
         return ModelRequest(model, instructions, text, image, limit, schema=schema)
 
-    def answer(self, asked: ModelRequest, written: Written, number: int) -> bytes:
+    def answer(self, request: ModelRequest, written: Written, number: int) -> bytes:
         refused = written.refused or written.filtered
         return packed(
             {
                 "id": f"msg_sim{number}",
                 "type": "message",
                 "role": "assistant",
-                "model": asked.model,
+                "model": request.model,
                 "content": [{"type": "text", "text": written.text}] if written.text else [],
                 "stop_reason": "refusal" if refused else "max_tokens" if written.cut else "end_turn",
                 "stop_sequence": None,

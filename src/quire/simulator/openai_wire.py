@@ -1,4 +1,4 @@
-"""OpenAI's side: chat completions, embeddings, models, errors and headers as the real service words them."""
+"""OpenAI's protocol: chat completions, embeddings, models, errors and headers as the real service sends them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _ERRORS = {
 class OpenAIWire:
     image_tokens = 1_105
 
-    def asked(self, data: dict[str, Any]) -> ModelRequest | None:
+    def parse_request(self, data: dict[str, Any]) -> ModelRequest | None:
         model, messages = data.get("model"), data.get("messages")
         if not isinstance(model, str) or not isinstance(messages, list) or not messages:
             return None
@@ -63,14 +63,14 @@ class OpenAIWire:
             schema=schema_at(data, "response_format", "json_schema", "schema"),
         )
 
-    def answer(self, asked: ModelRequest, written: Written, number: int) -> bytes:
+    def answer(self, request: ModelRequest, written: Written, number: int) -> bytes:
         finish = "content_filter" if written.filtered else "length" if written.cut else "stop"
         return packed(
             {
                 "id": f"chatcmpl-sim{number}",
                 "object": "chat.completion",
                 "created": 1_700_000_000 + number,
-                "model": asked.model,
+                "model": request.model,
                 "choices": [
                     {
                         "index": 0,
@@ -128,7 +128,7 @@ class EmbeddingRequest(ModelRequest):
 class EmbeddingsWire(OpenAIWire):
     """A vector of length 1 for each text, the same for the same text."""
 
-    def asked(self, data: dict[str, Any]) -> EmbeddingRequest | None:
+    def parse_request(self, data: dict[str, Any]) -> EmbeddingRequest | None:
         model, given = data.get("model"), data.get("input")
         texts = [given] if isinstance(given, str) else given
         dimensions = data.get("dimensions", _DEFAULT_DIMENSIONS)
@@ -138,15 +138,15 @@ class EmbeddingsWire(OpenAIWire):
             return None
         return EmbeddingRequest(model, "", "".join(texts), "", 0, tuple(texts), dimensions)
 
-    def answer(self, asked: ModelRequest, written: Written, number: int) -> bytes:
-        if not isinstance(asked, EmbeddingRequest):
+    def answer(self, request: ModelRequest, written: Written, number: int) -> bytes:
+        if not isinstance(request, EmbeddingRequest):
             raise TypeError("not a request for vectors")
         rows = [
-            {"object": "embedding", "index": index, "embedding": _vector(text, asked.dimensions)}
-            for index, text in enumerate(asked.texts)
+            {"object": "embedding", "index": index, "embedding": _vector(text, request.dimensions)}
+            for index, text in enumerate(request.texts)
         ]
         usage = {"prompt_tokens": written.tokens_in, "total_tokens": written.tokens_in}
-        return packed({"object": "list", "data": rows, "model": asked.model, "usage": usage})
+        return packed({"object": "list", "data": rows, "model": request.model, "usage": usage})
 
 
 def _vector(text: str, dimensions: int) -> list[float]:
@@ -157,7 +157,7 @@ def _vector(text: str, dimensions: int) -> list[float]:
 
 
 def _image(part: dict[str, Any]) -> str:
-    """The data URL's own length stands for the picture's."""
+    """The base64 text of a picture's data URL."""
     found = part.get("image_url")
     url = found.get("url") if isinstance(found, dict) else found
     return url.partition(";base64,")[2] if isinstance(url, str) else ""

@@ -1,8 +1,6 @@
-"""The simulator's HTTP server.
+"""The simulator's HTTP server, and its record of every call by model.
 
-Made for load: no routing, no logs, pictures never decoded. One process serves a few thousand calls a second.
-
-What the simulator has seen, model by model, so that a test can say what must never have happened.
+Built for load: no routing, no logs, pictures are never decoded. One process serves a few thousand calls a second.
 """
 
 from __future__ import annotations
@@ -37,9 +35,9 @@ _MOST_CALLS = 200_000
 
 @dataclass(slots=True)
 class RecordedCall:
-    """One call. `at` and `ended_at` are seconds since the epoch; `ended_at` is None while it is out.
+    """One call. `at` and `ended_at` are seconds since the epoch; `ended_at` is None while it is in flight.
 
-    `in_window` says that a fault with a time window was on for its model when it came.
+    `in_window`: a fault with a time window was active for its model when it arrived.
     """
 
     at: float
@@ -62,7 +60,7 @@ class ModelRecord:
     in_flight: int = 0
     in_flight_max: int = 0
     limited: int = 0
-    """429s because a limit was really exceeded, not because a rule said so."""
+    """429s because a limit was exceeded, not because of a rule."""
     calls_in_window: int = 0
     tokens_in: int = 0
     tokens_out: int = 0
@@ -137,7 +135,7 @@ class Simulator:
         self.play(scenario)
 
     def play(self, scenario: Scenario) -> None:
-        """Starts the scenario and its time. What has been recorded stays; budgets are full again."""
+        """Starts the scenario and its clock. Records are kept; budgets are full again."""
         self._scenario = scenario
         self._started_s = self._clock.monotonic()
         self._chance = random.Random(self._seed)  # noqa: S311 - repeatable on purpose
@@ -146,7 +144,7 @@ class Simulator:
         self._played_calls: dict[str, int] = {}
 
     def forget(self) -> None:
-        """Empties the records. Calls that are out are counted in the old ones, which nobody sees any more."""
+        """Empties the records. Calls in flight are counted in the old, discarded ones."""
         self._records: dict[str, ModelRecord] = {}
         self._number = 0
 
@@ -171,19 +169,19 @@ class Simulator:
 
     async def _call(self, request: web.BaseRequest, wire: Wire) -> web.StreamResponse:
         data = await _object(request)
-        asked = None if data is None else wire.asked(data)
-        if asked is None:
+        model_request = None if data is None else wire.parse_request(data)
+        if model_request is None:
             return _response(*wire.error(Fault.REJECTED, "", 400))
-        if not self._admits(request):
-            return _response(*wire.error(Fault.AUTH, asked.model, None))
+        if not self._accepts_key(request):
+            return _response(*wire.error(Fault.AUTH, model_request.model, None))
         at_s = self._clock.monotonic() - self._started_s
-        count = self._played_calls[asked.model] = self._played_calls.get(asked.model, 0) + 1
-        rule, in_window = self._rule(asked.model, count, at_s)
-        record = self._record(asked.model)
+        count = self._played_calls[model_request.model] = self._played_calls.get(model_request.model, 0) + 1
+        rule, in_window = self._rule(model_request.model, count, at_s)
+        record = self._record(model_request.model)
         call = record.begin(self._clock.now(), in_window=in_window)
-        call.outcome = "left"  # until it is known otherwise
+        call.outcome = "left"  # replaced when the outcome is known
         try:
-            return await self._answer(request, wire, asked, rule=rule, record=record, call=call)
+            return await self._answer(request, wire, model_request, rule=rule, record=record, call=call)
         finally:
             record.end(call, self._clock.now())
 
@@ -191,26 +189,26 @@ class Simulator:
         self,
         request: web.BaseRequest,
         wire: Wire,
-        asked: ModelRequest,
+        model_request: ModelRequest,
         *,
         rule: FaultRule | None,
         record: ModelRecord,
         call: RecordedCall,
     ) -> web.StreamResponse:
         fault = rule.fault if rule else None
-        written = simulated_answers.write(asked, fault, wire.image_tokens)
-        budgets = self._budgets_of(asked.model)
+        written = simulated_answers.write(model_request, fault, wire.image_tokens)
+        budgets = self._budgets_of(model_request.model)
         self._number += 1
         number = self._number
         if fault is not Fault.RATE_LIMIT:
-            # Calls that fail use up the rate as well, but no tokens.
+            # Failed calls use the request limit, but no tokens.
             tokens = 0 if fault in _ERRORS else written.tokens_in + written.tokens_out
             wait_s = budgets.take(tokens, self._now_s())
             if wait_s > 0:
                 record.limited += 1
                 call.outcome = "limited"
-                return self._limited(wire, asked.model, budgets, number, wait_s)
-        delay_s = self._profile(asked.model).latency.draw(self._chance)
+                return self._limited(wire, model_request.model, budgets, number, wait_s)
+        delay_s = self._profile(model_request.model).latency.draw(self._chance)
         if fault is Fault.HANG:
             await self._stopped.wait()
         elif delay_s > 0:
@@ -218,17 +216,17 @@ class Simulator:
         headers = wire.headers(budgets, self._moment(), number)
         if rule is not None and fault in _ERRORS:
             call.outcome = str(fault)
-            status, body = wire.error(rule.fault, asked.model, rule.status)
+            status, body = wire.error(rule.fault, model_request.model, rule.status)
             if rule.retry_after_s is not None:
                 headers["retry-after"] = f"{rule.retry_after_s:g}"
             return _response(status, body, headers)
         record.tokens_in += written.tokens_in
         record.tokens_out += written.tokens_out
         broken = _BROKEN.get(fault) if fault else None
-        outgoing = Outgoing(200, broken or wire.answer(asked, written, number), headers)
+        outgoing = Outgoing(200, broken or wire.answer(model_request, written, number), headers)
         if rule is not None and fault in {Fault.DRIP, Fault.CUT, Fault.RESET}:
             call.outcome = str(fault)
-            return await _brokenly(request, outgoing, rule)
+            return await _send_broken(request, outgoing, rule)
         call.outcome = str(fault) if fault else "ok"
         return _response(200, outgoing.body, headers)
 
@@ -255,19 +253,21 @@ class Simulator:
             except RequestError as error:
                 return _response(400, packed(error.as_dict()))
             return _response(200, b"{}")
-        return _response(404, packed({"error": "There is stats, scenario and reset."}))
+        return _response(
+            404, packed({"error": "Unknown path. There are /_sim/stats, /_sim/scenario and /_sim/reset."})
+        )
 
     def stop(self) -> None:
-        """Lets calls that hang go on, so that the server can be shut down."""
+        """Releases hanging calls, so that the server can shut down."""
         self._stopped.set()
 
-    def _admits(self, request: web.BaseRequest) -> bool:
+    def _accepts_key(self, request: web.BaseRequest) -> bool:
         headers = request.headers
         key = headers.get("x-api-key") or headers.get("Authorization", "").removeprefix("Bearer ")
         return key in self._scenario.api_keys if self._scenario.api_keys else bool(key)
 
     def _rule(self, model: str, count: int, at_s: float) -> tuple[FaultRule | None, bool]:
-        """The rule that befalls this call, and whether an outage is on for the model."""
+        """Returns the rule that applies to this call, and whether an outage is active for the model."""
         found, in_window = None, False
         for rule in self._scenario.rules:
             if rule.covers(model, count, at_s):
@@ -304,7 +304,7 @@ class Simulator:
 async def start(
     simulator: Simulator, *, host: str = "127.0.0.1", port: int = 0
 ) -> tuple[web.ServerRunner, str]:
-    """Listens, and answers the runner (to be cleaned up) and the address. Raises OSError where it can't."""
+    """Starts listening; returns the runner (the caller cleans it up) and the address. Raises OSError."""
     loop = asyncio.get_running_loop()
 
     def make_request(
@@ -321,7 +321,7 @@ async def start(
     server = web.Server(
         simulator.handle,
         request_factory=make_request,
-        handler_cancellation=True,  # a caller that left is no longer in flight
+        handler_cancellation=True,  # a disconnected caller is no longer in flight
         access_log=None,
     )
     runner = web.ServerRunner(server, shutdown_timeout=1.0)
@@ -341,8 +341,8 @@ async def _object(request: web.BaseRequest) -> dict[str, Any] | None:
     return data if isinstance(data, dict) else None
 
 
-async def _brokenly(request: web.BaseRequest, outgoing: Outgoing, rule: FaultRule) -> web.StreamResponse:
-    """An answer that comes byte by byte, or not wholly."""
+async def _send_broken(request: web.BaseRequest, outgoing: Outgoing, rule: FaultRule) -> web.StreamResponse:
+    """Sends an answer byte by byte, or only a part of it."""
     if rule.fault is Fault.RESET:
         _abort(request)
         return web.Response()

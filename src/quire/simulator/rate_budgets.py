@@ -1,4 +1,4 @@
-"""Limits by the minute, enforced as the real ones are."""
+"""Per-minute limits, enforced like those of the real services."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _MINUTE_S = 60.0
 
 
 class Budget(Protocol):
-    """What may be used in a minute of requests or of tokens."""
+    """A per-minute limit of requests or of tokens."""
 
     limit: int
 
     def wait_s(self, amount: int, at_s: float) -> float:
-        """How long until so much may be used; 0 is now."""
+        """Returns the wait until `amount` may be used; 0 is now."""
         ...
 
     def take(self, amount: int, at_s: float) -> None: ...
@@ -25,12 +25,12 @@ class Budget(Protocol):
     def left(self, at_s: float) -> int: ...
 
     def reset_s(self, at_s: float) -> float:
-        """How long until all of it is there again."""
+        """Returns the time until the budget is full again."""
         ...
 
 
 class Bucket:
-    """Refills all the time up to what it holds."""
+    """Refills continuously up to its capacity."""
 
     def __init__(self, limit: int, burst_s: float, tolerance_s: float) -> None:
         self.limit = limit
@@ -112,7 +112,7 @@ class Budgets:
         return cls(_budget(profile.rpm, profile), _budget(profile.tpm, profile))
 
     def take(self, tokens: int, at_s: float) -> float:
-        """0 where the call may go on, which is then counted; otherwise how long to wait, and nothing is counted."""
+        """Counts the call and returns 0 if it fits; otherwise returns the wait and counts nothing."""
         wait_s = max(
             self.requests.wait_s(1, at_s) if self.requests else 0.0,
             self.tokens.wait_s(tokens, at_s) if self.tokens else 0.0,

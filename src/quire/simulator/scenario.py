@@ -1,6 +1,6 @@
-"""What the simulator shall do: models with their speed and limits, and rules that say when it misbehaves.
+"""A scenario of the simulator: models with their latency and limits, and rules for faults.
 
-A scenario is written as JSON or YAML; `parse` reads it and says in words what is wrong with it.
+A scenario is written as JSON or YAML; `parse` checks it and names what is wrong.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ T = TypeVar("T")
 
 
 class Fault(StrEnum):
-    """How a call can go wrong."""
+    """The ways in which a call can fail."""
 
     RATE_LIMIT = "rate_limit"  # 429; `retry_after_s` or no such header
     QUOTA = "quota"
-    SERVER_ERROR = "server_error"  # `status`, 500 unless told
+    SERVER_ERROR = "server_error"  # `status`, default 500
     OVERLOADED = "overloaded"  # 529 of Anthropic, 503 of OpenAI
     AUTH = "auth"
-    REJECTED = "rejected"  # `status`, 400 unless told
+    REJECTED = "rejected"  # `status`, default 400
     HANG = "hang"
     DRIP = "drip"  # a byte every `interval_s`
     CUT = "cut"  # in the middle of the answer
@@ -35,7 +35,7 @@ class Fault(StrEnum):
     WRONG_SHAPE = "wrong_shape"
     REFUSAL = "refusal"
     CONTENT_FILTER = "content_filter"
-    CONTENT_FILTER_ERROR = "content_filter_error"  # as Azure says it
+    CONTENT_FILTER_ERROR = "content_filter_error"  # as Azure sends it
     EMPTY = "empty"
     TRUNCATED = "truncated"
     LOOP = "loop"
@@ -62,7 +62,7 @@ class ModelProfile:
     """A model, or several by a pattern such as `gpt-*`. Limits are by the minute; 0 is none.
 
     `window` is `bucket`, which refills all the time and holds `burst_s` seconds' worth, as the real ones do, or
-    `sliding`, which counts any 60 seconds. `tolerance_s` is what calls may come early, because networks jitter.
+    `sliding`, which counts any 60 seconds. `tolerance_s`: calls may arrive this much early, because networks jitter.
     """
 
     model: str = "*"
@@ -76,7 +76,7 @@ class ModelProfile:
 
 @dataclass(frozen=True)
 class FaultRule:
-    """One fault and the calls that it befalls: all conditions given must hold.
+    """One fault and the calls that it applies to: all given conditions must hold.
 
     `first` and `last` count the calls to each model from 1; `from_s` and `until_s` count from the start of the
     scenario; `probability` is drawn for each call.
@@ -95,11 +95,11 @@ class FaultRule:
 
     @property
     def is_window(self) -> bool:
-        """Whether it lasts for a time, as an outage does."""
+        """Whether the rule has a time window, like an outage."""
         return self.from_s > 0 or self.until_s < math.inf
 
     def covers(self, model: str, call: int, at_s: float) -> bool:
-        """Whether the conditions hold, but for chance."""
+        """Whether the conditions hold, apart from `probability`."""
         return (
             self.from_s <= at_s < self.until_s
             and self.first <= call <= self.last
@@ -109,7 +109,7 @@ class FaultRule:
 
 @dataclass(frozen=True)
 class Scenario:
-    """The first profile and the first rule that match count. With `api_keys`, any other key is refused."""
+    """The first matching profile and the first matching rule apply. With `api_keys`, any other key is refused."""
 
     models: tuple[ModelProfile, ...] = ()
     rules: tuple[FaultRule, ...] = ()

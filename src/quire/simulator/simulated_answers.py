@@ -1,6 +1,6 @@
-"""What the simulated model writes: the page's text where it was given, otherwise a text made from the picture.
+"""The simulated model's answers: the page's text where the request has it, otherwise a text made from the picture.
 
-Answers in a form that was asked for: JSON objects, by the properties that their schema names.
+Requests with a JSON schema get an object with the properties of that schema.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _NUMBERED = re.compile(r"numbered ((?:\d+ ?)+)")
 
 
 def filled_form(schema: Mapping[str, Any], text: str) -> str | None:
-    """The answer to a question of a known form, made from the text that came with it; None for other forms."""
+    """Returns the answer for a known schema, made from the request's text; None for other schemas."""
     properties = schema.get("properties")
     for name, fill in _FORMS.items():
         if isinstance(properties, Mapping) and name in properties:
@@ -40,7 +40,7 @@ def _pictures(text: str) -> dict[str, Any]:
 
 
 def _document(text: str) -> dict[str, Any]:
-    """A classification from the document's own first lines, with those of the tags it was shown that it names."""
+    """A classification from the document's first lines, with the existing tags that its text contains."""
     shown = _TAGS_SHOWN.search(text)
     known = json.loads(shown[1]) if shown else []
     marked = _MARKED.search(text)
@@ -69,7 +69,7 @@ _FORMS: Mapping[str, Callable[[str], dict[str, Any]]] = {"pictures": _pictures, 
 _CHARACTERS_PER_TOKEN = 4
 _LOOP_SENTENCE = "and so on and so forth, "
 _WORDS = ("river", "stone", "paper", "winter", "market", "engine", "garden", "letter", "signal", "copper")
-# The page's own text stands under a heading with this word, between those of its neighbours.
+# The page's own text is under a heading with this word, between those of its neighbours.
 _CURRENT = re.compile(r"^=== Page \d+ \(current\) ===\n(.*?)(?=^=== Page \d+|\Z)", re.MULTILINE | re.DOTALL)
 
 
@@ -83,12 +83,12 @@ class ModelRequest:
     image: str
     max_tokens: int
     schema: dict[str, Any] | None = field(default=None, kw_only=True)
-    """The form that the answer is held to, if any."""
+    """The JSON schema of the answer, if any."""
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """`cut` says that the answer ran into the limit of tokens."""
+    """`cut`: the answer reached the token limit."""
 
     text: str
     tokens_in: int
@@ -98,10 +98,10 @@ class Written:
     filtered: bool = False
 
 
-def write(asked: ModelRequest, fault: Fault | None, image_tokens: int) -> Written:
-    """The same for the same request, always."""
-    text = (filled_form(asked.schema, asked.text) if asked.schema else None) or _page(asked)
-    tokens_in = _tokens(asked.instructions) + _tokens(asked.text) + (image_tokens if asked.image else 0)
+def write(request: ModelRequest, fault: Fault | None, image_tokens: int) -> Written:
+    """Returns the answer; always the same for the same request."""
+    text = (filled_form(request.schema, request.text) if request.schema else None) or _page(request)
+    tokens_in = _tokens(request.instructions) + _tokens(request.text) + (image_tokens if request.image else 0)
     if fault is Fault.EMPTY:
         return Written("", tokens_in, 1)
     if fault is Fault.REFUSAL:
@@ -109,25 +109,25 @@ def write(asked: ModelRequest, fault: Fault | None, image_tokens: int) -> Writte
     if fault is Fault.CONTENT_FILTER:
         return Written(text[: len(text) // 2], tokens_in, _tokens(text) // 2, filtered=True)
     if fault is Fault.TRUNCATED:
-        return Written(text[: len(text) // 2], tokens_in, asked.max_tokens, cut=True)
+        return Written(text[: len(text) // 2], tokens_in, request.max_tokens, cut=True)
     if fault is Fault.LOOP:
         text += "\n\n" + _LOOP_SENTENCE * 200
     tokens_out = _tokens(text)
-    if tokens_out > asked.max_tokens:
+    if tokens_out > request.max_tokens:
         return Written(
-            text[: asked.max_tokens * _CHARACTERS_PER_TOKEN], tokens_in, asked.max_tokens, cut=True
+            text[: request.max_tokens * _CHARACTERS_PER_TOKEN], tokens_in, request.max_tokens, cut=True
         )
     return Written(text, tokens_in, tokens_out)
 
 
-def _page(asked: ModelRequest) -> str:
-    found = _CURRENT.search(asked.text)
-    text = (found[1] if found else asked.text).strip()
-    return text or _from_picture(asked.image)
+def _page(request: ModelRequest) -> str:
+    found = _CURRENT.search(request.text)
+    text = (found[1] if found else request.text).strip()
+    return text or _from_picture(request.image)
 
 
 def _from_picture(image: str) -> str:
-    """A few sentences that depend on the picture, and a mark by which a test can recognise it."""
+    """A few sentences that depend on the picture, and a mark that identifies it in tests."""
     mark = picture_mark(image)
     words = random.Random(int(mark, 16)).choices(_WORDS, k=24)  # noqa: S311 - repeatable on purpose
     lines = [" ".join(words[start : start + 8]).capitalize() + "." for start in (0, 8, 16)]

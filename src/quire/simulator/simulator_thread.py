@@ -20,7 +20,7 @@ _START_TIMEOUT_S = 30.0
 
 
 class RunningSimulator:
-    """A simulator at `url`. Steered over HTTP, as by anybody else; its calls block for a moment."""
+    """A simulator at `url`, controlled over HTTP; the methods block for a moment."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -46,7 +46,7 @@ class RunningSimulator:
         self._ask("/_sim/reset", b"")
 
     def _ask(self, path: str, body: bytes | None = None) -> dict[str, Any]:
-        # No proxies: this is always this machine.
+        # No proxies: the address is always on this machine.
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         with opener.open(self.url + path, data=body, timeout=_START_TIMEOUT_S) as response:
             answer: dict[str, Any] = json.loads(response.read())

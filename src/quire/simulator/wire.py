@@ -1,4 +1,4 @@
-"""What both protocols have in common: an answer on its way out, and the rates that its headers tell of."""
+"""What both protocols share: the outgoing answer, request parsing, JSON encoding."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class Wire(Protocol):
 
     image_tokens: int
 
-    def asked(self, data: dict[str, Any]) -> ModelRequest | None:
+    def parse_request(self, data: dict[str, Any]) -> ModelRequest | None:
         """None where the request is not one of this protocol."""
         ...
 
-    def answer(self, asked: ModelRequest, written: Written, number: int) -> bytes: ...
+    def answer(self, request: ModelRequest, written: Written, number: int) -> bytes: ...
 
     def error(self, fault: Fault, model: str, status: int | None) -> tuple[int, bytes]: ...
 

@@ -9,6 +9,7 @@ import pytest
 
 from quire.bootstrap import Runtime
 from quire.coordination import keys
+from quire.coordination.answer_index import AnswerIndex
 from quire.dispatch.answer_cache import AnswerCache, CachedAnswer
 from quire.domain.job import conversion_job_id
 from quire.errors import MissingError
@@ -140,7 +141,7 @@ async def test_late_answer_of_a_model_goes_when_its_document_was_deleted(tmp_pat
         job_id = conversion_job_id(TEAM, document_id)
         await vault.delete(TEAM, document_id)
         # A call that was out meanwhile has ended, and whoever made it keeps the answer.
-        cache = AnswerCache(one.connection, vault.parts.objects, vault.parts.jobs, ttl_s=3600)
+        cache = AnswerCache(AnswerIndex(one.connection), vault.parts.objects, vault.parts.jobs, ttl_s=3600)
         await cache.keep("late", CachedAnswer(f"All about the {MARKER}.", 1.0), job_id)
         assert traces.in_files(tmp_path / "data" / "objects", MARKER)
         await vault.steps.expire_at(job_id, vault.parts.clock.now())

@@ -1,4 +1,4 @@
-"""A page read by AI: put before the dispatcher, parked where nothing is free, recorded with what it cost."""
+"""A page read by AI: passed to the dispatcher, parked if no model is free, recorded with its cost."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 from quire.pipeline.retry_delay import retry_delay_s
 
 _PICTURES_BYTES = 64 << 20
-_ROUSE_EVERY_S = 0.1
+_WAKE_EVERY_S = 0.1
 _FINE_QUALITY = 90
 _FINE_PX = 4_000
 _OWN_READERS = {configured_providers.OCR: PageSource.OCR, configured_providers.DOLPHIN: PageSource.BATCH}
 
 
 class Pictures:
-    """Pages that were drawn and then found no free model, so that they needn't be drawn again."""
+    """Pictures of pages that found no free model, kept so that they are not drawn again."""
 
     def __init__(self, max_bytes: int = _PICTURES_BYTES) -> None:
         self._max_bytes = max_bytes
@@ -59,46 +59,46 @@ class Pictures:
 
 @dataclass(frozen=True, slots=True)
 class AiReading:
-    """What the AI route works with; None in Parts where no provider is configured."""
+    """The parts of the AI route; None in Parts if no provider is configured."""
 
     dispatcher: Dispatcher
     waiting: Waiting
     pictures: Pictures
 
-    async def rouse(self) -> None:
-        """Wakes pages when a model becomes free by itself: a breaker's time is up, a budget has refilled.
+    async def wake_periodically(self) -> None:
+        """Wakes waiting pages when a model becomes free without a call ending: a breaker's or a limit's time is over.
 
-        The ends of calls wake pages at once; but while every call hangs, none ends. Runs until cancelled.
+        The end of a call wakes pages at once; but while every call hangs, none ends. Runs until cancelled.
         """
         while True:
-            await asyncio.sleep(_ROUSE_EVERY_S)
+            await asyncio.sleep(_WAKE_EVERY_S)
             with suppress(CoordinationError):
                 if await self.waiting.length():
                     await self.waiting.wake(await self.dispatcher.room())
 
 
 class Question(Protocol):
-    """Something else than "what stands on this page?" that a model is asked about a page."""
+    """A question about a page other than "what is its text?"."""
 
     def instructions(self, prompt: str | None) -> str:
-        """The system prompt, given the caller's own."""
+        """Returns the system prompt, given the caller's own prompt."""
         ...
 
-    def asked(self, task: PageTask) -> PageTask:
-        """The task with the form that an answer must have, and who judges it."""
+    def apply_to(self, task: PageTask) -> PageTask:
+        """Returns the task with the schema and the judge of this question."""
         ...
 
     async def picture(self) -> PagePicture:
-        """Raises PageError where there is nothing to be shown."""
+        """Returns the picture to send. Raises PageError if there is none."""
         ...
 
     async def page(self, answer: str) -> str:
-        """The page's Markdown, given an answer that counts."""
+        """Returns the page's Markdown, given an accepted answer."""
         ...
 
 
 class AiPage:
-    """One claimed page on its way through the dispatcher. `local` is the page as it was read locally."""
+    """One claimed page in the dispatcher. `local` is the page's record from local reading."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class AiPage:
         self._started_at = parts.clock.now()
 
     async def read(self) -> PageRecord | Exhausted | None:
-        """The page's record, its text stored; Exhausted where AI can't be had; None if the page was parked."""
+        """Returns the page's record with its text stored; Exhausted if AI failed; None if the page was parked."""
         job, number = self._claim.job, self._local.number
         task = self._task()
         try:
@@ -178,10 +178,10 @@ class AiPage:
             owner=job.id if job.vault else None,
             redraw=self._redraw,
         )
-        return task if self._question is None else self._question.asked(task)
+        return task if self._question is None else self._question.apply_to(task)
 
     def _fingerprint(self, model: str, instructions: str) -> str:
-        """Of everything that makes the answer. A page that is asked for again gets a new one."""
+        """The cache key: a hash of everything that the answer depends on. A retried page gets a new one."""
         job, images, ai = self._claim.job, self._parts.settings.images, self._parts.settings.ai
         epoch = self._claim.hint.epoch
         return self._parts.sealer.fingerprint(
@@ -216,7 +216,7 @@ class AiPage:
         return picture
 
     async def _redraw(self, dpi: int) -> bytes:
-        """The page in colour, finer than a vision model needs it. Raises PageError."""
+        """Draws the page in colour, at a higher resolution than vision models need. Raises PageError."""
         settings = self._parts.settings
         render = RenderOptions(
             dpi=dpi,
@@ -261,7 +261,7 @@ class AiPage:
 
 
 def with_spent(record: PageRecord, outcome: Exhausted) -> PageRecord:
-    """A page that fell back, with what AI has cost it and why it failed."""
+    """Returns the fallback record with the cost of the failed AI calls and their reasons."""
     spent = outcome.spent
     return replace(
         record,

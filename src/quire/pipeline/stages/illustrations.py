@@ -1,7 +1,7 @@
-"""Pictures inside office files, books, web pages and mails, described by AI in the place where they stand.
+"""Pictures inside office files, books, web pages and mails, described by AI at their place in the text.
 
-The page's text is good as it is; only its pictures are asked about. All of them go in one call, on one sheet with a
-number at each, and every number must come back with a description.
+The page's text needs no AI; only its pictures are sent, all in one call, on one sheet with a number at each. The
+answer must have a description for every number.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ NOT_THE_FORM = "answer_not_in_form"
 INCOMPLETE = "answer_incomplete"
 
 _INSTRUCTIONS = (
-    "The image is a sheet of pictures taken from one page of a document. A number stands above each picture. "
-    "The page's text follows; [Picture] marks where pictures stand in it. Describe each picture for somebody who "
+    "The image is a sheet of pictures taken from one page of a document. A number is printed above each picture. "
+    "The page's text follows; [Picture] marks where pictures are in it. Describe each picture for a reader who "
     "can't see it, in one to four sentences and in the language of the page's text: what it shows, any text in it, "
     "and for charts and diagrams what they say, with the figures. Give one description for every number."
 )
@@ -64,7 +64,7 @@ _SCHEMA = AnswerSchema(
 
 
 class Illustrations:
-    """The pictures of one claimed page. `local` is the page as it was read locally."""
+    """The pictures of one claimed page. `local` is the page's record from local reading."""
 
     def __init__(self, claim: Claim, parts: Parts, local: PageRecord) -> None:
         self._claim = claim
@@ -74,11 +74,11 @@ class Illustrations:
     def instructions(self, prompt: str | None) -> str:
         return f"{_INSTRUCTIONS}\n\nThe user adds: {prompt}" if prompt else _INSTRUCTIONS
 
-    def asked(self, task: PageTask) -> PageTask:
+    def apply_to(self, task: PageTask) -> PageTask:
         return replace(task, judge=judge, answer=_SCHEMA, max_tokens_out=_MAX_TOKENS_OUT, redraw=None)
 
     async def picture(self) -> PagePicture:
-        """The sheet. Its `layer` is the numbers on it, which the judge wants to see again."""
+        """Returns the sheet. Its `layer` has the numbers on it, which the judge expects in the answer."""
         images = self._parts.settings.images
         options = SheetOptions(images.max_px, images.jpeg_quality)
         sheet = await self._in_child(contact_sheet, options)
@@ -106,7 +106,7 @@ class Illustrations:
 
 
 def judge(answer: VisionAnswer, numbers: str) -> Verdict:
-    """An answer counts if every number on the sheet has a description."""
+    """Accepts an answer that has a description for every number on the sheet."""
     if answer.stop is StopReason.LENGTH:
         return Verdict(CUT_OFF)
     if not answer.text.strip():

@@ -1,4 +1,4 @@
-"""Local OCR as one of the dispatcher's providers: `ocr`. For people who want it in a certain place of the chain."""
+"""Local OCR as a provider of the dispatcher (`ocr`), for chains that name it at a certain place."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class OcrProvider:
         return configured_providers.OCR
 
     async def open(self) -> None:
-        """Nothing to load here: the reader processes load what they need."""
+        """Does nothing: the reader processes load what they need."""
 
     async def read(self, request: VisionRequest) -> VisionAnswer:
         failure: ProviderServerError | ProviderTimeoutError
@@ -47,13 +47,13 @@ class OcrProvider:
             failure = ProviderTimeoutError(f"OCR gave no answer within {request.timeout_s:g} s.")
         except PageError as error:
             if not error.retryable:
-                # This one page can't be read so; that says nothing about the reader.
+                # Only this page can't be read; that is no evidence against the reader.
                 return VisionAnswer("", StopReason.DONE, TokenUsage())
             failure = ProviderServerError(error.public)
         raise failure
 
     async def check(self, model: str) -> None:
-        """`quire doctor` looks at OCR by itself."""
+        """Does nothing: `quire doctor` has its own check of OCR."""
 
     async def close(self) -> None:
-        """The pool is closed by whoever opened it."""
+        """Does nothing: the owner of the pool closes it."""

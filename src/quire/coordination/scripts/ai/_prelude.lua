@@ -1,26 +1,26 @@
 -- Shared by the scripts that admit and settle AI calls (put in front of them when loaded). Their keys share one hash slot.
 --   clock:{ai}                        string  "seen offset" in ms, see `read_clock`
 --   cb:{ai}:<provider>                string  breaker of a whole provider (its key is refused)
---   cb:{ai}:<provider>:<model>        string  breaker, adaptive cap and what the provider told of a model
+--   cb:{ai}:<provider>:<model>        string  breaker, adaptive cap and reported limits of a model
 --   inflight:{ai}:<provider>:<model>  zset    lease -> when it expires (ms)
 --   rl:{ai}:<provider>:<model>:rpm    string  token bucket of requests      (likewise :tpm of tokens)
--- The states are packed numbers: fifty of them are read in one command and cost a fraction of what hashes would.
--- A breaker, by place; the first twelve are what a look at a candidate needs:
+-- The states are packed numbers: fifty of them are read in one command, at a fraction of the cost of hashes.
+-- A breaker, by place; the first twelve are what the check of a candidate needs:
 local N, UNTIL, PROBE_UNTIL, PAUSE = 1, 2, 3, 4       -- incidents in a row (0 = closed), open until, probe out until
 local CAP, OUT, OUT_UNTIL = 5, 6, 7                   -- adaptive cap, leases in the zset, when the first of them expires
-local TOLD_RPM, TOLD_TPM, NEXT = 8, 9, 10             -- limits told by the provider, when the next waiting page should come
+local SEEN_RPM, SEEN_TPM, NEXT = 8, 9, 10             -- limits reported by the provider, when the next waiting page may be tried
 local SHORT, SHORT_FOR = 11, 12                       -- until when the buckets are short for so many tokens or more
 local OPENED, CALM, CUT, OK, BAD = 13, 14, 15, 16, 17 -- last opened, slow growth from here, last halved, calls by their end
 local PROBE, CODE = 18, 19                            -- the probe's lease, the last failure
-local LOOK, BREAKER, BUCKET = 'dddddddddddd', 'dddddddddddddddddss', 'ddd'
+local PEEK, BREAKER, BUCKET = 'dddddddddddd', 'dddddddddddddddddss', 'ddd'
 local NO_BREAKER = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, '', ''}
 
--- Capacity and pace of a bucket never give more than its limit in any minute: capacity + pace × 60 s < limit.
--- The window is a second longer than the provider's, because calls don't take equally long to get there.
+-- Capacity and pace of a bucket never allow more than its limit in any minute: capacity + pace × 60 s < limit.
+-- The window is a second longer than the provider's, because calls take different times to arrive.
 local WINDOW_S, IDLE_MS = 61, 61000
 local BUCKET_KEPT_MS, BREAKER_KEPT_MS, CLOCK_KEPT_MS = 180000, 3600000, 86400000
 
--- Time here never goes back: after a jump back it goes on from the latest moment seen, at its own pace.
+-- Time never goes back: after a jump back it continues from the latest time seen, at its own pace.
 local function read_clock(given, raw)
   local plain, seen, offset = tonumber(given), 0, 0
   if not plain then
@@ -50,7 +50,7 @@ local function write_breaker(key, b, now)
 end
 
 -- What is in a bucket's meter, its capacity and its pace per second, after the time that has passed. `whole` is 1 where
--- only whole things are counted. A capacity that grows for a larger need starts out used, so that it mints nothing.
+-- only whole things are counted. A capacity that grows for a larger need starts used, so that it adds no budget.
 local function read_bucket(raw, limit, need, whole, now)
   local capacity, level = math.max(math.ceil(limit / 60), need), 0
   if raw then
@@ -74,7 +74,7 @@ local function stricter(a, b)
   return math.min(a, b)
 end
 
--- Leases that have expired go; answers how many are out.
+-- Removes expired leases; returns how many calls are in flight.
 local function count_out(key, b, now)
   if b[OUT] > 0 and b[OUT_UNTIL] <= now then
     redis.call('ZREMRANGEBYSCORE', key, '-inf', string.format('%.0f', now))

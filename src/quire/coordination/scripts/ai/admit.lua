@@ -1,11 +1,11 @@
--- One page, one decision: the first of the candidates that is free gets the call, or the answer is when to come again.
--- KEYS  clock, lease:{ai}:<lease> (string: what was granted, for a call that is repeated), the providers' breakers,
+-- One page, one decision: takes a lease on the first free candidate, or answers when to ask again.
+-- KEYS  clock, lease:{ai}:<lease> (string: what was granted, for a repeated request), the providers' breakers,
 --       each candidate's breaker, then for each candidate its rpm, tpm and leases
--- ARGV  1 now ms ('' = the server's own clock), 2 lease, 3 lease ttl ms, 4 cap to start with, 5 take ('0' only looks),
+-- ARGV  1 now ms ('' = the server's own clock), 2 lease, 3 lease ttl ms, 4 cap to start with, 5 take ('0' takes no lease),
 --       6 providers, 7 packed: for each candidate five doubles: place of its provider, rpm (0 = none), tpm (0 = none),
 --       most in flight, tokens to reserve
 -- Answers {1, place (from 1), now ms, 1 if it is a probe} or {0, wait ms, letters}: for each candidate why not,
---       a provider's breaker open, o breaker open, h its probe is out, f in flight, r requests, t tokens, p pause asked for
+--       a provider's breaker open, o breaker open, h its probe is in flight, f in flight, r requests, t tokens, p pause asked for
 local ASK_AGAIN_MS, AHEAD_MS, LEASE_KEPT_MS = 250, 30000, 30000
 local lease, lease_ttl, start, take = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5] ~= '0'
 local wides, asked = tonumber(ARGV[6]), ARGV[7]
@@ -20,7 +20,7 @@ end
 local wide_letters, wide_waits = {}, {}
 for place = 1, wides do
   if states[2 + place] then
-    local n, till, probe_until = struct.unpack(LOOK, states[2 + place])
+    local n, till, probe_until = struct.unpack(PEEK, states[2 + place])
     if n > 0 and till > now then
       wide_letters[place], wide_waits[place] = 'a', till - now
     elseif n > 0 and probe_until > now then
@@ -56,12 +56,12 @@ local soonest, waiting, turn_ms, each_ms = nil, nil, 0, 0
 for i = 1, count do
   local place, rpm, tpm, most, need = struct.unpack('ddddd', asked, 40 * (i - 1) + 1)
   local letter, wait = wide_letters[place], wide_waits[place]
-  local n, till, probe_until, pause, cap, out, out_until, told_rpm, told_tpm, nxt, short, short_for =
+  local n, till, probe_until, pause, cap, out, out_until, seen_rpm, seen_tpm, nxt, short, short_for =
     0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
   local raw = states[2 + wides + i]
   if raw and not letter then
-    n, till, probe_until, pause, cap, out, out_until, told_rpm, told_tpm, nxt, short, short_for =
-      struct.unpack(LOOK, raw)
+    n, till, probe_until, pause, cap, out, out_until, seen_rpm, seen_tpm, nxt, short, short_for =
+      struct.unpack(PEEK, raw)
     if n > 0 and till > now then letter, wait = 'o', till - now
     elseif n > 0 and probe_until > now then letter, wait = 'h', ASK_AGAIN_MS
     elseif pause > now then letter, wait = 'p', pause - now
@@ -78,7 +78,7 @@ for i = 1, count do
   end
   if not letter then
     local r, t
-    rpm, tpm = stricter(rpm, told_rpm), stricter(tpm, told_tpm)
+    rpm, tpm = stricter(rpm, seen_rpm), stricter(tpm, seen_tpm)
     need = math.min(need, 0.9 * tpm)
     local limited, each, longest = '', 0, 0
     if rpm > 0 or tpm > 0 then
@@ -105,7 +105,7 @@ for i = 1, count do
       if not take then return {1, i, now, 0} end
       return grant(i, place, r, t)
     end
-    -- Whoever comes later is sent further back, so that not all come again for the same slot.
+    -- Later pages get later times, so that not all of them ask again for the same slot.
     local turn = math.max(now + longest, math.min(nxt, now + AHEAD_MS))
     letter, wait = limited, turn - now
     if not soonest or wait < soonest then

@@ -1,10 +1,10 @@
--- A call is over: its lease goes, real usage replaces the estimate, breaker and adaptive cap learn from it.
+-- Ends a call: removes its lease, replaces the estimate by the real usage, updates breaker and adaptive cap.
 -- KEYS  1 clock, 2 the provider's breaker, 3 the model's, 4 its leases, 5 rpm, 6 tpm, 7 errors:{ai} (list, newest first)
 -- ARGV  1 now ms ('' = the server's own clock), 2 lease, 3 admitted at ms,
---       4 outcome: ok | neutral (says nothing of the model's health) | fail | limit (429) | auth | unsent
---       5 code for people, 6 tokens reserved, 7 tokens used, 8 rpm, 9 tpm, 10 most in flight, 11 cap to start with,
+--       4 outcome: ok | neutral (no evidence about the model) | fail | limit (429) | auth | unsent
+--       5 error code for display, 6 tokens reserved, 7 tokens used, 8 rpm, 9 tpm, 10 most in flight, 11 cap to start with,
 --       12 retry after ms, 13 base backoff ms, 14 longest backoff ms,
---       15 rpm and 16 tpm that the provider told (0 = nothing), 17 pause ms that it asked for, 18 name of the model
+--       15 rpm and 16 tpm that the provider reported (0 = nothing), 17 pause ms that it asked for, 18 name of the model
 -- Answers {1 if the lease still counted, open | closed, opens again in ms, calls that could go now}
 -- A call admitted before the breaker opened belongs to that incident, however late it fails; one admitted after was a probe.
 local ERRORS_KEPT = 50
@@ -16,9 +16,9 @@ local now, offset = read_clock(ARGV[1], states[1])
 write_clock(KEYS[1], now, offset)
 local wide, b = read_breaker(states[2]), read_breaker(states[3])
 if b[CAP] == 0 then b[CAP] = tonumber(ARGV[11]) end
-local rpm, tpm = stricter(tonumber(ARGV[8]), b[TOLD_RPM]), stricter(tonumber(ARGV[9]), b[TOLD_TPM])
+local rpm, tpm = stricter(tonumber(ARGV[8]), b[SEEN_RPM]), stricter(tonumber(ARGV[9]), b[SEEN_TPM])
 
--- Gives back what was reserved for nothing, but never what has flowed off since: that would be given twice.
+-- Refunds what was reserved and not used, but never what has refilled since: that would count twice.
 local function correct(key, raw, limit, whole, by)
   if limit == 0 or by == 0 or not raw then return end
   local level, capacity, pace = read_bucket(raw, limit, 0, whole, now)
@@ -98,9 +98,9 @@ else
   end
 end
 
-local told_rpm, told_tpm, pause = tonumber(ARGV[15]), tonumber(ARGV[16]), tonumber(ARGV[17])
-if told_rpm > 0 then b[TOLD_RPM] = told_rpm end
-if told_tpm > 0 then b[TOLD_TPM] = told_tpm end
+local seen_rpm, seen_tpm, pause = tonumber(ARGV[15]), tonumber(ARGV[16]), tonumber(ARGV[17])
+if seen_rpm > 0 then b[SEEN_RPM] = seen_rpm end
+if seen_tpm > 0 then b[SEEN_TPM] = seen_tpm end
 if pause > 0 then b[PAUSE] = math.max(b[PAUSE], now + pause) end
 write_breaker(KEYS[3], b, now)
 if wide_changed then write_breaker(KEYS[2], wide, now) end

@@ -1,0 +1,33 @@
+"""The index of cached AI answers in Redis: fingerprint to object key, and the fingerprints of each vault document."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from quire.coordination import keys
+from quire.coordination.connection import RedisConnection
+
+_OWNER_EXTRA_MS = 3_600_000
+"""The list of an owner's answers is kept longer than the answers, so that a deletion finds all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerIndex:
+    """Raises CoordinationError during an outage of the server."""
+
+    connection: RedisConnection
+
+    async def find(self, fingerprints: Sequence[str]) -> list[str | None]:
+        """Returns for each fingerprint the key of the object with its answer, or None."""
+        return await self.connection.commands(("GET", keys.ai_answer(one)) for one in fingerprints)
+
+    async def store(self, fingerprint: str, object_key: str, ttl_s: float) -> None:
+        await self.connection.command("SET", keys.ai_answer(fingerprint), object_key, "PX", int(ttl_s * 1000))
+
+    async def add_owner(self, fingerprint: str, owner: str, ttl_s: float) -> None:
+        """Records that the job `owner` got this answer: when its document is deleted, the answer is deleted."""
+        key = keys.ai_answers_of(owner)
+        await self.connection.commands(
+            [("SADD", key, fingerprint), ("PEXPIRE", key, int(ttl_s * 1000) + _OWNER_EXTRA_MS)]
+        )
