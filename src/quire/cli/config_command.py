@@ -12,7 +12,8 @@ from quire.cli.terminal_text import print_table
 
 def run(args: argparse.Namespace) -> int:
     """Secrets are shown only as set or not set. Raises SettingsError."""
-    views = settings_from(args).describe()
+    settings = settings_from(args)
+    views = settings.describe()
     if args.json:
         found = [
             {
@@ -27,4 +28,6 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps(found, ensure_ascii=False, indent=2))
     else:
         print_table(["setting", "value", "origin"], [[v.name, v.value_shown, v.origin] for v in views])
+    for note in settings.notes:
+        exit_codes.say(note)
     return exit_codes.OK

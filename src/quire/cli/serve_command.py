@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from quire.cli import exit_codes
-from quire.cli.startup import run_service, settings_from
+from quire.cli.startup import run_service, settings_from, warn_about_names
 
 
 def run(args: argparse.Namespace) -> int:
@@ -16,6 +16,7 @@ def run(args: argparse.Namespace) -> int:
     from quire.telemetry.logs import configure
 
     take_down = configure(settings.logging)
+    warn_about_names(settings)
     try:
         run_service(serve(settings, on_ready=_announce))
     finally:

@@ -45,6 +45,12 @@ def settings_from(args: argparse.Namespace) -> Settings:
     return load(os.environ, overrides)
 
 
+def warn_about_names(settings: Settings) -> None:
+    """Logs each name that was given and has no effect, once, at the start of a service."""
+    for note in settings.notes:
+        logging.getLogger(__name__).warning(note)
+
+
 def errors_only() -> None:
     """Errors as one plain line each on standard error. The service's own way of logging costs 0.1 s to import."""
     handler = logging.StreamHandler()

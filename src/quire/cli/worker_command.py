@@ -10,7 +10,7 @@ from quire.bootstrap import runtime
 from quire.cli import exit_codes
 from quire.cli.exit_codes import CommandUsageError
 from quire.cli.interrupts import until_stopped
-from quire.cli.startup import run_service, settings_from
+from quire.cli.startup import run_service, settings_from, warn_about_names
 from quire.domain.job import UnitKind
 from quire.settings import Settings
 from quire.telemetry.logs import configure
@@ -42,6 +42,7 @@ def run(args: argparse.Namespace) -> int:
     kinds = kinds_of(names)
     settings = settings_from(args)
     take_down = configure(settings.logging)
+    warn_about_names(settings)
     try:
         run_service(_work(settings, kinds, batching=_BATCH in names))
     finally:

@@ -16,6 +16,15 @@ from typing import Any
 from quire.errors import SettingsError
 from quire.settings.sections import Settings, declarations, sections
 from quire.settings.setting_kinds import Declaration
+from quire.settings.source_names import (
+    ALIASES,
+    EXPLAINED,
+    FILE_EXPLAINED,
+    FILE_NAMES,
+    FILE_SECTIONS,
+    REFUSED,
+    near_misses,
+)
 
 _REFERENCE = re.compile(
     r"\$(?:(?P<escaped>\$)(?=\{)|\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<fallback>[^}]*))?\}|(?P<broken>\{))"
@@ -33,7 +42,11 @@ class _Given:
 
 
 class _Problems(list[str]):
-    """Sentences about all that is wrong, so that the user mends it in one go."""
+    """Sentences about all that is wrong, so that the user mends it in one go; `notes` are warnings."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.notes: list[str] = []
 
     def stop_if_any(self) -> None:
         if self:
@@ -63,7 +76,8 @@ def load(environ: Mapping[str, str], overrides: Mapping[str, str] | None = None)
             problems.append(_malformed(declared, one))
     problems.stop_if_any()
     built = {name: holder(**values[name]) for name, holder in sections()}
-    return Settings(**built, origins={name: one.origin for name, one in given.items()})
+    origins = {name: one.origin for name, one in given.items()}
+    return Settings(**built, origins=origins, notes=tuple(problems.notes))
 
 
 def _from_environment(
@@ -72,9 +86,27 @@ def _from_environment(
     for name in sorted(environ):
         if name.startswith("QUIRE_") and name not in known and not _is_service_link(name, environ[name]):
             problems.append(f"{name} in the environment is not a setting{_suggestion(name, known)}")
-    return {
+    problems += [
+        f"{name} is not a setting of Quire. {why}" for name, why in REFUSED.items() if environ.get(name)
+    ]
+    problems.notes += [
+        f"{name} has no effect: {why}." for name, why in EXPLAINED.items() if environ.get(name)
+    ]
+    problems.notes += [
+        f"{name} in the environment is not a setting; did you mean {meant}?"
+        for name, meant in near_misses(environ, known)
+        if not name.startswith("QUIRE_")
+    ]
+    found = {
         name: _Given(environ[name].strip(), "environment") for name in known if environ.get(name, "").strip()
     }
+    for alias, name in ALIASES.items():
+        value = environ.get(alias, "").strip()
+        if value and name in found and found[name].value != value:
+            problems.append(f"{alias} and {name} in the environment differ; they are the same setting.")
+        elif value:
+            found[name] = _Given(value, f"environment ({alias})")
+    return found
 
 
 def _from_command_line(
@@ -114,6 +146,9 @@ def _flat(
     section_names = {name for name, _ in sections()}
     for key, value in data.items():
         section = key.lower()
+        if section in FILE_SECTIONS and isinstance(value, Mapping):
+            yield from _of_the_source(section, value, path, problems)
+            continue
         if section not in section_names:
             entries, section = {key: value}, ""
         elif isinstance(value, Mapping):
@@ -131,6 +166,24 @@ def _flat(
                 problems.append(f"{inner} in {path} belongs to {known[name].section}, not to {section}.")
             else:
                 yield name, one
+
+
+def _of_the_source(
+    place: str, entries: Mapping[str, Any], path: Path, problems: _Problems
+) -> Iterator[tuple[str, Any]]:
+    """The entries of a section of the batching service's own file, under our names."""
+    for key, value in entries.items():
+        name = f"{place}.{key.lower()}"
+        if name in FILE_NAMES:
+            yield FILE_NAMES[name], value
+        elif name in FILE_EXPLAINED:
+            problems.notes.append(f"{name} in {path} has no effect: {FILE_EXPLAINED[name]}.")
+        elif isinstance(value, Mapping):
+            yield from _of_the_source(name, value, path, problems)
+        else:
+            problems.append(
+                f"{name} in {path} is not a setting{_suggestion(key, dict.fromkeys(FILE_NAMES.values()))}"
+            )
 
 
 def _parsed(path: Path) -> Mapping[str, Any]:
@@ -241,7 +294,7 @@ def _is_service_link(name: str, value: str) -> bool:
     return bool(_SERVICE_LINK.fullmatch(name)) or (name == "QUIRE_PORT" and "://" in value)
 
 
-def _suggestion(name: str, known: Mapping[str, Declaration]) -> str:
+def _suggestion(name: str, known: Mapping[str, object]) -> str:
     import difflib  # only on the way to an error
 
     bare = name.upper().removeprefix("QUIRE_")

@@ -317,6 +317,8 @@ class Settings:
     logging: LoggingSettings = field(default_factory=LoggingSettings)
     client: ClientSettings = field(default_factory=ClientSettings)
     origins: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
+    notes: tuple[str, ...] = field(default=(), repr=False, compare=False)
+    """Warnings about names that were given and have no effect."""
 
     @property
     def objects_location(self) -> str:
