@@ -1,7 +1,7 @@
 """A labelled set for search: 200 made documents of 40 kinds, 60 questions, and the scores of an answer.
 
 The documents of a kind differ in names, places, numbers and amounts, and share office phrases with all the others. The
-questions were written from the point of view of somebody who looks for a paper: in other words than it uses, with
+questions were written from the point of view of a user who searches for a paper: in other words than it uses, with
 its names or numbers, with typing errors, or with a bit of everything. A question about a kind is answered by
 all five of its documents, one about names or numbers by one document.
 """

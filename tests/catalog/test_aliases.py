@@ -1,4 +1,4 @@
-"""Second ids of documents: made with the removal of what they stood for, in one transaction."""
+"""Aliases of documents: created with the removal of the merged document, in one transaction."""
 
 from __future__ import annotations
 

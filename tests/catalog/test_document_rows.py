@@ -186,7 +186,7 @@ async def test_list_pages_through_everything_once_when_documents_come_and_go(cat
         seen += [one.id for one in page.documents]
         cursor = page.next_cursor
         await catalog.create(new(f"late{step}"))
-        await catalog.delete("blue", seen[-1])  # the very one that the cursor stands on
+        await catalog.delete("blue", seen[-1])  # the one at the cursor
         if cursor is None:
             break
     assert seen == [f"d{n:02}" for n in reversed(range(25))]

@@ -61,7 +61,7 @@ async def test_pieces_of_listed_documents_are_found_however_they_are_looked_for(
             if len(all_of_them) <= one.limit // 4:
                 assert answer == all_of_them
             else:
-                # The newest, and perhaps not quite as many as asked for where only the newest documents are looked at.
+                # The newest, and perhaps not quite as many as asked for where only the newest documents are read.
                 assert answer == all_of_them[: len(answer)]
                 assert len(answer) <= one.limit
                 cut += 1

@@ -74,7 +74,7 @@ def test_every_document_is_named_when_the_service_is_killed_again_and_again(
         unfinished += sum(_get(service, f"/documents/{one}")["status"] == "pending" for one in ids)
         service.kill(service.family())
         service = start()
-        # Whoever was cut off sends it again with the same key, and gets the same document.
+        # A caller that was cut off sends it again with the same key, and gets the same document.
         assert [_put(service, number) for number in range(len(ids))] == ids
 
     def all_over() -> bool:

@@ -68,7 +68,7 @@ def quire(service: Server) -> Iterator[Quire]:
 
 @pytest.fixture(scope="module")
 def signed_in(chromium: Browser, service: Server) -> dict[str, object]:
-    """The cookie of somebody who has signed in, for windows that are about other things."""
+    """The cookie of a signed-in user, for tests that are not about signing in."""
     context = chromium.new_context()
     window = Window(context.new_page(), service.url)
     window.go()
@@ -179,7 +179,7 @@ def test_cards_and_pages_fill_in_live_when_a_worker_comes(
             quire.documents.upload(make_pdf("Nobody names this"), name="unnamed.pdf")
         item = page.locator("li.card", has_text="unnamed.pdf")
         expect(item.locator(".text .bone").first).to_be_attached()
-        # Nobody works on it, so it is stuck soon; the retry is offered then, and nothing pretends to load.
+        # No worker runs, so it becomes stale soon; then the retry is offered and no skeleton is shown.
         expect(item.locator(".badge")).to_contain_text("Stuck")
         expect(item.get_by_role("button", name="Retry")).to_be_visible()
         expect(item.locator(".text .bone")).to_have_count(0)
@@ -282,7 +282,7 @@ def test_documents_are_found_with_marks_when_words_are_typed(window: Window, kep
     expect(box).to_have_value("")
     assert "q=" not in page.url
     page.goto(f"{window.url}/#/vault?tag=no-such-tag")
-    expect(page.get_by_text("Nothing fits")).to_be_visible()
+    expect(page.get_by_text("Nothing found")).to_be_visible()
 
 
 def test_mail_and_its_attachments_lead_to_each_other(window: Window, quire: Quire) -> None:
@@ -384,7 +384,7 @@ def test_everything_is_reached_when_only_the_keyboard_is_used(window: Window, ke
 def test_given_up_work_is_listed_and_replayed_in_operations(
     window: Window, quire: Quire, make_pdf: Pdf
 ) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:  # nobody accepts here, and then it is gone
+    with socket.create_server(("127.0.0.1", 0)) as taken:  # the port is not accepting, and then it is closed
         port = taken.getsockname()[1]
     quire.convert(make_pdf("Nobody listens"), callback_url=f"http://127.0.0.1:{port}/hook")
     page = window.go("#/operations")

@@ -1,7 +1,6 @@
 """The catalog: documents, tags, their vectors and the search over them, on SQLite or PostgreSQL.
 
-Every question is asked for one team. The only ones that look over all teams are those of the sweepers, and their
-names end in `_of_all_teams`.
+Every query is for one team. Only the sweeper's queries cover all teams; their names end in `_of_all_teams`.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ class CatalogOptions:
 
 
 class Catalog:
-    """All that is known of the documents of the vault. Belongs to one event loop; open it with `Catalog.open`.
+    """The store of the vault's documents. Belongs to one event loop; open it with `Catalog.open`.
 
     Methods raise CatalogError when the database is out of reach, and nothing else unless they say so.
     Writes are single transactions: after a crash each has happened or has not.
@@ -115,7 +114,7 @@ class Catalog:
         await self._database.close()
 
     async def ping(self) -> None:
-        """Asks the database for nothing. Raises CatalogError when it doesn't answer."""
+        """Runs an empty query. Raises CatalogError when the database doesn't answer."""
         async with self._database.reading() as connection:
             await connection.execute(text("SELECT 1"))
 
@@ -129,7 +128,7 @@ class Catalog:
         return await self._documents.create(new)
 
     async def get(self, team: str, document_id: str) -> VaultDocument:
-        """Raises NotFoundError, also for another team's document."""
+        """Returns the document. Raises MissingError, also for another team's document."""
         found = await self._documents.find(team, document_id)
         if found is None:
             raise MissingError("There is no such document.")
@@ -144,14 +143,14 @@ class Catalog:
         return await self._documents.find_by_hash(team, content_hash)
 
     async def find_by_alias(self, team: str, document_id: str) -> VaultDocument | None:
-        """The document of which this became a second id; None for any other id, also a document's own."""
+        """Returns the document with this alias; None for any other id, also a document's own."""
         return await self._documents.find_by_alias(team, document_id)
 
     async def merge(self, team: str, document_id: str, attempt: int, *, into: str) -> bool:
-        """Removes the document as `delete` does, and makes its id a second one of another.
+        """Removes the document as `delete` does, and makes its id an alias of another document.
 
-        False, and nothing changed, when the attempt isn't the pending one or when the other isn't there. The second
-        id goes with the document that it leads to.
+        False, and nothing changed, when the attempt isn't the pending one or when the other isn't there. The alias
+        is deleted with its document.
         """
         return await self._documents.merge(team, document_id, attempt, into)
 
@@ -180,12 +179,12 @@ class Catalog:
     async def delete(self, team: str, document_id: str) -> VaultDocument | None:
         """Removes every row of the document, its words, its vectors and the tags that only it had.
 
-        Answers with what the document was, so that its objects can be removed; None when it isn't there.
+        Returns the deleted row, so that its objects can be removed; None when there was none.
         """
         return await self._documents.delete(team, document_id)
 
     async def tidy(self, pages: int = 500) -> bool:
-        """Lets go of words that only deleted documents had, so many pages at a time; whether more is to be done.
+        """Removes words of deleted documents from the index, `pages` at a time; returns whether there is more.
 
         The full text of SQLite keeps such words until its parts are merged. PostgreSQL cleans up by itself.
         """
@@ -221,7 +220,7 @@ class Catalog:
     async def note_conversion(
         self, team: str, document_id: str, attempt: int, conversion: ConversionRecord
     ) -> bool:
-        """Records what reading brought. False, and nothing changed, when the attempt isn't the pending one."""
+        """Records what the conversion found out. False, and nothing changed, when the attempt isn't the pending one."""
         return await self._documents.note_conversion(team, document_id, attempt, conversion)
 
     async def set_content(
@@ -246,7 +245,7 @@ class Catalog:
         *,
         error: Mapping[str, Any] | None = None,
     ) -> bool:
-        """Ends the attempt well. False, and nothing changed, when it isn't the pending one.
+        """Completes the attempt. False, and nothing changed, when it isn't the pending one.
 
         Without a classification the fields of an earlier one stay as they were (no title, if there was none);
         `error` then says why it is missing.
@@ -254,7 +253,7 @@ class Catalog:
         return await self._documents.complete(team, document_id, attempt, classification, error)
 
     async def fail(self, team: str, document_id: str, attempt: int, error: Mapping[str, Any]) -> bool:
-        """Ends the attempt in failure. False, and nothing changed, when it isn't the pending one."""
+        """Fails the attempt. False, and nothing changed, when it isn't the pending one."""
         return await self._documents.fail(team, document_id, attempt, error)
 
     async def stale_of_all_teams(self, older_than_s: float, limit: int = 100) -> Sequence[VaultDocument]:
@@ -267,7 +266,7 @@ class Catalog:
         """Gives the document these tags and no others; the names as they are kept, in the order given.
 
         A name that differs from an existing tag only in case, accents or punctuation is that tag.
-        `complete` does this for the tags of a classification. Raises NotFoundError.
+        `complete` does this for the tags of a classification. Raises MissingError.
         """
         kept = await self._documents.assign_tags(team, document_id, names)
         if kept is None:

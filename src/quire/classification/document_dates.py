@@ -131,7 +131,7 @@ def _add(found: dict[int, FoundDate], text: str, at: int, made: datetime.date | 
     if made is not None and at not in found:
         line_start = text.rfind("\n", 0, at) + 1
         before = text[max(line_start, at - _BEFORE) : at]
-        if not before.strip():  # a label may stand on the line above
+        if not before.strip():  # a label may be on the line above
             before = text[max(0, at - _BEFORE) : at].replace("\n", " ")
         found[at] = FoundDate(made, at, before)
 

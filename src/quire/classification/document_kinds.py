@@ -1,7 +1,4 @@
-"""Words that carry no meaning of their own, and words that tell what kind of document it is, by language.
-
-What kind of document it is, by the words that such documents have, and how sure that is.
-"""
+"""The kind of a document (invoice, contract, …), by typical words in each language; and the stopwords."""
 
 from __future__ import annotations
 
@@ -202,7 +199,7 @@ class KindFound:
 
 
 def kinds_of(lines: list[MarkdownLine], language: str | None) -> list[KindFound]:
-    """The likeliest first, at most two; none where nothing speaks for any."""
+    """Returns at most two kinds, the likeliest first; none if no typical word was found."""
     scores: dict[str, KindFound] = {}
     for name, labels, pattern in TYPES:
         score = 0.0

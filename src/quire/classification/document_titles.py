@@ -1,4 +1,4 @@
-"""A name for a document: the one it gives itself where it has one, else one made of what it is and from whom."""
+"""The title of a document: its own title, or one made of its kind, number and sender."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _subject(head: list[MarkdownLine]) -> str:
         if found and sensible(clean(found[1])):
             return clean(found[1])
     for place, line in enumerate(head):
-        # In German letters the subject stands alone above the greeting, without a word for it.
+        # In German letters the subject is a line of its own above the greeting, without a word for it.
         if _GREETING.match(line.text) and place and _is_subject(head[place - 1], line):
             return clean(head[place - 1].text)
     return ""

@@ -1,4 +1,4 @@
-"""The words a document keeps coming back to, and the sentences that say most with them."""
+"""Key phrases and the extractive summary of a document."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def summary_of(lines: list[MarkdownLine]) -> str:
 
 
 def known_in(lines: list[MarkdownLine], known: Sequence[str], most: int) -> list[str]:
-    """Those of the known tags whose words stand together in the text, the most often named first."""
+    """Returns the known tags whose words occur together in the text, the most frequent first."""
     text = f" {' '.join(' '.join(_WORD.findall(line.text)) for line in lines)} ".casefold()
     counts = {}
     for tag in known:
@@ -177,7 +177,7 @@ def _paragraphs(lines: list[MarkdownLine]) -> list[str]:
 
 
 def _is_prose(block: list[MarkdownLine]) -> bool:
-    """Sentences run on over lines and end in a point; facts stand one to a line."""
+    """Sentences run on over lines and end in a full stop; facts are one to a line."""
     ended = block[-1].text[-1:] in '.!?…"”“' or ". " in block[-1].text
     words = sum(len(line.text.split()) for line in block)
     return ended and words >= _LEAST_SENTENCE_WORDS * max(1, len(block) - 1) * 0.8

@@ -1,4 +1,4 @@
-"""A document's Markdown as plain lines: what stands on each, and which of them are headings or parts of tables."""
+"""A document's Markdown as plain lines: the text of each, and which are headings or parts of tables."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""The jobs of vault documents: steps of one unit each, and the records of conversions that outlive Redis.
+"""The step jobs of vault documents (classify, embed) in Redis, and the vault's events and deletion marks.
 
-Ids are made of team and document, so a step exists once. It is started for an attempt at the document; started
-again for the same attempt, nothing happens, and started for a later one, whatever the earlier one still does no
-longer counts.
+A step's id is made of team and document, so it exists once. A step belongs to an attempt: starting it again for the
+same attempt does nothing, starting it for a later one makes results of the earlier one stale.
 """
 
 from __future__ import annotations
@@ -30,11 +29,11 @@ from quire.domain.job import (
 
 _STEPS = (JobType.CLASSIFY, JobType.EMBED)
 _FOLLOWED = (JobType.CLASSIFY,)
-"""Steps after whose end the document is taken further."""
-_FIRST_LOOK_S = 15.0
-_LETTERS_LOOKED_AT = 10_000
-_NEWS_KEPT = 1_000
-_NEWS_KEPT_S = 86_400
+"""Steps whose end advances the document."""
+_FIRST_CHECK_S = 15.0
+_LETTERS_SCANNED = 10_000
+_EVENTS_KEPT = 1_000
+_EVENTS_KEPT_S = 86_400
 
 
 class Steps:
@@ -45,12 +44,12 @@ class Steps:
         self._clock = clock
 
     async def start(self, step: JobType, link: VaultLink, filename: str) -> bool:
-        """Starts a step for the link's attempt; False if it was started for this or a later one before."""
+        """Starts a step for the link's attempt; False if it was started before for this or a later attempt."""
         job_id = step_job_id(step, link.team, link.document_id)
         now = self._now_ms()
-        # Known to whoever looks after jobs first: a step that was made but never queued is found there.
-        look_at = now + int(_FIRST_LOOK_S * 1000)
-        await self._connection.command("ZADD", keys.ACTIVE, look_at, job_id)
+        # Registered for the housekeeper first: it finds a step that was created but never queued.
+        check_at = now + int(_FIRST_CHECK_S * 1000)
+        await self._connection.command("ZADD", keys.ACTIVE, check_at, job_id)
         fields = {
             "team": link.team,
             "type": step.value,
@@ -67,7 +66,7 @@ class Steps:
         if started:
             await self._queues.put([Hint(job_id, step.value, int(epoch))])
         else:
-            # It may be over, and then nobody needs to look; whoever does finds that out.
+            # If it has ended, the housekeeper drops it from the set at its next visit.
             await self._connection.command("ZADD", keys.ACTIVE, "XX", "LT", now, job_id)
         return bool(started)
 
@@ -77,7 +76,7 @@ class Steps:
     async def done(
         self, claim: Claim, *, tokens_in: int = 0, tokens_out: int = 0, cost_usd: float = 0.0
     ) -> bool:
-        """Ends the step well; False if that came late."""
+        """Completes the step; False if its epoch has passed."""
         claim.settlement.begun = True
         now = self._now_ms()
         answer = await self._script(
@@ -100,7 +99,7 @@ class Steps:
         await self._script("reseal", job_id, sealed)
 
     async def forget(self, team: str, document_id: str) -> None:
-        """Removes all that Redis has of a document: its jobs, their work, pages and events."""
+        """Removes a document's jobs, units, pages and events from Redis."""
         main = conversion_job_id(team, document_id)
         ids = [main, *(step_job_id(step, team, document_id) for step in _STEPS)]
         for one in ids:
@@ -115,14 +114,14 @@ class Steps:
 
     async def _forget_dead_letters(self, ids: Sequence[str]) -> None:
         for kind in UnitKind:
-            for letter in await self._queues.dead_letters(kind, _LETTERS_LOOKED_AT):
+            for letter in await self._queues.dead_letters(kind, _LETTERS_SCANNED):
                 if letter.job_id in ids:
                     await self._queues.unbury(letter)
 
-    # ---- answers of models that were kept --------------------------------------------------------------------
+    # ---- cached model answers ------------------------------------------------------------------------------
 
     async def answers_of(self, job_id: str) -> list[str]:
-        """The fingerprints of kept answers that the document's pages and questions got."""
+        """Returns the fingerprints of the document's cached model answers."""
         return sorted(await self._connection.command("SMEMBERS", keys.ai_answers_of(job_id)))
 
     async def forget_answers(self, job_id: str, fingerprints: Sequence[str]) -> None:
@@ -133,11 +132,11 @@ class Steps:
     # ---- deleted documents -----------------------------------------------------------------------------------
 
     async def mark_deleted(self, job_id: str) -> None:
-        """Only with this mark may anybody remove what is left: a row that isn't there proves nothing.
+        """Marks a document as deleted. Its objects are removed only with this mark: a missing row proves nothing.
 
-        It stays for a day, because somebody who had the document in hand may still write something.
+        The mark is kept for a day, because a worker that holds the document may still write an object.
         """
-        await self._connection.command("SET", keys.vault_deleted(job_id), 1, "EX", _NEWS_KEPT_S)
+        await self._connection.command("SET", keys.vault_deleted(job_id), 1, "EX", _EVENTS_KEPT_S)
 
     async def is_deleted(self, job_id: str) -> bool:
         return bool(await self._connection.command("EXISTS", keys.vault_deleted(job_id)))
@@ -145,35 +144,37 @@ class Steps:
     # ---- words of deleted documents --------------------------------------------------------------------------
 
     async def mark_untidy(self) -> None:
-        await self._connection.command("SET", keys.VAULT_UNTIDY, secrets.token_hex(6), "EX", 7 * _NEWS_KEPT_S)
+        await self._connection.command(
+            "SET", keys.VAULT_UNTIDY, secrets.token_hex(6), "EX", 7 * _EVENTS_KEPT_S
+        )
 
     async def untidy(self) -> str:
-        """A mark of the latest deletion after which nobody has tidied up; '' if there is none."""
+        """Returns the mark of the latest deletion whose words are still in the full-text index; '' if there is none."""
         return str(await self._connection.command("GET", keys.VAULT_UNTIDY) or "")
 
     async def is_tidy(self, mark: str) -> None:
-        """Everything deleted before this mark is tidied up."""
+        """Clears the mark, unless a later deletion has replaced it."""
         await self._connection.script("plain/swap_value", [keys.VAULT_UNTIDY], mark, "", 0)
 
     # ---- objects and revivals --------------------------------------------------------------------------------
 
     async def expire_at(self, job_id: str, at_s: float) -> None:
-        """From then on somebody asks whether the objects of this job are still wanted."""
+        """Schedules the housekeeper to check at this time whether the job's objects are still needed."""
         await self._connection.command("ZADD", keys.EXPIRY, int(at_s * 1000), job_id)
 
     async def count_revival(self, team: str, document_id: str, attempt: int) -> int:
-        """How often this attempt had to be taken up again, this time included."""
+        """Counts a resumption of this attempt and returns the count."""
         key = keys.vault_revivals(team, document_id)
         count, _ = await self._connection.commands(
-            [("HINCRBY", key, str(attempt), 1), ("EXPIRE", key, _NEWS_KEPT_S)]
+            [("HINCRBY", key, str(attempt), 1), ("EXPIRE", key, _EVENTS_KEPT_S)]
         )
         return int(count)
 
-    # ---- news for dashboards ---------------------------------------------------------------------------------
+    # ---- events for dashboards -------------------------------------------------------------------------------
 
-    async def tell(self, team: str, document_id: str, status: str, attempt: int) -> None:
-        """Says that a document has changed. Carries nothing of what is in it."""
-        key = keys.JobKeys.of(news_id(team)).events
+    async def publish_change(self, team: str, document_id: str, status: str, attempt: int) -> None:
+        """Publishes that a document has changed; the event has no content of the document."""
+        key = keys.JobKeys.of(vault_events_id(team)).events
         data = {
             "document_id": document_id,
             "status": status,
@@ -181,20 +182,20 @@ class Steps:
             "at": round(self._clock.now(), 3),
         }
         entry = await self._connection.command(
-            "XADD", key, "MAXLEN", "~", _NEWS_KEPT, "*", "t", "document", "d", json.dumps(data)
+            "XADD", key, "MAXLEN", "~", _EVENTS_KEPT, "*", "t", "document", "d", json.dumps(data)
         )
-        await self._connection.commands([("EXPIRE", key, _NEWS_KEPT_S), ("PUBLISH", key, entry)])
+        await self._connection.commands([("EXPIRE", key, _EVENTS_KEPT_S), ("PUBLISH", key, entry)])
 
-    async def newest_news(self, team: str) -> str:
-        """The id of the latest event, from which a new listener goes on."""
-        key = keys.JobKeys.of(news_id(team)).events
+    async def latest_event_id(self, team: str) -> str:
+        """Returns the id of the latest event, after which a new listener starts."""
+        key = keys.JobKeys.of(vault_events_id(team)).events
         rows = await self._connection.command("XREVRANGE", key, "+", "-", "COUNT", 1)
         return str(rows[0][0]) if rows else "0-0"
 
-    async def forget_news(self, team: str, document_id: str) -> None:
-        """Takes what was told of a document out of the events."""
-        key = keys.JobKeys.of(news_id(team)).events
-        rows = await self._connection.command("XRANGE", key, "-", "+", "COUNT", 2 * _NEWS_KEPT)
+    async def remove_events(self, team: str, document_id: str) -> None:
+        """Removes a document's events."""
+        key = keys.JobKeys.of(vault_events_id(team)).events
+        rows = await self._connection.command("XRANGE", key, "-", "+", "COUNT", 2 * _EVENTS_KEPT)
         gone = [entry for entry, fields in rows if document_id in str(fields)]
         if gone:
             await self._connection.command("XDEL", key, *gone)
@@ -206,6 +207,6 @@ class Steps:
         return int(self._clock.now() * 1000)
 
 
-def news_id(team: str) -> str:
-    """Under this name `Events` finds the news of a team's vault."""
+def vault_events_id(team: str) -> str:
+    """Returns the id under which `Events` stores the events of a team's vault."""
     return f"vault_{team}"

@@ -1,10 +1,10 @@
 """Documents of the vault: their records, statuses and the rules by which they change. Frozen, no I/O.
 
-A document is `pending` while something works on it, then `completed` or `failed`. Two more states are only seen,
-never stored: `stale` is pending for too long, `needs_classification` is completed without a title.
+A document is `pending` while a job works on it, then `completed` or `failed`. Two more states are derived, never
+stored: `stale` is pending for too long, `needs_classification` is completed without a title.
 
-Every processing of a document is an *attempt* with a number of its own. Whoever finishes an attempt says its
-number; the end of an attempt that is no longer the current one changes nothing.
+Every processing of a document is a numbered *attempt*. A write names its attempt; a write of an attempt that is no
+longer current changes nothing.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MAX_TAGS = 20
 
 
 class DocumentStatus(StrEnum):
-    """What is stored."""
+    """The stored status."""
 
     PENDING = "pending"
     COMPLETED = "completed"
@@ -33,7 +33,7 @@ class DocumentStatus(StrEnum):
 
 
 class DocumentState(StrEnum):
-    """What is seen, and what a list can be filtered by.
+    """The derived state, which callers see and filter lists by.
 
     As a filter, `pending` includes the stale ones and `completed` includes those without a title.
     """
@@ -47,7 +47,7 @@ class DocumentState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NewDocument:
-    """What is known of a document when it arrives. `content_ref` names its bytes in the object plane."""
+    """What is known of a document when it is accepted. `content_ref` names its bytes in the object plane."""
 
     team: str
     id: str
@@ -66,9 +66,9 @@ class NewDocument:
 
 @dataclass(frozen=True, slots=True)
 class Classification:
-    """What a classifier found. Raises ValueError for what no record could hold.
+    """A classifier's result. Raises ValueError for a field that the catalog can't store.
 
-    `by` says who did it: `local`, or `provider:model`. `date` is the document's own, `YYYY-MM-DD`.
+    `by` names the classifier: `local`, or `provider:model`. `date` is the document's own, `YYYY-MM-DD`.
     """
 
     title: str | None
@@ -100,7 +100,7 @@ def _is_date(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ConversionRecord:
-    """What reading the document brought. A field that is None leaves what was known before."""
+    """What the conversion found out. A field that is None keeps its earlier value."""
 
     job_id: str | None = None
     result_ref: str | None = None
@@ -125,7 +125,7 @@ class DocumentTag:
 
 @dataclass(frozen=True, slots=True)
 class VaultDocument:
-    """One document as the catalog knows it."""
+    """One document, as the catalog stores it."""
 
     team: str
     id: str
@@ -158,7 +158,7 @@ class VaultDocument:
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
     def state(self, now_s: float, stale_after_s: float = STALE_AFTER_S) -> DocumentState:
-        """What to show at this moment."""
+        """Returns the state at this moment."""
         if self.status is DocumentStatus.PENDING:
             return DocumentState.STALE if self.is_stale(now_s, stale_after_s) else DocumentState.PENDING
         if self.status is DocumentStatus.COMPLETED and self.title is None:
@@ -170,7 +170,7 @@ class VaultDocument:
         return self.status is DocumentStatus.PENDING and now_s - since > stale_after_s
 
     def may_be_reprocessed(self, now_s: float, stale_after_s: float = STALE_AFTER_S) -> bool:
-        """Whether a retry may begin: always, unless a fresh attempt is under way."""
+        """Whether a retry may begin: always, unless a fresh attempt is running."""
         return self.state(now_s, stale_after_s) is not DocumentState.PENDING
 
 
@@ -212,7 +212,7 @@ class ContentPage:
 
 @dataclass(frozen=True, slots=True)
 class ContentKept:
-    """What of a text was kept for search. `truncated` says that the text was longer than the bound."""
+    """How much of a text is searchable. `truncated` is True if the text was longer than the bound."""
 
     pieces: int
     chars: int

@@ -70,10 +70,10 @@ def _loaded_model() -> Any:
         before = (root.level, root.handlers[:])
         import wordllama  # type: ignore[import-untyped]
 
-        # The import sets up logging for the whole process, which is not its business.
+        # The import configures logging for the whole process; that is undone here.
         root.setLevel(before[0])
         root.handlers[:] = before[1]
-        # Its own search for the weights ends in a download; they lie beside the code.
+        # Its own search for the weights ends in a download; they are installed beside the code.
         return wordllama.WordLlama.load(cache_dir=Path(wordllama.__file__).parent, disable_download=True)
     except (ImportError, OSError, ValueError) as error:
         raise EmbeddingError("The local embedding model can't be loaded.", retryable=False) from error

@@ -1,4 +1,4 @@
-"""The settings of the vault: classification, embeddings, and what happens to documents that wait too long."""
+"""The settings of the vault: classification, embeddings, stale documents."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from quire.settings.setting_kinds import setting
 
 @dataclass(frozen=True)
 class VaultSettings:
-    """The vault: how documents are classified, embedded and looked after."""
+    """The vault: classification, embeddings, stale documents."""
 
     local_classifier: bool = setting(
         "LOCAL_CLASSIFIER",
@@ -46,43 +46,43 @@ class VaultSettings:
         "CLASSIFY_RETRY_DELAY",
         "5s",
         setting_kinds.duration("0", "1h"),
-        "The same after a timeout, a lost connection, a server's failure or an answer that was no good.",
+        "The same after a timeout, a lost connection, a server error or an invalid answer.",
     )
     timeout_s: float = setting(
         "VAULT_TIMEOUT",
         "10m",
         setting_kinds.duration("1s", "7d"),
-        "After so long without a classification a document completes without one.",
+        "The time after which no classification of an attempt is started any more.",
     )
     stale_after_s: float = setting(
         "VAULT_STALE_AFTER",
         "10m",
         setting_kinds.duration("100ms", "7d"),
-        "A document pending for longer is stale: shown so, and looked after by the sweeper.",
+        "A document that is pending for longer is stale: the dashboard offers a retry and the sweeper resumes it.",
     )
     sweep_interval_s: float = setting(
         "VAULT_SWEEP_INTERVAL",
         "30s",
         setting_kinds.duration("50ms", "1d"),
-        "How often stale documents and missing embeddings are looked for.",
+        "The interval at which the sweeper checks for stale documents and missing embeddings.",
     )
     max_revivals: int = setting(
         "VAULT_MAX_REVIVALS",
         "3",
         setting_kinds.integer(0, 100),
-        "How often a stale document that nobody works on is taken up again before it fails.",
+        "How often the sweeper resumes a stale document without a running job before the document fails.",
     )
     embedding_provider: str = setting(
         "EMBEDDING_PROVIDER",
         "local",
         setting_kinds.choice("local", "openai", "off"),
-        "Who makes the vectors for similarity: the model that comes with Quire, OpenAI, or nobody.",
+        "What computes the vectors for similarity: the model bundled with Quire (local), OpenAI, or nothing (off).",
     )
     embedding_model: str = setting(
         "EMBEDDING_MODEL",
         "text-embedding-3-small",
         setting_tables.model(),
-        "OpenAI's embedding model. Changing it has everything embedded again in the background.",
+        "OpenAI's embedding model. After a change everything is embedded again in the background.",
     )
     embedding_dimensions: int = setting(
         "EMBEDDING_DIMENSIONS",

@@ -178,7 +178,7 @@ async def test_session_outlives_a_restart_but_not_a_new_password_or_its_expiry(
     # A longer life for new ones makes this one due to be prolonged.
     second = start(tmp_path, WEB_SESSION_TTL="3h")
     async with client_of(second) as client:
-        # Without keys, a password still keeps out whoever has none.
+        # Without keys, callers without the password are still refused.
         assert (await client.get("/jobs")).status == 401
         assert (await client.get("/jobs", cookies=token)).status == 200
         longer = await client.get("/session", cookies=token)

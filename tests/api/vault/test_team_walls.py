@@ -17,7 +17,7 @@ MARKER = "archaeopteryx"
 SECRET = f"# The {MARKER} papers\n\nOn 2026-01-09 the {MARKER} was sold for a large sum of money to nobody.\n".encode()
 METHODS = ("get", "post", "put", "delete", "patch")
 FINE = frozenset({400, 404, 405, 409, 413, 415})
-"""What may be answered to somebody who has no business here; never 2xx with our id in the address."""
+"""The statuses that a caller of another team may get; never 2xx for an address with our id."""
 
 
 @on_both

@@ -1,4 +1,4 @@
-"""Documents that nobody works on: taken up again, or failed with a reason. Nothing waits for ever."""
+"""Stale documents: the sweeper resumes them, or fails them with a reason. No document waits for ever."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ async def test_nothing_is_made_when_the_vault_was_never_used(tmp_path: Path) -> 
         sweeping = asyncio.create_task(Sweeper(vault, "test").run())
         done, _pending = await asyncio.wait([sweeping], timeout=0.3)
         assert not done
-        assert vault.never_used()
+        assert vault.is_unused()
         await add(vault, NOTE)
-        assert not vault.never_used()
+        assert not vault.is_unused()
         sweeping.cancel()

@@ -36,7 +36,7 @@ async def _all(vault: Vault) -> list[VaultDocument]:
 
 
 async def _known_as(vault: Vault, document_id: str, kept: str) -> None:
-    """Waits until one id stands for another document."""
+    """Waits until one id is an alias of another document."""
 
     async def merged() -> bool:
         found = await vault.find(TEAM, document_id)

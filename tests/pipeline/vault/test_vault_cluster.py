@@ -149,7 +149,7 @@ async def test_stale_document_is_taken_up_on_a_cluster(tmp_path: Path, cluster_u
         await one.engine.wait(TEAM, conversion_job_id(TEAM, document_id), 60)
         row = await settled(
             vault, document_id
-        )  # nobody takes its `vault` unit: only the sweeper brings it on
+        )  # no worker takes its `vault` unit: only the sweeper advances it
 
     assert (row.status, row.pages) == ("completed", 1)
 

@@ -140,7 +140,7 @@ async def test_late_answer_of_a_model_goes_when_its_document_was_deleted(tmp_pat
         await settled(vault, document_id)
         job_id = conversion_job_id(TEAM, document_id)
         await vault.delete(TEAM, document_id)
-        # A call that was out meanwhile has ended, and whoever made it keeps the answer.
+        # A call that was in flight meanwhile has ended, and its worker stored the answer.
         cache = AnswerCache(AnswerIndex(one.connection), vault.parts.objects, vault.parts.jobs, ttl_s=3600)
         await cache.keep("late", CachedAnswer(f"All about the {MARKER}.", 1.0), job_id)
         assert traces.in_files(tmp_path / "data" / "objects", MARKER)

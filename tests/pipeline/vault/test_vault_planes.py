@@ -64,10 +64,10 @@ async def test_documents_wait_for_a_catalog_that_is_away(tmp_path: Path) -> None
     file.mkdir()  # nothing can be opened here
     async with vault_at(tmp_path, **QUIET) as (one, vault):
 
-        async def put_off() -> bool:
+        async def postponed() -> bool:
             return (await one.parts.queues.depth(UnitKind.VAULT))["delayed"] > 0
 
-        await until(put_off, "a unit that was put off")
+        await until(postponed, "a postponed unit")
         file.rmdir()
         for path in file.parent.glob("away-*"):
             path.rename(path.with_name(path.name.removeprefix("away-")))
@@ -91,10 +91,10 @@ async def test_documents_wait_for_a_postgres_that_is_away(tmp_path: Path) -> Non
                 await row_of(vault, document_id)
         async with vault_at(tmp_path, **settings) as (one, vault):
 
-            async def put_off() -> bool:
+            async def postponed() -> bool:
                 return (await one.parts.queues.depth(UnitKind.VAULT))["delayed"] > 0
 
-            await until(put_off, "a unit that was put off")
+            await until(postponed, "a postponed unit")
             server = PostgresServer(folder / "data")
             row = await settled(vault, document_id)
             server.stop()
@@ -120,10 +120,10 @@ async def test_worker_with_another_catalog_does_no_harm(tmp_path: Path) -> None:
             await one.engine.wait(TEAM, job_id, 60)
         async with vault_at(tmp_path / "b", **shared) as (other, _):
 
-            async def put_off() -> bool:
+            async def postponed() -> bool:
                 return (await other.parts.queues.depth(UnitKind.VAULT))["delayed"] > 0
 
-            await until(put_off, "a unit that was put off")
+            await until(postponed, "a postponed unit")
             await other.connection.command("ZADD", keys.EXPIRY, 1, job_id)
 
             async def asked() -> bool:

@@ -15,8 +15,8 @@ from quire.coordination import keys
 
 
 async def in_redis(one: Runtime, *traces: str) -> list[str]:
-    """Keys whose name or value has one of the words. What is left out says only under which random name something lay:
-    a worker that had the document in hand may still write an object, and somebody has to come back for it."""
+    """Keys whose name or value has one of the words. Left out are entries with only a random object name:
+    a worker that holds the document may still write an object, and the housekeeper has to delete it."""
     client = _client(one.connection.url)
     try:
         found = []

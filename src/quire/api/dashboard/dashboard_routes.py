@@ -1,4 +1,4 @@
-"""What people open in a browser: the dashboard's files, if there are any, and a plain list of the endpoints."""
+"""The dashboard's static files, and a plain page that lists the endpoints."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ router = APIRouter(include_in_schema=False)
 
 
 class _Files(StaticFiles):
-    """Static files that may only load from here."""
+    """Static files with a content security policy of this origin only."""
 
     async def get_response(self, path: str, scope: Scope) -> Response:
         response = await super().get_response(path, scope)
@@ -44,7 +44,7 @@ class _Files(StaticFiles):
 
 
 def static_folder() -> Path | None:
-    """Where the dashboard's files are installed, if they are."""
+    """Returns the folder of the dashboard's files; None if they are not installed."""
     folder = Path(str(files("quire.web") / "static"))
     return folder if folder.is_dir() else None
 
@@ -77,7 +77,7 @@ async def description(request: Request) -> Response:
 
 @router.get("/docs")
 async def docs(request: Request) -> Response:
-    """Made here from the OpenAPI description: the usual pages load their scripts from elsewhere."""
+    """Built from the OpenAPI description, because the usual pages load scripts from other hosts."""
     page = _page(await asyncio.to_thread(request.app.openapi))
     return HTMLResponse(page, headers={"Content-Security-Policy": _DOCS_POLICY})
 

@@ -39,7 +39,7 @@ _TLS = "s"
 
 
 class SessionView(BaseModel):
-    """Who the dashboard speaks for."""
+    """The user and the team of the dashboard."""
 
     sign_in: bool = Field(description="Whether there is a password to sign in with.")
     keys: bool = Field(description="Whether there are API keys, which do as well.")
@@ -54,11 +54,11 @@ class Session:
     id: str
     expires_at: float
     secure: bool
-    """Begun over TLS, where its cookie is to stay."""
+    """Whether the session began over TLS; its cookie is then `Secure`."""
 
 
 class Sessions:
-    """Makes sessions and checks them. Holds nothing itself, so that any replica can do either."""
+    """Creates and checks sessions. Stateless, so that any replica can do both."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._auth = runtime.settings.auth
@@ -86,7 +86,7 @@ class Sessions:
         wait_s = await self._records.attempt(client, _ATTEMPTS_A_MINUTE)
         if wait_s:
             raise ThrottledError("Too many attempts. Wait a moment, then try again.", retry_after_s=wait_s)
-        # Both are compared, whatever the first says: the time taken must not tell which was wrong.
+        # Both are always compared: the duration must not reveal which one was wrong.
         right_user = self._same(user, self._auth.web_username)
         right_password = self._same(password, self._auth.web_password)
         if not (right_user and right_password):
@@ -94,7 +94,7 @@ class Sessions:
         return self._made(secrets.token_urlsafe(16), secure)
 
     async def found(self, request: Request) -> Session | None:
-        """The session of the request's cookie, if it is one of ours and still good. Raises CoordinationError."""
+        """Returns the session of the request's cookie if it is valid. Raises CoordinationError."""
         given = _TOKEN.fullmatch(request.cookies.get(COOKIE, ""))
         if given is None or not self.needed:
             return None
@@ -104,11 +104,11 @@ class Sessions:
         return None if await self._records.ended(session.id) else session
 
     async def sign_out(self, session: Session) -> None:
-        # For a whole life: another copy of the cookie may have been prolonged meanwhile.
+        # For a whole session: another copy of the cookie may have been prolonged meanwhile.
         await self._records.end(session.id, self._auth.web_session_ttl_s)
 
     def prolonged(self, session: Session) -> Session | None:
-        """A new expiry for a session that has used up half its time."""
+        """Returns a new expiry for a session that is past half its time."""
         left_s = session.expires_at - self._clock.now()
         spent = left_s < self._auth.web_session_ttl_s / 2
         return self._made(session.id, session.secure) if spent else None
@@ -142,7 +142,7 @@ class Sessions:
         return self._sealer.fingerprint("web-session", *parts)
 
     def _same(self, given: str, right: str) -> bool:
-        # Hashed first: the time to compare texts of different lengths would tell the length.
+        # Hashed first: comparing texts of different lengths would reveal the length.
         return hmac.compare_digest(
             self._sealer.fingerprint("web-login", given), self._sealer.fingerprint("web-login", right)
         )
@@ -180,9 +180,9 @@ def refuse_other_sites(request: Request) -> None:
         raise ForbiddenError("This was not sent by the dashboard. Programs use an API key.")
 
 
-@router.get("", summary="Whether somebody is signed in", response_model=SessionView)
+@router.get("", summary="Whether the caller is signed in", response_model=SessionView)
 async def session(request: Request) -> Response:
-    """Prolongs a session that has used up half its time."""
+    """Prolongs a session that is past half its time."""
     known = sessions(request)
     found = await session_of(request)
     longer = known.prolonged(found) if found else None
@@ -208,7 +208,7 @@ async def sign_in(request: Request) -> Response:
     known = sessions(request)
     given = await read_json(request)
     user, password = _text(given, "user"), _text(given, "password")
-    # Plain HTTP on a home network must work too, so it is the browser that says whether it came by TLS.
+    # Plain HTTP on a private network must work too, so the browser reports whether it used TLS.
     secure = request.headers.get("origin", "").startswith("https://")
     made = await known.sign_in(request.client.host if request.client else "", user, password, secure=secure)
     response = json_answer(known.view(made))

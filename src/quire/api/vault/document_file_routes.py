@@ -1,7 +1,4 @@
-"""A document's original, its Markdown, and the whole vault as a zip; none of them ever whole in memory.
-
-A zip that is written while it is sent: one piece in memory at a time, however much there is.
-"""
+"""A document's original, its Markdown, and the vault as a zip. All are streamed, never whole in memory."""
 
 from __future__ import annotations
 
@@ -32,7 +29,7 @@ from quire.pipeline.vault.vault import Vault
 
 @dataclass(frozen=True, slots=True)
 class ZipEntry:
-    """`packed` is False for what is packed already, as most originals are."""
+    """One member. `packed` is False for data that is compressed already, as most originals are."""
 
     name: str
     body: AsyncIterator[bytes]
@@ -40,7 +37,7 @@ class ZipEntry:
 
 
 class _Outgoing:
-    """A file that only forgets: what was written is taken and sent."""
+    """A write-only file whose bytes are taken and sent."""
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
@@ -57,11 +54,13 @@ class _Outgoing:
 
 
 class ZipStream:
+    """Writes a zip while it is sent: one piece in memory at a time."""
+
     def __init__(self, now_s: float) -> None:
         self._made = time.gmtime(now_s)[:6]
 
     async def stream(self, entries: AsyncIterator[ZipEntry]) -> AsyncIterator[bytes]:
-        """The bytes of the zip. Packing is work, so it is done in a thread."""
+        """Yields the bytes of the zip. Compression runs in a thread."""
         out = _Outgoing()
         with zipfile.ZipFile(cast(IO[bytes], out), "w", allowZip64=True) as archive:
             async with closing(entries):
@@ -120,13 +119,13 @@ async def export(
     response_class=Response,
 )
 async def download(document_id: str, team: Team, vault: VaultDep) -> Response:
-    """Always a download, never shown: nobody knows what is in it."""
+    """Always an attachment, never displayed by the browser: the content is untrusted."""
     row = await document_of(vault, team, document_id)
     ref = await _original(vault, row)
     objects = vault.parts.objects
     size = await objects.size(ref)
     if size is None:
-        raise MissingError("The document's file is no longer there.")
+        raise MissingError("The document's file has been deleted.")
     headers = {
         "Content-Disposition": disposition("attachment", safe_filename(row.filename)),
         "Content-Length": str(size),
@@ -168,30 +167,32 @@ async def content(
 
 
 async def _original(vault: Vault, row: VaultDocument) -> str:
-    """Where the original lies. A link's is known to its job before the catalog knows."""
+    """Returns the object key of the original. The job of a link knows it before the catalog does."""
     if row.content_ref:
         return row.content_ref
     job = await vault.conversion(row)
     if job is not None and job.content_ref:
         return job.content_ref
     if row.status is DocumentStatus.PENDING:
-        raise NotReadyError("The document has not been fetched yet.", retry_after_s=1.0)
-    raise StateConflictError("The document could never be fetched.")
+        raise NotReadyError("The document has not been downloaded yet.", retry_after_s=1.0)
+    raise StateConflictError("The document could not be downloaded.")
 
 
 async def _markdown(vault: Vault, row: VaultDocument) -> AsyncIterator[bytes]:
-    """Raises NotReadyError while there is none, ConflictError if there never will be."""
+    """Yields the Markdown. Raises NotReadyError while there is none, StateConflictError if there never will be."""
     objects = vault.parts.objects
     if row.result_ref:
         try:
             return await started(objects.stream(row.result_ref))
         except MissingError:
-            pass  # a retry has just replaced it: the job has the new one
+            pass  # a retry has just replaced it; the job has the new key
     job = await vault.conversion(row)
     if job is not None and job.result and job.status.value == "completed":
         return await started(objects.stream(job.result["key"]))
     if row.status is DocumentStatus.PENDING:
-        raise NotReadyError("The document is being read; its text is not there yet.", retry_after_s=1.0)
+        raise NotReadyError(
+            "The document is still being read; its text is not available yet.", retry_after_s=1.0
+        )
     why = (row.error or {}).get("error") or "It has no text."
     raise StateConflictError(f"The document has no Markdown. {why}")
 

@@ -1,7 +1,4 @@
-"""The vault's documents: which there are, how each stands, trying them again, deleting them.
-
-GET /documents/events: what happens in a team's vault, as server-sent events.
-"""
+"""The vault's documents over HTTP: list, state, reprocess, delete, and GET /documents/events as server-sent events."""
 
 from __future__ import annotations
 
@@ -31,7 +28,7 @@ from quire.api.vault.document_views import (
 )
 from quire.api.vault.filter_params import Filters, read_query
 from quire.coordination.job_events import JobEvent
-from quire.coordination.vault_steps import news_id
+from quire.coordination.vault_steps import vault_events_id
 from quire.domain.vault_document import DocumentFilters, DocumentState, DocumentStatus, VaultDocument
 from quire.errors import MissingError, RequestError
 from quire.pipeline.vault.vault import Vault
@@ -39,7 +36,7 @@ from quire.pipeline.vault.vault import Vault
 events_router = APIRouter(tags=["vault"])
 
 _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-_SILENCE_S = 15.0
+_HEARTBEAT_S = 15.0
 
 
 @events_router.get(
@@ -57,21 +54,21 @@ async def events(
     vault: VaultDep,
     last_event_id: Annotated[str | None, Header(description="Go on after this event.")] = None,
 ) -> Response:
-    """An event names the document and its status, nothing that is in it. Goes on until the caller leaves."""
+    """An event has the document's id and status, no content. The stream ends when the caller disconnects."""
     last_id = checked_event_id(last_event_id)
-    stream = until_stopping(request, _news(vault, team, last_id))
+    stream = until_stopping(request, _changes(vault, team, last_id))
     return ClosingStream(
         written(await anext(stream, None), stream), media_type="text/event-stream", headers=_HEADERS
     )
 
 
-async def _news(vault: Vault, team: str, last_id: str) -> AsyncIterator[JobEvent | None]:
-    events, name = vault.engine.events_source, news_id(team)
+async def _changes(vault: Vault, team: str, last_id: str) -> AsyncIterator[JobEvent | None]:
+    events, name = vault.engine.events_source, vault_events_id(team)
     async with events.waiter(name) as waiter:
         resumed = bool(last_id)
-        last_id = last_id or await vault.steps.newest_news(team)
+        last_id = last_id or await vault.steps.latest_event_id(team)
         found, missed = await events.after(name, last_id)
-        # Whoever missed something has to look at everything anew.
+        # A client that missed events has to fetch everything again.
         yield JobEvent(last_id, "hello", {"resumed": resumed and not missed})
         while True:
             for event in found:
@@ -79,7 +76,7 @@ async def _news(vault: Vault, team: str, last_id: str) -> AsyncIterator[JobEvent
                 yield event
             if not found:
                 yield None
-            await waiter.wait(_SILENCE_S)
+            await waiter.wait(_HEARTBEAT_S)
             found, _ = await events.after(name, last_id)
 
 
@@ -96,14 +93,14 @@ def viewer(vault: Vault) -> Viewer:
 
 
 def checked_id(document_id: str) -> str:
-    """Raises NotFoundError for what can't be an id of ours."""
+    """Returns the id. Raises MissingError if it can't be a document's id."""
     if not _ID.fullmatch(document_id):
         raise MissingError(f"There is no document {document_id[:60]!r}.")
     return document_id
 
 
 async def document_of(vault: Vault, team: str, document_id: str) -> VaultDocument:
-    """Raises NotFoundError, also for another team's document."""
+    """Returns the document. Raises MissingError, also for another team's document."""
     row = await vault.find(team, checked_id(document_id))
     if row is None:
         raise MissingError(f"There is no document {document_id!r}.")
@@ -111,7 +108,7 @@ async def document_of(vault: Vault, team: str, document_id: str) -> VaultDocumen
 
 
 async def shown(vault: Vault, rows: list[VaultDocument]) -> list[DocumentView]:
-    """Documents with how far those that are pending have come."""
+    """Returns views of the documents; pending ones have their progress."""
     view = viewer(vault)
 
     async def one(row: VaultDocument) -> DocumentView:
@@ -150,7 +147,7 @@ async def documents(
 
 @router.get(
     "/documents/counts",
-    summary="How many documents stand how",
+    summary="How many documents are in each state",
     response_model=CountsView,
     responses=documented(401, 503),
 )
@@ -175,7 +172,7 @@ async def counts(team: Team, vault: VaultDep) -> Response:
     },
 )
 async def reprocess_many(request: Request, team: Team, vault: VaultDep) -> Response:
-    """`document_ids`, or `status` (`failed`, `stale`, `needs_classification`) for all that stand so."""
+    """`document_ids`, or `status` (`failed`, `stale`, `needs_classification`) for all documents in that state."""
     given = await _body(request, {"document_ids", "status"})
     if ("document_ids" in given) == ("status" in given):
         raise RequestError("Give either `document_ids` or `status`.")
@@ -222,12 +219,12 @@ async def document(document_id: str, team: Team, vault: VaultDep) -> Response:
     status_code=202,
     response_model=ReprocessView,
     responses={
-        200: {"model": ReprocessView, "description": "Of no use: nobody can read this type."},
+        200: {"model": ReprocessView, "description": "Nothing to do: the type is not supported."},
         **documented(400, 401, 404, 413, 415, 503),
     },
 )
 async def reprocess(document_id: str, request: Request, team: Team, vault: VaultDep) -> Response:
-    """Many requests are one run: while an attempt is under way, `outcome` is `running`."""
+    """Concurrent requests start one attempt; while it runs, `outcome` is `running`."""
     given = await _body(request, {"password"})
     password = given.get("password")
     if password is not None and (not isinstance(password, str) or len(password) > _LONGEST_PASSWORD):
@@ -250,7 +247,7 @@ async def delete(document_id: str, team: Team, vault: VaultDep) -> Response:
 
 
 async def _body(request: Request, known: set[str]) -> dict[str, Any]:
-    """The fields of a JSON body; none where there is no body."""
+    """Returns the fields of a JSON body; an empty dict without a body."""
     if request.headers.get("content-length", "") in ("", "0") and "transfer-encoding" not in request.headers:
         return {}
     if media_type(request) != "application/json":

@@ -27,7 +27,7 @@ from quire.api.vault.document_views import RejectedView, TakenInView
 from quire.errors import QuireError, RequestError, TooLargeError
 from quire.pipeline.intake.upload_intake import Submission
 from quire.pipeline.vault.vault import Vault
-from quire.pipeline.vault.vault_intake import DocumentUpload, TakenIn, VaultIntake
+from quire.pipeline.vault.vault_intake import AcceptedDocument, DocumentUpload, VaultIntake
 
 router = APIRouter(tags=["vault"])
 
@@ -36,7 +36,7 @@ MOST_FILES = 100
 
 @dataclass(slots=True)
 class _File:
-    """A part of the form: received, or why it was not."""
+    """One part of the form: received, or rejected with an error."""
 
     filename: str
     upload: DocumentUpload | None = None
@@ -68,7 +68,7 @@ async def take_in(
         raise MediaTypeError(
             "Send multipart/form-data with `file` parts, or application/json with a `source`."
         )
-    await vault.catalog()  # no byte is taken that could not be filed
+    await vault.catalog()  # fail before the upload if the catalog is not available
     await vault.engine.intake.check_room()
     if kind == "application/json":
         return await _source(request, vault, team, key)
@@ -83,7 +83,7 @@ async def _source(request: Request, vault: Vault, team: str, key: str | None) ->
 
 
 def _check(vault: Vault, asked: Submission) -> None:
-    """Raises RequestError, also for what only a conversion can do: the vault would take it and do nothing about it."""
+    """Returns the submission. Raises RequestError, also for options that only a conversion supports."""
     if asked.ghost is not None:
         raise RequestError(
             "result_to: is for POST /convert. The vault keeps its results; get them by GET /documents/{id}/content."
@@ -92,7 +92,7 @@ def _check(vault: Vault, asked: Submission) -> None:
 
 
 class _Form:
-    """The files of one request. A file that can't be taken doesn't keep the others out."""
+    """The files of one request. A rejected file does not affect the others."""
 
     def __init__(self, request: Request, vault: Vault, team: str, key: str | None) -> None:
         self._request = request
@@ -110,7 +110,7 @@ class _Form:
         except BaseException:
             await self._discard()
             raise
-        taken: list[TakenIn] = []
+        taken: list[AcceptedDocument] = []
         rejected: list[_File] = []
         for file in self._files:
             try:
@@ -167,7 +167,7 @@ class _Form:
         _check(self._vault, asked)
         return asked
 
-    async def _accept(self, asked: Submission, file: _File) -> TakenIn:
+    async def _accept(self, asked: Submission, file: _File) -> AcceptedDocument:
         if file.upload is None:
             raise RequestError("The file could not be received.")
         if file.problem is not None:
@@ -176,13 +176,13 @@ class _Form:
         return await self._intake.accept_upload(replace(asked, filename=file.filename), file.upload)
 
     async def _discard(self) -> None:
-        """What was received of a request that is refused. If this is cut short, the bytes go after some hours."""
+        """Deletes the received bytes of a refused request; if interrupted, they expire after some hours."""
         for file in self._files:
             if file.upload is not None:
                 await self._vault.parts.objects.delete(file.upload.key)
 
 
-def _answer(vault: Vault, taken: list[TakenIn], rejected: list[_File]) -> Response:
+def _answer(vault: Vault, taken: list[AcceptedDocument], rejected: list[_File]) -> Response:
     view = viewer(vault)
     refused = [
         RejectedView(filename=file.filename[:300], **file.problem.as_dict())

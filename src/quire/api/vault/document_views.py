@@ -1,4 +1,4 @@
-"""Documents of the vault as callers see them."""
+"""The vault's documents as JSON."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class OutcomeView(BaseModel):
 class BulkView(BaseModel):
     started: int
     results: list[OutcomeView]
-    more: bool = Field(description="Whether more documents stand so; ask again.")
+    more: bool = Field(description="Whether more documents are in this state; send the request again.")
 
 
 class TagView(BaseModel):
@@ -143,7 +143,7 @@ class PieceView(BaseModel):
 
 
 class MarkedView(BaseModel):
-    """A text with what was found in it: in pieces, and as HTML that is safe to show."""
+    """A text with its matches marked: in pieces, and as escaped HTML."""
 
     pieces: list[PieceView]
     html: str
@@ -170,7 +170,7 @@ class SearchView(BaseModel):
 
 
 class Viewer:
-    """Makes views of documents at one moment."""
+    """Makes views of documents for one point in time."""
 
     def __init__(self, now_s: float, stale_after_s: float) -> None:
         self._now_s = now_s
@@ -180,7 +180,7 @@ class Viewer:
         return row.state(self._now_s, self._stale_after_s)
 
     def document(self, row: VaultDocument, progress: int | None = None) -> DocumentView:
-        fetched = row.metadata.get("fetched") or {}  # of a link, as older versions kept it
+        fetched = row.metadata.get("fetched") or {}  # of a link, as older versions stored it
         return DocumentView(
             document_id=row.id,
             status=row.status.value,
@@ -275,7 +275,7 @@ def links(row: VaultDocument) -> DocumentLinks:
 
 
 def marked(text: str, highlights: Sequence[tuple[int, int]]) -> list[PieceView]:
-    """The text cut where something was found. Joined again it is the same."""
+    """Returns the text cut at its matches; the joined pieces are the text."""
     pieces: list[PieceView] = []
     at = 0
     for first, last in sorted(highlights):
@@ -292,7 +292,7 @@ def marked(text: str, highlights: Sequence[tuple[int, int]]) -> list[PieceView]:
 
 
 def as_html(pieces: Iterable[PieceView]) -> str:
-    """Escaped, with nothing in it but `<mark>`: the text is a stranger's."""
+    """Returns escaped HTML with `<mark>` as the only tag: the text is untrusted."""
     return "".join(
         f"<mark>{escape(piece.text)}</mark>" if piece.match else escape(piece.text) for piece in pieces
     )

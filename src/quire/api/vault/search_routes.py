@@ -1,4 +1,4 @@
-"""One box to find documents by: their words and what they mean; and the tags that begin with something."""
+"""Search by words and meaning, and tag suggestions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def search(
         str | None, Query(description="`next_cursor` of the page before.", max_length=2_000)
     ] = None,
 ) -> Response:
-    """Full text, typos forgiven, together with the similarity of summaries and tags."""
+    """Full text with typo correction, ranked together with the similarity of summaries and tags."""
     query = read_query("q", q)
     catalog = await vault.catalog()
     vector = await query_vector(vault, team, query)

@@ -1,4 +1,4 @@
-"""The database behind the catalog: connections, transactions, and its errors in our own words.
+"""The database behind the catalog: connections, transactions, translated errors.
 
 SQLite from the event loop, with one visit to its thread for each statement.
 
@@ -110,7 +110,7 @@ _POSTGRES = {
     "application_name": "quire",
     "jit": "off",  # compiling a search takes ten times as long as running it
     "hnsw.ef_search": "100",
-    "hnsw.iterative_scan": "relaxed_order",  # else rows of other teams or models use up what the index looks at
+    "hnsw.iterative_scan": "relaxed_order",  # else rows of other teams or models use up the rows that the index scans
 }
 _AGAIN = ("40001", "40P01", "55P03")  # PostgreSQL: could not serialise, deadlock, lock not available
 
@@ -145,7 +145,7 @@ class Database:
 
     @classmethod
     def on_postgres(cls, url: str, pool_size: int) -> Database:
-        """Raises SettingsError for an address that makes no sense."""
+        """Raises SettingsError for an invalid address."""
         parsed, arguments = _postgres_address(url)
         engine = create_async_engine(
             parsed,
@@ -229,7 +229,7 @@ def _try_if_idle(connection: Any, record: Any, _proxy: Any) -> None:
     if time.monotonic() - record.info.get("used_at", math.inf) > _IDLE_S:
         try:
             connection.ping()
-        except Exception as error:  # whatever it is, another connection is opened
+        except Exception as error:  # on any error another connection is opened
             raise InvalidatePoolError from error
 
 
@@ -255,7 +255,7 @@ def _begin_sqlite(connection: Any) -> None:
 
 
 def _postgres_address(url: str) -> tuple[URL, dict[str, Any]]:
-    """The address for the driver, which knows some options by other names than everybody else."""
+    """The address for the driver, which has its own names for some options."""
     try:
         parsed = make_url(url)
     except (ArgumentError, ValueError) as error:

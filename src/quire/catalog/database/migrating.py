@@ -1,4 +1,4 @@
-"""Bringing the tables up to date. Any number of processes may try at once; one does it, the others wait."""
+"""Migration of the catalog's tables. Concurrent processes are serialised by a lock: one migrates, the others wait."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def migrate(database: Database, *, to: str = HEAD) -> None:
         found = await _revision(connection)
     if found == to:
         return
-    # In a thread, and before the lock is taken: it takes half a second, in which nobody else would be served.
+    # In a thread, and before the lock is taken: the import takes half a second and would block the event loop.
     await asyncio.to_thread(importlib.import_module, "alembic.command")
 
     async def upgrade(connection: AsyncConnection) -> None:

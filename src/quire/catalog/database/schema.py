@@ -1,4 +1,4 @@
-"""The tables as the queries see them. How they come to be is told in `migrations/`."""
+"""The tables as the queries use them; `migrations/` creates them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TEAMS = Table(
     Column("vector_changes", BigInteger, nullable=False),
     Column("vectors_removed", BigInteger, nullable=False),
 )
-"""One row for each team: counters that its documents are numbered by and that tell caches of changes."""
+"""One row for each team: the counters that number its documents and by which caches detect changes."""
 
 DOCUMENTS = Table(
     "documents",
@@ -59,7 +59,7 @@ ALIASES = Table(
     Column("id", Text, primary_key=True),
     Column("document_pk", ForeignKey("documents.pk", ondelete="CASCADE"), nullable=False),
 )
-"""Ids under which a document came in again."""
+"""Aliases: further ids of a document, under which it was added again."""
 
 TAGS = Table(
     "document_tags",
@@ -108,7 +108,7 @@ TERMS = Table(
     Column("reversed", Text, nullable=False),
     Column("documents", BigInteger, nullable=False),
 )
-"""Every word of a team and in how many heads and contents it stands."""
+"""Every word of a team and the number of heads and bodies that contain it."""
 
 DOCUMENT_VECTORS = Table(
     "document_embeddings",

@@ -1,4 +1,4 @@
-"""Cursors: opaque texts that say where a page ended and which question it answered."""
+"""Cursors: opaque texts with the end of a page and a hash of the query."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def write(mark: str, *place: Any) -> str:
 
 
 def read(cursor: str, mark: str, *kinds: type) -> list[Any]:
-    """The place that the cursor stands for. Raises RequestError unless it was written for the same question."""
+    """Returns the position in the cursor. Raises RequestError unless the cursor belongs to the same query."""
     try:
         if len(cursor) > _MAX_CHARS:
             raise ValueError("too long")
@@ -44,5 +44,5 @@ def read(cursor: str, mark: str, *kinds: type) -> list[Any]:
 
 
 def _is(value: Any, kind: type) -> bool:
-    # Anybody can write a cursor; a number that no database takes must not get there.
+    # A caller can forge a cursor; a number out of the database's range must not reach it.
     return type(value) is kind and not (isinstance(value, int) and not 0 <= value < 1 << 53)

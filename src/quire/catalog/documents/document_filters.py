@@ -66,7 +66,7 @@ class Narrowing:
 
     def keys(self) -> Select[int]:
         """The keys of the documents that fit, in no order. A tag is one team's, so where there are only tags the
-        documents needn't be looked at."""
+        documents needn't be read."""
         if self.conditions or not self.tag_pks:
             return select(DOCUMENTS.c.pk).where(self.where())
         first, *others = self.tag_pks

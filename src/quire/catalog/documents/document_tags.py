@@ -1,4 +1,4 @@
-"""Tags: one for all spellings of a name, counted, and gone with the last document that has them."""
+"""Tags: one for all spellings of a name, with a use count, deleted with the last document that has them."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ async def assign(
 
 
 async def lock_team(connection: AsyncConnection, team: str) -> None:
-    """Makes the other writers of the team wait. Whoever also locks a document does that first."""
+    """Locks the team for other writers. A caller that also locks a document must do that first."""
     await connection.execute(select(TEAMS.c.team).where(TEAMS.c.team == team).with_for_update())
 
 

@@ -1,8 +1,8 @@
 """The documents that have all of some words, newest first, unranked.
 
-A common word is in very many of them, of which a page shows fifty. So the newest documents are looked through first, as
+A common word is in very many of them, of which a page shows fifty. So the newest documents are read first, as
 many as should do by how common the words are, and then ever more of the older ones. Of words that are much more common
-than the rarest one the index isn't asked at all: the documents that the others leave are looked at instead.
+than the rarest one the index isn't asked at all: the documents that the others leave are read instead.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ async def newest(
     counts, _ = await team_terms.look_up(connection, team, wanted, (), 0, postgres=postgres)
     if not wanted or any(team_terms.listed(word) and word not in counts for word in wanted):
         return
-    standing = await query_reading.standing(connection, team)
-    high = before_pk or standing.last_pk + 1
+    statistics = await query_reading.team_statistics(connection, team)
+    high = before_pk or statistics.last_pk + 1
     rarest = min(counts.get(word, 1) for word in wanted)
     indexed = [word for word in wanted if counts.get(word, 1) <= _MUCH_MORE * rarest]
     others = [word for word in wanted if word not in indexed]
-    share = math.prod(min(1.0, counts.get(word, 1) / standing.last_pk) for word in wanted)
+    share = math.prod(min(1.0, counts.get(word, 1) / statistics.last_pk) for word in wanted)
     enough = int(_PLENTY * many / share) if rarest > _RARE and share * high > _PLENTY * many else high
     width = max(_LEAST_WIDTH, enough)
-    index = _Index(connection, indexed, team if standing.crowded else None, postgres)
+    index = _Index(connection, indexed, team if statistics.crowded else None, postgres)
     looked_at = had_all = 0
     while high > 0:
         low = max(0, high - width)
@@ -95,7 +95,7 @@ class _Index:
     async def between(self, low: int, high: int) -> list[int]:
         """The keys from `low` up to but not including `high`, falling."""
         parts, parameters = self._on_postgres(low, high) if self._postgres else self._on_sqlite(low, high)
-        # Each word may stand in another piece of the document.
+        # Each word may be in another piece of the document.
         rows = await self._connection.execute(statement(" INTERSECT ".join(parts)), parameters)
         return sorted({int(pk) for pk in rows.scalars()}, reverse=True)
 

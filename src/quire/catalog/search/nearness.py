@@ -1,6 +1,6 @@
-"""The documents and tags whose vectors lie nearest to a query's.
+"""Nearest neighbours: the documents and tags whose vectors are nearest to a query's.
 
-All vectors of one team and model in memory, for comparing a query with every one of them.
+On SQLite all vectors of one team and model are in memory, and a query is compared with every one of them.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _BLOCK = 10_000
 
 
 class Matrix:
-    """Rows of vectors and whose each is. Rows may be added while another thread looks for the nearest.
+    """Rows of vectors and whose each is. Rows may be added while another thread searches.
 
     Many rows get a *sketch*: their coordinates along the few directions in which they differ most. The nearest of
     the sketches, many more than are wanted, are then compared exactly. Where few directions don't tell enough, as
-    with vectors that lie evenly in all of them, there is no sketch and everything is compared.
+    with vectors that are spread evenly over all of them, there is no sketch and everything is compared.
     """
 
     def __init__(self) -> None:
@@ -274,7 +274,7 @@ class SqliteNearness:
         lock = self._locks.setdefault(key, asyncio.Lock())
         async with lock:
             change, removed = await self._counters(connection, team)
-            # Nobody else's until it is whole: a thread goes on writing when its search is given up.
+            # Removed from the cache until it is whole: a thread continues to write after its search was cancelled.
             matrix = self._kept.pop(key, None) or Matrix()
             if removed > matrix.removed and matrix.used:
                 matrix = await _without_removed(connection, (table, team, model), matrix)

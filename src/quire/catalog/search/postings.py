@@ -1,6 +1,6 @@
-"""Which pieces have which words, asked of the database's own index; and the pieces themselves.
+"""Posting lists: which pieces have which words, from the database's index, and which documents to rank.
 
-Which documents are worth a closer look, by what the index of words told. Arrays, because there are thousands.
+Candidates are kept in arrays, because there are thousands.
 """
 
 from __future__ import annotations
@@ -93,10 +93,10 @@ class PostingQuery:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Whose pieces are looked at, and how many documents there are in all.
+    """The team whose pieces are read, and how many documents there are in all.
 
-    Without a team the pieces of all teams are in the lists, which is quicker where most are one team's: whoever
-    asks must then see to it that no others get further. `among` narrows the lists to these documents, the newest
+    Without a team the pieces of all teams are in the lists, which is faster where most are one team's: the
+    caller must then remove those of other teams. `among` narrows the lists to these documents, the newest
     first; on PostgreSQL that needs a connection in a transaction.
     """
 

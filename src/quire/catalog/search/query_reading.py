@@ -1,4 +1,4 @@
-"""Reading a query: which words of the index each of its words stands for."""
+"""Parsing a query: which words of the index match each of its words."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MISSPELT = {1: 0.75, 2: 0.55}
 _UNKNOWN = 1
 _SMALL_WORD = 0.1
 
-# Words that tell nothing of what is looked for, though a small vault may hold few of them: English, German, French,
+# Stopwords, also where a small vault has few of them: English, German, French,
 # Spanish, Italian, Portuguese and Dutch, folded as all words are.
 _SMALL = """
 a about all an and any are as at be been by can did do does for from had has have how i if in into is it its me my no
@@ -60,12 +60,12 @@ class TeamStatistics:
 
 @dataclass(frozen=True, slots=True)
 class ReadQuery:
-    """The query's words that stand for something, how common each is, and which were corrected."""
+    """The query's words that the index knows, how common each is, and which were corrected."""
 
     groups: tuple[TermGroup, ...]
     counts: tuple[int, ...]
     corrections: dict[str, str]
-    standing: TeamStatistics
+    statistics: TeamStatistics
     usual_length: float
     """How many words a piece usually has, now or on the page before."""
 
@@ -87,7 +87,7 @@ class ReadQuery:
 
 async def read(connection: AsyncConnection, team: str, query: str, *, postgres: bool) -> ReadQuery:
     """Words that no document has stay in, without forms: what is missing must count against a document."""
-    now = await standing(connection, team)
+    now = await team_statistics(connection, team)
     found_words = list(dict.fromkeys(words(query)))
     # Single letters are what is left of "pupil's" and the like; alone they may be meant.
     asked = ([word for word in found_words if len(word) > 1 or not word.isascii()] or found_words)[:MAX_WORDS]
@@ -114,7 +114,7 @@ async def read(connection: AsyncConnection, team: str, query: str, *, postgres: 
     return ReadQuery(tuple(groups), tuple(counts), corrections, now, now.usual_length)
 
 
-async def standing(connection: AsyncConnection, team: str) -> TeamStatistics:
+async def team_statistics(connection: AsyncConnection, team: str) -> TeamStatistics:
     of_all_teams = select(func.max(DOCUMENTS.c.pk)).scalar_subquery()
     found = await connection.execute(
         select(TEAMS.c.documents_made, TEAMS.c.words, TEAMS.c.pieces, of_all_teams).where(

@@ -17,7 +17,7 @@ _NEAR = 0.25
 _NEAR_WORDS = 12
 
 LEVELS = {"head": 1.0, "often": 0.8, "all": 0.5}
-"""What a word counts for before texts are looked at, by where the index has it."""
+"""The weight of a word before texts are read, by where the index has it."""
 
 _SUMMARY_FLOOR = 0.10
 _TAG_FLOOR = 0.45
@@ -37,7 +37,7 @@ DEFAULT_WEIGHTS = Weights()
 
 @dataclass(frozen=True, slots=True)
 class TermGroup:
-    """One word of the query and the words of the index that stand for it, each with how well it does."""
+    """One word of the query and the words of the index that match it, each with its weight."""
 
     asked: str
     forms: Mapping[str, float]
@@ -56,7 +56,7 @@ class WordsOfQuery:
         self._groups = groups
         self._usual_length = max(1.0, usual_length)
         self._all_rarity = sum(group.rarity for group in groups) or 1.0
-        # A form may stand for two words of the query; the one that it fits better counts.
+        # A form may match two words of the query; the better match counts.
         self._forms: dict[str, tuple[int, float]] = {}
         self._nothing: tuple[list[float], float] = ([0.0] * len(groups), 0.0)
         for number, group in enumerate(groups):
@@ -81,7 +81,7 @@ class WordsOfQuery:
         return min(1.0, score)
 
     def _counted(self, words: Sequence[str], *, in_head: bool = False) -> tuple[list[float], float]:
-        """How strongly the text has each word of the query, and the share of its pairs that stand together."""
+        """How strongly the text has each word of the query, and the share of its pairs that are adjacent."""
         forms = self._forms
         if forms.keys().isdisjoint(words):
             return self._nothing

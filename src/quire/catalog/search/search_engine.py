@@ -1,7 +1,7 @@
 """Search: the words of the documents and their meaning, ranked together.
 
 The database answers which pieces have a word and which vectors are near. That is bounded: of a common word only the
-pieces of the newest documents are looked at, so a search takes about as long in a large vault as in a small one.
+pieces of the newest documents are read, so a search takes about as long in a large vault as in a small one.
 What was found is then ranked by `ranking`, the same way on both databases.
 """
 
@@ -30,7 +30,7 @@ from quire.domain.vault_document import DocumentFilters, SearchHit, SearchPage, 
 
 _COMMON = 1_500
 _NEWEST = 5
-"""Times as many pieces of a common word are looked at as documents are wanted."""
+"""The factor of pieces read for a common word to documents wanted."""
 _FEW_DOCUMENTS = 3_000
 _SHARES = {"head": 0.15, "often": 0.05, "all": 1.0}
 _TAGS, _DOCUMENTS_OF_TAG = 6, 30
@@ -77,7 +77,7 @@ class _Field:
 
 @dataclass(frozen=True, slots=True)
 class _Near:
-    """What lies near to the query's vector: documents, tags, and the newest documents of these tags."""
+    """The nearest neighbours of the query's vector: documents, tags, and the newest documents of these tags."""
 
     cosines: dict[int, float]
     tags: Mapping[int, float]
@@ -147,14 +147,14 @@ class Search:
             lists, meanings = _plan(read, depth, None if field.few is None else len(field.few))
             # Other teams' documents end at `_pieces`; here they only take up room, unless there are many.
             scope = postings.Scope(
-                request.team if read.standing.crowded else None,
-                read.standing.last_pk,
-                read.standing.pieces_each,
+                request.team if read.statistics.crowded else None,
+                read.statistics.last_pk,
+                read.statistics.pieces_each,
                 field.few,
             )
             answers = await postings.ask(connection, scope, lists, postgres=self._postgres)
         found = list(zip(meanings, answers, strict=True))
-        # What stands in a document's first piece, its title, tags and summary, counts as much as if asked for apart.
+        # What is in a document's first piece, its title, tags and summary, counts as much as if asked for apart.
         found += [((numbers, LEVELS["head"]), _heads(ids)) for (numbers, _), ids in found]
         return read, best_documents(found, [group.rarity for group in read.groups], depth)
 
@@ -284,19 +284,19 @@ class Search:
 def _plan(read: ReadQuery, depth: int, few: int | None) -> tuple[list[postings.PostingQuery], list[Meaning]]:
     """Which lists to ask for: all of the rare words; of the common ones only where there is nothing rarer.
 
-    What a common word adds is still counted when the texts are looked at. Where filters leave `few` documents, each
+    What a common word adds is still counted when the texts are read. Where filters leave `few` documents, each
     list costs going through them, so there are no more than needed: if more of them have the rarest word than are
-    wanted, those that have all words; else all that have it are looked at, and some that have the next.
+    wanted, those that have all words; else all that have it are read, and some that have the next.
     """
     lists: list[postings.PostingQuery] = []
     meanings: list[Meaning] = []
     usable = _usable(read)
     rare = [number for number in usable if read.counts[number] <= _COMMON]
-    enough = few is not None and usable and read.counts[usable[0]] * few > depth * read.standing.last_pk
+    enough = few is not None and usable and read.counts[usable[0]] * few > depth * read.statistics.last_pk
     for number in rare or usable[: 1 if enough else 2]:
         forms = (tuple(read.groups[number].forms),)
         whole = bool(rare) or few is not None
-        # Of few documents all will be looked at, wherever they have the word.
+        # Of few documents all are read, wherever they have the word.
         columns = [] if few is not None or (rare and read.counts[number] <= _DEPTH) else ["often"]
         columns += ["all"] if whole or len(usable) == 1 else []
         columns += [] if whole else ["head"]
@@ -312,14 +312,14 @@ def _plan(read: ReadQuery, depth: int, few: int | None) -> tuple[list[postings.P
 
 
 def _usable(read: ReadQuery) -> list[int]:
-    """The words that stand for something, by number; the rarest first."""
+    """Returns the words that the index knows, by number; the rarest first."""
     there = (number for number, group in enumerate(read.groups) if group.forms)
     return sorted(there, key=lambda number: read.counts[number])
 
 
 def _everything(read: ReadQuery, usable: Sequence[int], most: int) -> postings.PostingQuery:
     groups = tuple(tuple(read.groups[number].forms) for number in usable)
-    last_pk = read.standing.last_pk
+    last_pk = read.statistics.last_pk
     expected = last_pk * math.prod(min(1.0, read.counts[number] / last_pk) for number in usable)
     return postings.PostingQuery(groups, "all", most, expected, looked_at=read.counts[usable[0]])
 

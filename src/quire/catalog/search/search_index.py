@@ -1,6 +1,6 @@
 """What search knows of a document's text: its head, its pieces and the words in them.
 
-Functions here are parts of somebody else's transaction. Tokenising is done before it begins, in `prepare_…`.
+Functions here run inside the caller's transaction. Tokenising is done before it begins, in `prepare_…`.
 """
 
 from __future__ import annotations
@@ -168,8 +168,8 @@ def piece_row(team: str, document_pk: int, piece: Indexed) -> dict[str, Any]:
         "often": piece.often,
         "body": piece.body,
     }
-    # Where a word stands is part of the lexeme. Weights would do as well, but they are not in the index: each row
-    # would have to be looked at. The team is a lexeme too, and about how new the document is, because this index
+    # The place of a word is part of the lexeme. Weights would do as well, but they are not in the index: each row
+    # would have to be read. The team is a lexeme too, and about how new the document is, because this index
     # can't be read from the newest on. Words hold letters and digits only: no quoting needed.
     if piece.lexemes is not None:
         row["words"] = f"'={mark}' '~{document_pk >> BUCKET_BITS}' {piece.lexemes}"

@@ -14,7 +14,7 @@ _BLANK = re.compile(r"\s")
 
 
 def highlights(text: str, wanted: Mapping[str, float]) -> tuple[tuple[int, int], ...]:
-    """Where the wanted words stand in the text."""
+    """Returns the spans of the wanted words in the text."""
     return tuple((start, end) for start, end, _ in _found(text, wanted))
 
 
@@ -40,7 +40,7 @@ def _found(text: str, wanted: Mapping[str, float]) -> list[tuple[int, int, set[s
 
 
 def _places(text: str, word: str) -> Iterator[int]:
-    """Where the word stands as a whole. Looking for each word is much quicker than looking at every one."""
+    """Returns where the whole word occurs. Searching for each wanted word is faster than splitting the text."""
     at = text.find(word)
     while at >= 0:
         after = at + len(word)

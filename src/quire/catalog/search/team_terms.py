@@ -1,4 +1,4 @@
-"""The words of a team's documents: how common each is, and which one was meant by a misspelt one."""
+"""The words of a team's documents: how common each is, and corrections of misspelt words."""
 
 from __future__ import annotations
 
@@ -86,9 +86,9 @@ async def look_up(
     *,
     postgres: bool,
 ) -> tuple[dict[str, int], dict[str, dict[str, int]]]:
-    """In how many heads and contents each of the words stands, and for each prefix the most common words with it.
+    """Returns how many heads and bodies contain each word, and for each prefix its most common words.
 
-    Words that stand in none are left out.
+    Words that no document contains are left out.
     """
     found: dict[str, int] = {}
     begun: dict[str, dict[str, int]] = {prefix: {} for prefix in prefixes}
@@ -139,8 +139,8 @@ async def like(
 ) -> dict[str, tuple[int, int]]:
     """The words that were probably meant: each with its distance in typing errors and its count, best first.
 
-    One error leaves the first or the last half of a word whole, so only words that share one of them are looked
-    at. Words of up to three letters, and those with digits, are never corrected.
+    One error leaves the first or the last half of a word whole, so only words that share one of them are
+    compared. Words of up to three letters, and those with digits, are never corrected.
     """
     allowed = 0 if len(word) < 4 or not word.isalpha() else 1 if len(word) < 8 else 2
     if not allowed or len(word) > MAX_TERM_CHARS:

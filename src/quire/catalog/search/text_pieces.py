@@ -1,4 +1,4 @@
-"""Cutting a document's text into the pieces that search looks at and shows."""
+"""Cutting a document's text into the pieces that search reads and shows."""
 
 from __future__ import annotations
 

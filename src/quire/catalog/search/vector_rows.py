@@ -1,6 +1,6 @@
-"""Vectors of documents and tags: which are missing, storing them, and forgetting them.
+"""Vectors of documents and tags: find the missing ones, store and delete them.
 
-Finding the nearest ones is the business of `nearness`, which differs between the databases.
+`nearness` finds the nearest ones, differently on each database.
 """
 
 from __future__ import annotations

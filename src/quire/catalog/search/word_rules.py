@@ -1,7 +1,7 @@
 """How texts become words: the one rule by which documents are indexed and queries are read, on every database.
 
 Words are folded (case, accents, ligatures, full-width forms) and consist of letters and digits only, so they can
-stand in a query of either database without escaping. Scripts written without spaces are cut into pairs of
+be part of a query of either database without escaping. Scripts written without spaces are cut into pairs of
 characters, as is usual for them.
 """
 
@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Iterator
 
 MAX_WORD_CHARS = 40
-"""Longer words are cut: nobody types them, and a hostile text could be made of them."""
+"""Longer words are cut: they are never typed, and a hostile text could consist of them."""
 
 _WORD = re.compile(r"[^\W_]+")
 _UNSPACED = re.compile(
@@ -52,7 +52,7 @@ def spans(text: str) -> Iterator[tuple[int, int, tuple[str, ...]]]:
 
 
 def slug(name: str) -> str:
-    """A tag's name as it stands in an address, and by which two spellings of one tag are recognised."""
+    """Returns the form of a tag's name for addresses, which is equal for all spellings of one tag."""
     return _GAP.sub("-", fold(name)).strip("-")
 
 

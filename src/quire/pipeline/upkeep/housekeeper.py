@@ -113,7 +113,7 @@ class Housekeeper:
         if self._vault is not None:
             with suppress(CatalogError, TimeoutError):
                 async with asyncio.timeout(_CATALOG_S):
-                    held = await self._vault.holds(job.vault)
+                    held = await self._vault.has_document(job.vault)
                     being_deleted = await self._vault.steps.is_deleted(job_id)
         if self._vault is not None and held is False:
             await self._vault.purge(job.vault.team, job.vault.document_id)

@@ -1,8 +1,8 @@
-"""Attachments of a mail that is in the vault: each is a document of the vault as well.
+"""Attachments of a mail in the vault: each becomes a document of the vault.
 
-The split stage has stored their bytes (`pipeline/intake/attachment_jobs.py`). Documents are made of them when the mail
-is filed, under ids derived from the mail's id. The mail's row names them once all exist: from then on an attachment
-that a user deletes stays deleted. An attachment whose bytes the team already has becomes that document.
+The split stage stores their bytes (`pipeline/intake/attachment_jobs.py`). Their documents are created when the mail
+is filed, with ids derived from the mail's id. The mail's row lists them once all exist; after that, an attachment
+that a user deletes stays deleted. An attachment whose bytes the team already has is that existing document.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class AttachedDocuments:
     def __init__(self, vault: Vault) -> None:
         self._vault = vault
 
-    async def take_in(self, mail: VaultDocument, job: MainJob) -> VaultDocument | None:
-        """The mail's row, which names the documents of its attachments. None if another attempt at it has begun."""
-        entries = _laid_ready(job)
+    async def create_all(self, mail: VaultDocument, job: MainJob) -> VaultDocument | None:
+        """Returns the mail's row, which lists the attached documents. None if another attempt has begun."""
+        entries = _stored_attachments(job)
         if not entries:
             return mail
         if "attachments" in mail.metadata:
@@ -49,14 +49,14 @@ class AttachedDocuments:
         return await catalog.find(mail.team, mail.id) if noted else None
 
     async def forget(self, team: str, job: MainJob) -> None:
-        """Removes what was laid ready for documents that were never made; those that were stay."""
+        """Removes the stored bytes of attachments that never became documents."""
         catalog = await self._vault.catalog()
-        for entry in _laid_ready(job):
+        for entry in _stored_attachments(job):
             if await catalog.find(team, str(entry["document_id"])) is None:
                 await self._vault.parts.objects.delete_prefix(job_prefix(str(entry["job_id"])))
 
     async def _document(self, mail: VaultDocument, job: MainJob, entry: Mapping[str, Any]) -> str | None:
-        """The id of the attachment's document. None if its bytes are gone, which only a very late call finds."""
+        """Returns the id of the attachment's document. None if its bytes were deleted before this call."""
         document_id, content_hash = str(entry["document_id"]), str(entry["sha256"])
         job_id = conversion_job_id(mail.team, document_id)
         key = attached_key(job_id)
@@ -68,7 +68,7 @@ class AttachedDocuments:
                 await parts.objects.delete(key)
                 return twin.id
         if await parts.objects.size(key) is None:
-            _LOG.warning("attachment gone before it was filed", extra={"document_id": document_id})
+            _LOG.warning("attachment deleted before it was filed", extra={"document_id": document_id})
             return None
         new = NewDocument(
             team=mail.team,
@@ -90,9 +90,9 @@ class AttachedDocuments:
                 },
             },
         )
-        await self._vault.take_in(new)
+        await self._vault.accept(new)
         return document_id
 
 
-def _laid_ready(job: MainJob) -> list[Mapping[str, Any]]:
+def _stored_attachments(job: MainJob) -> list[Mapping[str, Any]]:
     return [entry for entry in job.info.get("attachments", ()) if entry.get("document_id")]

@@ -1,7 +1,7 @@
-"""What a model is asked about a document, and what of its answer is believed.
+"""The prompt for classification, and the validation of the model's answer.
 
-The document's text is hostile: it may hold orders to the model. All it can reach by them are these five fields, each
-checked for its form, bounded in length and cleaned; the answer is never shown as anything but plain text.
+The document's text is untrusted and may contain instructions to the model. They can only affect these five fields,
+each of which is validated, bounded and cleaned; the answer is only ever shown as plain text.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _LANGUAGE = re.compile(r"[a-z]{2,3}(-[a-z0-9]{2,8}){0,2}")
 
 
 def question(text: str, filename: str, tags: Sequence[str], mark: str) -> str:
-    """What goes beside the instructions. `mark` can't be guessed by whoever wrote the document."""
+    """Returns the user message. `mark` delimits the text and can't be guessed by the document's author."""
     known = json.dumps(list(tags), ensure_ascii=False)
     name = json.dumps(filename, ensure_ascii=False)
     said = text.replace(mark, "")
@@ -68,7 +68,7 @@ def question(text: str, filename: str, tags: Sequence[str], mark: str) -> str:
 
 
 def judge(answer: VisionAnswer, _layer: str) -> Verdict:
-    """Whether the answer is one."""
+    """Returns the verdict on an answer; an empty reason means that it is valid."""
     if answer.stop in (StopReason.REFUSAL, StopReason.FILTER):
         return Verdict(REFUSED)
     if not answer.text.strip():
@@ -79,7 +79,7 @@ def judge(answer: VisionAnswer, _layer: str) -> Verdict:
 
 
 def classification(text: str, by: str, *, today: datetime.date, seen: str) -> Classification | None:
-    """The answer as it is kept; None if it is none. `seen` is the document's text, '' where only a picture was sent."""
+    """Returns the validated answer; None if it is invalid. `seen` is the text sent, '' for a picture alone."""
     found = _object(text)
     if found is None:
         return None
@@ -94,7 +94,7 @@ def classification(text: str, by: str, *, today: datetime.date, seen: str) -> Cl
 
 
 def clean_tags(given: Sequence[Any]) -> tuple[str, ...]:
-    """At most five, each a short line of letters, digits and a little between them, none twice."""
+    """Returns at most five distinct tags, in lower case, of letters, digits and a few separators."""
     kept: dict[str, str] = {}
     for one in given:
         if not isinstance(one, str):
@@ -107,7 +107,7 @@ def clean_tags(given: Sequence[Any]) -> tuple[str, ...]:
 
 
 def _object(text: str) -> dict[str, Any] | None:
-    """The JSON object, with every field of its type and a title in it; models that put it in a fence are forgiven."""
+    """Returns the JSON object if every field has its type and there is a title. A code fence around it is accepted."""
     raw = text.strip()
     if raw.startswith("```"):
         raw = raw.partition("\n")[2].rpartition("```")[0]
@@ -130,7 +130,7 @@ def _fits(found: dict[str, Any]) -> bool:
 
 
 def _line(text: str, most: int) -> str:
-    """One line of what can be printed, cut between words."""
+    """Returns one printable line, cut between words."""
     plain = unicodedata.normalize("NFC", text).encode("utf-8", "ignore").decode()
     kept = " ".join("".join(c if c.isprintable() else " " for c in plain).split())
     if len(kept) <= most:
@@ -144,7 +144,7 @@ def _language(given: str | None) -> str | None:
 
 
 def _date(given: str | None, today: datetime.date, seen: str) -> str | None:
-    """A date that a calendar has. Today's counts only where the document has it: models like to give it."""
+    """Returns a valid date. Today's date counts only if the document has it: models tend to invent it."""
     try:
         found = datetime.date.fromisoformat((given or "").strip()[:10])
     except ValueError:

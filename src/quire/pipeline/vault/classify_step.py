@@ -1,6 +1,6 @@
-"""Classify: title, summary, date, language and tags of a converted document, by a model or on this machine.
+"""The classify step: title, summary, date, language and tags of a converted document, by a model or locally.
 
-Why a classification failed, in the categories of the source, and how long to wait before the next try.
+A failed call is retried after a delay that depends on its error category; then the document completes without a title.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from quire.pipeline.vault.classification_question import (
     judge,
     question,
 )
-from quire.pipeline.vault.document_texts import beginning
+from quire.pipeline.vault.document_texts import text_excerpt
 from quire.pipeline.vault.vault import Vault
 from quire.reading.pdf.page_render import RenderOptions
 from quire.reading.pdf.vision_page import ContextOptions, picture_page
@@ -39,17 +39,17 @@ from quire.settings.vault_settings import VaultSettings
 _TEXTS = {
     "ai_content_blocked": "The AI's content filter refused the document.",
     "ai_quota": "The AI's quota is used up, or its models are overloaded.",
-    "rate_limit": "The AI takes no more requests at the moment.",
-    "timeout": "The AI gave no answer in time.",
+    "rate_limit": "The AI's request limit is reached.",
+    "timeout": "The AI did not answer in time.",
     "network": "The AI could not be reached.",
-    "server": "The AI failed.",
-    "model_not_found": "The AI has no such model; the operator has to look at the models' names.",
-    "auth": "The AI doesn't accept the key; the operator has to look at it.",
+    "server": "The AI answered with a server error.",
+    "model_not_found": "The AI does not know the model; the operator has to correct the model's name.",
+    "auth": "The AI does not accept the API key; the operator has to replace it.",
     "validation": "The AI rejected the request.",
 }
 _BAD_ANSWERS = (INVALID, EMPTY, REFUSED, CUT_OFF, REPEATING)
 _BAD_ANSWER = "The AI's answer could not be used."
-_CAME_TOO_LATE = ("page_timeout", "ai_unavailable")
+_TIMED_OUT = ("page_timeout", "ai_unavailable")
 _FINAL = frozenset({"ai_content_blocked", "validation", "auth"})
 
 
@@ -61,26 +61,26 @@ class ClassificationError(QuireError):
         self.code = code
 
 
-def failure(reasons: Sequence[str]) -> ClassificationError:
-    """The error that stands for all that went wrong, the last of it first."""
+def classification_error(reasons: Sequence[str]) -> ClassificationError:
+    """Returns the error of the last reason that has a text."""
     for reason in reversed(reasons):
         if reason in _TEXTS:
             return ClassificationError(reason, _TEXTS[reason], retryable=reason not in _FINAL)
         if reason in _BAD_ANSWERS:
             return ClassificationError(reason, _BAD_ANSWER, retryable=True)
-        if reason in _CAME_TOO_LATE:
-            return out_of_time()
+        if reason in _TIMED_OUT:
+            return timeout_error()
         if reason.endswith("cost_ceiling"):
             return ClassificationError(reason, "The budget for AI is used up.", retryable=False)
     return ClassificationError("ai_failed", "The AI failed.", retryable=True)
 
 
-def out_of_time() -> ClassificationError:
+def timeout_error() -> ClassificationError:
     return ClassificationError("timeout", _TEXTS["timeout"], retryable=True)
 
 
-def wait_s(reasons: Sequence[str], settings: VaultSettings) -> float:
-    """How long to leave the AI alone: the longest wait of what went wrong."""
+def retry_delay_s(reasons: Sequence[str], settings: VaultSettings) -> float:
+    """Returns the delay before the next round: the longest of those of the reasons."""
     waits = {
         "ai_quota": settings.classify_quota_delay_s,
         "rate_limit": settings.classify_rate_limit_delay_s,
@@ -93,16 +93,16 @@ _QUESTION_BYTES = 12_000
 _LOCAL_BYTES = 64_000
 _TAGS_SHOWN = 60
 _LOCAL_TIMEOUT_S = 30.0
-_PARENT_WAITS_S = 180.0
-"""As in the source: longer than a model's 90 s and a download's 60 s together."""
+_JOB_WAIT_S = 180.0
+"""Source 002: longer than a model's 90 s and a download's 60 s together."""
 _LARGEST_HEIC = 15 << 20
-_PLANE_AWAY_S = (1.0, 60.0)
+_OUTAGE_DELAY_S = (1.0, 60.0)
 
 
 async def run_classify(claim: Claim, vault: Vault) -> None:
-    """Ends its job one way or the other, or parks it; a plane that is away is waited for.
+    """Ends its job or parks it. During an outage of a plane the unit is postponed and no attempt is counted.
 
-    It decides itself when to try again: the waits are longer than those of pages, and depend on what went wrong.
+    The step decides itself when to retry: the delays are longer than those of pages and depend on the error.
     """
     link = claim.job.vault
     if link is None:
@@ -111,8 +111,8 @@ async def run_classify(claim: Claim, vault: Vault) -> None:
     try:
         catalog = await vault.catalog()
         row = await catalog.find(link.team, link.document_id)
-        if row is None and await vault.holds(link) is None:
-            raise unknown_document(link.document_id)
+        if row is None and await vault.has_document(link) is None:
+            raise missing_row_error(link.document_id)
         conversion = await vault.conversion(row) if row else None
         wanted = row is not None and row.status is DocumentStatus.PENDING and row.attempt == link.attempt
         if row is None or conversion is None or not wanted or conversion.status is not JobStatus.COMPLETED:
@@ -123,9 +123,9 @@ async def run_classify(claim: Claim, vault: Vault) -> None:
             return
         made, spent = found
         if await catalog.complete(row.team, row.id, row.attempt, made):
-            await vault.told(row, DocumentStatus.COMPLETED)
+            await vault.announce(row, DocumentStatus.COMPLETED)
     except (CatalogError, ObjectsError) as error:
-        await put_off(claim, vault, error)
+        await postpone(claim, vault, error)
         return
     except ClassificationError as error:
         if error.retryable:
@@ -137,8 +137,8 @@ async def run_classify(claim: Claim, vault: Vault) -> None:
     )
 
 
-def unknown_document(document_id: str) -> CatalogError:
-    """This process looks into another catalog than whoever took the document in; somebody else may know it."""
+def missing_row_error(document_id: str) -> CatalogError:
+    """Returns the error for a row that is not in this process's catalog; another process may have it."""
     _LOG.error(
         "a document of the vault is not in this process's catalog: processes on several machines need DATABASE_URL",
         extra={"document_id": document_id},
@@ -146,10 +146,10 @@ def unknown_document(document_id: str) -> CatalogError:
     return CatalogError("The document is in another catalog than this process has.")
 
 
-async def put_off(claim: Claim, vault: Vault, error: CatalogError | ObjectsError) -> None:
-    """A plane is away: no attempt has failed, and the unit comes again, later each time."""
-    _LOG.warning("put off", extra={"job_id": claim.job.id, "unit": claim.hint.unit, "code": error.code})
-    least, most = _PLANE_AWAY_S
+async def postpone(claim: Claim, vault: Vault, error: CatalogError | ObjectsError) -> None:
+    """Parks the unit during an outage of a plane, longer each time; no attempt is counted."""
+    _LOG.warning("postponed", extra={"job_id": claim.job.id, "unit": claim.hint.unit, "code": error.code})
+    least, most = _OUTAGE_DELAY_S
     wait_s = min(most, least * 2 ** min(claim.starts, 10))
     await vault.parts.jobs.park(claim, vault.parts.clock.now() + wait_s, failed=False)
 
@@ -211,7 +211,7 @@ class _Classifier:
     async def _by_ai(self, ai: AiReading) -> tuple[Classification, Spent] | None:
         now, deadline = self._parts.clock.now(), self._deadline()
         if now >= deadline:
-            raise out_of_time()
+            raise timeout_error()
         task = await self._task(deadline)
         try:
             outcome = await ai.dispatcher.read(task)
@@ -222,34 +222,34 @@ class _Classifier:
             await ai.waiting.park(self._claim, min(outcome.wait_s, left_s), in_line=outcome.in_line)
             return None
         if isinstance(outcome, Exhausted):
-            await self._again(ai, task, outcome, deadline)
+            await self._retry_later(ai, task, outcome, deadline)
             return None
         await ai.dispatcher.ledger.forget(task.job_id, task.epoch, task.number)
-        return self._believed(outcome), outcome.spent
+        return self._parsed(outcome), outcome.spent
 
-    def _believed(self, outcome: Answered) -> Classification:
+    def _parsed(self, outcome: Answered) -> Classification:
         made = classification(outcome.text, outcome.candidate.name, today=self._today(), seen=self._seen)
-        if made is None:  # judged before, so only an answer from a cache of another version
-            raise failure(())
+        if made is None:  # judged before, so this is a cached answer of another version
+            raise classification_error(())
         return made
 
-    async def _again(self, ai: AiReading, task: PageTask, outcome: Exhausted, deadline: float) -> None:
-        """Parks the unit for another round, if it has one left; else raises what it failed with."""
-        at = self._parts.clock.now() + wait_s(outcome.reasons, self._settings)
+    async def _retry_later(self, ai: AiReading, task: PageTask, outcome: Exhausted, deadline: float) -> None:
+        """Parks the unit for another round; raises ClassificationError if no round is left."""
+        at = self._parts.clock.now() + retry_delay_s(outcome.reasons, self._settings)
         last = self._claim.failures + 1 >= self._parts.settings.jobs.max_attempts
         if not outcome.retryable or last or at >= deadline:
             await ai.dispatcher.ledger.forget(task.job_id, task.epoch, task.number)
-            raise failure(outcome.reasons)
+            raise classification_error(outcome.reasons)
         await ai.dispatcher.another_round(task, replace(outcome.spent, seconds=0.0))
         await self._parts.jobs.park(self._claim, at, failed=True)
 
     def _deadline(self) -> float:
-        """The pipeline's time, and never less than a model needs after a long conversion."""
+        """Returns the end of the document's time; after a long conversion at least what a model needs."""
         since = self._row.pending_since or self._row.created_at
-        return max(since + self._settings.timeout_s, self._claim.job.created_at + self._parent_waits_s())
+        return max(since + self._settings.timeout_s, self._claim.job.created_at + self._job_wait_s())
 
-    def _parent_waits_s(self) -> float:
-        return max(_PARENT_WAITS_S, 2 * self._settings.classify_timeout_s)
+    def _job_wait_s(self) -> float:
+        return max(_JOB_WAIT_S, 2 * self._settings.classify_timeout_s)
 
     async def _task(self, deadline: float) -> PageTask:
         row = self._row
@@ -280,7 +280,7 @@ class _Classifier:
             deadline_at=deadline,
             prepare=prepare,
             prepared=not pictured,
-            # The same attempt is paid for once, also where its worker died; another one asks anew.
+            # One attempt is paid for once, also if its worker dies; another attempt asks again.
             fingerprint=lambda model: self._parts.sealer.fingerprint(
                 "classify", row.team, row.id, row.attempt, model
             ),
@@ -312,8 +312,8 @@ class _Classifier:
     async def _text(self, most_bytes: int) -> str:
         key = (self._conversion.result or {}).get("key")
         try:
-            return await beginning(self._parts.objects, key, most_bytes) if key else ""
-        except MissingError:  # a retry has just replaced it
+            return await text_excerpt(self._parts.objects, key, most_bytes) if key else ""
+        except MissingError:  # a retry has just replaced the result
             return ""
 
     def _today(self) -> datetime.date:

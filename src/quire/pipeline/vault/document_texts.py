@@ -11,19 +11,19 @@ from quire.objects.object_store import ObjectStore
 from quire.pipeline.stages.merge_stage import unpack_pages
 
 _MOST_BYTES = 16 << 20
-"""Search keeps some million characters of a document; what is far behind them needn't be read."""
+"""Search keeps some million characters of a document; more is not read."""
 _LAST_BYTES = 8 << 10
 
 
 async def content_pages(objects: ObjectStore, result: dict[str, Any]) -> list[ContentPage]:
-    """The pages that were read, in order, up to a bound. Raises NotFoundError if a retry has replaced the result."""
+    """Returns the pages with text, in order, up to a bound. Raises MissingError if a retry has replaced the result."""
     raw = await objects.get(result["pages_key"])
     text = await _read(objects, result["key"], 0, _MOST_BYTES)
     return await asyncio.to_thread(_cut, raw, text)
 
 
-async def beginning(objects: ObjectStore, key: str, most_bytes: int) -> str:
-    """The beginning of a text, and a little of its end where it is longer: letters are signed and dated there."""
+async def text_excerpt(objects: ObjectStore, key: str, most_bytes: int) -> str:
+    """Returns the beginning of a text and, if it is longer, a little of its end: letters are signed and dated there."""
     size = await objects.size(key) or 0
     head = await _read(objects, key, 0, most_bytes)
     if size <= most_bytes:

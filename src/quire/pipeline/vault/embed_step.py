@@ -1,4 +1,4 @@
-"""Embed: vectors of a document's title, summary and tags. Enrichment only: no status depends on it."""
+"""The embed step: vectors of a document's title, summary and tags. Enrichment only: no status depends on it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from quire.coordination.job_records import Claim
 from quire.dispatch.remote_embedder import NoEmbedderFreeError
 from quire.domain.vault_document import TextToEmbed, Vector
 from quire.errors import CatalogError, ObjectsError, QuireError
-from quire.pipeline.vault.classify_step import put_off
+from quire.pipeline.vault.classify_step import postpone
 from quire.pipeline.vault.embedder import Embedder
 from quire.pipeline.vault.vault import Vault
 from quire.providers.provider_protocol import RejectedError
@@ -25,7 +25,7 @@ _LONGEST_QUERY_CHARS = 500
 
 
 async def run_embed(claim: Claim, vault: Vault) -> None:
-    """Raises a QuireError that the worker counts as a failed attempt."""
+    """Embeds one document and its tags. Raises QuireError, which the worker counts as a failed attempt."""
     link, embedder = claim.job.vault, vault.embedder
     if link is None or embedder is None:
         await vault.steps.done(claim)
@@ -43,14 +43,16 @@ async def run_embed(claim: Claim, vault: Vault) -> None:
         await vault.parts.jobs.park(claim, now + max(busy.wait_s, _LEAST_WAIT_S), failed=False)
         return
     except (CatalogError, ObjectsError) as error:
-        await put_off(claim, vault, error)
+        await postpone(claim, vault, error)
         return
     await vault.steps.done(claim)
 
 
 class Backlog:
-    """What has no vector of the present model: after a change of it, or where embedding failed. Goes round and round,
-    so that what can't be embedded doesn't stand before the rest."""
+    """Documents and tags without a vector of the configured model, after a change of model or a failed embedding.
+
+    Pages go round in a circle, so that a text that can't be embedded never blocks the others.
+    """
 
     def __init__(self, vault: Vault, embedder: Embedder) -> None:
         self._vault = vault
@@ -58,7 +60,7 @@ class Backlog:
         self._after: dict[str, tuple[str, str] | None] = {"documents": None, "tags": None}
 
     async def next_page(self, limit: int) -> int:
-        """Embeds the next few; how many. Raises NoEmbedderFreeError and QuireError: what was not done comes again."""
+        """Embeds the next `limit` texts; returns how many. Raises NoEmbedderFreeError or QuireError."""
         catalog, model = await self._vault.catalog(), self._embedder.model
         documents = await catalog.documents_to_embed_of_all_teams(
             model, after=self._after["documents"], limit=limit
@@ -84,19 +86,19 @@ class Backlog:
             if error.retryable or len(texts) == 1:
                 raise
         stored = 0
-        for one in texts:  # one of them is refused; the others needn't be
+        for one in texts:  # one text is rejected; the others may be accepted
             with suppress(RejectedError):
                 stored += await put([one], await _vectors(self._vault, self._embedder, [one]))
         return stored
 
 
 async def query_vector(vault: Vault, team: str, query: str) -> Vector | None:
-    """The query's vector; None where there is no model, or it can't be asked right now: search goes on without."""
+    """Returns the query's vector; None if no model answers in time (search then uses words only)."""
     embedder = vault.embedder
     if embedder is None or not query.strip():
         return None
     asked = asyncio.create_task(_query(vault, embedder, team, query), name="embed-query")
-    # Left alone when it takes too long: the first one loads the model, and the next search has it.
+    # Not cancelled on timeout: the first call loads the model, and the next search profits.
     vault.background.add(asked)
     asked.add_done_callback(vault.background.discard)
     done, _ = await asyncio.wait({asked}, timeout=_QUERY_S)

@@ -1,4 +1,4 @@
-"""Who makes vectors: the model that comes with Quire, or a provider."""
+"""The protocol of an embedder: the bundled model or a provider."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Same team, same bytes: one document.
 
-What is in an upload is known before its document is made. What a link leads to is known when it was fetched, and by
-then there is a document that somebody waits for. Where another one has the same bytes, this one becomes a second id
-of that one, in one transaction of the catalog; what else there was of it goes as if it had been deleted.
+The bytes of an upload are known before its document is created. The bytes behind a link are known after the download,
+when the caller already has a document id. If another document of the team has the same bytes, that id becomes an alias
+of the other document (its *twin*) in one transaction of the catalog; the rest is removed as in a deletion.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Twins:
         self._vault = vault
 
     async def find(self, team: str, content_hash: str, document_id: str) -> VaultDocument | None:
-        """The team's document with these bytes. None if there is none; from then on document_id answers for them."""
+        """Returns the team's document with these bytes; if there is none, registers `document_id` for them."""
         catalog, jobs = await self._vault.catalog(), self._vault.parts.jobs
         found = await catalog.find_by_hash(team, content_hash)
         if found is not None:
@@ -35,25 +35,27 @@ class Twins:
         content = (team, self._vault.content_fingerprint(team, content_hash))
         return await whoever_answers(jobs, content, document_id, look)
 
-    async def again(self, twin: VaultDocument, password: str | None) -> VaultDocument:
-        """Sent once more, a document that could not be read is tried once more."""
+    async def retry_failed(self, twin: VaultDocument, password: str | None) -> VaultDocument:
+        """Starts a new attempt at a twin that failed, and returns the current row."""
         if twin.status is DocumentStatus.FAILED:
             return (await self._vault.reprocess(twin.team, twin.id, password)).document
-        if twin.status is DocumentStatus.PENDING:  # whoever took it in may have died on the way
+        if twin.status is DocumentStatus.PENDING:  # the process that accepted it may have died
             await self._vault.advance(twin.team, twin.id)
         return twin
 
-    async def settle(self, row: VaultDocument, job: MainJob) -> VaultDocument | None:
-        """The row with what is known of its bytes since they were fetched.
+    async def resolve(self, row: VaultDocument, job: MainJob) -> VaultDocument | None:
+        """Returns the row, with hash and size once the bytes were fetched.
 
-        None if there is nothing to go on with: it has become a second id of its twin, or another attempt has begun.
+        None if the row became an alias of its twin, or if another attempt has begun.
         """
         if row.content_hash or not job.sha256:
             return row
-        alone = (row.metadata.get("request") or {}).get("alone") or row.result_ref  # what was read once stays
+        alone = (row.metadata.get("request") or {}).get(
+            "alone"
+        ) or row.result_ref  # a document that was read before stays
         if not alone:
             twin = await self.find(row.team, job.sha256, row.id)
-            if twin is not None and twin.id != row.id and await self._become(row, twin):
+            if twin is not None and twin.id != row.id and await self._merge_into(row, twin):
                 return None
         catalog = await self._vault.catalog()
         ref = job.content_ref
@@ -65,12 +67,12 @@ class Twins:
         noted = await catalog.note_conversion(row.team, row.id, row.attempt, fetched)
         return await catalog.find(row.team, row.id) if noted else None
 
-    async def _become(self, row: VaultDocument, twin: VaultDocument) -> bool:
-        """False if the twin has gone meanwhile, or another attempt has begun."""
+    async def _merge_into(self, row: VaultDocument, twin: VaultDocument) -> bool:
+        """Makes the row an alias of its twin. False if the twin was deleted meanwhile, or another attempt has begun."""
         vault, job_id = self._vault, conversion_job_id(row.team, row.id)
-        # The twin first: whoever comes after a process that died between the two finds it at work, and goes on.
+        # The twin first: if this process dies between the two steps, the next call repeats both.
         sealed = (row.metadata.get("request") or {}).get("sealed")
-        await self.again(twin, vault.parts.sealer.unseal(job_id, sealed).password)
+        await self.retry_failed(twin, vault.parts.sealer.unseal(job_id, sealed).password)
         await vault.expect_deletion(job_id)
         if not await (await vault.catalog()).merge(row.team, row.id, row.attempt, into=twin.id):
             return False

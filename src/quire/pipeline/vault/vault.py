@@ -1,11 +1,11 @@
-"""The vault: documents come in, are taken step by step, tried again, and deleted without a trace.
+"""The vault: accepts documents, advances them step by step, retries and deletes them.
 
-The catalog's row is the truth about a document. `advance` looks at the row and at the jobs and starts whatever is
-next; it may be called at any time, by anybody, any number of times. It is called after each step by whoever ended it,
-and by the sweeper for documents that nobody seems to work on. So a process that dies between any two writes loses
-nothing: the row still says `pending`, and the next call finds out from the jobs how far it got.
+The catalog's row is the authority on a document. `advance` reads the row and the jobs and starts the next step; it is
+idempotent and may be called by any process at any time. The worker calls it after each step, the sweeper for stale
+documents. A process that dies between two writes loses nothing: the row is still `pending`, and the next call
+derives the progress from the jobs.
 
-Everything is written for an *attempt*. A reprocess starts a new one; what an older one still brings changes nothing.
+Every write belongs to an *attempt*. A reprocess starts a new attempt; late writes of an older one are ignored.
 """
 
 from __future__ import annotations
@@ -44,23 +44,23 @@ if TYPE_CHECKING:
     from quire.catalog.catalog import Catalog  # SQLAlchemy takes a while to import
 
 _DELETED_BY_OTHERS_S = 60.0
-"""If whoever deletes a document dies, somebody else goes on after so long."""
+"""If the deleting process dies, the housekeeper continues after this time."""
 _LATE_WRITERS_S = 60.0
-"""Workers that had the document in hand may still write an object; after so long they have been stopped."""
+"""A worker that holds the document may still write an object; after this time it has been stopped."""
 
 OpenCatalog = Callable[[], Awaitable["Catalog"]]
 
 
 @dataclass(frozen=True, slots=True)
 class ReprocessOutcome:
-    """`outcome` is `started`, `running` (an attempt is under way) or `skipped` (nobody can read this type)."""
+    """`outcome` is `started`, `running` (an attempt is under way) or `skipped` (the type is not supported)."""
 
     outcome: str
     document: VaultDocument
 
 
 class Vault:
-    """Safe for many documents at once. Raises CatalogError, ObjectsError or CoordinationError where a plane is away."""
+    """Safe for concurrent calls. Raises CatalogError, ObjectsError or CoordinationError during an outage of a plane."""
 
     def __init__(
         self,
@@ -78,15 +78,15 @@ class Vault:
         self.twins = Twins(self)
         self._attached = AttachedDocuments(self)
         self.background: set[asyncio.Task[Any]] = set()
-        """Calls that outlive whoever asked for them; nothing depends on them."""
+        """Tasks that outlive their caller; nothing depends on their result."""
         self._open_catalog = open_catalog
 
     async def catalog(self) -> Catalog:
-        """Opened by the first who needs it."""
+        """Returns the catalog, opened by the first call."""
         return await self._open_catalog()
 
-    def never_used(self) -> bool:
-        """Whether there is no catalog yet; opening it would make one, and load all that it needs."""
+    def is_unused(self) -> bool:
+        """Whether no catalog exists yet. Opening it would create one and import SQLAlchemy."""
         settings = self.parts.settings
         return not settings.catalog.database_url and not settings.catalog_file.exists()
 
@@ -95,21 +95,21 @@ class Vault:
             task.cancel()
         await asyncio.gather(*self.background, return_exceptions=True)
 
-    async def take_in(self, new: NewDocument) -> tuple[VaultDocument, bool]:
-        """The document, which is on its way from then on, and whether this call made it."""
+    async def accept(self, new: NewDocument) -> tuple[VaultDocument, bool]:
+        """Stores the document and starts its conversion; returns it and whether this call created it."""
         catalog = await self.catalog()
         document, made = await catalog.create(new)
         if made:
-            await self.told(document, DocumentStatus.PENDING)
-        if made or document.attempt == 0:  # whoever made it may have died before the next step
+            await self.announce(document, DocumentStatus.PENDING)
+        if made or document.attempt == 0:  # the process that created it may have died before the next step
             await self.advance(new.team, new.id)
             document = await catalog.find(new.team, new.id) or document
         return document, made
 
-    # ---- step by step --------------------------------------------------------------------------------------
+    # ---- steps --------------------------------------------------------------------------------------
 
     async def advance(self, team: str, document_id: str) -> bool:
-        """Takes the document as far as it can go now; whether that started or ended anything."""
+        """Starts the document's next step, or ends its attempt; returns whether anything changed."""
         catalog = await self.catalog()
         row = await catalog.find(team, document_id)
         if row is not None and row.attempt == 0:
@@ -118,17 +118,17 @@ class Vault:
         if row is None:
             return False
         if row.status is not DocumentStatus.PENDING:
-            return await self._after_the_end(catalog, row)
+            return await self._advance_finished(catalog, row)
         job = await self.conversion(row)
         if job is None:
             return await self._start_conversion(row)
-        settled = await self.twins.settle(row, job)
+        settled = await self.twins.resolve(row, job)
         if settled is None or not await self._is_converted(settled, job):
             return False
         return await self._after_conversion(catalog, settled, job)
 
     async def _is_converted(self, row: VaultDocument, job: MainJob) -> bool:
-        """Whether the conversion has nothing left to do for the attempt. Where it has, its end brings us here again."""
+        """Whether the conversion has nothing left to do for this attempt. Otherwise its end calls `advance` again."""
         if not job.status.terminal:
             return False
         if job.retry_key == attempt_key(row.attempt):
@@ -136,7 +136,7 @@ class Vault:
         return await self.engine.retry(job, job.id, attempt_key(row.attempt)) == "nothing"
 
     async def find(self, team: str, document_id: str) -> VaultDocument | None:
-        """The document with this id, also if it is one under which it came in again."""
+        """Returns the document with this id or alias; None if there is none."""
         catalog = await self.catalog()
         found = await catalog.find(team, document_id)
         return found if found is not None else await catalog.find_by_alias(team, document_id)
@@ -151,7 +151,7 @@ class Vault:
         return await self.archive.job(conversion_job_id(row.team, row.id))
 
     async def _start_conversion(self, row: VaultDocument) -> bool:
-        """Makes the conversion job from what the row knows of the request; False if it is there."""
+        """Creates the conversion job from the request in the row; False if it exists."""
         request = row.metadata.get("request") or {}
         job_id = conversion_job_id(row.team, row.id)
         jobs = self.parts.settings.jobs
@@ -176,8 +176,8 @@ class Vault:
     async def _after_conversion(self, catalog: Catalog, row: VaultDocument, job: MainJob) -> bool:
         await self.archive.keep(job.id)
         if job.status is not JobStatus.COMPLETED:
-            return await self._without_text(catalog, row, job)
-        filed = await self._attached.take_in(row, job)
+            return await self._end_without_text(catalog, row, job)
+        filed = await self._attached.create_all(row, job)
         if filed is None or not await self._file(catalog, filed, job):
             return False  # another attempt has begun
         step = await self.steps.get(JobType.CLASSIFY, row.team, row.id)
@@ -186,16 +186,16 @@ class Vault:
             return await self.steps.start(JobType.CLASSIFY, link, row.filename)
         if not step.status.terminal:
             return False
-        # It has ended, and the document is still pending: it failed, or somebody stopped it.
+        # The step has ended and the document is still pending: the step failed or was cancelled.
         error = step.error or CancelledError("The classification was cancelled.").as_dict()
         done = await catalog.complete(row.team, row.id, row.attempt, None, error=error)
         if done:
-            await self.told(row, DocumentStatus.COMPLETED)
+            await self.announce(row, DocumentStatus.COMPLETED)
             await self._embed(catalog, row)
         return done
 
-    async def _without_text(self, catalog: Catalog, row: VaultDocument, job: MainJob) -> bool:
-        """There is nothing to classify. A type that nobody can read is no failure: the file is kept as it is."""
+    async def _end_without_text(self, catalog: Catalog, row: VaultDocument, job: MainJob) -> bool:
+        """Ends an attempt whose conversion failed. An unsupported type is no failure: the file is kept."""
         await catalog.note_conversion(row.team, row.id, row.attempt, _known_of(job))
         error = job.error or CancelledError("The conversion was cancelled.").as_dict()
         if error.get("code") == UnsupportedTypeError.code:
@@ -205,13 +205,13 @@ class Vault:
             done = await catalog.fail(row.team, row.id, row.attempt, error)
             status = DocumentStatus.FAILED
         if done:
-            await self.told(row, status)
+            await self.announce(row, status)
         return done
 
     async def _file(self, catalog: Catalog, row: VaultDocument, job: MainJob) -> bool:
-        """Puts what reading brought into the catalog; False if the attempt is no longer the current one.
+        """Writes text and result of the conversion to the catalog; False if another attempt has begun.
 
-        The reference to the text is written after the text: where it is right, search knows the words.
+        The reference to the text is written last: where it is current, the text is searchable.
         """
         result = job.result or {}
         if row.result_ref == result.get("key"):
@@ -222,26 +222,26 @@ class Vault:
         found = replace(_known_of(job), result_ref=result.get("key"), pages=job.total_pages)
         return await catalog.note_conversion(row.team, row.id, row.attempt, found)
 
-    async def _after_the_end(self, catalog: Catalog, row: VaultDocument) -> bool:
+    async def _advance_finished(self, catalog: Catalog, row: VaultDocument) -> bool:
         job = await self.conversion(row)
         if job is not None and job.result and job.status is JobStatus.COMPLETED:
             await self.archive.keep(job.id)
             if row.result_ref != job.result.get("key"):
-                return await self._read_again(catalog, row, job)
+                return await self._file_new_result(catalog, row, job)
         return row.status is DocumentStatus.COMPLETED and await self._embed(catalog, row)
 
-    async def _read_again(self, catalog: Catalog, row: VaultDocument, job: MainJob) -> bool:
-        """Somebody retried the conversion, or a page of it: the new text is filed and classified, as a new attempt."""
+    async def _file_new_result(self, catalog: Catalog, row: VaultDocument, job: MainJob) -> bool:
+        """Starts a new attempt for a conversion, or a page of it, that was retried directly."""
         if await catalog.begin_processing(row.team, row.id, seen=row.attempt) is None:
             return False
         fresh = await catalog.find(row.team, row.id)
         if fresh is None:
             return False
-        await self.told(fresh, DocumentStatus.PENDING)
+        await self.announce(fresh, DocumentStatus.PENDING)
         return await self._after_conversion(catalog, fresh, job)
 
     async def _embed(self, catalog: Catalog, row: VaultDocument) -> bool:
-        """Starts the embedding, where something has no vector yet. Nothing of it changes the document's status."""
+        """Starts the embed step if a vector is missing. Embedding never changes the document's status."""
         if self.embedder is None:
             return False
         model = self.embedder.model
@@ -250,13 +250,13 @@ class Vault:
             return False
         return await self.steps.start(JobType.EMBED, VaultLink(row.team, row.id, row.attempt), row.filename)
 
-    async def told(self, row: VaultDocument, status: DocumentStatus) -> None:
-        await self.steps.tell(row.team, row.id, status.value, row.attempt)
+    async def announce(self, row: VaultDocument, status: DocumentStatus) -> None:
+        await self.steps.publish_change(row.team, row.id, status.value, row.attempt)
 
-    # ---- trying again --------------------------------------------------------------------------------------
+    # ---- retry --------------------------------------------------------------------------------------
 
     async def reprocess(self, team: str, document_id: str, password: str | None = None) -> ReprocessOutcome:
-        """Starts a new attempt, unless a fresh one is under way. Raises NotFoundError."""
+        """Starts a new attempt unless a fresh one is running. Raises MissingError."""
         catalog = await self.catalog()
         row = await self._get(team, document_id)
         document_id = row.id
@@ -266,7 +266,7 @@ class Vault:
         unreadable = await self._unreadable(row)
         sealed = await self._resealed(row, password) if password else None
         attempt = await catalog.begin_processing(team, document_id, seen=row.attempt)
-        if attempt is None:  # somebody else was first
+        if attempt is None:  # another request was first
             return ReprocessOutcome("running", await catalog.get(team, document_id))
         if unreadable is not None:
             error = unreadable.as_dict()
@@ -277,25 +277,25 @@ class Vault:
             request = {**(row.metadata.get("request") or {}), "sealed": sealed}
             metadata = {**row.metadata, "request": request}
             await catalog.note_conversion(team, document_id, attempt, ConversionRecord(metadata=metadata))
-        await self.told(row, DocumentStatus.PENDING)
+        await self.announce(row, DocumentStatus.PENDING)
         await self.advance(team, document_id)
         return ReprocessOutcome("started", await catalog.get(team, document_id))
 
     async def retry_step(self, job: MainJob) -> str:
-        """A retry of a step's job is one of its document: `started` or `running`. Raises NotFoundError."""
+        """Retries the document that a step's job belongs to; returns `started` or `running`. Raises MissingError."""
         if job.vault is None:
             return "nothing"
         if job.type is JobType.CLASSIFY:
             return (await self.reprocess(job.vault.team, job.vault.document_id)).outcome
         if not job.status.terminal:
             return "running"
-        # Attempts at embedding only have to grow; the document's own goes on from wherever it is.
+        # The number only has to grow; the document's own attempt is independent of it.
         later = replace(job.vault, attempt=job.vault.attempt + 1)
         started = await self.steps.start(JobType.EMBED, later, job.filename)
         return "started" if started else "running"
 
     async def _unreadable(self, row: VaultDocument) -> UnsupportedTypeError | None:
-        """Why reading this file again is of no use: it is of a type that nobody can read."""
+        """Returns the error of an unsupported type, if that is why the document has no text."""
         if not row.content_ref or (row.error or {}).get("code") != UnsupportedTypeError.code:
             return None
         head = b""
@@ -323,9 +323,9 @@ class Vault:
     # ---- deleting ------------------------------------------------------------------------------------------
 
     async def delete(self, team: str, document_id: str) -> None:
-        """Removes the document from all planes. Raises NotFoundError.
+        """Removes the document from all planes. Raises MissingError.
 
-        From the moment the row is gone nobody sees it; if this process dies then, the housekeeper does the rest.
+        The document is invisible once its row is deleted; if this process dies, the housekeeper deletes the rest.
         """
         catalog = await self.catalog()
         row = await self._get(team, document_id)
@@ -338,15 +338,15 @@ class Vault:
         await self.parts.jobs.forget_answer_for(team, fingerprint, row.id)
 
     async def expect_deletion(self, job_id: str) -> None:
-        """To be called before a row goes: from then on somebody else removes the rest if this process dies."""
+        """Marks a deletion before the row is deleted, so that the housekeeper completes it if this process dies."""
         await self.steps.expire_at(job_id, self.parts.clock.now() + _DELETED_BY_OTHERS_S)
         await self.steps.mark_deleted(job_id)
         await self.steps.mark_untidy()
 
-    async def holds(self, link: VaultLink) -> bool | None:
-        """Whether the document is there; False only where it was deleted, so that its objects may go.
+    async def has_document(self, link: VaultLink) -> bool | None:
+        """Whether the document exists; False only if it was deleted, so that its objects may be removed.
 
-        None where nobody knows: this process may look into another catalog than the one that has the row.
+        None if that is unknown: this process may use another catalog than the one that has the row.
         """
         catalog = await self.catalog()
         if await catalog.find(link.team, link.document_id) is not None:
@@ -355,7 +355,7 @@ class Vault:
         return False if deleted else None
 
     async def purge(self, team: str, document_id: str) -> None:
-        """Removes what objects and Redis have of a document whose row is gone. May be repeated."""
+        """Removes the objects and Redis keys of a document whose row is deleted. Idempotent."""
         job_id = conversion_job_id(team, document_id)
         job = await self.archive.job(job_id)
         if job is not None:
@@ -364,12 +364,12 @@ class Vault:
         await self.forget_answers(job_id)
         await self.parts.objects.delete_prefix(job_prefix(job_id))
         await forget_local_result(self.parts, job_id)
-        await self.steps.forget_news(team, document_id)
-        await self.steps.tell(team, "", "deleted", 0)
+        await self.steps.remove_events(team, document_id)
+        await self.steps.publish_change(team, "", "deleted", 0)
         await self.steps.expire_at(job_id, self.parts.clock.now() + _LATE_WRITERS_S)
 
     async def forget_answers(self, job_id: str) -> None:
-        """Removes the answers of models that were kept for a document. May be repeated."""
+        """Removes a document's cached model answers. Idempotent."""
         answers = await self.steps.answers_of(job_id)
         for fingerprint in answers:
             await self.parts.objects.delete_prefix(answer_prefix(fingerprint))
@@ -377,13 +377,13 @@ class Vault:
             await self.steps.forget_answers(job_id, answers)
 
     async def tidy(self) -> None:
-        """Takes words of deleted documents out of the full text, a bounded part of them; the sweeper does the rest."""
+        """Removes words of deleted documents from the full-text index, a bounded part; the sweeper does the rest."""
         mark = await self.steps.untidy()
         if mark and not await (await self.catalog()).tidy():
             await self.steps.is_tidy(mark)
 
     def content_fingerprint(self, team: str, content_hash: str) -> str:
-        """Under this name Redis knows which document of the team has these bytes."""
+        """Returns the key under which Redis maps the team's bytes to a document."""
         return self.parts.sealer.fingerprint("vault", team, content_hash)
 
     def seal(self, job_id: str, secrets: JobSecrets) -> str | None:
@@ -391,7 +391,7 @@ class Vault:
 
 
 def _known_of(job: MainJob) -> ConversionRecord:
-    """What the job knows of the original: a link's only after it was fetched."""
+    """Returns what the job knows of the original; a link's is known after its download."""
     ref = job.content_ref
     return ConversionRecord(
         job_id=job.id,

@@ -1,4 +1,4 @@
-"""What the vault takes in: bytes that are uploaded, files of this machine, links."""
+"""Intake of the vault: uploads, files of this machine, links."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ _UPLOAD_KEPT_S = 6 * 3600.0
 
 
 @dataclass(frozen=True, slots=True)
-class TakenIn:
-    """A document that is in the vault. `deduplicated`: it was there before."""
+class AcceptedDocument:
+    """A document that is in the vault. `deduplicated` is True if it existed before this request."""
 
     document: VaultDocument
     deduplicated: bool
 
 
 class DocumentUpload:
-    """A place for the bytes of a document that does not exist yet. Looks at the first of them on their way."""
+    """Receives the bytes of a document that does not exist yet, and keeps the first of them to detect its type."""
 
     def __init__(self, document_id: str, key: str, writer: ObjectWriter) -> None:
         self.document_id = document_id
@@ -58,7 +58,7 @@ class VaultIntake:
         self._parts = vault.parts
 
     async def begin_upload(self, submission: Submission, place: int = 0) -> DocumentUpload:
-        """`place` is the file's among those of one request. If the process dies, the bytes go after some hours."""
+        """Returns a writer for one file; `place` is its position in the request. Orphaned bytes expire."""
         document_id = _document_id(submission, place)
         job_id = conversion_job_id(submission.team, document_id)
         await self._parts.jobs.expect_objects(job_id, _UPLOAD_KEPT_S)
@@ -67,8 +67,8 @@ class VaultIntake:
 
     async def accept_upload(
         self, submission: Submission, upload: DocumentUpload, source: dict[str, Any] | None = None
-    ) -> TakenIn:
-        """Puts an upload that is complete into the vault, or answers with the document that has these bytes."""
+    ) -> AcceptedDocument:
+        """Adds a complete upload, or returns the document that has these bytes. Raises RequestError if empty."""
         writer, team = upload.writer, submission.team
         if writer.size == 0:
             await self._parts.objects.delete(upload.key)
@@ -77,8 +77,8 @@ class VaultIntake:
             twin = await self._vault.twins.find(team, writer.sha256, upload.document_id)
             if twin is not None:
                 await self._parts.objects.delete(upload.key)
-                twin = await self._vault.twins.again(twin, submission.secrets.password)
-                return TakenIn(twin, deduplicated=True)
+                twin = await self._vault.twins.retry_failed(twin, submission.secrets.password)
+                return AcceptedDocument(twin, deduplicated=True)
         shown = source or {"kind": "upload"}
         new = NewDocument(
             team=team,
@@ -92,15 +92,15 @@ class VaultIntake:
             source=str(shown.get("url") or "upload"),
             metadata={"request": self._request(submission, upload.document_id, shown)},
         )
-        document, made = await self._vault.take_in(new)
+        document, made = await self._vault.accept(new)
         if not made and document.content_ref != upload.key:
             await self._parts.objects.delete(upload.key)
             if document.content_hash != writer.sha256:
                 raise _other_request()
-        return TakenIn(document, deduplicated=not made)
+        return AcceptedDocument(document, deduplicated=not made)
 
-    async def accept_source(self, submission: Submission) -> TakenIn:
-        """A link, fetched later, or a file of this machine, copied now: the vault keeps what it has."""
+    async def accept_source(self, submission: Submission) -> AcceptedDocument:
+        """Adds a link (downloaded later) or a file of this machine (copied now)."""
         url = submission.secrets.source_url or ""
         path = self._vault.engine.intake.local_source(url)
         if path is not None:
@@ -117,12 +117,12 @@ class VaultIntake:
             source=source["url"],
             metadata={"request": self._request(submission, document_id, source)},
         )
-        document, made = await self._vault.take_in(new)
+        document, made = await self._vault.accept(new)
         if not made and document.source != new.source:
             raise _other_request()
-        return TakenIn(document, deduplicated=not made)
+        return AcceptedDocument(document, deduplicated=not made)
 
-    async def _accept_file(self, submission: Submission, path: Path, url: str) -> TakenIn:
+    async def _accept_file(self, submission: Submission, path: Path, url: str) -> AcceptedDocument:
         upload = await self.begin_upload(submission)
         async with upload.writer:
             async for piece in _pieces(path):
@@ -131,7 +131,7 @@ class VaultIntake:
         return await self.accept_upload(named, upload, {"kind": "file", "url": url})
 
     def _request(self, submission: Submission, document_id: str, source: dict[str, Any]) -> dict[str, Any]:
-        """All that a conversion needs to be started, at any later time; secrets sealed."""
+        """Returns what is needed to start the conversion at any later time; secrets are sealed."""
         job_id = conversion_job_id(submission.team, document_id)
         return {
             "options": submission.options.as_dict(),
@@ -139,7 +139,7 @@ class VaultIntake:
             "source": source,
             "callback": bool(submission.secrets.callback_url),
             "force": submission.force,
-            # Whoever has a key, or waits to be called, gets a document of their own, whatever is in it.
+            # A request with force, an idempotency key or a callback always gets a document of its own.
             "alone": submission.force
             or bool(submission.idempotency_key)
             or bool(submission.secrets.callback_url),

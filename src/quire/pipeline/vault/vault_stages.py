@@ -1,4 +1,4 @@
-"""The stages of the vault: what follows the end of a job, classification, embedding."""
+"""The worker's stages for the vault: filing after the end of a job, classification, embedding."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from quire.domain.job import UnitKind
 from quire.errors import CatalogError, ObjectsError, QuireError
 from quire.pipeline.parts import Parts
 from quire.pipeline.stages.download_stage import run_download
-from quire.pipeline.vault.classify_step import put_off, run_classify, unknown_document
+from quire.pipeline.vault.classify_step import missing_row_error, postpone, run_classify
 from quire.pipeline.vault.embed_step import run_embed
 from quire.pipeline.vault.vault import Vault
 from quire.pipeline.worker import Stage
@@ -19,30 +19,30 @@ _LOG = logging.getLogger(__name__)
 
 
 async def run_filing(claim: Claim, vault: Vault) -> None:
-    """A job of a document has ended: the document goes on. The unit is kept until that is done."""
+    """Advances a document after one of its jobs has ended. The unit is kept until that is done."""
     link = claim.job.vault
     try:
         if link is not None:
-            if await vault.holds(link) is None:
-                raise unknown_document(link.document_id)
+            if await vault.has_document(link) is None:
+                raise missing_row_error(link.document_id)
             await vault.advance(link.team, link.document_id)
     except (CatalogError, ObjectsError) as error:
-        await put_off(claim, vault, error)
+        await postpone(claim, vault, error)
         return
     claim.settlement.begun = True
     await vault.parts.jobs.drop_unit(claim)
 
 
 async def run_fetching(claim: Claim, vault: Vault) -> None:
-    """Fetches a link. If the vault has these bytes already, nobody needs to read them again."""
+    """Downloads a link, and stops its conversion if the team already has these bytes."""
     await run_download(claim, vault.parts)
     link = claim.job.vault
     if link is None:
         return
     try:
         await vault.advance(link.team, link.document_id)
-    except QuireError as error:  # the download is done; the end of the conversion brings us here again
-        _LOG.info("looked for its twin in vain", extra={"document_id": link.document_id, "code": error.code})
+    except QuireError as error:  # the download is done; the end of the conversion advances the document again
+        _LOG.info("twin lookup failed", extra={"document_id": link.document_id, "code": error.code})
 
 
 def stages(vault: Vault) -> Mapping[UnitKind, Stage]:

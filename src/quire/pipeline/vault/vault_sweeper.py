@@ -1,7 +1,7 @@
-"""The sweeper: documents that nobody works on are taken up again, a few times, and then fail with a reason.
+"""The vault's sweeper: resumes stale documents that no job works on, a bounded number of times, then fails them.
 
-It runs in every process that has the vault. That is safe, because whatever it does is compare-and-set; the embedding
-of what has no vector costs money, so that is done by one process at a time.
+It runs in every process that has the vault, which is safe because every write is compare-and-set. Embedding costs
+money, so one process at a time embeds the backlog.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _EMBEDDED_AT_ONCE = 64
 
 
 class GivenUpError(QuireError):
-    """A document was taken up again and again, and never got any further."""
+    """A document was resumed several times and made no progress."""
 
     code = "interrupted"
     retryable = True
@@ -36,10 +36,10 @@ class Sweeper:
         self._interval_s = vault.parts.settings.vault.sweep_interval_s
 
     async def run(self) -> None:
-        """Runs until cancelled. A plane that is away only puts it off."""
+        """Runs until cancelled. An outage of a plane postpones the work."""
         while True:
             await asyncio.sleep(self._interval_s)
-            if self._vault.never_used():
+            if self._vault.is_unused():
                 continue
             try:
                 await self.revive()
@@ -48,22 +48,22 @@ class Sweeper:
             except NoEmbedderFreeError:
                 continue
             except QuireError as error:
-                _LOG.warning("sweeping put off", extra={"code": error.code})
+                _LOG.warning("sweep postponed", extra={"code": error.code})
 
     async def revive(self) -> int:
-        """Looks at every stale document; how many were taken up again or given up."""
+        """Checks every stale document; returns how many were resumed or failed."""
         catalog = await self._vault.catalog()
         stale_after_s = self._vault.parts.settings.vault.stale_after_s
         handled = 0
         for row in await catalog.stale_of_all_teams(stale_after_s, limit=_AT_ONCE):
-            if await self._in_work(row):
+            if await self._has_running_job(row):
                 continue
             handled += 1
-            await self._take_up(row)
+            await self._resume(row)
         return handled
 
     async def embed(self) -> int:
-        """Embeds a page of what has no vector, unless another process is at it; how many."""
+        """Embeds a page of the backlog unless another process holds the lease; returns how many texts."""
         vault = self._vault
         if self._backlog is None:
             return 0
@@ -72,8 +72,8 @@ class Sweeper:
             return 0
         return await self._backlog.next_page(_EMBEDDED_AT_ONCE)
 
-    async def _in_work(self, row: VaultDocument) -> bool:
-        """Whether a job runs that will bring the document on when it ends: long documents take their time."""
+    async def _has_running_job(self, row: VaultDocument) -> bool:
+        """Whether a job is running whose end will advance the document. Long conversions are not stale."""
         job = await self._vault.conversion(row)
         if job is not None and not job.status.terminal:
             return True
@@ -81,22 +81,22 @@ class Sweeper:
         current = step is not None and step.vault is not None and step.vault.attempt == row.attempt
         return current and step is not None and not step.status.terminal
 
-    async def _take_up(self, row: VaultDocument) -> None:
+    async def _resume(self, row: VaultDocument) -> None:
         vault = self._vault
         count = await vault.steps.count_revival(row.team, row.id, row.attempt)
         if count > vault.parts.settings.vault.max_revivals:
             catalog = await vault.catalog()
             error = GivenUpError(
-                f"Processing was interrupted and taken up again {count - 1} times without getting any further. "
-                "It can be tried again."
+                f"Processing was interrupted and resumed {count - 1} times without progress. "
+                "Reprocess the document to try again."
             )
             if await catalog.fail(row.team, row.id, row.attempt, error.as_dict()):
-                await vault.told(row, DocumentStatus.FAILED)
+                await vault.announce(row, DocumentStatus.FAILED)
             return
-        _LOG.info("stale document taken up again", extra={"document_id": row.id, "times": count})
+        _LOG.info("stale document resumed", extra={"document_id": row.id, "times": count})
         try:
             await vault.advance(row.team, row.id)
         except QuireError as error:
-            _LOG.warning("stale document not taken up", extra={"document_id": row.id, "code": error.code})
-        except Exception:  # one document must not keep the sweeper from the others; it was counted above
-            _LOG.exception("stale document not taken up", extra={"document_id": row.id})
+            _LOG.warning("stale document not resumed", extra={"document_id": row.id, "code": error.code})
+        except Exception:  # one document must not block the others; the resumption was counted above
+            _LOG.exception("stale document not resumed", extra={"document_id": row.id})

@@ -1,4 +1,4 @@
-// The application: which view the address asks for, who is signed in, and whether the service is there.
+// The application: routes the address to a view, shows the signed-in user and whether the service is reachable.
 
 import { conversions } from "./conversions.js";
 import { oneConversion } from "./conversion.js";
@@ -21,7 +21,7 @@ const VIEWS = [
   [/^/, "vault", "Vault", vault],
 ];
 
-/** A view is `view(main, asked, signal)` and may answer `show(asked)`, for when only the rest of the address changes. */
+/** A view is `view(main, asked, signal)`; it may return `show(asked)`, called when only the rest of the address changes. */
 function route() {
   const [path, query] = (location.hash.slice(1) || "/vault").split("?");
   const [pattern, section, title, view] = VIEWS.find(([one]) => one.test(path));
@@ -44,7 +44,7 @@ function route() {
 }
 
 async function greet() {
-  const found = await session.look().catch(() => ({}));
+  const found = await session.current().catch(() => ({}));
   document.getElementById("who").textContent = access.key() ? "API key" : found.user || "";
   leave.textContent = access.key() ? "Forget key" : "Sign out";
   leave.hidden = !access.key() && !found.signed_in;
@@ -63,7 +63,7 @@ window.addEventListener("reached", ({ detail: yes }) => {
   banner.hidden = yes;
 });
 document.querySelector(".skip").addEventListener("click", (event) => {
-  event.preventDefault(); // its address would be taken for a view
+  event.preventDefault(); // its address would be routed as a view
   main.focus();
 });
 window.addEventListener("hashchange", route);

@@ -1,6 +1,6 @@
-// Card: a document of the vault as a card or as a row of the table, and how its states look and what can be done then.
+// Card: a document of the vault as a card or as a table row, with its state and its retry.
 
-import { action, ago, fill, h, icon, plural, question, renew, say, showStanding, size, write } from "./element.js";
+import { action, ago, fill, h, icon, plural, question, renew, say, showStatus, size, write } from "./element.js";
 import { send } from "./service.js";
 import { thumbnail } from "./thumbnail.js";
 
@@ -10,29 +10,29 @@ const STATES = {
 };
 
 /** Tone and words of a document's state, and what its retry is called; "" where there is nothing to retry. */
-export function standing(found) {
+export function statusOf(found) {
   const [tone, words, retry] = STATES[found.state] || ["idle", found.state, ""];
-  if (found.error?.code === "unsupported_type") return { tone: "idle", words: "Kept as it is", retry: "" };
+  if (found.error?.code === "unsupported_type") return { tone: "idle", words: "Stored, not read", retry: "" };
   if (found.state === "pending" && found.progress === 100) return { tone, words: "Being classified", retry };
   return { tone, words, retry };
 }
 
 export const named = (found) => found.title || found.filename || found.document_id;
 
-/** Pieces of a text, with what was looked for marked. Never as markup: they come out of documents. */
+/** Pieces of a text with the matches marked. Built as elements, never as markup: the text is untrusted. */
 export const marked = (pieces) => pieces.map((piece) => (piece.match ? h("mark", {}, piece.text) : piece.text));
 
-/** Tries a document again; one that has a password is asked for it. */
+/** Reprocesses a document; asks for the password of a protected one. */
 export async function reprocess(found) {
   const fields = {};
   if (["password_required", "password_wrong"].includes(found.error?.code)) {
     const password = await question({ title: "Password of the document", yes: "Try again", secret: true,
-      text: `${found.filename} is protected. The password is used for this and kept sealed.` });
+      text: `${found.filename} is protected. The password is stored encrypted and used only to open it.` });
     if (!password) return null;
     fields.password = password;
   }
   const answer = await send(`/documents/${found.document_id}/reprocess`, fields);
-  say({ started: "It is being worked on again.", running: "It is being worked on already.", skipped: "There is nothing to be done." }[answer.outcome] || "");
+  say({ started: "Processing has started again.", running: "It is already being processed.", skipped: "There is nothing to do: the type is not supported." }[answer.outcome] || "");
   return answer;
 }
 
@@ -40,7 +40,7 @@ export const day = (iso) => (iso ? new Date(`${iso}T12:00:00`).toLocaleDateStrin
 
 export const tagLinks = (tags) => tags.map((tag) => h("a.chip", { href: `#/vault?tag=${encodeURIComponent(tag)}` }, tag));
 
-/** `update(found, hit)` draws it as it stands; a hit brings its marked title and snippet. */
+/** `update(found, hit)` redraws it; a search hit brings its marked title and snippet. */
 export function card(id, onChanged, signal) {
   const picture = thumbnail(signal), name = h("a.name", { href: `#/vault/${id}` }), badge = h("span.badge"), file = h("span.file");
   const text = h("p.text"), error = h("p.error"), facts = h("p.facts-line"), tags = h("p.chips"), tools = h("span.tools");
@@ -64,7 +64,7 @@ export function card(id, onChanged, signal) {
     bar.setAttribute("aria-label", `Progress of ${named(found)}`);
     write(facts, [day(found.date), found.pages && plural(found.pages, "page"), found.language, size(found.size),
       !found.date && `added ${ago(found.created_at)}`].filter(Boolean).join(" · "));
-    renew(tags, found.tags.join(), () => tagLinks(found.tags.slice(0, 5))); // those that fit on one line are seen
+    renew(tags, found.tags.join(), () => tagLinks(found.tags.slice(0, 5))); // only those that fit on one line are visible
   }
   return { element, update };
 }
@@ -88,16 +88,16 @@ export function row(id, onChanged) {
   return { element, update };
 }
 
-/** What both have: the name, the state and its retry, drawn anew only when they change. */
+/** Name, state and retry of a card or row, redrawn only when they change. */
 function drawer({ name, badge, tools, onChanged }) {
   let shown = "", before = "";
   return (found, hit) => {
-    const how = standing(found);
+    const how = statusOf(found);
     if (hit?.title) fill(name, ...marked(hit.title.pieces));
     else write(name, named(found));
     name.classList.toggle("plain", !found.title);
     const share = found.state === "pending" && found.progress ? ` ${found.progress} %` : "";
-    showStanding(badge, { ...how, words: `${how.words}${share}` });
+    showStatus(badge, { ...how, words: `${how.words}${share}` });
     if (before && before !== found.state) say(`${named(found)}: ${how.words}`);
     before = found.state;
     const state = `${how.retry} ${found.error?.code}`;

@@ -1,6 +1,6 @@
-// Conversion: one of them, live, with its pages.
+// Conversion: one conversion job with its pages, live.
 
-import { action, ago, complain, fill, h, money, plural, say, showStanding, size, standing, write } from "./element.js";
+import { action, ago, complain, fill, h, money, plural, say, showStatus, size, statusOf, write } from "./element.js";
 import { download, over, post } from "./service.js";
 import { attention, work } from "./work.js";
 
@@ -12,10 +12,10 @@ export function oneConversion(main, { id, page }, signal) {
   let drawn = "";
 
   function draw(job) {
-    const how = standing(job), name = job.filename || id;
+    const how = statusOf(job), name = job.filename || id;
     write(title, name);
     document.title = `${name} · Quire`;
-    showStanding(badge, how);
+    showStatus(badge, how);
     bar.value = job.progress;
     bar.hidden = over(job.status);
     const took = job.completed_at && (new Date(job.completed_at) - new Date(job.started_at || job.created_at)) / 1000;
@@ -23,7 +23,7 @@ export function oneConversion(main, { id, page }, signal) {
     write(about, [meta.title !== name && meta.title, job.total_pages && (over(job.status) ? plural(job.total_pages, "page")
       : `${done} of ${plural(job.total_pages, "page")} read`), meta.total_words && plural(meta.total_words, "word"), size(job.size),
     `added ${ago(job.created_at)}`, over(job.status) && took > 0 && `took ${took < 90 ? `${took.toFixed(1)} s` : `${Math.round(took / 60)} min`}`,
-    job.usage?.cost_usd > 0 && `cost ${money(job.usage.cost_usd)}`, job.timeout_occurred && "time was up before all was read"]
+    job.usage?.cost_usd > 0 && `cost ${money(job.usage.cost_usd)}`, job.timeout_occurred && "the deadline passed before all pages were read"]
       .filter(Boolean).join(" · "));
     write(error, job.error?.error || "");
     const state = `${job.status} ${how.tone} ${job.epoch}`;
@@ -42,11 +42,11 @@ export function oneConversion(main, { id, page }, signal) {
     const answer = await post(`/jobs/${id}/retry`);
     say(answer.retried ? "It is being read again." : "");
     if (answer.retried) shown.follow();
-    else complain(new Error("Nothing to retry: every page already came from its best route."));
+    else complain(new Error("Nothing to retry: every page was already read in the best available way."));
   }
 
   fill(main, h("div.head", {}, h("div", {}, h("a.back", { href: "#/jobs" }, "← Conversions"),
     h("div.titles", {}, title, badge), about), tools), bar, error, look, shown.element);
-  shown.begin().catch((failure) => { shown.element.replaceChildren(); write(title, "Not there"); complain(failure); });
+  shown.begin().catch((failure) => { shown.element.replaceChildren(); write(title, "Not found"); complain(failure); });
   return { show: ({ page: asked }) => shown.show(asked) };
 }

@@ -1,6 +1,6 @@
-// Conversions: documents that were only to be converted, live, and the place to add to them.
+// Conversions: the list of conversion jobs, live, and the upload panel.
 
-import { action, ago, complain, fill, h, plural, readBy, say, showStanding, size, skeleton, standing, write } from "./element.js";
+import { action, ago, complain, fill, h, plural, readBy, say, showStatus, size, skeleton, statusOf, write } from "./element.js";
 import { get, over, post, repeat } from "./service.js";
 import { uploads } from "./uploads.js";
 
@@ -60,7 +60,7 @@ export function conversions(main, _asked, signal) {
 
   fill(main,
     h("div.head", {}, h("div", {}, h("h1", { tabindex: "-1" }, "Conversions"),
-      h("p.hint", {}, "Every document on its way to Markdown. What is added here is kept for some days; what should stay belongs in the ", h("a", { href: "#/vault" }, "vault"), "."))),
+      h("p.hint", {}, "Every conversion to Markdown. Results are deleted after some days; add a document to the ", h("a", { href: "#/vault" }, "vault"), " to keep it."))),
     uploads("/convert", { place: (job) => `#/jobs/${job.job_id}`, onAccepted: () => refresh().catch(complain) }, signal),
     h("div.bar", {}, h("h2", {}, "Recent"), h("label.hint", {}, "Show ", filter)),
     list, fill(below, skeleton(4)));
@@ -76,9 +76,9 @@ export function conversions(main, _asked, signal) {
     function update(job) {
       write(name, job.filename || id);
       name.title = [job.mime, size(job.size)].filter(Boolean).join(", ");
-      const how_it_is = standing(job);
-      showStanding(badge, how_it_is);
-      element.className = how_it_is.tone;
+      const status_now = statusOf(job);
+      showStatus(badge, status_now);
+      element.className = status_now.tone;
       bar.value = job.progress;
       bar.hidden = over(job.status);
       bar.setAttribute("aria-label", `Progress of ${job.filename}`);
@@ -91,9 +91,9 @@ export function conversions(main, _asked, signal) {
       when.title = new Date(job.created_at).toLocaleString();
       write(when, ago(job.created_at));
       write(error, job.error?.error || "");
-      if (before && before !== job.status) say(`${job.filename}: ${how_it_is.words}`);
+      if (before && before !== job.status) say(`${job.filename}: ${status_now.words}`);
       before = job.status;
-      const wanted = !over(job.status) ? "cancel" : how_it_is.tone === "good" ? "" : "retry";
+      const wanted = !over(job.status) ? "cancel" : status_now.tone === "good" ? "" : "retry";
       if (wanted === shown) return;
       shown = wanted;
       fill(tools, wanted === "cancel" && action("Cancel", async () => { await post(`/jobs/${id}/cancel`); await again(); }, ".small"),
@@ -106,5 +106,5 @@ export function conversions(main, _asked, signal) {
 function empty(filtered) {
   if (filtered) return h("p.empty", {}, "No document with this status.");
   return h("div.empty", {}, h("p.lead", {}, "Nothing here yet"),
-    h("p", {}, "Drop a PDF or a picture on this page. You can watch each page being read, and the Markdown is there as soon as it is done."));
+    h("p", {}, "Drop a PDF or a picture on this page. Each page is shown as it is read, and the Markdown can be downloaded as soon as it is ready."));
 }

@@ -1,7 +1,7 @@
-// Document: one of the vault, with what is known about it, its pages and what can be done with it.
+// Document: one document of the vault, with its record, its pages and its actions.
 
-import { day, named, reprocess, standing, tagLinks } from "./card.js";
-import { action, ago, complain, fill, h, icon, money, plural, question, readBy, renew, showStanding, size, write } from "./element.js";
+import { day, named, reprocess, statusOf, tagLinks } from "./card.js";
+import { action, ago, complain, fill, h, icon, money, plural, question, readBy, renew, showStatus, size, write } from "./element.js";
 import { download, events, get, remove, repeat } from "./service.js";
 import { attention, work } from "./work.js";
 
@@ -12,15 +12,15 @@ export function oneDocument(main, { id, page }, signal) {
   const summary = h("p.summary"), facts = h("dl.facts.inline"), chips = h("p.chips"), about = h("section.panel.record", { "aria-label": "About" }, summary, chips, facts);
   const below = h("div");
   const place = (number) => `#/vault/${id}/page/${number}`;
-  let found = null, job = null, shown = null, shownJob = "", stands = "", drawn = "";
+  let found = null, job = null, shown = null, shownJob = "", version = "", drawn = "";
 
   async function refresh() {
     found = await get(`/documents/${id}`, signal);
     draw();
     const wanted = found.jobs?.process || "", now = `${found.attempt} ${found.status} ${found.pages}`;
     if (wanted !== shownJob) await open(wanted);
-    else if (now !== stands) await shown?.begin();
-    stands = now;
+    else if (now !== version) await shown?.begin();
+    version = now;
   }
 
   async function open(wanted) {
@@ -28,16 +28,16 @@ export function oneDocument(main, { id, page }, signal) {
     job = null;
     shown = wanted ? work(wanted, page, { place, onJob: (now) => { job = now; draw(); } }, signal) : null;
     fill(below, shown?.element);
-    // A conversion that is not there (yet) leaves the rest as it is.
+    // Without a conversion (yet) only the record is shown.
     await shown?.begin().catch((failure) => { if (failure.status !== 404) throw failure; below.replaceChildren(); shownJob = ""; });
   }
 
   function draw() {
     if (!found) return;
-    const how = standing(found), name = named(found);
+    const how = statusOf(found), name = named(found);
     write(title, name);
     document.title = `${name} · Quire`;
-    showStanding(badge, how);
+    showStatus(badge, how);
     write(file, [found.title && found.filename, found.content_type, size(found.size), `added ${ago(found.created_at)}`].filter(Boolean).join(" · "));
     bar.hidden = found.status !== "pending";
     const progress = job?.progress ?? found.progress;
@@ -52,9 +52,9 @@ export function oneDocument(main, { id, page }, signal) {
     const words = job?.metadata?.total_words, sources = Object.entries(job?.sources || {});
     const pairs = [["Date", day(found.date)], ["Language", found.language], ["Pages", found.pages], ["Words", words?.toLocaleString()],
       ["Read by", sources.map(([source, count]) => `${readBy(source)} ${count}`).join(", ")],
-      ["Named by", found.classified_by === "local" ? "this machine" : found.classified_by],
+      ["Classified by", found.classified_by === "local" ? "this machine" : found.classified_by],
       ["Cost", tokens > 0 && `${money(usage.cost_usd)}, ${plural(tokens, "token")}`],
-      ["Came as", found.source], ["Attached to", found.parent_id && h("a", { href: `#/vault/${found.parent_id}` }, "a mail")],
+      ["Source", found.source], ["Attached to", found.parent_id && h("a", { href: `#/vault/${found.parent_id}` }, "a mail")],
       ["Attachments", found.attachments?.length && h("span", {}, ...attachedLinks(found.attachments))], ["Attempt", found.attempt > 1 && found.attempt]];
     fill(facts, ...pairs.filter(([, value]) => value).map(([label, value]) => h("div", {}, h("dt", {}, label), h("dd", {}, value instanceof Node ? value : String(value)))));
     about.hidden = !found.summary && !facts.children.length && !found.tags.length;
@@ -71,7 +71,7 @@ export function oneDocument(main, { id, page }, signal) {
 
   async function erase() {
     const sure = await question({ title: "Delete this document?", yes: "Delete", danger: true,
-      text: `${named(found)} goes with its file, its text and everything known about it. This can't be undone.` });
+      text: `${named(found)} is deleted with its file, its text and its record. This can't be undone.` });
     if (!sure) return;
     await remove(`/documents/${id}`);
     location.hash = "#/vault";
@@ -79,7 +79,7 @@ export function oneDocument(main, { id, page }, signal) {
 
   fill(main, h("div.head", {}, h("div", {}, h("a.back", { href: "#/vault" }, "← Vault"),
     h("div.titles", {}, title, badge), file), tools), bar, error, remark, look, about, below);
-  refresh().catch((failure) => { write(title, "Not there"); complain(failure); });
+  refresh().catch((failure) => { write(title, "Not found"); complain(failure); });
   events("/documents/events", (type, data) => {
     const missed = type === "hello" && !data.resumed;
     if (missed || [id, found?.document_id].includes(data.document_id) && data.status !== "deleted") refresh().catch(complain);
@@ -88,7 +88,7 @@ export function oneDocument(main, { id, page }, signal) {
   return { show: ({ page: asked }) => shown?.show(asked) };
 }
 
-/** The documents that came with a mail, one after the other. */
+/** Links to the documents attached to a mail. */
 function attachedLinks(attachments) {
   return attachments.flatMap(({ filename, document_id }, place) =>
     [place ? ", " : "", h("a", { href: `#/vault/${document_id}` }, filename)]);

@@ -22,7 +22,7 @@ export function fill(element, ...children) {
 
 const drawn = new WeakMap();
 
-/** Fills anew only if `key` is new, and leaves the focus where it was: on the child with the same `data-name`. */
+/** Redraws only if `key` has changed, and keeps the focus on the child with the same `data-name`. */
 export function renew(element, key, make) {
   if (drawn.get(element) === key) return;
   drawn.set(element, key);
@@ -31,7 +31,7 @@ export function renew(element, key, make) {
   if (focused !== undefined) [...element.querySelectorAll("[data-name]")].find((one) => one.dataset.name === focused)?.focus();
 }
 
-/** Changes a text only if it differs, so that screen readers are not told again. */
+/** Changes a text only if it differs, so that screen readers don't repeat it. */
 export function write(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
@@ -49,7 +49,7 @@ const PATHS = {
   download: "M12 5v10M7.5 11 12 15.5 16.5 11M5 19h14",
 };
 
-/** A drawing that says nothing by itself; words stand beside it. */
+/** A decorative icon, hidden from screen readers; a text is always beside it. */
 export function icon(name) {
   const space = ["http:", "", "www.w3.org", "2000", "svg"].join("/"); // a name, not an address
   const made = document.createElementNS(space, "svg"), path = document.createElementNS(space, "path");
@@ -68,7 +68,7 @@ export function complain(error) {
   document.getElementById("notices").replaceChildren(box);
 }
 
-/** A button that is off while its work runs and shows what went wrong. */
+/** A button that is disabled while its work runs and shows its error. */
 export function action(label, work, look = "") {
   const made = h(`button${look}`, { type: "button" }, ...[label].flat());
   made.addEventListener("click", async () => {
@@ -83,7 +83,7 @@ export function action(label, work, look = "") {
   return made;
 }
 
-/** Asks before something is done; answers whether to, or with `secret` the password given. */
+/** A confirmation dialog; resolves to true or false, or with `secret` to the password. */
 export function question({ title, text, yes, secret = false, danger = false }) {
   const at = (id) => document.getElementById(id), dialog = at("question"), answer = at("question-answer");
   write(at("question-title"), title);
@@ -128,7 +128,7 @@ export function ago(iso) {
 
 const READ = {
   local: "text layer", ocr: "OCR", ai: "AI", batch: "batch parser", cache: "cache",
-  mupdf_fallback: "fallback text", mupdf_timeout_fallback: "fallback text (time was up)",
+  mupdf_fallback: "fallback text", mupdf_timeout_fallback: "fallback text (deadline)",
 };
 
 export const readBy = (source) => READ[source] || source;
@@ -138,8 +138,8 @@ export const money = (dollars) => `$${dollars < 0.01 ? dollars.toFixed(4) : doll
 const TONES = { queued: "idle", processing: "busy", completed: "good", failed: "bad", cancelled: "idle" };
 const SIGNS = { idle: "·", busy: "…", good: "✓", warn: "!", bad: "✕" };
 
-/** How a conversion stands: its tone, and the words for it. */
-export function standing(job) {
+/** The status of a conversion: tone and words. */
+export function statusOf(job) {
   const count = job.mupdf_fallback_count;
   if (job.status === "completed" && (job.pages_failed || count)) {
     const parts = [job.pages_failed && `${job.pages_failed} failed`, count && `${count} fallback`];
@@ -149,7 +149,7 @@ export function standing(job) {
   return { tone: TONES[job.status] || "idle", words };
 }
 
-export function showStanding(badge, { tone, words }) {
+export function showStatus(badge, { tone, words }) {
   badge.className = `badge ${tone}`;
   write(badge, `${SIGNS[tone]} ${words}`);
 }

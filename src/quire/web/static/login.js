@@ -4,9 +4,9 @@ import { access, session } from "./service.js";
 
 const at = (id) => document.getElementById(id);
 
-/** Asks until somebody has signed in, telling why the key they gave was refused; answers true then. */
+/** Shows the dialog until the user has signed in, with the reason why a key was refused; resolves to true. */
 export async function signIn(refused) {
-  const known = await session.look();
+  const known = await session.current();
   return new Promise((resolve) => {
     const dialog = at("login"), form = at("login-form"), error = at("login-error"), other = at("login-other");
     let byKey = !known.sign_in;

@@ -1,4 +1,4 @@
-// Markdown: a small, safe part of it, as elements. Whatever is not understood stays the text it is.
+// Markdown: a small, safe part of it, as elements. Unknown syntax stays plain text.
 
 import { h } from "./element.js";
 
@@ -18,7 +18,7 @@ export function markdown(text) {
     return blocks(text.replace(/\r\n?/g, "\n").split("\n"));
   } catch (error) {
     if (!(error instanceof RangeError)) throw error;
-    return [h("pre", {}, text)]; // nested deeper than anybody reads
+    return [h("pre", {}, text)]; // nested too deeply to be useful
   }
 }
 

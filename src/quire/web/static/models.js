@@ -1,8 +1,8 @@
-// Models: the AI models as they stand, with their breakers, limits and calls in flight.
+// Models: the AI models with their breakers, limits and calls in flight.
 
 import { ago, fill, h, money, plural } from "./element.js";
 
-const BREAKERS = { closed: ["good", "✓ In use"], half_open: ["warn", "… Being probed"], open: ["bad", "✕ Resting"] };
+const BREAKERS = { closed: ["good", "✓ In use"], half_open: ["warn", "… Half-open (probe)"], open: ["bad", "✕ Breaker open"] };
 
 export function models(panel, found) {
   if (!found.configured) {
@@ -11,7 +11,7 @@ export function models(panel, found) {
   const used = found.usage_this_month;
   fill(panel, h("div.bar", {}, h("h2", {}, "AI models"), h("span.gap"), h("span.hint", {},
     `This month ${plural(used.calls, "call")}, ${plural(used.tokens_in + used.tokens_out, "token")}, ${money(used.cost_usd)}`)),
-  h("p.hint", {}, `Asked in the order ${found.order.join(", ")}. ${plural(found.waiting, "page")} waiting for a free one.`),
+  h("p.hint", {}, `Asked in the order ${found.order.join(", ")}. ${plural(found.waiting, "page")} waiting for a free model.`),
   h("ul.models", {}, ...found.models.map(model)),
   found.recent_errors.length > 0 && h("details", {}, h("summary", {}, `Latest errors (${found.recent_errors.length})`),
     h("ul.errors", {}, ...found.recent_errors.map((one) => h("li", {}, h("code", {}, one.model), ` ${one.code} `, h("span.hint", {}, one.at ? ago(one.at) : ""))))));

@@ -1,4 +1,4 @@
-// Operations: health, queues, workers, the AI models, batches, and work that was given up.
+// Operations: health, queues, workers, AI models, batches, dead letters.
 
 import { action, ago, complain, fill, h, plural, say, skeleton } from "./element.js";
 import { models } from "./models.js";
@@ -10,7 +10,7 @@ export function operations(main, _asked, signal) {
   fill(main, h("h1", { tabindex: "-1" }, "Operations"), h("div.panels", {}, h("div.stack", {}, health, workers), queues, batches, ai, letters));
   const seen = new Map();
 
-  /** Draws only when something has changed: what has the focus keeps it. */
+  /** Redraws only after a change, so that the focus is kept. */
   function draw(panel, found, how) {
     const now = JSON.stringify(found);
     if (seen.get(panel) === now) return;
@@ -39,9 +39,9 @@ function drawHealth(panel, state, work) {
   const good = state.status === "ok";
   const hours = Math.floor((state.uptime_seconds || 0) / 3600), minutes = Math.floor((state.uptime_seconds || 0) / 60) % 60;
   fill(panel, h("h2", {}, "Health"),
-    h("p", {}, h(`span.badge.${good ? "good" : "bad"}`, {}, good ? "✓ In order" : "✕ Unavailable"),
-      state.failing?.length ? ` ${state.failing.join(", ")} can't be used` : ""),
-    facts([["Documents in work", `${work.documents_active} of at most ${work.documents_max.toLocaleString()}`],
+    h("p", {}, h(`span.badge.${good ? "good" : "bad"}`, {}, good ? "✓ Healthy" : "✕ Unavailable"),
+      state.failing?.length ? ` ${state.failing.join(", ")} failing` : ""),
+    facts([["Active documents", `${work.documents_active} of at most ${work.documents_max.toLocaleString()}`],
       ["Entries waiting", state.queue_depth ?? "unknown"], ["Up for", `${hours} h ${minutes} min`], ["Version", state.version]]));
 }
 
@@ -52,11 +52,11 @@ function drawQueues(panel, found) {
 
 function drawBatches(panel, found) {
   fill(panel, h("h2", {}, "Batches"), found
-    ? [h("p", {}, h(`span.badge.${found.breaker_open ? "bad" : "good"}`, {}, found.breaker_open ? "✕ Backend away" : "✓ Backend in use")),
+    ? [h("p", {}, h(`span.badge.${found.breaker_open ? "bad" : "good"}`, {}, found.breaker_open ? "✕ Backend unreachable" : "✓ Backend in use")),
       facts([["Images waiting", `${found.queue_depth.toLocaleString()} of at most ${found.max_queue_size.toLocaleString()}`],
         ["Batches in flight", found.batches_in_flight], ["Oldest waits", `${Math.round(found.oldest_request_age_seconds)} s`],
         ["Estimated wait", `${found.estimated_wait_time_minutes.toFixed(1)} min`]])]
-    : h("p.hint", {}, "This service takes no images for batches."));
+    : h("p.hint", {}, "Batching is not available on this service."));
 }
 
 function drawWorkers(panel, found) {
@@ -73,7 +73,7 @@ function drawLetters(panel, found, refresh) {
     return [letter.queue, one ? h("a", { href: place }, page ? `Page ${page[1]}` : "Document") : h("code", {}, letter.job_id), letter.reason, letter.at ? ago(letter.at) : "",
       action("Replay", async () => {
         const answer = await replay(letter);
-        say(answer.retried ? "It is being tried again." : "There is nothing better to get.");
+        say(answer.retried ? "It is being tried again." : "Nothing to retry: the page was already read in the best available way.");
         await refresh();
       }, ".small")];
   });
@@ -84,9 +84,9 @@ function drawLetters(panel, found, refresh) {
     if (failed) throw failed;
   }, ".small");
   fill(panel, h("div.bar", {}, h("h2", {}, "Dead letters"), h("span.gap"), all), rows.length
-    ? [h("p.hint", {}, `${plural(rows.length, "piece")} of work given up after all attempts, the newest first.`),
+    ? [h("p.hint", {}, `${plural(rows.length, "piece")} of work failed after all attempts, the newest first.`),
       table(["Queue", "Belongs to", "Why", "When", ""], rows)]
-    : h("p.hint", {}, "None. Work that was given up after all attempts would be listed here, to be tried again."));
+    : h("p.hint", {}, "None. Work that failed after all attempts is listed here and can be replayed."));
 }
 
 function facts(pairs) {

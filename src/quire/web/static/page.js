@@ -1,11 +1,11 @@
-// Page: its picture beside its Markdown, and how it was read.
+// Page: its image beside its Markdown, and how it was read.
 
-import { action, complain, fill, h, money, plural, readBy, say, showStanding, skeleton, write } from "./element.js";
+import { action, complain, fill, h, money, plural, readBy, say, showStatus, skeleton, write } from "./element.js";
 import { markdown } from "./markdown.js";
 import { look } from "./pages.js";
 import { blob, get, over, post, text } from "./service.js";
 
-/** `on` has `step(by)` for the neighbours and `retried()` for when the page is being read again. */
+/** `on.step(by)` shows a neighbour; `on.retried()` is called when a retry has started. */
 export function page(id, on, signal) {
   const title = h("h2"), badge = h("span.badge"), facts = h("dl.facts.inline"), error = h("p.error");
   const picture = h("figure", { "aria-label": "Picture of the page" }), article = h("article.markdown", { "aria-label": "Text of the page", tabindex: "0" });
@@ -16,7 +16,7 @@ export function page(id, on, signal) {
   const copy = action("Copy", async () => { await navigator.clipboard.writeText(shown); say("Copied."); }, ".quiet.small");
   const retry = action("Retry page", async () => {
     const answer = await post(`/jobs/${id}-p${number}/retry`);
-    say(answer.retried ? `Page ${number} is being read again.` : "There is nothing better to get.");
+    say(answer.retried ? `Page ${number} is being read again.` : "Nothing to retry: the page was already read in the best available way.");
     on.retried();
   }, ".small");
   const element = h("section.page", { "aria-label": "Page" },
@@ -34,7 +34,7 @@ export function page(id, on, signal) {
     else fill(article, ...(shown.trim() ? markdown(shown) : [h("p.hint", {}, "There is no text on this page.")]));
   }
 
-  /** Shows a page, or the same one again as it stands now. */
+  /** Shows a page, or updates the one that is shown. */
   async function show(wanted, total) {
     stop.abort();
     stop = new AbortController();
@@ -61,7 +61,7 @@ export function page(id, on, signal) {
       const made = URL.createObjectURL(await blob(`/jobs/${id}/pages/${wanted}/image`, mine));
       URL.revokeObjectURL(address);
       address = made;
-      const zoom = h("button.zoom", { type: "button", "aria-pressed": "false", title: "Larger or smaller", onclick: () =>
+      const zoom = h("button.zoom", { type: "button", "aria-pressed": "false", title: "Zoom", onclick: () =>
         zoom.setAttribute("aria-pressed", String(zoom.getAttribute("aria-pressed") !== "true")) },
       h("img", { src: made, alt: `Picture of page ${wanted}` }));
       fill(picture, zoom);
@@ -72,12 +72,12 @@ export function page(id, on, signal) {
 
   function describe(found) {
     const [tone, , words] = look(found);
-    showStanding(badge, { tone: { ocr: "good", ai: "good" }[tone] || tone, words: words[0].toUpperCase() + words.slice(1) });
+    showStatus(badge, { tone: { ocr: "good", ai: "good" }[tone] || tone, words: words[0].toUpperCase() + words.slice(1) });
     retry.hidden = !over(found.status);
     const tokens = found.tokens_in + found.tokens_out;
     const pairs = [["Source", found.source && readBy(found.source)],
       ["Reader", [found.reader, found.provider, found.model].filter(Boolean).join(", ")],
-      ["Class", found.page_class?.toLowerCase().replace("_", " ")], ["Because", found.reason.join(", ").replaceAll("_", " ")],
+      ["Class", found.page_class?.toLowerCase().replace("_", " ")], ["Reason", found.reason.join(", ").replaceAll("_", " ")],
       ["Attempts", found.attempts], ["Confidence", found.confidence !== null && `${Math.round(found.confidence * 100)} %`],
       ["Words", over(found.status) && found.words.toLocaleString()], ["Cost", tokens > 0 && `${money(found.cost_usd)}, ${plural(tokens, "token")}`]];
     fill(facts, ...pairs.filter(([, value]) => value).map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, String(value)))));

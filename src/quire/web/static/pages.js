@@ -1,18 +1,18 @@
-// Pages: the grid of a document's pages. Fetched piece by piece as they come into sight, so that thousands stay usable.
+// Pages: the grid of a document's pages. Loaded in pieces as they become visible, so that thousands of pages stay usable.
 
 import { complain, fill, h, readBy, write } from "./element.js";
 import { get } from "./service.js";
 
 const PIECE = 200;
-const SETTLE_MS = 250; // a picture is drawn for each page chosen; holding an arrow key should not ask for all
+const SETTLE_MS = 250; // an image is rendered for each chosen page; a held arrow key must not request all of them
 
 const LOOKS = {
   queued: ["idle", "·", "waiting"], processing: ["busy", "…", "being read"], failed: ["bad", "✕", "failed"],
   cancelled: ["idle", "–", "cancelled"], done: ["good", "✓", "read"], ocr: ["ocr", "O", "read by OCR"],
-  ai: ["ai", "A", "read by AI"], fallback: ["warn", "!", "fallback text"], empty: ["idle", "∅", "no text on it"],
+  ai: ["ai", "A", "read by AI"], fallback: ["warn", "!", "fallback text"], empty: ["idle", "∅", "no text"],
 };
 
-/** How a page looks in the grid: tone, sign, words. */
+/** The status of a page in the grid: tone, sign, words. */
 export function look(page) {
   if (page.status !== "completed") return LOOKS[page.status] || LOOKS.queued;
   if (page.source?.endsWith("fallback")) return LOOKS.fallback;
@@ -98,7 +98,7 @@ export function pages(id, onChosen, signal) {
     onChosen(number);
   }
 
-  /** Marks a page without telling, wherever it is; the first one for null. Answers its number. */
+  /** Selects a page without calling `onChosen`; the first one for null. Returns its number. */
   async function select(number) {
     if (!pieces.length) return null;
     if (number && plain && pieces[Math.floor((number - 1) / PIECE)]) await load(pieces[Math.floor((number - 1) / PIECE)]);
@@ -113,7 +113,7 @@ export function pages(id, onChosen, signal) {
     return found;
   }
 
-  /** Goes so many pages on from the chosen one. */
+  /** Selects the page `by` places after the chosen one. */
   async function step(by, focus = false) {
     const from = cells.get(chosen)?.place ?? 0;
     const place = Math.max(0, Math.min(total - 1, from + by));
@@ -134,7 +134,7 @@ export function pages(id, onChosen, signal) {
     step(by, true).catch(complain);
   });
 
-  /** Fetches again what is in sight; the rest when it comes into sight. */
+  /** Reloads the visible pieces now and the others when they become visible. */
   function refresh() {
     for (const piece of pieces) piece.loading = null;
     return Promise.all([...visible].map(load)).catch(complain);

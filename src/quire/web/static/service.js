@@ -1,9 +1,9 @@
-// The service: its requests, its errors in their own words, its events, uploads.
+// The service: requests, errors, events, uploads.
 
 const KEY = "quire-key";
 let asking = null;
 
-/** What the service answered, or that it did not: `status` is 0 if it was not reached. */
+/** An error answer; `status` is 0 if the service was not reached. */
 export class ServiceError extends Error {
   constructor(status, body = {}) {
     super(body.error || (status ? `The service answered ${status}.` : "The service can't be reached."));
@@ -12,8 +12,8 @@ export class ServiceError extends Error {
   }
 }
 
-/** The key of this tab, for those who don't sign in. `ask` is set by the application: it
- *  hears what was wrong with the key, if there was one, and answers whether to go on. */
+/** The API key of this tab, for users who don't sign in. The application sets `ask(reason)`: it shows the dialog
+ *  and resolves to whether to repeat the request. */
 export const access = {
   ask: async () => false,
   key: () => sessionStorage.getItem(KEY) || "",
@@ -24,7 +24,7 @@ function headers(more = {}) {
   return access.key() ? { ...more, "X-API-Key": access.key() } : more;
 }
 
-/** Runs an attempt again after each 401 for which somebody signed in. Many at once ask once. */
+/** Repeats a request after a 401 once the user has signed in. Concurrent requests show one dialog. */
 async function withAccess(attempt) {
   for (;;) {
     const used = access.key();
@@ -68,14 +68,14 @@ export const remove = async (path) => { await ask("DELETE", path); };
 export const text = async (path, signal) => (await ask("GET", path, { signal, accept: "text/markdown" })).text();
 export const blob = async (path, signal) => (await ask("GET", path, { signal, accept: "*/*" })).blob();
 
-// The same without asking anybody to sign in, which these are about.
+// Without the sign-in dialog: these requests are part of it.
 const quietly = {
   get: async (path) => (await once("GET", path)).json(),
   send: async (path, fields) => (await once("POST", path, { body: JSON.stringify(fields) })).json(),
   remove: async (path) => { await once("DELETE", path); },
 };
 export const session = {
-  look: () => quietly.get("/session"),
+  current: () => quietly.get("/session"),
   begin: (user, password) => quietly.send("/session", { user, password }),
   end: () => quietly.remove("/session"),
 };
@@ -88,7 +88,7 @@ export async function download(path, name) {
   if (fetched) setTimeout(() => URL.revokeObjectURL(fetched), 60_000);
 }
 
-/** Sends a file; `onShare` hears how much has gone, 0 to 1. `fetch` can't tell that, hence the old way. */
+/** Sends a file; calls `onShare` with the share sent, 0 to 1. `fetch` has no upload progress, hence XMLHttpRequest. */
 export function upload(path, file, fields, onShare) {
   return withAccess(() => new Promise((resolve, reject) => {
     const form = new FormData();
@@ -110,7 +110,7 @@ export function upload(path, file, fields, onShare) {
 
 export const over = (status) => ["completed", "failed", "cancelled"].includes(status);
 
-/** Resolves while the page is seen, or when nobody waits any more. */
+/** Resolves when the page is visible, or when the view has ended. */
 const seen = (signal) => new Promise((resolve) => {
   if (!document.hidden || signal.aborted) return void resolve();
   const once = { once: true };
@@ -118,8 +118,8 @@ const seen = (signal) => new Promise((resolve) => {
   signal.addEventListener("abort", resolve, once);
 });
 
-/** Calls `onEvent(type, data)` for each event until it is `ended`, coming back after a lost connection.
- *  A page that nobody sees lets go of its connection (a browser has six for all its tabs) and catches up later. */
+/** Calls `onEvent(type, data)` for each event until it is `ended`, reconnecting after a lost connection.
+ *  A hidden page closes its connection (a browser has six per host for all its tabs) and catches up later. */
 export async function events(path, onEvent, signal, ended = (data) => over(data.status)) {
   let lastId = "", waitMs = 2000;
   while (!signal.aborted) {
@@ -153,7 +153,7 @@ export async function events(path, onEvent, signal, ended = (data) => over(data.
   }
 }
 
-/** Repeats `work` while the page is seen; it answers how many seconds to wait. Failures wait too. */
+/** Repeats `work` while the page is visible; `work` returns the seconds to wait. After a failure it waits 5 s. */
 export function repeat(work, signal, onError) {
   const turn = async () => {
     let seconds = 5;

@@ -1,4 +1,4 @@
-// Thumbnail: the first page of a document, fetched when it comes into sight and a few at a time.
+// Thumbnail: the first page of a document, loaded when it becomes visible, two at a time.
 
 import { fill, h, icon } from "./element.js";
 import { blob } from "./service.js";
@@ -14,7 +14,7 @@ async function begin() {
   }
 }
 
-/** `show(found)` draws the first page as soon as there is one; else a sheet with the kind of file on it. */
+/** `show(found)` shows the image of the first page once there is one; until then a sheet with the file type. */
 export function thumbnail(signal) {
   const element = h("div.thumb", { "aria-hidden": "true" });
   let wanted = "", shown = "", address = "", seen = false;
@@ -35,7 +35,7 @@ export function thumbnail(signal) {
       try {
         address = URL.createObjectURL(await blob(`/jobs/${job}/pages/${FIRST}/image`, signal));
         fill(element, h("img", { src: address, alt: "" }));
-      } catch { /* a document without a picture keeps its sheet */ }
+      } catch { /* a document without an image keeps its sheet */ }
     });
     begin();
   }

@@ -1,18 +1,18 @@
-// Uploads: where files are dropped or picked, a few options, and how far each file has come.
+// Uploads: the drop zone, the options of a conversion, and the progress of each file.
 
 import { action, complain, h, icon, say, write } from "./element.js";
 import { send, upload } from "./service.js";
 
 const AT_ONCE = 2;
 
-/** The panel that sends to `path`. `place(answer)` is where what was taken in is shown; `onAccepted` hears of it. */
+/** The panel that sends to `path`. `place(answer)` is the address of an accepted document; `onAccepted(answer)` is called for each. */
 export function uploads(path, { place, onAccepted }, signal) {
   const picker = h("input.unseen", { type: "file", multiple: true, id: "files", "aria-describedby": "files-hint" });
   const form = h("form.options", { autocomplete: "off" },
     choice("Read", "mode", [["auto", "best way for each page"], ["local", "on this machine only"], ["ai", "with AI"]]),
     field("Pages", "pages", { placeholder: "all, or 1-5,8" }),
     field("Password of a PDF", "password", { type: "password", autocomplete: "new-password" }),
-    h("label.check", {}, h("input", { type: "checkbox", name: "force", value: "true" }), " Also if it is here already"));
+    h("label.check", {}, h("input", { type: "checkbox", name: "force", value: "true" }), " Read again if it exists already"));
   const link = h("input", { type: "url", required: true, placeholder: "https://…", "aria-label": "Link to a document" });
   const waiting = [], list = h("ul.uploads", { "aria-label": "Uploads" });
   let running = 0;
@@ -77,12 +77,12 @@ function row(path, file, fields, { begin, place, onAccepted }) {
     try {
       const accepted = taken(await upload(path, file, fields, (share) => {
         bar.value = Math.round(share * 100);
-        write(state, share < 1 ? `${bar.value} %` : "taking in…");
+        write(state, share < 1 ? `${bar.value} %` : "storing…");
       }));
-      say(accepted.deduplicated ? `${file.name} was there before.` : `${file.name} was taken in.`);
+      say(accepted.deduplicated ? `${file.name} exists already.` : `${file.name} was added.`);
       if (accepted.deduplicated) {
         bar.hidden = true;
-        state.replaceChildren("here already: ", h("a", { href: place(accepted) }, "open it"));
+        state.replaceChildren("exists already: ", h("a", { href: place(accepted) }, "open it"));
         setTimeout(() => element.remove(), 15_000);
       } else element.remove();
       onAccepted(accepted);

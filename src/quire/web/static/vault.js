@@ -1,4 +1,4 @@
-// Vault: the documents that stay, as cards or a table, found by words, state and tag, live.
+// Vault: the documents as cards or a table, filtered by words, state and tag, live.
 
 import { card, row } from "./card.js";
 import { action, complain, fill, h, icon, plural, renew, skeleton, write } from "./element.js";
@@ -45,7 +45,7 @@ export function vault(main, { query: asked }, signal) {
 
   const fetched = (more) => (filters.q ? get(`/search?${parameters(more)}`, signal) : get(`/documents?${parameters(more)}`, signal));
 
-  /** From the beginning, or what comes after what is shown. */
+  /** Loads the first page, or the page after those shown. */
   async function load(more = false) {
     const mine = (turn += 1);
     const found = await fetched(more ? { cursor } : {});
@@ -56,8 +56,8 @@ export function vault(main, { query: asked }, signal) {
     for (const hit of hits) shown.set(hit.document.document_id, { ...hit, drawn: before.get(hit.document.document_id)?.drawn });
     cursor = found.next_cursor;
     const corrected = Object.entries(found.corrections || {});
-    fill(remark, corrected.length > 0 && ["Also looked for ", ...corrected.flatMap(([, now], at) => [at ? ", " : "", h("strong", {}, now)]), "."],
-      found.similarity === false && filters.q && " By words only: the model for meaning can't be asked now.");
+    fill(remark, corrected.length > 0 && ["Also searched for ", ...corrected.flatMap(([, now], at) => [at ? ", " : "", h("strong", {}, now)]), "."],
+      found.similarity === false && filters.q && " By words only: the embedding model does not answer.");
     draw();
   }
 
@@ -76,13 +76,13 @@ export function vault(main, { query: asked }, signal) {
     fill(below, cursor && action("Show more", () => load(true)));
   }
 
-  /** One document that is shown, as it stands now. */
+  /** Reloads one shown document. */
   async function refresh(id) {
     const hit = shown.get(id);
     if (!hit) return;
     try {
       const now = await get(`/documents/${id}`, signal);
-      // Another one answers where a link led to bytes that the vault has; that one is shown already, or comes.
+      // The id became an alias: the vault already had the bytes behind the link.
       if (now.document_id === id) hit.document = now;
       else { shown.delete(id); soon(); }
     } catch (error) {
@@ -92,23 +92,23 @@ export function vault(main, { query: asked }, signal) {
     draw();
   }
 
-  /** Something has changed: those that are shown are looked at, new ones come to the top. */
-  function heard(type, data) {
+  /** Handles an event: reloads a shown document, or the first page for a new one. */
+  function onEvent(type, data) {
     if (type !== "document" && (type !== "hello" || data.resumed)) return;
-    if (type === "hello") { if (!filters.q) soon(); }  // of what happened before, nothing will be told
+    if (type === "hello") { if (!filters.q) soon(); }  // events before this one are not delivered
     else if (shown.has(data.document_id)) refresh(data.document_id).catch(complain);
     else if (!filters.q && data.status !== "deleted") soon();
     recount();
   }
 
-  /** Once for all that happens within a moment, however long it goes on: a hundred files are hundreds of events. */
-  const gathered = (work) => {
+  /** Runs `work` at most once per 150 ms: a hundred files cause hundreds of events. */
+  const throttled = (work) => {
     let timer = 0;
     return () => { timer ||= setTimeout(() => { timer = 0; work().catch(complain); }, 150); };
   };
-  const soon = gathered(newest), recount = gathered(count);
+  const soon = throttled(newest), recount = throttled(count);
 
-  /** The first page again, without losing what was fetched further down. */
+  /** Reloads the first page and keeps the pages loaded below it. */
   async function newest() {
     const mine = turn, found = await get(`/documents?${parameters()}`, signal);
     if (mine !== turn || filters.q || signal.aborted) return;
@@ -183,8 +183,8 @@ export function vault(main, { query: asked }, signal) {
     h("li.card", {}, h("div.thumb"), h("div.body", {}, skeleton(3))))));
   begin();
 
-  events("/documents/events", (type, data) => { live = true; heard(type, data); }, signal, () => false).then(() => { live = false; });
-  // Progress is no event; and without events this is how anything is heard of.
+  events("/documents/events", (type, data) => { live = true; onEvent(type, data); }, signal, () => false).then(() => { live = false; });
+  // Progress is not an event; and without a stream this polls for changes.
   repeat(async () => {
     const pending = [...shown.values()].map((hit) => hit.document).filter((one) => one.status === "pending").slice(0, 12);
     await Promise.all(pending.map((one) => refresh(one.document_id)));
@@ -199,8 +199,8 @@ const read = (query) => ({ q: query.get("q") || "", status: query.get("status") 
 
 function empty(filters) {
   if (filters.q || filters.status || filters.tag) {
-    return h("div.empty", {}, h("p.lead", {}, "Nothing fits"), h("p", {}, "Try other words, or ", h("a", { href: "#/vault" }, "see all documents"), "."));
+    return h("div.empty", {}, h("p.lead", {}, "Nothing found"), h("p", {}, "Try other words, or ", h("a", { href: "#/vault" }, "see all documents"), "."));
   }
   return h("div.empty", {}, h("p.lead", {}, "Nothing here yet"),
-    h("p", {}, "Drop a PDF, a scan or a letter on this page. It is read, named, dated and tagged, and you find it again by any word in it."));
+    h("p", {}, "Drop a PDF, a scan or a letter on this page. It is read, titled, dated and tagged, and can be found by any word in it."));
 }

@@ -1,11 +1,11 @@
-// Work: the pages of one conversion and the page that is looked at, live.
+// Work: the page grid of one conversion and the selected page, live.
 
-import { complain, fill, h, renew, say, skeleton, standing } from "./element.js";
+import { complain, fill, h, renew, say, skeleton, statusOf } from "./element.js";
 import { page } from "./page.js";
 import { pages } from "./pages.js";
 import { events, get, over } from "./service.js";
 
-/** `place(number)` is the address of a page; `onJob(job)` hears whenever something about the conversion is new. */
+/** `place(number)` is the address of a page; `onJob(job)` is called after every change of the conversion. */
 export function work(id, number, { place, onJob }, signal) {
   const element = h("div.work", {}, skeleton(6));
   let job = null, following = false;
@@ -19,7 +19,7 @@ export function work(id, number, { place, onJob }, signal) {
   // "of 12" would mislead where only some pages were asked for.
   const plainTotal = () => (job.options.pages ? null : job.total_pages);
 
-  /** Shows it as it stands, also for another time. Fails if there is no such conversion. */
+  /** Shows the current state; may be called again. Rejects if there is no such conversion. */
   async function begin() {
     job = await get(`/jobs/${id}`, signal);
     onJob(job);
@@ -49,7 +49,7 @@ export function work(id, number, { place, onJob }, signal) {
       if (signal.aborted) return;
       job = await get(`/jobs/${id}`, signal);
       onJob(job);
-      say(`${job.filename}: ${standing(job).words}`);
+      say(`${job.filename}: ${statusOf(job).words}`);
       await unfold();
       await grid.refresh();
       if (sheet.number()) sheet.show(sheet.number(), plainTotal());
@@ -73,7 +73,7 @@ export function work(id, number, { place, onJob }, signal) {
   };
 }
 
-/** What should be looked at: pages that failed, and pages that only have their fallback text. */
+/** Links to the pages that failed and to those with fallback text only. */
 export function attention(element, job, place) {
   const meta = job.metadata || {};
   const links = (label, numbers = []) => numbers.length ? [`${label}: `, ...numbers.slice(0, 20).flatMap((one) =>

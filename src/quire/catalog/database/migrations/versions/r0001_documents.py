@@ -134,7 +134,7 @@ def upgrade() -> None:
 
 def _create_fts() -> None:
     # The words are folded before they come here; `ascii` only cuts them at the spaces. The triggers keep the index
-    # in step with the table, whoever writes or deletes, cascades included.
+    # in step with the table, for every write and delete, cascades included.
     op.execute(
         "CREATE VIRTUAL TABLE document_words USING fts5(team_word, head, often, body, "
         "content='document_pieces', content_rowid='id', tokenize='ascii')"

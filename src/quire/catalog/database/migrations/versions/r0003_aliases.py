@@ -1,4 +1,4 @@
-"""Ids under which a document came in again, and which stand for it from then on."""
+"""Aliases: further ids of a document, under which it was added again."""
 
 from __future__ import annotations
 
