@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from quire.batching.backend_protocol import Passage
+from quire.batching.backend_protocol import SendPermit
 from quire.batching.parse_errors import BackendFailedError
 from quire.batching.remote_backend import RemoteBackend
 from tests.api.parse.test_parse_callers import SIZE, asked, own
@@ -22,8 +22,8 @@ from .test_remote import images
 MANY = 250
 
 
-def waiting() -> Passage:
-    return Passage(asyncio.get_running_loop().create_future(), lambda: None)
+def waiting() -> SendPermit:
+    return SendPermit(asyncio.get_running_loop().create_future(), lambda: None)
 
 
 async def measured(service: Server) -> None:
@@ -62,11 +62,11 @@ async def held_with_one_ahead(
 
 async def test_backend_has_a_batch_but_for_its_end_when_its_turn_has_not_come(simulated: Simulated) -> None:
     remote = RemoteBackend(simulated.url, 60.0, 4)
-    passage = waiting()
-    parsing = asyncio.create_task(remote.parse(images(10, 3_000_000, 90_000), passage))
+    permit = waiting()
+    parsing = asyncio.create_task(remote.parse(images(10, 3_000_000, 90_000), permit))
     await until(lambda: simulated.stats()["here"] == 1)
     assert simulated.stats()["at_once"] == 0
-    passage.turn.set_result(None)
+    permit.granted.set_result(None)
     assert len((await parsing).images) == 3
     assert simulated.stats()["sizes"] == [3]
     await remote.close()
@@ -75,12 +75,12 @@ async def test_backend_has_a_batch_but_for_its_end_when_its_turn_has_not_come(si
 async def test_time_is_counted_from_its_turn_when_a_batch_had_to_wait(simulated: Simulated) -> None:
     simulated.script(hang=True)
     remote = RemoteBackend(simulated.url, 0.2, 4)
-    passage = waiting()
-    parsing = asyncio.create_task(remote.parse(images(10), passage))
+    permit = waiting()
+    parsing = asyncio.create_task(remote.parse(images(10), permit))
     await until(lambda: simulated.stats()["here"] == 1)
     done, _ = await asyncio.wait([parsing], timeout=0.6)
     assert not done
-    passage.turn.set_result(None)
+    permit.granted.set_result(None)
     with pytest.raises(BackendFailedError, match="no answer within"):
         await parsing
     await remote.close()

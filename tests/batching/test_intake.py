@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from quire.batching.body_memory import Body, BodyMemory
-from quire.batching.parse_intake import Application, ParseIntake
+from quire.batching.parse_intake import ParseIntake, ParseSubmission
 from quire.coordination.connection import RedisConnection
 from quire.coordination.parse_queue import ParseLimits, ParseQueue
 from quire.coordination.parse_requests import ClaimedBatch, Priority, QueueFull, RequestAccepted
@@ -23,7 +23,7 @@ from .test_shelves import files, shelves_on
 SIZE = 1000
 
 
-class Reception:
+class BodyReception:
     """An intake on a Redis and a folder of its own; batches are claimed on another connection."""
 
     def __init__(self, url: str, folder: Path) -> None:
@@ -36,24 +36,24 @@ class Reception:
         self.claiming = RedisConnection.open(url)
         self.claims = ParseQueue(self.claiming, clock, "one", limits)
 
-    def application(self, most: int = 1000) -> Application:
+    def application(self, most: int = 1000) -> ParseSubmission:
         data = os.urandom(SIZE)
         assert self.memory.reserve(SIZE)
         body = Body(secrets.token_hex(8), SIZE, data, data)
-        return Application("t", "f.jpg", Priority.NORMAL, None, most, body)
+        return ParseSubmission("t", "f.jpg", Priority.NORMAL, None, most, body)
 
 
 @pytest.fixture
-async def reception(tmp_path: Path) -> AsyncIterator[Reception]:
+async def reception(tmp_path: Path) -> AsyncIterator[BodyReception]:
     with plain_server() as (url, _):
-        made = Reception(url, tmp_path)
+        made = BodyReception(url, tmp_path)
         yield made
         await made.connection.close()
         await made.claiming.close()
 
 
 async def test_bodies_are_in_memory_when_they_are_claimed_as_soon_as_they_are_accepted(
-    reception: Reception,
+    reception: BodyReception,
 ) -> None:
     applications = [reception.application() for _ in range(200)]
     accepting = asyncio.gather(*(reception.intake.accept(one) for one in applications))
@@ -68,7 +68,7 @@ async def test_bodies_are_in_memory_when_they_are_claimed_as_soon_as_they_are_ac
     assert all(isinstance(answer, RequestAccepted) for answer in await accepting)
 
 
-async def test_nothing_stays_when_the_queue_is_full(reception: Reception) -> None:
+async def test_nothing_stays_when_the_queue_is_full(reception: BodyReception) -> None:
     answers = await asyncio.gather(
         *(reception.intake.accept(reception.application(most=0)) for _ in range(50))
     )
@@ -78,7 +78,7 @@ async def test_nothing_stays_when_the_queue_is_full(reception: Reception) -> Non
     assert files(reception.folder) == []
 
 
-async def test_no_memory_stays_taken_when_the_object_plane_is_away(reception: Reception) -> None:
+async def test_no_memory_stays_taken_when_the_object_plane_is_away(reception: BodyReception) -> None:
     (reception.folder / "objects").write_bytes(b"not a folder")
     answers = await asyncio.gather(
         *(reception.intake.accept(reception.application()) for _ in range(50)), return_exceptions=True
@@ -87,7 +87,7 @@ async def test_no_memory_stays_taken_when_the_object_plane_is_away(reception: Re
     assert (reception.memory.used_bytes, len(reception.memory)) == (0, 0)
 
 
-async def test_no_memory_stays_taken_when_the_queue_is_away(reception: Reception) -> None:
+async def test_no_memory_stays_taken_when_the_queue_is_away(reception: BodyReception) -> None:
     taken = await reception.intake.accept(reception.application())
     assert isinstance(taken, RequestAccepted)
     await reception.connection.command(

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quire.batching.longjson import LongJson, read_whole
+from quire.batching.longjson import LongJson, read_complete
 from quire.errors import RequestError
 
 
@@ -25,7 +25,7 @@ def read(body: bytes, cuts: list[int]) -> tuple[dict[str, object], bytes]:
 def whole(body: bytes) -> object:
     """What comes out of a body that is there already, a refusal included."""
     try:
-        fields, data = read_whole(bytearray(body), "image_data")
+        fields, data = read_complete(bytearray(body), "image_data")
     except RequestError as error:
         return error.public
     return fields, bytes(data)

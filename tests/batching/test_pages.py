@@ -15,7 +15,7 @@ import pytest
 from PIL import Image, ImageDraw, ImageFont
 
 from quire.batching.dolphin_provider import markdown_of, read_page
-from quire.batching.image_head import look
+from quire.batching.image_head import read_image_head
 from quire.bootstrap import runtime
 from quire.errors import PageError
 from quire.reading.ocr.picture_elements import ElementOptions, read_elements
@@ -113,10 +113,10 @@ def test_size_is_seen_when_a_picture_begins(kind: str) -> None:
     exif = Image.Exif()
     exif[0x010E] = "x" * 30_000
     Image.new("RGB", (321, 123)).save(out, kind, **({"exif": exif} if kind == "JPEG" else {}))
-    found = look(out.getvalue())
+    found = read_image_head(out.getvalue())
     assert found is not None
     assert (found.kind, found.width, found.height) == (kind.lower(), 321, 123)
-    assert look(out.getvalue()[:20]) is None
+    assert read_image_head(out.getvalue()[:20]) is None
 
 
 @pytest.fixture(scope="module")

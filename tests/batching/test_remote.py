@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from quire.batching.backend_protocol import Passage, SentImage
+from quire.batching.backend_protocol import SendPermit, SentImage
 from quire.batching.parse_errors import BackendDownError, BackendFailedError
 from quire.batching.remote_backend import RemoteBackend
 from tests.support.parse_fixtures import Simulated
@@ -35,7 +35,7 @@ async def test_every_image_arrives_as_it_is_when_sizes_differ(
     simulated.script(fixed_ms=1, each_ms=0)
     sent = images(*sizes)
     calls: list[None] = []
-    answer = await remote.parse(sent, Passage.now(lambda: calls.append(None)))
+    answer = await remote.parse(sent, SendPermit.immediate(lambda: calls.append(None)))
     assert len(calls) == 1
     texts = {one: found.elements for one, found in answer.images.items()}
     assert texts.keys() == {one.request_id for one in sent}
@@ -48,7 +48,7 @@ async def test_images_are_known_to_be_sent_when_the_backend_has_not_answered_yet
 ) -> None:
     simulated.script(hold=True)
     sent = asyncio.Event()
-    parsing = asyncio.create_task(remote.parse(images(10, 3_000_000), Passage.now(sent.set)))
+    parsing = asyncio.create_task(remote.parse(images(10, 3_000_000), SendPermit.immediate(sent.set)))
     async with asyncio.timeout(60):
         await sent.wait()
         assert not parsing.done()
@@ -60,6 +60,6 @@ async def test_images_are_not_sent_when_the_backend_is_away(simulated: Simulated
     remote = RemoteBackend("http://127.0.0.1:9", 5.0, 4)
     calls: list[None] = []
     with pytest.raises((BackendDownError, BackendFailedError)):
-        await remote.parse(images(10), Passage.now(lambda: calls.append(None)))
+        await remote.parse(images(10), SendPermit.immediate(lambda: calls.append(None)))
     await remote.close()
     assert calls == []

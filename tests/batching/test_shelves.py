@@ -27,7 +27,7 @@ from pathlib import Path
 from tests.batching.test_shelves import shelves_on
 async def main():
     connection, shelves, objects, _ = shelves_on(sys.argv[1], Path(sys.argv[2]))
-    await objects.put(await shelves.place("bodies"), b"an image that was never accepted")
+    await objects.put(await shelves.new_key("bodies"), b"an image that was never accepted")
     os.kill(os.getpid(), signal.SIGKILL)
 asyncio.run(main())
 """
@@ -65,9 +65,9 @@ async def test_object_is_removed_when_its_process_was_killed_before_the_request_
     )
     assert died.returncode == -signal.SIGKILL
     assert len(files(tmp_path)) == 1
-    assert await shelves.empty() == 0
+    assert await shelves.delete_expired() == 0
     clock.time += 2 * TTL_S
-    assert await shelves.empty() == 1
+    assert await shelves.delete_expired() == 1
     assert files(tmp_path) == []
     assert not (tmp_path / "objects" / "parse").exists()
 
@@ -78,11 +78,11 @@ async def test_objects_stay_for_as_long_as_they_may_be_wanted_when_older_ones_ar
     _, shelves, objects, clock = place
     written: list[tuple[float, str]] = []
     for _ in range(60):
-        key = await shelves.place("results")
+        key = await shelves.new_key("results")
         await objects.put(key, b"{}")
         written.append((clock.time, key))
         clock.time += TTL_S / 20
-        await shelves.empty()
+        await shelves.delete_expired()
         for at, one in list(written):
             if await objects.size(one) is None:
                 assert clock.time - at >= TTL_S, "an object went too early"

@@ -11,11 +11,11 @@ from quire.batching.service_model import ServiceModel
 from quire.coordination.connection import RedisConnection
 from quire.coordination.parse_queue import ParseLimits, ParseQueue
 from quire.coordination.parse_requests import (
-    BackendOpen,
+    BreakerOpen,
     ClaimedBatch,
-    Known,
+    KnownRequest,
     NewRequest,
-    NotNow,
+    NoBatch,
     Outcome,
     Priority,
     QueueFull,
@@ -79,7 +79,7 @@ _STANDING = (
 )
 
 
-def ids(batch: ClaimedBatch | NotNow) -> list[str]:
+def ids(batch: ClaimedBatch | NoBatch) -> list[str]:
     assert isinstance(batch, ClaimedBatch), batch
     return [one.id for one in batch.requests]
 
@@ -102,17 +102,17 @@ async def test_no_batch_starts_when_all_slots_are_taken_by_any_replica(house: Ho
     await house.put(*[Priority.NORMAL] * 5)
     first = ids(await house.one.claim("a", 1))
     await house.two.claim("b", 1)
-    assert await house.one.claim("c", 1) == NotNow("busy")
+    assert await house.one.claim("c", 1) == NoBatch("busy")
     assert len(ids(await house.one.claim("c", 1, release="a"))) == 1
     await end(house.one, "a", done(*first))
-    assert await house.two.claim("d", 1) == NotNow("busy")
+    assert await house.two.claim("d", 1) == NoBatch("busy")
 
 
 async def test_batch_ahead_takes_the_slot_that_another_leaves_when_all_are_taken(house: House) -> None:
     await house.put(*[Priority.NORMAL] * 6)
     first = ids(await house.one.claim("a", 1))
     await house.two.claim("b", 1)
-    assert await house.one.claim("c", 5, ahead=True) == NotNow("few")
+    assert await house.one.claim("c", 5, ahead=True) == NoBatch("few")
     assert len(ids(await house.one.claim("c", 2, ahead=True))) == 2
     assert await house.one.slots() == {"a": "one", "b": "two"}
     assert await house.one.take_slot("c") is False
@@ -121,7 +121,7 @@ async def test_batch_ahead_takes_the_slot_that_another_leaves_when_all_are_taken
     assert await house.one.slots() == {"c": "one", "b": "two"}
     await end(house.one, "a", done(*first))
     assert await house.one.slots() == {"c": "one", "b": "two"}
-    assert await house.two.claim("d", 1) == NotNow("busy")
+    assert await house.two.claim("d", 1) == NoBatch("busy")
 
 
 async def test_batch_ahead_takes_a_free_slot_when_there_is_one(house: House) -> None:
@@ -138,7 +138,7 @@ async def test_no_batch_is_claimed_ahead_when_the_backend_has_just_failed(house:
     await house.put(*[Priority.NORMAL] * 4)
     await house.one.observe("failed")
     refused = await house.one.claim("a", 2, ahead=True)
-    assert isinstance(refused, NotNow)
+    assert isinstance(refused, NoBatch)
     assert refused.why == "wait"
     assert len(ids(await house.one.claim("a", 2))) == 2
 
@@ -173,11 +173,11 @@ async def test_same_batch_is_answered_when_a_claim_is_repeated(house: House) -> 
 async def test_request_is_known_when_its_key_was_used_by_the_same_team(house: House) -> None:
     key = f"key{next(_IDS)}"
     [first], _ = await house.put(Priority.NORMAL, key=key)
-    assert (await house.put(Priority.NORMAL, key=key))[1] == [Known(first)]
+    assert (await house.put(Priority.NORMAL, key=key))[1] == [KnownRequest(first)]
     [other], answers = await house.put(Priority.NORMAL, key=key, team="u")
     assert isinstance(answers[0], RequestAccepted)
-    assert await house.one.known("t", key) == first
-    assert await house.one.known("u", key) == other
+    assert await house.one.find_by_key("t", key) == first
+    assert await house.one.find_by_key("u", key) == other
     assert await house.one.attach("u", first) is None
 
 
@@ -253,12 +253,12 @@ async def test_one_batch_tries_when_the_breaker_has_cooled_down(house: House) ->
     for _ in range(3):
         observed = await house.one.observe("failed")
     assert observed.failures == 3
-    assert isinstance(await house.one.claim("a", 1), NotNow)
-    assert (await house.put(Priority.NORMAL))[1] == [BackendOpen(house.clock.time + 30)]
+    assert isinstance(await house.one.claim("a", 1), NoBatch)
+    assert (await house.put(Priority.NORMAL))[1] == [BreakerOpen(house.clock.time + 30)]
     house.clock.time += 31
     assert ids(await house.one.claim("b", 1)) == names[:1]
     waits = await house.two.claim("c", 1)
-    assert isinstance(waits, NotNow)
+    assert isinstance(waits, NoBatch)
     assert waits.why == "wait"
     assert (await house.one.observe("ok", 1, 0.1)).failures == 0
     assert ids(await house.two.claim("c", 1)) == names[1:2]
@@ -268,19 +268,19 @@ async def test_trial_comes_early_when_the_backend_says_that_it_is_well(house: Ho
     await house.put(Priority.NORMAL)
     for _ in range(3):
         await house.one.observe("down")
-    assert isinstance(await house.one.claim("a", 1), NotNow)
+    assert isinstance(await house.one.claim("a", 1), NoBatch)
     await house.one.observe("healthy")
     assert len(ids(await house.one.claim("b", 1))) == 1
 
 
 async def test_bucket_refills_when_time_passes(house: House) -> None:
     client = f"client{next(_IDS)}"
-    waits = [await house.one.wait_for_rate(client, 6) for _ in range(7)]
+    waits = [await house.one.rate_limit_wait_s(client, 6) for _ in range(7)]
     assert waits[:6] == [0] * 6
     assert waits[6] == pytest.approx(10, abs=0.01)
     house.clock.time += 10
-    assert await house.two.wait_for_rate(client, 6) == 0
-    assert await house.one.wait_for_rate(client, 6) > 0
+    assert await house.two.rate_limit_wait_s(client, 6) == 0
+    assert await house.one.rate_limit_wait_s(client, 6) > 0
 
 
 async def test_service_times_are_learnt_when_batches_are_observed(house: House) -> None:
@@ -292,7 +292,7 @@ async def test_service_times_are_learnt_when_batches_are_observed(house: House) 
 
 
 async def test_shelf_is_to_be_emptied_when_its_time_has_come(house: House) -> None:
-    await house.one.expect_shelf("parse/bodies/7", house.clock.time + 10)
+    await house.one.register_shelf("parse/bodies/7", house.clock.time + 10)
     await house.put(Priority.NORMAL, segment="parse/bodies/7/a")
     await house.put(Priority.NORMAL, segment="parse/bodies/70/b")
     assert await house.two.expired_shelves() == []

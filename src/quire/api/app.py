@@ -70,7 +70,7 @@ def create_app(runtime: Runtime) -> FastAPI:
         middleware=[
             # Outermost: whatever happens has an id and a line in the log.
             Middleware(RequestLog, clock=clock),
-            Middleware(parse_routes.Direct),
+            Middleware(parse_routes.ParseShortcut),
         ],
     )
     app.state.services = Services(

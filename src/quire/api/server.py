@@ -16,9 +16,9 @@ import uvicorn
 from fastapi import FastAPI
 
 from quire.api.app import create_app
-from quire.api.parse.direct_parse import Desk
-from quire.api.parse.front_door import Arrival, Door, DoorOptions, DoorParts
-from quire.api.parse.parse_routes import LARGEST_AT_THE_DOOR
+from quire.api.parse.direct_parse import DirectParse
+from quire.api.parse.front_door import DoorOptions, DoorParts, FrontDoor, HandedOverProtocol
+from quire.api.parse.parse_routes import MAX_DOOR_BODY_BYTES
 from quire.bootstrap import Runtime, runtime
 from quire.domain.job import UnitKind
 from quire.errors import QuireError, SettingsError
@@ -136,11 +136,12 @@ class _Service:
         drains = [part.drain(self._timeout_s) for part in parts if part is not None]
         await asyncio.gather(serving, self._door.close(self._timeout_s), *drains)
 
-    def _new_door(self, listener: socket.socket) -> Door:
+    def _new_door(self, listener: socket.socket) -> FrontDoor:
         server, batcher = self._server, self._running.batcher
+        assert batcher is not None  # noqa: S101 - `quire serve` always runs one
 
         def protocol(data: bytes) -> asyncio.Protocol:
-            return Arrival(
+            return HandedOverProtocol(
                 data,
                 config=server.config,
                 server_state=server.server_state,
@@ -148,16 +149,13 @@ class _Service:
             )
 
         parts = DoorParts(
-            serve=Desk(self._app, self._running.parts.clock).serve,
+            serve=DirectParse(self._app, self._running.parts.clock).serve,
             protocol=protocol,
             date=lambda: b"".join(b"%s: %s\r\n" % pair for pair in server.server_state.default_headers),
-            reserve=batcher.reserve if batcher else lambda _: False,
-            release=batcher.release if batcher else lambda _: None,
-            expect=batcher.expect if batcher else lambda _: None,
-            hurried=batcher.hurried if batcher else lambda: False,
+            memory=batcher.memory,
+            former=batcher.former,
         )
-        largest = LARGEST_AT_THE_DOOR if batcher else 0
-        return Door(listener, parts, DoorOptions(_BACKLOG, largest, _KEEP_ALIVE_S))
+        return FrontDoor(listener, parts, DoorOptions(_BACKLOG, MAX_DOOR_BODY_BYTES, _KEEP_ALIVE_S))
 
     def _announce(self, on_ready: Callable[[str], None] | None) -> None:
         host, port = self._running.settings.http.host, self._port

@@ -1,4 +1,4 @@
-"""What a batch backend is to the batcher, and how its answers are read: by the id in the file name, never by place."""
+"""The protocol of batch backends, and the reader of their answers: results are matched by the id in the file name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from quire.batching.parse_errors import BackendFailedError
 
 _SENT_NAME = re.compile(r"req_([0-9a-f]{16})_idx_\d+_")
-_LONGEST_NAME = 120
+_MAX_NAME_CHARS = 120
 _UNSAFE = re.compile(r"[^\w.() -]+")
 _COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
@@ -26,7 +26,7 @@ class SentImage:
 
 @dataclass(frozen=True, slots=True)
 class ImageAnswer:
-    """Elements as JSON, or why there are none; `final` if another attempt would not help."""
+    """The elements of one image as JSON, or an error; `final` if another attempt would not help."""
 
     elements: bytes = b""
     count: int = 0
@@ -36,7 +36,7 @@ class ImageAnswer:
 
 @dataclass(frozen=True, slots=True)
 class BatchAnswer:
-    """What came back for each image; images that are not in it have no usable answer."""
+    """The answer for each image; images that are missing in it have no usable answer."""
 
     images: dict[str, ImageAnswer]
     unknown: int = 0
@@ -45,54 +45,57 @@ class BatchAnswer:
 
 
 @dataclass(slots=True)
-class Passage:
-    """A batch's way to the backend. Before its turn only so much of it is sent that the backend can't begin."""
+class SendPermit:
+    """Controls when a batch may be sent completely. Until it is granted, the last bytes are held back."""
 
-    turn: asyncio.Future[None]
+    granted: asyncio.Future[None]
     on_sent: Callable[[], None]
     is_sent: bool = False
 
     @classmethod
-    def now(cls, on_sent: Callable[[], None] = lambda: None) -> Passage:
-        """For a batch whose turn it is."""
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        turn.set_result(None)
-        return cls(turn, on_sent)
+    def immediate(cls, on_sent: Callable[[], None] = lambda: None) -> SendPermit:
+        """Returns a permit that is already granted."""
+        granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        granted.set_result(None)
+        return cls(granted, on_sent)
 
-    def sent(self) -> None:
-        """All of it is on its way."""
+    def mark_sent(self) -> None:
+        """Called by the backend client when the last bytes are written."""
         self.is_sent = True
         self.on_sent()
 
     async def wait(self) -> None:
-        """Returns when its turn has come."""
-        if not self.turn.done():
-            await asyncio.shield(self.turn)  # others wait for it too
+        """Returns when the permit is granted."""
+        if not self.granted.done():
+            await asyncio.shield(self.granted)  # other tasks await it too
 
 
 class Backend(Protocol):
-    async def parse(self, images: Sequence[SentImage], passage: Passage) -> BatchAnswer:
-        """Raises BackendDownError or BackendFailedError; before the batch's turn, then nothing was computed."""
+    async def parse(self, images: Sequence[SentImage], permit: SendPermit) -> BatchAnswer:
+        """Raises BackendDownError or BackendFailedError. If the permit is not granted yet, nothing was computed."""
         ...
 
-    async def healthy(self) -> bool: ...
+    async def healthy(self) -> bool:
+        """Whether the backend says that it can work."""
+        ...
 
     async def close(self) -> None: ...
 
 
 def sent_name(request_id: str, index: int, filename: str) -> str:
-    """The name under which an image is sent: the request's id, then what is left of the caller's own name."""
-    plain = _UNSAFE.sub("_", filename.replace("\\", "/").rpartition("/")[2])[-_LONGEST_NAME:]
+    """Returns the file name that is sent: the request's id, then the safe part of the caller's file name."""
+    plain = _UNSAFE.sub("_", filename.replace("\\", "/").rpartition("/")[2])[-_MAX_NAME_CHARS:]
     return f"req_{request_id}_idx_{index}_{plain or 'image'}"
 
 
 def id_of(filename: object) -> str | None:
+    """Returns the request id in a name made by `sent_name`; None for other names."""
     found = _SENT_NAME.match(filename) if isinstance(filename, str) else None
     return found.group(1) if found else None
 
 
 @dataclass(slots=True)
-class _Reading:
+class _AnswerReader:
     wanted: frozenset[str]
     seen: dict[str, ImageAnswer] = field(default_factory=dict)
     contradicted: set[str] = field(default_factory=set)
@@ -102,7 +105,7 @@ class _Reading:
 
 
 def read_answer(raw: bytes, wanted: frozenset[str]) -> BatchAnswer:
-    """Whatever of the answer can be used. Raises BackendFailedError where nothing of it makes sense."""
+    """Returns all usable results of the answer. Raises BackendFailedError if it is not JSON or has no results."""
     try:
         found = json.loads(raw)
     except (ValueError, RecursionError):
@@ -110,29 +113,29 @@ def read_answer(raw: bytes, wanted: frozenset[str]) -> BatchAnswer:
     results = found.get("results") if isinstance(found, dict) else None
     if not isinstance(results, list):
         raise BackendFailedError("the answer has no results")
-    reading = _Reading(wanted)
+    reader = _AnswerReader(wanted)
     for result in results:
-        _read_result(reading, result)
-    images = {name: answer for name, answer in reading.seen.items() if name not in reading.contradicted}
-    return BatchAnswer(images, reading.unknown, reading.repeated, reading.malformed)
+        _read_result(reader, result)
+    images = {name: answer for name, answer in reader.seen.items() if name not in reader.contradicted}
+    return BatchAnswer(images, reader.unknown, reader.repeated, reader.malformed)
 
 
-def _read_result(reading: _Reading, result: Any) -> None:
+def _read_result(reader: _AnswerReader, result: Any) -> None:
     request_id = id_of(result.get("filename")) if isinstance(result, dict) else None
-    if request_id is None or request_id not in reading.wanted:
-        reading.unknown += 1
+    if request_id is None or request_id not in reader.wanted:
+        reader.unknown += 1
         return
     answer = _image_answer(result)
     if answer is None:
-        reading.malformed += 1
+        reader.malformed += 1
         return
-    if request_id not in reading.seen:
-        reading.seen[request_id] = answer
+    if request_id not in reader.seen:
+        reader.seen[request_id] = answer
         return
-    reading.repeated += 1
-    if reading.seen[request_id] != answer:
-        # Two that differ: neither can be believed.
-        reading.contradicted.add(request_id)
+    reader.repeated += 1
+    if reader.seen[request_id] != answer:
+        # Two different answers for one image: neither can be trusted.
+        reader.contradicted.add(request_id)
 
 
 def _image_answer(result: dict[str, Any]) -> ImageAnswer | None:
@@ -143,7 +146,7 @@ def _image_answer(result: dict[str, Any]) -> ImageAnswer | None:
 
 
 def _elements(given: Any) -> list[dict[str, Any]] | None:
-    """Elements with their four fields and nothing else; None if one of them is not what it should be."""
+    """Returns the elements, each with its four fields only; None if one of them is malformed."""
     if not isinstance(given, list):
         return None
     elements = []

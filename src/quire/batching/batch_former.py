@@ -1,4 +1,4 @@
-"""Batches: formed as soon as a slot is free, sent, and taken over from replicas that are gone."""
+"""Forms batches as soon as a slot is free, sends them, and reclaims the batches of dead replicas."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass
 
-from quire.batching.backend_protocol import Passage
-from quire.batching.batch_sender import Sender, SenderOptions, SenderParts
+from quire.batching.backend_protocol import SendPermit
+from quire.batching.batch_sender import BatchSender, SenderOptions, SenderParts
 from quire.batching.service_model import ServiceModel, batch_size
 from quire.coordination.liveness import Workers
-from quire.coordination.parse_requests import ClaimedBatch, Observed
+from quire.coordination.parse_requests import BackendState, ClaimedBatch
 from quire.errors import CoordinationError, PageError, QuireError
 
 _LOG = logging.getLogger(__name__)
 _TICK_S = 0.5
 _MINUTE_S = 60.0
-_MOST_UNWRITTEN = 4
-_LONGEST_HURRY_S = 0.02
+_MAX_UNWRITTEN = 4
+_MAX_SLOT_WAIT_S = 0.02
 _AHEAD_S = 0.1
-"""So long before a slot is expected to be free, the batch for it goes on its way …"""
+"""A full batch is claimed and sent this long before a slot is expected to be free …"""
 _NOT_AHEAD_S = 60.0
-"""… unless the backend would not take one that early, so long ago."""
+"""… but not for this long after the backend has rejected one."""
 _SLOT_RETRY_S = 0.5
 
 
@@ -37,19 +37,19 @@ class FormerOptions:
     sender: SenderOptions
 
 
-class Former:
-    """Runs in every replica that sends; the queue, the slots and the breaker are common to all of them."""
+class BatchFormer:
+    """Runs in every replica that sends. All replicas share the queue, the slots and the breaker."""
 
     def __init__(self, parts: SenderParts, workers: Workers, options: FormerOptions) -> None:
         self._parts = parts
         self._workers = workers
         self._options = options
-        self._kick = asyncio.Event()
+        self._wake = asyncio.Event()
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._claiming: set[str] = set()
-        # Those that a slot stands idle for, and since when; until the backend has them.
-        self._leaving: dict[str, float] = {}
-        self._ends_at: dict[str, float] = {}  # of those that have a slot
+        # Batches that an idle slot waits for, with the time since when, until the backend has them.
+        self._filling: dict[str, float] = {}
+        self._ends_at: dict[str, float] = {}  # of batches that have a slot
         self._ahead: _Slot | None = None
         self._not_ahead_before_s = 0.0
         self._stopping = False
@@ -66,34 +66,35 @@ class Former:
         return len(self._tasks)
 
     @property
-    def hurried(self) -> bool:
-        """Whether a slot stands idle until a batch, which is on its way right now, has been written to the backend."""
-        if not self._leaving:
+    def slot_waits(self) -> bool:
+        """Whether a slot is idle while a batch for it is being claimed or written to the backend."""
+        if not self._filling:
             return False
-        since = self._parts.clock.monotonic() - _LONGEST_HURRY_S
-        return any(began > since for began in self._leaving.values())
+        since = self._parts.clock.monotonic() - _MAX_SLOT_WAIT_S
+        return any(began > since for began in self._filling.values())
 
-    def kick(self) -> None:
-        """There may be something to do."""
-        self._kick.set()
+    def wake(self) -> None:
+        """Has the former check for work now."""
+        self._wake.set()
 
-    def coming(self) -> None:
-        """Where nothing waits, the first are claimed in the round trip that brings them."""
+    def expect_requests(self) -> None:
+        """Requests are about to be added: if the queue is empty, the claim is sent together with them."""
         if self.depth <= 0:
             self.depth = 1
-            self.kick()
+            self.wake()
 
-    def note(self, observed: Observed) -> None:
-        self.model = ServiceModel.fitted(observed.sums)
-        self._not_before_s = observed.not_before_s
-        opened = observed.failures >= self._options.failures_to_open
-        self.opened_until_s = observed.not_before_s if opened else 0.0
-        if self._ahead is not None and self._in_trouble():
+    def apply(self, state: BackendState) -> None:
+        """Uses the newest state of the breaker and of the service times."""
+        self.model = ServiceModel.fitted(state.sums)
+        self._not_before_s = state.not_before_s
+        opened = state.failures >= self._options.failures_to_open
+        self.opened_until_s = state.not_before_s if opened else 0.0
+        if self._ahead is not None and self._paused():
             ahead, self._ahead = self._ahead, None
-            self._tasks[ahead.batch_id].cancel()  # its requests wait in the queue again
+            self._tasks[ahead.batch_id].cancel()  # its requests go back to the queue
 
     async def run(self) -> None:
-        """Forms and sends until cancelled; what is in hand then is handed back at once."""
+        """Forms and sends batches until cancelled; then unfinished batches go back to the queue."""
         try:
             async with asyncio.TaskGroup() as group:
                 self._group = group
@@ -101,14 +102,14 @@ class Former:
                     await self._wait()
                     try:
                         await self._fill()
-                        await self._look_ahead()
+                        await self._claim_ahead()
                     except CoordinationError:
                         self._not_ahead_before_s = self._parts.clock.monotonic() + _TICK_S
         finally:
             self._stopping = True
 
     async def drain(self, timeout_s: float) -> None:
-        """Forms no more batches and lets those that are out come back; the rest is handed back."""
+        """Forms no more batches, waits for those that were sent, and puts the rest back into the queue."""
         self._stopping = True
         if self._tasks:
             await asyncio.wait(set(self._tasks.values()), timeout=timeout_s)
@@ -117,10 +118,10 @@ class Former:
         if self._tasks:
             await asyncio.wait(set(self._tasks.values()), timeout=5)
         with suppress(QuireError):
-            await self._parts.queue.call_others()
+            await self._parts.queue.wake_formers()
 
-    async def take_over(self) -> int:
-        """Batches of replicas that are gone go back to the queue; answers how many requests that were."""
+    async def reclaim_orphans(self) -> int:
+        """Puts the batches of dead replicas back into the queue; returns the number of requests."""
         moved = 0
         batches, slots = await asyncio.gather(self._parts.queue.batches(), self._parts.queue.slots())
         dead = {
@@ -131,8 +132,8 @@ class Former:
             if owner in dead or ours:
                 moved += await self._reclaim(batch_id, owner)
         if moved:
-            _LOG.info("requests of a dead replica queued again", extra={"requests": moved})
-            self.kick()
+            _LOG.info("requests of a dead replica requeued", extra={"requests": moved})
+            self.wake()
         return moved
 
     async def _wait(self) -> None:
@@ -142,11 +143,11 @@ class Former:
         pause = min(pause, max(0.001, self._ahead_in_s()))
         with suppress(TimeoutError):
             async with asyncio.timeout(pause):
-                await self._kick.wait()
-        self._kick.clear()
+                await self._wake.wait()
+        self._wake.clear()
 
     async def _fill(self) -> None:
-        """Takes slots and batches until there are no more of either."""
+        """Claims batches until no slot is free or the queue is empty."""
         if self._ahead is not None and len(self._ends_at) < self._options.slots:
             await self._place_ahead(self._ahead)
         if self.depth <= 0:
@@ -156,22 +157,22 @@ class Former:
                 return
 
     async def _next(self, release: str = "") -> bool:
-        """Whether another batch was begun."""
+        """Claims the next batch; True if there was one."""
         batch_id = "" if self._stopping or self._behind() else _new_id()
-        # Those that are on their way in would find the slots taken by batches that were cut small without them.
+        # Counting the arriving requests keeps small batches from taking the slots just before those are queued.
         demand = max(1, self.depth + self.arriving)
         size = batch_size(demand, self._others_busy_s(release), self._options.max_batch_size, self.model)
-        self._leaving[batch_id] = self._parts.clock.monotonic()
-        begun = False
+        self._filling[batch_id] = self._parts.clock.monotonic()
+        started = False
         try:
-            begun = await self._claim(batch_id, size, release=release)
+            started = await self._claim(batch_id, size, release=release)
         finally:
-            if not begun:
-                self._leaving.pop(batch_id, None)
-        return begun
+            if not started:
+                self._filling.pop(batch_id, None)
+        return started
 
     async def _claim(self, batch_id: str, size: int, *, release: str = "", ahead: bool = False) -> bool:
-        """Whether there is such a batch now."""
+        """Claims a batch and starts to send it; False if there is none."""
         self._claiming.add(batch_id)
         try:
             claimed = await self._parts.queue.claim(batch_id, size, release=release, ahead=ahead)
@@ -190,50 +191,50 @@ class Former:
     # One batch ahead
 
     def _ahead_in_s(self) -> float:
-        """How long until a batch should be claimed ahead of its slot; infinite while there is no reason to."""
+        """Seconds until a batch should be claimed ahead of its slot; infinite if none should."""
         most, now = self._options.max_batch_size, self._parts.clock.monotonic()
         if self._ahead is not None or not self._ends_at or self.depth < most or not self.model.measured:
             return math.inf
-        if self._stopping or self._behind() or self._in_trouble() or now < self._not_ahead_before_s:
+        if self._stopping or self._behind() or self._paused() or now < self._not_ahead_before_s:
             return math.inf
         first, *others = sorted(self._ends_at.values())
-        # Where fewer than a full batch would be best, that is found out when the slot is free.
+        # If less than a full batch is best, its size is decided when the slot is free.
         if batch_size(self.depth, [end - first for end in others], most, self.model) < most:
             return math.inf
         return first - _AHEAD_S - now
 
-    async def _look_ahead(self) -> None:
-        """Puts the next batch on its way while the slots are taken, so that it is there when one is free."""
+    async def _claim_ahead(self) -> None:
+        """Claims and sends the next batch while all slots are taken, so that the backend has it when one is free."""
         if self._ahead_in_s() <= 0:
             await self._claim(_new_id(), self._options.max_batch_size, ahead=True)
 
     async def _place_ahead(self, slot: _Slot) -> None:
-        """A free slot for the batch ahead, if there is one."""
-        self._ahead = None  # so that nobody else gives it another
+        """Takes a free slot, if there is one, for the batch that was claimed ahead."""
+        self._ahead = None  # so that `release` does not give it a second one
         placed: bool | None = False
         try:
             placed = await self._parts.queue.take_slot(slot.batch_id)
         finally:
             task = self._tasks.get(slot.batch_id)
             if task is None:
-                pass  # all its callers have left meanwhile
+                pass  # all its callers have left
             elif placed is None:
                 task.cancel()
             elif placed:
-                self._give_turn(slot)
+                self._grant_slot(slot)
             else:
                 self._ahead = slot
 
-    def _give_turn(self, slot: _Slot) -> None:
+    def _grant_slot(self, slot: _Slot) -> None:
         now = self._parts.clock.monotonic()
         slot.since_s = now
         self._ends_at[slot.batch_id] = now + self.model.seconds(slot.images)
-        if not slot.passage.turn.done():
-            self._leaving[slot.batch_id] = now
-            slot.passage.turn.set_result(None)
+        if not slot.permit.granted.done():
+            self._filling[slot.batch_id] = now
+            slot.permit.granted.set_result(None)
 
     async def _hand_over(self, left: str, batch_id: str) -> None:
-        """Writes down whose slot it is now. It has been this replica's all the time."""
+        """Records that the slot, which this replica holds, belongs to another batch now."""
         while batch_id in self._tasks:
             try:
                 await self._parts.queue.take_slot(batch_id, release=left)
@@ -243,18 +244,19 @@ class Former:
                 return
 
     def refused(self) -> None:
-        """The backend did not take a batch before its turn."""
+        """The backend has rejected a batch that was sent ahead."""
         self._not_ahead_before_s = self._parts.clock.monotonic() + _NOT_AHEAD_S
 
-    def _in_trouble(self) -> bool:
+    def _paused(self) -> bool:
+        """Whether the breaker permits no calls now."""
         return self._not_before_s > self._parts.clock.now()
 
     def _behind(self) -> bool:
-        """Whether so many batches wait for their results to be written that no more should be sent."""
-        return len(self._tasks) >= _MOST_UNWRITTEN * self._options.slots
+        """Whether too many batches wait for their results to be written."""
+        return len(self._tasks) >= _MAX_UNWRITTEN * self._options.slots
 
     def _others_busy_s(self, release: str) -> list[float]:
-        """How long the other slots are taken, as far as this replica knows."""
+        """Returns how long each other slot is taken, as far as this replica knows."""
         self._ends_at.pop(release, None)
         now = self._parts.clock.monotonic()
         busy = [max(0.0, end - now) for end in self._ends_at.values()]
@@ -265,37 +267,37 @@ class Former:
         return batch_id in self._tasks or batch_id in self._claiming
 
     def has_request(self, request_id: str) -> bool:
-        """Whether a batch with this request is in hand."""
+        """Whether this replica is sending a batch with this request."""
         return request_id in self._requests
 
     def sent(self, batch_id: str) -> None:
-        """The backend has this batch now."""
-        self._leaving.pop(batch_id, None)
+        """The batch has been written to the backend."""
+        self._filling.pop(batch_id, None)
 
     def wanted(self) -> bool:
-        """Whether there is anything for a slot that would be free."""
+        """Whether a free slot would get a batch."""
         return self.depth > 0 or self.arriving > 0 or self._ahead is not None
 
     async def release(self, batch_id: str) -> None:
-        """Gives back a batch's slot, and begins with the next batch in the same step if there is one."""
+        """Gives back a batch's slot and claims the next batch in the same script call."""
         ahead = self._ahead
-        if ahead is not None and ahead.batch_id == batch_id:  # it is over without having had a slot
+        if ahead is not None and ahead.batch_id == batch_id:  # it has ended without a slot
             self._ahead = None
-            self.kick()
+            self.wake()
             return
-        if ahead is not None and not self._in_trouble():
+        if ahead is not None and not self._paused():
             self._ahead = None
             self._ends_at.pop(batch_id, None)
-            self._give_turn(ahead)
-            self.kick()
+            self._grant_slot(ahead)
+            self.wake()
             await self._hand_over(batch_id, ahead.batch_id)
             return
         try:
-            begun = await self._next(release=batch_id)
+            started = await self._next(release=batch_id)
         except CoordinationError:
-            begun = False
-        if not begun and self.wanted():
-            self.kick()
+            started = False
+        if not started and self.wanted():
+            self.wake()
 
     def _begin(self, batch: ClaimedBatch, *, ahead: bool) -> None:
         self.depth = batch.depth_left
@@ -309,21 +311,21 @@ class Former:
         metrics.formation_rate.set(len(self._formed))
         metrics.queue_depth.set(batch.depth_left)
         self._requests.update(one.id for one in batch.requests)
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        slot = _Slot(self, batch.id, len(batch.requests), Passage(turn, lambda: self.sent(batch.id)))
+        granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        slot = _Slot(self, batch.id, len(batch.requests), SendPermit(granted, lambda: self.sent(batch.id)))
         if ahead:
             self._ahead = slot
         else:
-            turn.set_result(None)
-            self._give_turn(slot)
+            granted.set_result(None)
+            self._grant_slot(slot)
         self._tasks[batch.id] = self._group.create_task(self._send(batch, slot), name=f"parse-{batch.id}")
 
     async def _send(self, batch: ClaimedBatch, slot: _Slot) -> None:
-        sender = Sender(self._parts, self._options.sender, batch, slot)
+        sender = BatchSender(self._parts, self._options.sender, batch, slot)
         try:
             await sender.run()
         except asyncio.CancelledError:
-            # Another replica needn't wait until this one is missed.
+            # At once, so that recovery does not wait for the heartbeat to expire.
             with suppress(QuireError):
                 await self._reclaim(batch.id, self._parts.queue.replica)
             if not self._stopping:
@@ -336,16 +338,16 @@ class Former:
             self._tasks.pop(batch.id, None)
             if self._ahead is slot:
                 self._ahead = None
-            self._leaving.pop(batch.id, None)
+            self._filling.pop(batch.id, None)
             self._ends_at.pop(batch.id, None)
             self._requests.difference_update(one.id for one in batch.requests)
             if self.wanted():
-                self.kick()
+                self.wake()
 
     async def _reclaim(self, batch_id: str, owner: str) -> int:
-        error = PageError("The image could not be read: whoever tried did not survive it.")
+        error = PageError("The image could not be read: every process that sent it has died.")
         moved, unneeded = await self._parts.queue.reclaim(batch_id, owner, error.as_dict())
-        self._parts.unneeded(unneeded)
+        self._parts.delete_objects(unneeded)
         self.depth += max(0, moved)
         return max(0, moved)
 
@@ -358,11 +360,14 @@ def _new_id() -> str:
 class _Slot:
     """The slot of one batch."""
 
-    former: Former
+    former: BatchFormer
     batch_id: str
     images: int
-    passage: Passage
+    permit: SendPermit
     since_s: float = 0.0
+
+    def apply(self, state: BackendState) -> None:
+        self.former.apply(state)
 
     def refused(self) -> None:
         self.former.refused()

@@ -1,4 +1,4 @@
-"""One batch, from its claim to the last of its outcomes: sent, cut in two where it fails, written down, delivered."""
+"""Sends one claimed batch, bisects it when it fails, and records and delivers the outcome of each request."""
 
 from __future__ import annotations
 
@@ -9,14 +9,20 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
-from quire.batching.backend_protocol import Backend, BatchAnswer, ImageAnswer, Passage, SentImage
+from quire.batching.backend_protocol import Backend, BatchAnswer, ImageAnswer, SendPermit, SentImage
 from quire.batching.body_memory import BodyMemory, Bytes
 from quire.batching.object_shelves import Shelves
 from quire.batching.parse_errors import BackendDownError, BackendFailedError
 from quire.batching.waiting_callers import Failed, ParseResult, Settled, Waiters
 from quire.clock import Clock
 from quire.coordination.parse_queue import ParseQueue
-from quire.coordination.parse_requests import Claimed, ClaimedBatch, Observed, Outcome, RequestOutcome
+from quire.coordination.parse_requests import (
+    BackendState,
+    ClaimedBatch,
+    ClaimedRequest,
+    Outcome,
+    RequestOutcome,
+)
 from quire.errors import CoordinationError, MissingError, ObjectsError, PageError
 from quire.objects.object_store import ObjectStore
 from quire.telemetry.metrics import BatchingMetrics
@@ -24,33 +30,36 @@ from quire.telemetry.metrics import BatchingMetrics
 _LOG = logging.getLogger(__name__)
 _MISSES_BEFORE_ALONE = 3
 _PLANE_RETRY_S = 0.5
-_MOMENT_S = 0.005
+_WRITE_HEAD_START_S = 0.005
 
 T = TypeVar("T")
 
 
 class Slot(Protocol):
-    """A batch's place at the backend, which it may have to wait for."""
+    """A batch's slot at the backend."""
 
     @property
-    def passage(self) -> Passage: ...
+    def permit(self) -> SendPermit: ...
 
     @property
     def since_s(self) -> float:
-        """When it was given the place."""
+        """When the batch got the slot."""
         ...
 
+    def apply(self, state: BackendState) -> None:
+        """Uses the state of the breaker and of the service times after a call."""
+
     def refused(self) -> None:
-        """The backend does not take batches before their turn."""
+        """The backend rejects batches that are sent ahead of their slot."""
 
     def wanted(self) -> bool:
         """Whether another batch waits for it."""
 
     def requeued(self, count: int) -> None:
-        """So many images of the batch wait in the queue again."""
+        """This many images of the batch went back to the queue."""
 
     async def release(self) -> None:
-        """The backend has nothing of the batch any more. Called once."""
+        """Gives the slot back. Called once, when the backend has finished with the batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,27 +78,24 @@ class SenderParts:
     waiters: Waiters
     clock: Clock
     metrics: BatchingMetrics
-    unneeded: Callable[[Collection[str]], None]
-    """Told of objects that may be deleted."""
-    observed: Callable[[Observed], None]
-    """Told how the breaker and the model stand after each call."""
+    delete_objects: Callable[[Collection[str]], None]
 
 
 @dataclass(slots=True)
-class Sender:
+class BatchSender:
     parts: SenderParts
     options: SenderOptions
     batch: ClaimedBatch
     slot: Slot
-    _groups: deque[list[Claimed]] = field(default_factory=deque)
+    _groups: deque[list[ClaimedRequest]] = field(default_factory=deque)
     _alone: dict[str, int] = field(default_factory=dict)
-    _open: dict[str, Claimed] = field(default_factory=dict)
+    _open: dict[str, ClaimedRequest] = field(default_factory=dict)
     _names: dict[str, str] = field(default_factory=dict)
     _released: bool = False
     _succeeded: bool = False
 
     async def run(self) -> None:
-        """Every request of the batch ends, or is back in the queue. Raises only when cancelled."""
+        """Finishes every request of the batch or puts it back into the queue. Raises only when cancelled."""
         self._open = {one.id: one for one in self.batch.requests}
         self._names = {one.id: one.filename for one in self.batch.requests}
         together = [one for one in self.batch.requests if one.misses < _MISSES_BEFORE_ALONE]
@@ -98,65 +104,65 @@ class Sender:
         self._groups.extend([one] for one in self.batch.requests if one.misses >= _MISSES_BEFORE_ALONE)
         while self._groups:
             group = self._groups.popleft()
-            images = await self._images(group)
+            images = await self._load_images(group)
             if images is None:
-                await self._give_back()
+                await self._requeue()
                 return
             if images and not await self._send(group, images):
                 return
-        await self._end_if_over()
+        await self._end()
 
-    async def _send(self, group: list[Claimed], images: list[SentImage]) -> bool:
-        """Whether to go on with the next group."""
+    async def _send(self, group: list[ClaimedRequest], images: list[SentImage]) -> bool:
+        """Sends one group; False if the rest of the batch went back to the queue."""
         parts = self.parts
         began = parts.clock.monotonic()
         try:
-            answer = await self._answer(images)
+            answer = await self._call(images)
         except BackendDownError as error:
             parts.metrics.call_ended("down", self._seconds_since(began))
-            _LOG.warning("batch backend is away", extra={"reason": str(error), "images": len(images)})
+            _LOG.warning("batch backend unavailable", extra={"reason": str(error), "images": len(images)})
             await self._observe("down")
-            await self._give_back()
+            await self._requeue()
             return False
         except BackendFailedError as error:
             parts.metrics.call_ended("failed", self._seconds_since(began))
             _LOG.warning("batch failed", extra={"reason": str(error), "images": len(images)})
-            # An image that fails alone, after others went well, says nothing about the backend.
+            # A single image that fails after others have succeeded is no sign of a failing backend.
             if len(images) > 1 or not self._succeeded:
                 await self._observe("failed")
-            await self._failed([one for one in group if one.id in self._open])
+            await self._retry_or_fail([one for one in group if one.id in self._open])
             return True
         seconds = self._seconds_since(began)
         parts.metrics.call_ended("ok", seconds)
         self._succeeded = True
-        await self._answered(images, answer, seconds)
+        await self._apply_answer(images, answer, seconds)
         return True
 
-    async def _answer(self, images: list[SentImage]) -> BatchAnswer:
-        """Sent before its turn if it has to wait for it; if that fails, nothing is lost but the head start."""
-        passage = self.slot.passage
-        early = not passage.turn.done()
+    async def _call(self, images: list[SentImage]) -> BatchAnswer:
+        """Calls the backend. If its slot is not free yet, the call starts ahead of it and is repeated on failure."""
+        permit = self.slot.permit
+        early = not permit.granted.done()
         try:
-            answer = await self.parts.backend.parse(images, passage)
+            answer = await self.parts.backend.parse(images, permit)
         except (BackendDownError, BackendFailedError) as error:
             if not early:
                 raise
-            _LOG.info("a batch was not taken before its turn", extra={"reason": str(error)})
+            _LOG.info("backend rejected a batch sent ahead of its slot", extra={"reason": str(error)})
             self.slot.refused()
-            if passage.is_sent and isinstance(error, BackendFailedError):
-                raise  # it may have been read
-            await passage.wait()
-            return await self.parts.backend.parse(images, passage)
-        await passage.wait()
+            if permit.is_sent and isinstance(error, BackendFailedError):
+                raise  # the backend may have read it
+            await permit.wait()
+            return await self.parts.backend.parse(images, permit)
+        await permit.wait()
         return answer
 
     def _seconds_since(self, began_s: float) -> float:
         return self.parts.clock.monotonic() - max(began_s, self.slot.since_s)
 
-    async def _images(self, group: list[Claimed]) -> list[SentImage] | None:
-        """The images with their bodies, without those nobody waits for; None if the object plane is away."""
-        outcomes = [Outcome(one.id, RequestOutcome.DROP) for one in group if self._left(one)]
-        wanted = [one for one in group if not self._left(one)]
+    async def _load_images(self, group: list[ClaimedRequest]) -> list[SentImage] | None:
+        """Returns the images whose callers still wait, with bodies; None if the object plane is unavailable."""
+        outcomes = [Outcome(one.id, RequestOutcome.DROP) for one in group if self._caller_left(one)]
+        wanted = [one for one in group if not self._caller_left(one)]
         bodies: list[Bytes | None] = [self.parts.memory.get(one.id) for one in wanted]
         elsewhere = [place for place, data in enumerate(bodies) if data is None]
         try:
@@ -169,7 +175,7 @@ class Sender:
         images = []
         for one, data in zip(wanted, bodies, strict=True):
             if data is None:
-                lost = MissingError("The image has expired before it could be read. Send it again.")
+                lost = MissingError("The image expired before it could be read. Send it again.")
                 outcomes.append(Outcome(one.id, RequestOutcome.ERROR, error=lost.as_dict()))
             else:
                 images.append(SentImage(one.id, one.filename, data))
@@ -177,10 +183,10 @@ class Sender:
             await self._finish(outcomes, {})
         return images
 
-    def _left(self, one: Claimed) -> bool:
+    def _caller_left(self, one: ClaimedRequest) -> bool:
         return one.holder == self.parts.queue.replica and not one.keyed and one.id not in self.parts.waiters
 
-    async def _read(self, one: Claimed) -> bytes | None:
+    async def _read(self, one: ClaimedRequest) -> bytes | None:
         try:
             pieces = [
                 piece
@@ -193,13 +199,13 @@ class Sender:
         data = b"".join(pieces)
         return data if len(data) == one.length else None
 
-    async def _answered(self, images: Sequence[SentImage], answer: BatchAnswer, seconds: float) -> None:
+    async def _apply_answer(self, images: Sequence[SentImage], answer: BatchAnswer, seconds: float) -> None:
         for what in ("unknown", "repeated", "malformed"):
             if count := getattr(answer, what):
                 self.parts.metrics.odd_results.labels(what).inc(count)
         over = not self._groups and not self._to_repeat(images, answer)
         if over and self.slot.wanted():
-            await self._release()  # before everything else, because it stands idle
+            await self._release()  # first, because another batch waits for it
         outcomes: list[Outcome] = []
         fragments: dict[str, bytes] = {}
         for position, image in enumerate(images):
@@ -222,15 +228,15 @@ class Sender:
                 self.parts.metrics.odd_results.labels("missing").inc()
                 outcomes.append(Outcome(image.request_id, RequestOutcome.AGAIN))
             else:
-                await self._failed([self._open[image.request_id]])
+                await self._retry_or_fail([self._open[image.request_id]])
         storing = asyncio.ensure_future(self._store(outcomes, fragments))
         try:
             if not self._released:
-                # Nobody waits for the slot: a moment later, all is written in one round trip.
-                await asyncio.wait([storing], timeout=_MOMENT_S)
+                # No batch waits for the slot: after a short wait, all is written in one round trip.
+                await asyncio.wait([storing], timeout=_WRITE_HEAD_START_S)
             work = [self._observe("ok", len(images), seconds)]
             if outcomes:
-                work.append(self._write_down(storing, fragments))
+                work.append(self._record(storing, fragments))
             if over:
                 work.append(self._release())
             await asyncio.gather(*work)
@@ -238,12 +244,12 @@ class Sender:
             storing.cancel()
 
     def _to_repeat(self, images: Sequence[SentImage], answer: BatchAnswer) -> bool:
-        """Whether an image has to be sent again at once: one that was alone and has no usable answer."""
+        """Whether the images are a single one that has no usable answer and is sent again at once."""
         found = answer.images.get(images[0].request_id)
         return len(images) == 1 and (found is None or bool(found.error and not found.final))
 
-    async def _failed(self, group: list[Claimed]) -> None:
-        """A group that failed is sent again in halves; a single image a few times, then its caller is told."""
+    async def _retry_or_fail(self, group: list[ClaimedRequest]) -> None:
+        """Sends a failed group again in halves; a single image a few times, then its caller gets an error."""
         if len(group) > 1:
             middle = (len(group) + 1) // 2
             self._groups += [group[:middle], group[middle:]]
@@ -269,35 +275,35 @@ class Sender:
             )
         )
 
-    async def _give_back(self) -> None:
-        """What is left of the batch waits in the queue again, where it was, as if it had not been sent."""
+    async def _requeue(self) -> None:
+        """Puts the rest of the batch back to its place in the queue, as if it had not been sent."""
         await self._finish([Outcome(one, RequestOutcome.BACK) for one in self._open], {})
 
-    async def _end_if_over(self) -> None:
+    async def _end(self) -> None:
         if self._open:
-            await self._give_back()
+            await self._requeue()
         await self._release()
 
     async def _finish(self, outcomes: list[Outcome], fragments: dict[str, bytes]) -> None:
-        """Written down first, then told to whoever waits."""
-        await self._write_down(self._store(outcomes, fragments), fragments)
+        """Records the outcomes first, then delivers them."""
+        await self._record(self._store(outcomes, fragments), fragments)
 
-    async def _write_down(
+    async def _record(
         self, storing: Awaitable[tuple[str, list[Outcome]]], fragments: dict[str, bytes]
     ) -> None:
         key, outcomes = await storing
         for one in outcomes:
             self._open.pop(one.id, None)
         last = not self._open
-        now = int(self.parts.clock.now() * 1000) / 1000  # as it is kept
-        unneeded = await self._until_written(
+        now = int(self.parts.clock.now() * 1000) / 1000  # the precision of the record
+        unneeded = await self._retry_until_written(
             lambda: self.parts.queue.finish(self.batch.id, outcomes, at_s=now, result_key=key, last=last)
         )
         for one in outcomes:
             if one.ending in (RequestOutcome.DONE, RequestOutcome.ERROR, RequestOutcome.DROP):
                 self.parts.memory.drop(one.id)
-            self._tell(one, fragments, now)
-        self.parts.unneeded(unneeded)
+            self._deliver(one, fragments, now)
+        self.parts.delete_objects(unneeded)
         self.slot.requeued(sum(one.ending in (RequestOutcome.AGAIN, RequestOutcome.BACK) for one in outcomes))
         if last:
             await self._release()
@@ -325,11 +331,11 @@ class Sender:
             pieces.append(fragment)
             offset += len(fragment)
         data = b"".join(pieces)
-        key = await self._until_written(lambda: self.parts.shelves.place("results"))
-        await self._until_written(lambda: self.parts.objects.put(key, data))
+        key = await self._retry_until_written(lambda: self.parts.shelves.new_key("results"))
+        await self._retry_until_written(lambda: self.parts.objects.put(key, data))
         return key, placed
 
-    def _tell(self, one: Outcome, fragments: dict[str, bytes], now: float) -> None:
+    def _deliver(self, one: Outcome, fragments: dict[str, bytes], now: float) -> None:
         settled: Settled | None = None
         if one.ending is RequestOutcome.DONE:
             filename = self._names[one.id]
@@ -341,17 +347,17 @@ class Sender:
 
     async def _observe(self, what: str, images: int = 0, seconds: float = 0.0) -> None:
         try:
-            self.parts.observed(await self.parts.queue.observe(what, images, seconds))
+            self.slot.apply(await self.parts.queue.observe(what, images, seconds))
         except CoordinationError as error:
-            _LOG.warning("a call of the backend was not noted", extra={"code": error.code})
+            _LOG.warning("the outcome of a backend call was not recorded", extra={"code": error.code})
 
     async def _release(self) -> None:
         if not self._released:
             self._released = True
             await self.slot.release()
 
-    async def _until_written(self, write: Callable[[], Awaitable[T]]) -> T:
-        """A result that was paid for is not given up because a plane is away for a while."""
+    async def _retry_until_written(self, write: Callable[[], Awaitable[T]]) -> T:
+        """Repeats a write until the plane is available again, so that no computed result is lost."""
         while True:
             try:
                 return await write()

@@ -1,7 +1,7 @@
-"""Bodies on their way in: in memory while there is room, else straight into the object plane.
+"""Request bodies: received into memory while the budget lasts, else written to the object plane.
 
-Whatever is in memory is bounded by one budget. What is kept there after it has been made durable is only a copy,
-so that the replica that took a request in needn't read its body back.
+PARSE_MEMORY bounds all bodies in memory. A body that stays in memory after it was made durable is only a copy, so
+that the replica that accepted the request does not have to read it back.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from quire.objects.object_store import ObjectStore, ObjectWriter
 Bytes = bytes | bytearray
 
 SPILL_BYTES = 4 << 20
-"""Larger bodies are not collected in memory."""
+"""Larger bodies are written to the object plane while they are received."""
 
 
 class BodyMemory:
-    """The bodies this process holds, and how much they come to."""
+    """The bodies in this process and the memory reserved for them."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
@@ -38,7 +38,7 @@ class BodyMemory:
         return request_id in self._bodies
 
     def reserve(self, size: int) -> bool:
-        """Whether so many more bytes may be held."""
+        """Reserves memory; False if the budget is used up. `release` gives it back."""
         if self.used_bytes + size > self._max_bytes:
             return False
         self.used_bytes += size
@@ -48,7 +48,7 @@ class BodyMemory:
         self.used_bytes -= size
 
     def hold(self, request_id: str, data: Bytes) -> None:
-        """Keeps a body whose size has been reserved, unless the room is needed for those that come in."""
+        """Keeps a body whose size is reserved. A quarter of the budget stays free for bodies being received."""
         if self._held_bytes + len(data) > self._max_bytes * 3 // 4:
             self.release(len(data))
             return
@@ -58,8 +58,8 @@ class BodyMemory:
     def get(self, request_id: str) -> Bytes | None:
         return self._bodies.get(request_id)
 
-    def strangers(self, waited_for: Container[str], in_hand: Callable[[str], bool]) -> list[str]:
-        """Bodies that nobody here waits for or has in hand."""
+    def unused(self, waited_for: Container[str], in_hand: Callable[[str], bool]) -> list[str]:
+        """Returns the ids of bodies that have no waiting caller and no batch in this process."""
         return [one for one in self._bodies if one not in waited_for and not in_hand(one)]
 
     def drop(self, request_id: str) -> None:
@@ -71,7 +71,7 @@ class BodyMemory:
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """A whole body: either its bytes (reserved in the memory), or the object that has them."""
+    """A complete body: either its bytes (reserved in the memory), or the object that holds them."""
 
     request_id: str
     size: int
@@ -80,8 +80,8 @@ class Body:
     object_key: str = ""
 
 
-class Receiving:
-    """Takes one body in. Unless `finish` was reached, the end of the block leaves nothing behind."""
+class BodyReceiver:
+    """Receives one body. If the block ends before `finish`, the memory and the object are released."""
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class Receiving:
         self._memory.release(self._reserved)
         self._pieces.clear()
         if self._writer is not None:
-            leaving = error or RequestError("The body was not taken in.")
+            leaving = error or RequestError("The body was not received completely.")
             await self._stack.__aexit__(type(leaving), leaving, trace)
 
     async def take(self, piece: Bytes) -> None:
@@ -131,7 +131,7 @@ class Receiving:
         await self._spill(piece)
 
     async def finish(self, request_id: str) -> Body:
-        """The body, whole. Raises RequestError for an empty one."""
+        """Returns the complete body. Raises RequestError if it is empty."""
         if self.size == 0:
             raise RequestError("The image is empty.")
         if self._writer is not None:

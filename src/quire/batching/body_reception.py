@@ -1,12 +1,12 @@
-"""Bodies received: whole, of a kind that a backend can read, not larger and with no more pixels than allowed."""
+"""Receives bodies and checks them: JPEG or PNG (other formats are converted), within the size and pixel limits."""
 
 from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass
 
-from quire.batching.body_memory import SPILL_BYTES, Body, BodyMemory, Bytes, Receiving, too_large
-from quire.batching.image_head import look
+from quire.batching.body_memory import SPILL_BYTES, Body, BodyMemory, BodyReceiver, Bytes, too_large
+from quire.batching.image_head import read_image_head
 from quire.batching.object_shelves import Shelves
 from quire.errors import DamagedError, RequestError, TooLargeError, UnsupportedTypeError
 from quire.objects.object_store import ObjectStore
@@ -26,7 +26,7 @@ class ImageLimits:
     max_pixels: int
 
 
-class Reception:
+class BodyReception:
     def __init__(
         self,
         memory: BodyMemory,
@@ -41,38 +41,40 @@ class Reception:
         self._pool = pool
         self._limits = limits
 
-    def receiving(self) -> Receiving:
-        return Receiving(
-            self._memory, self._objects, self._limits.max_bytes, lambda: self._shelves.place("bodies")
+    def receiver(self) -> BodyReceiver:
+        """Returns a receiver for one body."""
+        return BodyReceiver(
+            self._memory, self._objects, self._limits.max_bytes, lambda: self._shelves.new_key("bodies")
         )
 
-    async def whole(self, data: Bytes) -> Body:
-        """As `checked`, for a body that is there already."""
+    async def check_bytes(self, data: Bytes) -> Body:
+        """As `check`, for a body that is already complete."""
         size = len(data)
         if size > self._limits.max_bytes:
             raise too_large(self._limits.max_bytes)
         if 0 < size <= SPILL_BYTES and self._memory.reserve(size):
-            return await self._looked_at(Body(secrets.token_hex(8), size, data, data))
-        async with self.receiving() as receiving:
-            await receiving.take(data)
-            return await self.checked(receiving)
+            return await self._checked(Body(secrets.token_hex(8), size, data, data))
+        async with self.receiver() as receiver:
+            await receiver.take(data)
+            return await self.check(receiver)
 
-    async def checked(self, receiving: Receiving) -> Body:
-        """The body as something a backend can read: JPEG or PNG, with no more pixels than allowed.
+    async def check(self, receiver: BodyReceiver) -> Body:
+        """Returns the body as JPEG or PNG, with no more pixels than allowed.
 
-        Raises UnsupportedFormatError, RequestError or TooLargeError; then nothing of it stays.
+        Raises UnsupportedFormatError, RequestError or TooLargeError; then the body is discarded.
         """
-        return await self._looked_at(await receiving.finish(secrets.token_hex(8)))
+        return await self._checked(await receiver.finish(secrets.token_hex(8)))
 
     async def discard(self, body: Body) -> None:
+        """Releases the body's memory or deletes its object."""
         if body.data is not None:
             self._memory.release(body.size)
         else:
             await self._objects.delete(body.object_key)
 
-    async def _looked_at(self, body: Body) -> Body:
+    async def _checked(self, body: Body) -> Body:
         try:
-            picture = look(body.head)
+            picture = read_image_head(body.head)
             if picture is None:
                 return await self._converted(body)
             if picture.pixels > self._limits.max_pixels:
@@ -86,8 +88,8 @@ class Reception:
         return body
 
     async def _converted(self, body: Body) -> Body:
-        """Another format, read in the child pool; the original is gone afterwards."""
-        key = body.object_key or await self._shelves.place("originals")
+        """Converts another format in the child pool and deletes the original."""
+        key = body.object_key or await self._shelves.new_key("originals")
         if body.data is not None:
             await self._objects.put(key, bytes(body.data))
         try:
@@ -102,8 +104,8 @@ class Reception:
         finally:
             if body.data is not None:
                 await self._objects.delete(key)
-        async with self.receiving() as receiving:
-            await receiving.take(data)
-            converted = await receiving.finish(body.request_id)
+        async with self.receiver() as receiver:
+            await receiver.take(data)
+            converted = await receiver.finish(body.request_id)
         await self.discard(body)
         return converted

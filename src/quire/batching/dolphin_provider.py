@@ -1,7 +1,4 @@
-"""One page's picture through the batcher, as Markdown: what the dispatcher calls for its provider `dolphin`.
-
-The batch parser as one of the dispatcher's providers: `dolphin`. Pages go to it in whatever batch comes next.
-"""
+"""The dispatcher's provider `dolphin`: reads one page image through the batcher and returns it as Markdown."""
 
 from __future__ import annotations
 
@@ -11,11 +8,11 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from html.parser import HTMLParser
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from quire.batching.batcher import Batcher
-from quire.batching.parse_errors import BackendAwayError, WaitedTooLongError
-from quire.batching.parse_intake import Application
+from quire.batching.parse_errors import BackendUnavailableError, ResponseTimeoutError
+from quire.batching.parse_intake import ParseSubmission
 from quire.batching.waiting_callers import Failed
 from quire.coordination.parse_requests import Priority
 from quire.errors import CoordinationError, ObjectsError, OverloadedError, PageError, RequestError
@@ -31,9 +28,6 @@ from quire.providers.provider_protocol import (
     VisionAnswer,
     VisionRequest,
 )
-
-if TYPE_CHECKING:
-    from quire.batching.batcher import Batcher
 
 _HEADINGS = {"title": "# ", "sec": "## ", "sec_0": "## ", "sec_1": "## ", "sub_sec": "### ", "sec_2": "### "}
 _SKIPPED = frozenset({"header", "foot", "footer", "page_number", "fnote_mark"})
@@ -58,18 +52,17 @@ async def read_page(
     filename: str,
     key: str,
     priority: Priority = Priority.NORMAL,
-    most_waiting: int = 10_000,
+    max_waiting: int = 10_000,
 ) -> PageRead:
-    """The page, read in whatever batch comes next.
+    """Returns the page, read as part of the next batch.
 
-    `key` names the attempt, so that a worker that takes the page over gets the same result and pays once. Raises
-    RequestError for an image that is none, PageError where the backend could not read it, BusyError when the
-    queue is full or the backend away, WaitedTooLongError. Cancelling leaves the request to whoever has its key.
+    `key` names the attempt, so that a worker that takes over the page gets the same result and it is computed once.
+    Raises RequestError if the bytes are not an image, PageError if the backend could not read it, OverloadedError if
+    the queue is full or the backend unavailable, ResponseTimeoutError. When cancelled, the request stays in the queue
+    and can be resumed with the key.
     """
-    async with batcher.receiving() as receiving:
-        await receiving.take(image)
-        body = await batcher.checked(receiving)
-    ticket = await batcher.submit(Application(team, filename, priority, key, most_waiting, body))
+    body = await batcher.reception.check_bytes(image)
+    ticket = await batcher.submit(ParseSubmission(team, filename, priority, key, max_waiting, body))
     settled = await batcher.result(ticket)
     if settled is None or isinstance(settled, Failed):
         shown = settled.error if settled is not None else {}
@@ -82,7 +75,7 @@ async def read_page(
 
 
 def markdown_of(elements: Iterable[dict[str, Any]]) -> str:
-    """Elements in reading order as Markdown. Running headers and footers are left out; figures leave a mark."""
+    """Returns the elements in reading order as Markdown, without running headers and footers."""
     blocks = [_block(one) for one in sorted(elements, key=lambda one: int(one["reading_order"]))]
     return "\n\n".join(block for block in blocks if block)
 
@@ -115,7 +108,7 @@ def _line(text: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    """No HTML of the page's own, and no heading where there was a hash."""
+    """Escapes HTML, and the characters that would start a heading or a quotation."""
     plain = text.replace("<", "&lt;")
     return re.sub(r"^(\s*)(#{1,6} |> )", r"\1\\\2", plain, flags=re.MULTILINE)
 
@@ -141,7 +134,7 @@ def _table(rows: list[list[str]]) -> str:
 
 
 class _TableReader(HTMLParser):
-    """The cells of an HTML table, as some backends give them."""
+    """Collects the cells of an HTML table; some backends return tables as HTML."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
@@ -170,7 +163,7 @@ _DPI = 150
 
 
 class DolphinProvider:
-    """Costs no tokens. Its own queue, slots and breaker stand behind those of the dispatcher."""
+    """Costs no tokens. The batcher's queue, slots and breaker apply in addition to those of the dispatcher."""
 
     def __init__(self, batcher: Batcher) -> None:
         self._batcher = batcher
@@ -180,7 +173,7 @@ class DolphinProvider:
         return configured_providers.DOLPHIN
 
     async def open(self) -> None:
-        """Nothing to load: the batcher runs already."""
+        """Does nothing: the batcher is already running."""
 
     async def read(self, request: VisionRequest) -> VisionAnswer:
         failure: ProviderError
@@ -191,11 +184,11 @@ class DolphinProvider:
                     self._batcher, image, team=request.team, filename="page.jpg", key=request.attempt
                 )
             return VisionAnswer(page.markdown, StopReason.DONE, TokenUsage())
-        except (TimeoutError, WaitedTooLongError):
+        except (TimeoutError, ResponseTimeoutError):
             failure = ProviderTimeoutError(
                 f"The batch backend gave no answer within {request.timeout_s:g} s."
             )
-        except BackendAwayError as error:
+        except BackendUnavailableError as error:
             failure = ProviderServerError(error.public, retry_after_s=error.retry_after_s)
         except OverloadedError as error:
             failure = ProviderRateLimitedError(error.public, retry_after_s=error.retry_after_s)
@@ -203,7 +196,7 @@ class DolphinProvider:
             failure = ProviderServerError(error.public)
         except PageError as error:
             if not error.retryable:
-                # This one image can't be read there; that says nothing about the backend.
+                # Only this image can't be read; the backend works.
                 return VisionAnswer("", StopReason.DONE, TokenUsage())
             failure = ProviderServerError(error.public)
         except RequestError as error:
@@ -211,9 +204,9 @@ class DolphinProvider:
         raise failure
 
     async def check(self, model: str) -> None:
-        """Raises ProviderServerError where the backend does not answer."""
+        """Raises ProviderServerError if the backend does not respond."""
         if not (await self._batcher.condition()).backend_reachable:
             raise ProviderServerError(f"The batch backend ({model}) can't be reached.")
 
     async def close(self) -> None:
-        """The batcher is closed by whoever opened it."""
+        """Does nothing: the runtime closes the batcher."""

@@ -1,4 +1,4 @@
-"""What a picture is, from its first bytes: JPEG and PNG with their size, without decoding anything."""
+"""Reads the size of a JPEG or PNG from its first bytes, without decoding it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import struct
 from dataclasses import dataclass
 
 HEAD_BYTES = 256 << 10
-"""How much of a file `look` wants: photographs may have a preview and a colour profile in front of their size."""
+"""How much `read_image_head` needs: photographs may have a preview and a colour profile before their size."""
 
 _PNG = b"\x89PNG\r\n\x1a\n"
 _START_OF_FRAME = frozenset({0xC0, 0xC1, 0xC2, 0xC3, 0xC5, 0xC6, 0xC7, 0xC9, 0xCA, 0xCB, 0xCD, 0xCE, 0xCF})
@@ -26,8 +26,8 @@ class ImageHead:
         return self.width * self.height
 
 
-def look(head: bytes | bytearray) -> ImageHead | None:
-    """The picture that begins so; None if it is neither JPEG nor PNG, or doesn't say its size in time."""
+def read_image_head(head: bytes | bytearray) -> ImageHead | None:
+    """Returns the image's type and size; None if it is neither JPEG nor PNG, or its size is not in these bytes."""
     if head.startswith(_PNG):
         return _png(head)
     if head.startswith(b"\xff\xd8\xff"):

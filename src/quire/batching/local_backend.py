@@ -1,7 +1,4 @@
-"""A batch backend for others: `POST /parse-batch` and `GET /health`, answered by the local one.
-
-The batch backend that is always there: images read on this machine, in the child pool.
-"""
+"""The batch backend on this machine: reads images in the child pool. `quire backend` serves it over HTTP."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pybase64
 
-from quire.batching.backend_protocol import BatchAnswer, ImageAnswer, Passage, SentImage, dump
+from quire.batching.backend_protocol import BatchAnswer, ImageAnswer, SendPermit, SentImage, dump
 from quire.clock import Clock
 from quire.errors import QuireError, RequestError
 from quire.reading.ocr.picture_elements import ElementOptions, read_elements
@@ -31,9 +28,9 @@ class LocalBackend:
         self._options = options
         self._timeout_s = timeout_s
 
-    async def parse(self, images: Sequence[SentImage], passage: Passage) -> BatchAnswer:
-        await passage.wait()
-        passage.sent()
+    async def parse(self, images: Sequence[SentImage], permit: SendPermit) -> BatchAnswer:
+        await permit.wait()
+        permit.mark_sent()
         answers = await asyncio.gather(*(self._one(image) for image in images))
         return BatchAnswer({image.request_id: answer for image, answer in zip(images, answers, strict=True)})
 
@@ -50,14 +47,14 @@ class LocalBackend:
         return True
 
     async def close(self) -> None:
-        """The pool belongs to whoever made it."""
+        """Does nothing: the runtime closes the pool."""
 
 
-LARGEST_BODY = 512 << 20
+MAX_BODY_BYTES = 512 << 20
 
 
 class BackendServer:
-    """The application's handlers. Images that can't be read have an `error` in their place; the others are fine."""
+    """Serves `POST /parse-batch` and `GET /health`. An image that can't be read has an `error` as its result."""
 
     def __init__(self, backend: LocalBackend, clock: Clock, max_batch_size: int) -> None:
         self._backend = backend
@@ -67,7 +64,7 @@ class BackendServer:
     def application(self) -> web.Application:
         from aiohttp import web
 
-        made = web.Application(client_max_size=LARGEST_BODY)
+        made = web.Application(client_max_size=MAX_BODY_BYTES)
         made.router.add_post("/parse-batch", self._parse_batch)
         made.router.add_get("/health", self._health)
         return made
@@ -88,7 +85,7 @@ class BackendServer:
             shown = {"batch_id": batch_id, "error": error.public, "status": "failed"}
             return web.json_response({**shown, "processing_time_seconds": 0.0}, status=400)
         names = {image.request_id: image.filename for image in images}
-        answer = await self._backend.parse(images, Passage.now())
+        answer = await self._backend.parse(images, SendPermit.immediate())
         seconds = max(1e-6, self._clock.monotonic() - began)
         results: list[dict[str, Any]] = []
         for request_id, one in answer.images.items():
@@ -117,7 +114,7 @@ class BackendServer:
 
 
 def _images(raw: bytes, most: int) -> list[SentImage]:
-    """The images by their place in the batch. Raises RequestError."""
+    """Returns the images; their ids are their positions in the batch. Raises RequestError."""
     try:
         given = json.loads(raw)["images"]
         pairs = [

@@ -1,7 +1,7 @@
-"""A JSON object with one very long base64 text in it, read as it comes in.
+"""Reads a JSON object that has one very long base64 text, piece by piece as it arrives.
 
-The text is decoded piece by piece and never whole in memory as text; everything around it is small and is read by
-the ordinary JSON parser with a stand-in where the long text was. So no step takes long, however long the body.
+The text is decoded in pieces and is never in memory as a whole. The rest of the object is small and is read by the
+ordinary JSON parser, with a placeholder instead of the long text. So no step takes long, however long the body is.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from quire.errors import RequestError
 
 Bytes = bytes | bytearray
 
-LARGEST_REST = 64 << 10
-"""What there may be besides the long text."""
+MAX_REST_BYTES = 64 << 10
+"""The limit for everything but the long text."""
 
 _SHORT = 4096
 _DATA_URL = re.compile(rb"data:[\w/+.-]*(?:;[\w=.-]+)*;base64,")
@@ -28,20 +28,20 @@ _NOT_JSON = "The body is not JSON in UTF-8, or has a number that is too long."
 _PLAIN_ESCAPES = {b"/": b"/", b"n": b"", b"r": b"", b"t": b""}
 
 
-def read_whole(body: Bytes, field: str) -> tuple[dict[str, Any], Bytes]:
-    """The other fields and the decoded long text of a body that is there already. Raises RequestError.
+def read_complete(body: Bytes, field: str) -> tuple[dict[str, Any], Bytes]:
+    """Returns the other fields and the decoded long text of a complete body. Raises RequestError.
 
-    The usual body, a text without escapes, is decoded where it stands. Whatever is odd is left to `LongJson`.
+    The common case, a text without escapes, is decoded without a copy. `LongJson` reads all other bodies.
     """
     opening = body.find(b'"', body.find(b":", body.find(b'"%s"' % field.encode())))
     closing = body.find(b'"', opening + 1)
-    if 0 < opening < closing - 1 and len(body) - (closing - opening) <= LARGEST_REST:
-        stand_in = secrets.token_hex(8)
-        rest = b"".join((body[: opening + 1], stand_in.encode(), body[closing:]))
+    if 0 < opening < closing - 1 and len(body) - (closing - opening) <= MAX_REST_BYTES:
+        placeholder = secrets.token_hex(8)
+        rest = b"".join((body[: opening + 1], placeholder.encode(), body[closing:]))
         try:
             found = _STRICT.decode(rest.decode())
-            # Only if the stand-in comes back as the field's own text was it this text that was taken out.
-            if isinstance(found, dict) and found.pop(field, None) == stand_in:
+            # The placeholder is the field's value only if the text that was cut out belongs to this field.
+            if isinstance(found, dict) and found.pop(field, None) == placeholder:
                 with memoryview(body) as whole, whole[opening + 1 : closing] as text:
                     return found, pybase64.b64decode(text, validate=True)
         except (ValueError, RecursionError):
@@ -53,11 +53,11 @@ def read_whole(body: Bytes, field: str) -> tuple[dict[str, Any], Bytes]:
 
 
 class LongJson:
-    """Feed it the body, then ask for the fields. Raises RequestError at the first sign of trouble."""
+    """Feed it the body, then call `end` for the fields. Raises RequestError as soon as the body is malformed."""
 
     def __init__(self, field: str) -> None:
         self._field = field
-        self._stand_in = secrets.token_hex(8)
+        self._placeholder = secrets.token_hex(8)
         self._rest = bytearray()
         self._carry = b""
         self._in_string = False
@@ -67,7 +67,7 @@ class LongJson:
         self._base64 = _Base64()
 
     def feed(self, piece: bytes) -> bytes:
-        """What of the long text could be decoded."""
+        """Returns the part of the long text that could be decoded."""
         if self._carry:
             piece, self._carry = self._carry + piece, b""
         decoded: list[bytes] = []
@@ -79,12 +79,12 @@ class LongJson:
                 at = self._inside_long(piece, at, decoded)
             else:
                 at = self._inside_short(piece, at, decoded)
-        if len(self._rest) > LARGEST_REST:
-            raise RequestError(f"Besides {self._field} the JSON has more than {LARGEST_REST >> 10} kB.")
+        if len(self._rest) > MAX_REST_BYTES:
+            raise RequestError(f"Besides {self._field} the JSON has more than {MAX_REST_BYTES >> 10} kB.")
         return decoded[0] if len(decoded) == 1 else b"".join(decoded)
 
     def end(self) -> tuple[dict[str, Any], bytes]:
-        """The other fields, and the last of the decoded text."""
+        """Returns the other fields, and the rest of the decoded text."""
         if self._in_string or self._carry:
             raise RequestError(_NOT_JSON)
         try:
@@ -97,7 +97,7 @@ class LongJson:
             raise RequestError('The body should be a JSON object such as {"image_data": "…"}.')
         text = found.pop(self._field, None)
         if self._seen_long:
-            if text != self._stand_in:
+            if text != self._placeholder:
                 raise RequestError(f"A text other than {self._field} is too long.")
             return found, self._base64.end()
         if not isinstance(text, str) or not text:
@@ -118,7 +118,7 @@ class LongJson:
         return quote + 1
 
     def _inside_short(self, piece: bytes, at: int, decoded: list[bytes]) -> int:
-        """Within a text that may still turn out to be the long one."""
+        """Reads a text that may still become the long one."""
         end = min(len(piece), at + _SHORT)
         quote, back = piece.find(b'"', at, end), piece.find(b"\\", at, end)
         if quote < 0 and back < 0:
@@ -143,9 +143,9 @@ class LongJson:
         if self._seen_long:
             raise RequestError(f"A text other than {self._field} is too long.")
         self._seen_long = self._long = True
-        self._rest += self._stand_in.encode()
+        self._rest += self._placeholder.encode()
         start, self._string = bytes(self._string), bytearray()
-        # Escapes were kept as they came, whole; as part of the long text they are read again.
+        # Escapes were kept unchanged; they are read again as part of the long text.
         at = 0
         while at < len(start):
             at = self._inside_long(start, at, decoded)
@@ -162,7 +162,7 @@ class LongJson:
             self._in_string = self._long = False
             return quote + 1
         if piece.find(b"\\\\", back, end) < 0 and piece[end - 1 : end] != b"\\":
-            # Slashes are often escaped, all of them; with no doubled backslash about, that is undone in one go.
+            # Some encoders escape every slash; without a doubled backslash, one replace undoes it.
             plain = piece[at:end].replace(b"\\/", b"/")
             if b"\\" not in plain:
                 decoded.append(self._base64.add(plain))
@@ -192,37 +192,37 @@ class LongJson:
 
 
 class _Base64:
-    """Decodes base64 in pieces of any length. Line breaks must have been taken out."""
+    """Decodes base64 in pieces of any length, without line breaks."""
 
     def __init__(self) -> None:
-        self._kept = b""
+        self._rest = b""
         self._begun = False
-        self._over = False
+        self._ended = False
 
     def add(self, text: bytes) -> bytes:
         if not text:
             return b""
-        if self._over:
+        if self._ended:
             raise RequestError(_BAD_BASE64)
         if not self._begun:
             self._begun = True
             prefix = _DATA_URL.match(text)
             if prefix is not None:
                 text = text[prefix.end() :]
-        if self._kept:
-            text = self._kept + text
+        if self._rest:
+            text = self._rest + text
         whole = len(text) & ~3
-        self._kept = text[whole:]
+        self._rest = text[whole:]
         if not whole:
             return b""
         if text[whole - 1 : whole] == b"=":
-            self._over = True
-            if self._kept:
+            self._ended = True
+            if self._rest:
                 raise RequestError(_BAD_BASE64)
-        return self._decoded(text[:whole] if self._kept else text)
+        return self._decoded(text[:whole] if self._rest else text)
 
     def end(self) -> bytes:
-        if self._kept:
+        if self._rest:
             raise RequestError(_BAD_BASE64)
         return b""
 

@@ -1,7 +1,7 @@
-"""Where objects of requests are put: on shelves that are emptied, whole, when nothing on them can be wanted any more.
+"""Keys for the objects of parse requests, grouped by time into shelves (key prefixes) that expire as a whole.
 
-A shelf is named in Redis before the first object is put on it. So whatever a killed process leaves behind between
-writing an object and saying so, it goes with its shelf.
+A shelf is registered in Redis before its first object is written. An orphan object of a killed process is therefore
+deleted with its shelf.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from quire.clock import Clock
 from quire.coordination.parse_queue import ParseQueue
 from quire.objects.object_store import ObjectStore
 
-_SHELVES_A_TTL = 6
-_LEAST_SPAN_S = 10.0
+_SHELVES_PER_TTL = 6
+_MIN_SPAN_S = 10.0
 _KNOWN = 8
 
 
@@ -23,23 +23,23 @@ class Shelves:
         self._objects = objects
         self._clock = clock
         self._ttl_s = ttl_s
-        self._span_s = max(_LEAST_SPAN_S, ttl_s / _SHELVES_A_TTL)
+        self._span_s = max(_MIN_SPAN_S, ttl_s / _SHELVES_PER_TTL)
         self._known: dict[str, None] = {}
 
-    async def place(self, kind: str) -> str:
-        """A key for a new object of this kind. Raises CoordinationError if its shelf can't be made known."""
+    async def new_key(self, kind: str) -> str:
+        """Returns a key for a new object of this kind. Raises CoordinationError if its shelf can't be registered."""
         shelf = int(self._clock.now() // self._span_s)
         prefix = f"parse/{kind}/{shelf}"
         if prefix not in self._known:
-            # An object is written within a span of getting its place, and wanted for a TTL from then.
-            await self._queue.expect_shelf(prefix, (shelf + 2) * self._span_s + self._ttl_s)
+            # An object is written within one span of getting its key, and is needed for a TTL after that.
+            await self._queue.register_shelf(prefix, (shelf + 2) * self._span_s + self._ttl_s)
             self._known[prefix] = None
             if len(self._known) > _KNOWN:
                 del self._known[next(iter(self._known))]
         return f"{prefix}/{secrets.token_hex(12)}"
 
-    async def empty(self) -> int:
-        """Deletes what is on shelves whose time has come; how many objects that was. Any replica may, at any time."""
+    async def delete_expired(self) -> int:
+        """Deletes the objects of expired shelves and returns their number. Any replica may call it at any time."""
         removed = 0
         for prefix in await self._queue.expired_shelves():
             removed += await self._objects.delete_prefix(prefix)

@@ -1,15 +1,15 @@
-"""What can go wrong between a caller and the backend.
+"""The errors of batching.
 
-BusyError
-├── QueueFullError       so many wait that new ones are refused
-├── BackendAwayError     the backend's breaker is open
-├── RateLimitedError     this client asks too often
-└── StoppingError        the service stops; the request stays in the queue
+OverloadedError
+├── QueueFullError            the queue has reached its limit
+├── BackendUnavailableError   the backend's breaker is open
+├── ClientRateLimitedError    this client has sent too many requests
+└── StoppingError             the service is stopping; the request stays in the queue
 QuireError
-└── WaitedTooLongError   the caller was held as long as anybody is; the request goes on
+└── ResponseTimeoutError      RESPONSE_TIMEOUT is over; the request stays in the queue
 Exception
-├── BackendDownError     the backend can't be reached or says that it can't work: nobody's images are to blame
-└── BackendFailedError   the backend failed on these images
+├── BackendDownError          the backend can't be reached or says that it can't work; no image is the cause
+└── BackendFailedError        the backend accepted the images and failed; an image may be the cause
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class QueueFullError(OverloadedError):
 
     def __init__(self, depth: int, wait_s: float) -> None:
         super().__init__(
-            f"{depth} requests are waiting, which is as many as are taken. Try again later.",
+            f"Service at capacity: {depth} requests are waiting. Try again later.",
             retry_after_s=max(1.0, round(wait_s, 1)),
         )
         self.depth = depth
@@ -34,7 +34,7 @@ class QueueFullError(OverloadedError):
         return type(self), (self.depth, self.wait_s)
 
 
-class BackendAwayError(OverloadedError):
+class BackendUnavailableError(OverloadedError):
     code = "circuit_open"
 
 
@@ -46,14 +46,14 @@ class StoppingError(OverloadedError):
     code = "stopping"
 
 
-class WaitedTooLongError(QuireError):
+class ResponseTimeoutError(QuireError):
     code = "response_timeout"
     retryable = True
 
 
 class BackendDownError(Exception):
-    """Raised by a backend that could not be asked at all."""
+    """The backend could not be called. The text is for the log."""
 
 
 class BackendFailedError(Exception):
-    """Raised by a backend that took the images and failed; the reason is for the log."""
+    """The backend accepted the images and failed. The text is for the log."""

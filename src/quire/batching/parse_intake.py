@@ -1,7 +1,7 @@
-"""Acceptance: bodies that come in at the same moment are made durable together, then counted as accepted.
+"""Accepts requests: writes their bodies to the object plane, then adds them to the queue.
 
-One object and one script call for all that waited while the ones before were being written, so that the disk's
-flush and the round trip are shared when many come, and a lone request waits for nobody.
+Requests that arrive while earlier ones are being written share one object and one script call, so that many
+requests share the flush and the round trip, and a single request does not wait for others.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from quire.errors import CoordinationError, ObjectsError
 from quire.objects.object_store import ObjectStore
 
 _LOG = logging.getLogger(__name__)
-_AT_ONCE = 4
+_MAX_WRITERS = 4
 _GROUP_BYTES = 4 << 20
 _GROUP_REQUESTS = 128
-_WORTH_ANOTHER = 32
+_MIN_FOR_ANOTHER_WRITER = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Application:
-    """A request that wants to be accepted."""
+class ParseSubmission:
+    """A request that has not been accepted yet."""
 
     team: str
     filename: str
     priority: Priority
     key: str | None
-    most_waiting: int
+    max_waiting: int
     body: Body
 
 
-Group = list[tuple[Application, asyncio.Future[Acceptance]]]
+Group = list[tuple[ParseSubmission, asyncio.Future[Acceptance]]]
 
 
 class ParseIntake:
@@ -48,42 +48,44 @@ class ParseIntake:
         objects: ObjectStore,
         shelves: Shelves,
         memory: BodyMemory,
-        coming: Callable[[], None],
+        on_incoming: Callable[[], None],
         *,
         forms_batches: bool,
     ) -> None:
-        """`coming` is told of requests that will be in the queue when whatever is sent to it next gets there."""
+        """`on_incoming` is called just before requests are added to the queue."""
         self._queue = queue
         self._objects = objects
         self._shelves = shelves
         self._memory = memory
-        self._coming = coming
+        self._on_incoming = on_incoming
         self._forms_batches = forms_batches
         self._pending: Group = []
         self._writing: set[asyncio.Task[None]] = set()
 
-    async def accept(self, application: Application) -> Acceptance:
-        """Durable when it answers `Taken`; then the body is held in memory too, if it fits.
+    async def accept(self, submission: ParseSubmission) -> Acceptance:
+        """Adds the request to the queue. After `RequestAccepted` it is durable, and held in memory too if it fits.
 
-        Raises ObjectsError or CoordinationError when a plane is out of reach. Cancelling the caller does not
-        stop what is being written; the request is then there without anybody waiting for it.
+        Raises ObjectsError or CoordinationError. Cancelling the caller does not stop a write that has begun; the
+        request is then in the queue without a caller.
         """
         future: asyncio.Future[Acceptance] = asyncio.get_running_loop().create_future()
-        self._pending.append((application, future))
-        # A lone one waits for nobody; the more are being written, the more have to come together for another.
-        if not self._writing or (len(self._writing) < _AT_ONCE and len(self._pending) >= _WORTH_ANOTHER):
+        self._pending.append((submission, future))
+        # A single request is written at once; another writer starts only for many requests.
+        if not self._writing or (
+            len(self._writing) < _MAX_WRITERS and len(self._pending) >= _MIN_FOR_ANOTHER_WRITER
+        ):
             task = asyncio.create_task(self._write_pending(), name="parse-intake")
             self._writing.add(task)
             task.add_done_callback(self._writing.discard)
         return await future
 
     async def close(self) -> None:
-        """Returns when everything that came in has been answered."""
+        """Returns when every submitted request has its answer."""
         while self._writing:
             await asyncio.wait(set(self._writing))
 
     async def _write_pending(self) -> None:
-        while self._pending and (len(self._writing) == 1 or len(self._pending) >= _WORTH_ANOTHER):
+        while self._pending and (len(self._writing) == 1 or len(self._pending) >= _MIN_FOR_ANOTHER_WRITER):
             group = self._next_group()
             try:
                 await self._write(group)
@@ -93,19 +95,19 @@ class ParseIntake:
                 for _, future in group:
                     if not future.done():
                         future.set_exception(error)
-        # Not left to the callback: a request that comes before that runs would count on a writer that is over.
+        # Not left to the callback: a request submitted before the callback runs would rely on a writer that has ended.
         current = asyncio.current_task()
         if current is not None:
             self._writing.discard(current)
 
     def _next_group(self) -> Group:
-        """What goes into one object: bodies in memory up to a bound, or a single one that has its object already."""
+        """Returns the requests for one object: bodies in memory up to a limit, or one that already has its object."""
         size = count = 0
-        for application, _ in self._pending[:_GROUP_REQUESTS]:
-            spilled = application.body.data is None
-            if count and (spilled or size + application.body.size > _GROUP_BYTES):
+        for submission, _ in self._pending[:_GROUP_REQUESTS]:
+            spilled = submission.body.data is None
+            if count and (spilled or size + submission.body.size > _GROUP_BYTES):
                 break
-            size += application.body.size
+            size += submission.body.size
             count += 1
             if spilled:
                 break
@@ -113,32 +115,32 @@ class ParseIntake:
         return group
 
     async def _write(self, group: Group) -> None:
-        bodies = [application.body for application, _ in group]
+        bodies = [submission.body for submission, _ in group]
         key = bodies[0].object_key or await self._stored(bodies)
         for body in bodies:
-            # Before anybody else knows of it: a batch may have been claimed with it before the call is answered.
+            # Before the call: a batch may claim the request before the call returns.
             if body.data is not None:
                 self._memory.hold(body.request_id, body.data)
         try:
-            self._coming()
+            self._on_incoming()
             answers = await self._queue.accept(key, _requests(group), forms_batches=self._forms_batches)
         except BaseException:
             for body in bodies:
                 self._memory.drop(body.request_id)
             raise
-        for (application, future), answer in zip(group, answers, strict=True):
+        for (submission, future), answer in zip(group, answers, strict=True):
             if not isinstance(answer, RequestAccepted):
-                self._memory.drop(application.body.request_id)
+                self._memory.drop(submission.body.request_id)
             if not future.done():
                 future.set_result(answer)
         if not any(isinstance(answer, RequestAccepted) for answer in answers):
-            with suppress(ObjectsError):  # then it goes with its shelf
+            with suppress(ObjectsError):  # then it is deleted with its shelf
                 await self._objects.delete(key)
 
     async def _stored(self, bodies: list[Body]) -> str:
-        """The object that has them all, synced. Where there is none, their room in the memory is given back."""
+        """Writes the bodies to one object and returns its key. On failure their memory is released."""
         try:
-            key = await self._shelves.place("bodies")
+            key = await self._shelves.new_key("bodies")
             await self._objects.put(key, b"".join(body.data or b"" for body in bodies))
         except BaseException:
             self._memory.release(sum(body.size for body in bodies))
@@ -147,20 +149,20 @@ class ParseIntake:
 
 
 def _requests(group: Group) -> list[NewRequest]:
-    """The bodies lie in their object one after the other."""
+    """The bodies are stored in their object one after the other."""
     requests, offset = [], 0
-    for application, _ in group:
-        body = application.body
+    for submission, _ in group:
+        body = submission.body
         requests.append(
             NewRequest(
                 id=body.request_id,
-                team=application.team,
-                filename=application.filename,
-                priority=application.priority,
+                team=submission.team,
+                filename=submission.filename,
+                priority=submission.priority,
                 offset=offset,
                 length=body.size,
-                key=application.key,
-                most_waiting=application.most_waiting,
+                key=submission.key,
+                max_waiting=submission.max_waiting,
             )
         )
         offset += body.size

@@ -10,23 +10,23 @@ from typing import TYPE_CHECKING
 
 import pybase64
 
-from quire.batching.backend_protocol import BatchAnswer, Passage, SentImage, read_answer, sent_name
+from quire.batching.backend_protocol import BatchAnswer, SendPermit, SentImage, read_answer, sent_name
 from quire.batching.parse_errors import BackendDownError, BackendFailedError
 
 if TYPE_CHECKING:
     import aiohttp
 
-LARGEST_ANSWER = 64 << 20
+MAX_ANSWER_BYTES = 64 << 20
 _PIECE = 1 << 20
-_ENCODED_AT_ONCE = 3 << 18  # a multiple of three, so that the texts can be put together
+_ENCODED_AT_ONCE = 3 << 18  # a multiple of three, so that the encoded pieces can be joined
 _BETWEEN = b'"},'
 _END = b'"}]}'
 _INLINE_BYTES = 256 << 10
 _CONNECT_S = 5.0
 _HEALTH_S = 5.0
 _KEEP_ALIVE_S = 15.0
-_AWAY = frozenset({429, 502, 503, 504})
-"""Statuses that say nothing about the images."""
+_UNAVAILABLE = frozenset({429, 502, 503, 504})
+"""Statuses of a backend that did not look at the images."""
 
 
 class RemoteBackend:
@@ -36,16 +36,16 @@ class RemoteBackend:
         self._connections = connections
         self._session: aiohttp.ClientSession | None = None
 
-    async def parse(self, images: Sequence[SentImage], passage: Passage) -> BatchAnswer:
+    async def parse(self, images: Sequence[SentImage], permit: SendPermit) -> BatchAnswer:
         import aiohttp
 
         openings = _openings(images)
         try:
             async with (
-                _time_limit(passage, self._timeout_s),
+                _time_limit(permit, self._timeout_s),
                 self._client().post(
                     f"{self._url}/parse-batch",
-                    data=_pieces(openings, images, passage),
+                    data=_pieces(openings, images, permit),
                     headers={
                         "Content-Type": "application/json",
                         "Content-Length": str(_size(openings, images)),
@@ -53,7 +53,7 @@ class RemoteBackend:
                 ) as response,
             ):
                 raw = await _read(response)
-                if response.status in _AWAY:
+                if response.status in _UNAVAILABLE:
                     raise BackendDownError(f"status {response.status}")
                 if response.status != 200:
                     raise BackendFailedError(f"status {response.status}")
@@ -96,27 +96,27 @@ class RemoteBackend:
 
 
 @asynccontextmanager
-async def _time_limit(passage: Passage, seconds: float) -> AsyncIterator[None]:
-    """Raises TimeoutError so long after the batch's turn has come."""
+async def _time_limit(permit: SendPermit, seconds: float) -> AsyncIterator[None]:
+    """Raises TimeoutError this many seconds after the permit was granted."""
     loop = asyncio.get_running_loop()
     async with asyncio.timeout(None) as limit:
 
         def begin(_: object = None) -> None:
-            with suppress(RuntimeError):  # over already
+            with suppress(RuntimeError):  # the block has ended
                 limit.reschedule(loop.time() + seconds)
 
-        if passage.turn.done():
+        if permit.granted.done():
             begin()
         else:
-            passage.turn.add_done_callback(begin)
+            permit.granted.add_done_callback(begin)
         try:
             yield
         finally:
-            passage.turn.remove_done_callback(begin)
+            permit.granted.remove_done_callback(begin)
 
 
 def _openings(images: Sequence[SentImage]) -> list[bytes]:
-    """What stands before each image."""
+    """Returns the JSON text before each image."""
     names = (sent_name(image.request_id, index, image.filename) for index, image in enumerate(images))
     shown = [b'{"filename":%s,"image_data":"' % json.dumps(name).encode() for name in names]
     return [b'{"images":[' + shown[0], *(_BETWEEN + one for one in shown[1:])]
@@ -128,11 +128,11 @@ def _size(openings: list[bytes], images: Sequence[SentImage]) -> int:
 
 
 async def _pieces(
-    openings: list[bytes], images: Sequence[SentImage], passage: Passage
+    openings: list[bytes], images: Sequence[SentImage], permit: SendPermit
 ) -> AsyncIterator[bytes]:
-    """The body in writes of a reasonable size, each put into base64 while the one before is on its way.
+    """Yields the body in pieces of about 1 MB; each is encoded while the previous one is being sent.
 
-    Its end, without which nobody can begin with it, is held back until the batch's turn.
+    The end of the JSON is held back until the permit is granted, so that the backend can't start earlier.
     """
     waiting: list[bytes] = []
     size = 0
@@ -145,18 +145,18 @@ async def _pieces(
                     waiting, size = [], 0
                 waiting.append(pybase64.b64encode(data[at : at + _ENCODED_AT_ONCE]))
                 size += len(waiting[-1])
-    if not passage.turn.done():
+    if not permit.granted.done():
         yield b"".join(waiting)
         waiting = []
-        await passage.wait()
+        await permit.wait()
     yield b"".join((*waiting, _END))
-    passage.sent()
+    permit.mark_sent()
 
 
 async def _read(response: aiohttp.ClientResponse) -> bytes:
     raw = bytearray()
     async for piece in response.content.iter_any():
         raw += piece
-        if len(raw) > LARGEST_ANSWER:
+        if len(raw) > MAX_ANSWER_BYTES:
             raise BackendFailedError("the answer is too large")
     return bytes(raw)

@@ -1,4 +1,4 @@
-"""How long a batch takes, fitted to what was measured, and what follows for its size and for who waits."""
+"""The model of service times, fitted to measured batches; batch sizes and wait estimates are computed from it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 TABLE: tuple[tuple[int, int], ...] = ((1000, 32), (200, 24), (50, 16), (10, 8), (1, 4))
-"""With so many waiting, a batch has at least so many images (or all that wait)."""
+"""Queue depth → the minimum size of a batch (or all that wait)."""
 
 SLOW_S = 60.0
-"""A batch that would take longer is made smaller, for the sake of those in it …"""
+"""A batch that would take longer is made smaller …"""
 
 SLOW_SIZE = 8
 """… but not smaller than this."""
@@ -45,11 +45,11 @@ class ServiceModel:
 
 
 def batch_size(depth: int, busy_s: Sequence[float], most: int, model: ServiceModel) -> int:
-    """How many of `depth` waiting images the next batch takes: what empties the queue soonest.
+    """Returns the size of the next batch that empties a queue of `depth` images soonest.
 
-    `busy_s` says for how long each of the other slots is taken. As long as more waits than one batch in every slot,
-    a batch is as large as it may be; the last ones are cut so that all slots end at the same time. Never more than
-    `most`, never fewer than the table says.
+    `busy_s` is the time for which each of the other slots is still taken. While more images wait than fit into one
+    batch for every slot, a batch has the maximum size; the last ones are sized so that all slots end at the same time.
+    Never more than `most`, never fewer than the table says.
     """
     if depth <= 0:
         return 0
@@ -62,7 +62,7 @@ def batch_size(depth: int, busy_s: Sequence[float], most: int, model: ServiceMod
 
 
 def _even_share(depth: int, busy_s: Sequence[float], each_s: float) -> int:
-    """The images for a slot that is free now, if slots that are free later get so many fewer."""
+    """Returns the images for a slot that is free now, when slots that are free later get correspondingly fewer."""
     if each_s <= 0:
         return depth
     free_at = [0.0, *sorted(busy_s)]
@@ -76,7 +76,7 @@ def _even_share(depth: int, busy_s: Sequence[float], each_s: float) -> int:
 
 
 def wait_s(ahead: int, slots: int, most: int, model: ServiceModel) -> float:
-    """How long a request with so many before it waits for its result, by the measured times."""
+    """Estimates how long a request with `ahead` requests before it waits for its result."""
     rounds = math.ceil((ahead + 1) / (most * slots))
     size = min(most, math.ceil((ahead + 1) / slots))
     return rounds * model.seconds(size)

@@ -1,7 +1,4 @@
-"""What a replica does all the time beside its callers: it shows that it lives, listens, takes over and tidies up.
-
-What has to be told to the planes by and by: callers that left, callers that may come back, objects to delete.
-"""
+"""A replica's background work: heartbeat, wake-ups, reclaiming orphaned batches, backend health, cleanup."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from contextlib import aclosing, suppress
 from dataclasses import dataclass
 
 from quire.batching.backend_protocol import Backend
-from quire.batching.batch_former import Former
+from quire.batching.batch_former import BatchFormer
 from quire.batching.body_memory import BodyMemory
 from quire.batching.object_shelves import Shelves
 from quire.batching.waiting_callers import Waiters
@@ -28,8 +25,8 @@ _LOG = logging.getLogger(__name__)
 _RETRY_S = 0.5
 
 
-class Chores:
-    """Anybody adds to them; `run` does them as soon as it can, and again where a plane was away."""
+class Cleanup:
+    """Deferred writes: callers that left, objects to delete. Retried while a plane is unavailable."""
 
     def __init__(
         self, queue: ParseQueue, objects: ObjectStore, memory: BodyMemory, in_hand: Callable[[str], bool]
@@ -44,12 +41,12 @@ class Chores:
         self._due = asyncio.Event()
 
     def caller_left(self, request_id: str) -> None:
-        """Nobody here waits for this request any more."""
+        """The request has no caller in this process any more."""
         self._left.add(request_id)
         self._due.set()
 
-    def caller_told(self, request_id: str) -> None:
-        """Nobody here waits, but the caller was told how to ask again."""
+    def caller_redirected(self, request_id: str) -> None:
+        """As `caller_left`, but the caller was told how to get the result later, so the request is kept."""
         self._kept.add(request_id)
         self._due.set()
 
@@ -63,14 +60,14 @@ class Chores:
             await self._due.wait()
             self._due.clear()
             try:
-                await self.do()
+                await self.run_once()
             except (CoordinationError, ObjectsError) as error:
-                _LOG.warning("the batcher's chores put off", extra={"code": error.code})
+                _LOG.warning("batcher cleanup postponed", extra={"code": error.code})
                 await asyncio.sleep(_RETRY_S)
                 self._due.set()
 
-    async def do(self) -> None:
-        """All that is due now. Raises CoordinationError or ObjectsError; what was not done stays due."""
+    async def run_once(self) -> None:
+        """Does all that is due. Raises CoordinationError or ObjectsError; the rest stays due."""
         if self._kept:
             kept = set(self._kept)
             await self._queue.leave(kept, keep=True)
@@ -89,8 +86,8 @@ class Chores:
 
 _ROUND_S = 0.5
 _IDLE_ROUND_S = 2.0
-_ANXIOUS_S = 1.0  # between questions whether the backend is back, where somebody waits for it
-_LOOK_EVERY = 40  # rounds between looks for wake-ups that were missed
+_URGENT_HEALTH_S = 1.0  # between health checks while the breaker is open and requests wait
+_REFRESH_EVERY = 40  # rounds; finds results whose wake-up was missed
 _EXPIRE_EVERY = 20
 
 
@@ -101,7 +98,7 @@ class UpkeepParts:
     backend: Backend
     memory: BodyMemory
     waiters: Waiters
-    former: Former
+    former: BatchFormer
     clock: Clock
     metrics: BatchingMetrics
 
@@ -109,7 +106,7 @@ class UpkeepParts:
 @dataclass(frozen=True, slots=True)
 class UpkeepOptions:
     ttl_s: float
-    """How long a replica that shows nothing is believed to live."""
+    """A replica without a heartbeat for this long is dead."""
     health_interval_s: float
     failures_to_open: int
     forms_batches: bool
@@ -122,17 +119,17 @@ class Upkeep:
         self._asked_health: tuple[float, bool] = (float("-inf"), True)
         self.stopping = False
 
-    async def beat(self) -> None:
-        await self._parts.queue.beat(self._options.ttl_s)
+    async def heartbeat(self) -> None:
+        await self._parts.queue.heartbeat(self._options.ttl_s)
 
-    async def keep_beating(self) -> None:
+    async def run_heartbeat(self) -> None:
         while True:
             with suppress(CoordinationError):
-                await self.beat()
+                await self.heartbeat()
             await asyncio.sleep(self._options.ttl_s / 4)
 
-    async def listen(self) -> None:
-        """Hears of requests that other replicas have ended, and of work."""
+    async def run_wakeups(self) -> None:
+        """Receives wake-ups: requests that other replicas have finished, and new work."""
         async with aclosing(self._parts.queue.wakeups()) as wakeups:
             async for ids in wakeups:
                 try:
@@ -140,27 +137,27 @@ class Upkeep:
                 except CoordinationError:
                     await asyncio.sleep(_ROUND_S)
 
-    async def keep_order(self) -> None:
+    async def run_rounds(self) -> None:
         turn = 0
         if self._options.forms_batches:
-            await self.reachable()  # loads what the first call would have to wait for
+            await self.reachable()  # so that the first batch does not pay for imports and the connection
         while True:
             try:
                 await self._round(turn)
             except (CoordinationError, ObjectsError) as error:
-                _LOG.warning("the batcher's round put off", extra={"code": error.code})
+                _LOG.warning("batcher round postponed", extra={"code": error.code})
             turn += 1
             await asyncio.sleep(_ROUND_S if self._busy() else _IDLE_ROUND_S)
 
     async def status(self) -> QueueStatus:
-        """How the queue stands; the former and the metrics take note."""
+        """Reads the queue's status and updates the former and the metrics with it."""
         status = await self._parts.queue.status()
-        self._parts.former.note(status.observed)
+        self._parts.former.apply(status.backend)
         self._parts.metrics.queue_depth.set(status.depth)
         return status
 
     async def reachable(self, max_age_s: float = math.inf) -> bool:
-        """What the backend said of itself, at most so long ago and never longer than the interval."""
+        """Whether the backend is healthy, by a check that is at most this old."""
         now = self._parts.clock.monotonic()
         asked_at, answer = self._asked_health
         if now - asked_at < min(max_age_s, self._options.health_interval_s):
@@ -170,47 +167,47 @@ class Upkeep:
         return answer
 
     def _busy(self) -> bool:
-        """Whether anybody waits here or elsewhere."""
+        """Whether requests wait in any replica or batches are being sent."""
         parts = self._parts
         return bool(parts.waiters or parts.former.in_hand or parts.former.depth)
 
     async def _round(self, turn: int) -> None:
         parts = self._parts
         if self._options.forms_batches and not self.stopping:
-            await parts.former.take_over()
-        if turn % _LOOK_EVERY == _LOOK_EVERY - 1:
-            await parts.waiters.look(parts.waiters.ids())
+            await parts.former.reclaim_orphans()
+        if turn % _REFRESH_EVERY == _REFRESH_EVERY - 1:
+            await parts.waiters.refresh(parts.waiters.ids())
         if turn % _EXPIRE_EVERY == 0:
-            await parts.shelves.empty()
-            await self._forget_bodies()
-        await self._ask_after_backend()
+            await parts.shelves.delete_expired()
+            await self._drop_unused_bodies()
+        await self._check_backend()
 
     async def _wake(self, ids: list[str] | None) -> None:
         parts = self._parts
         if ids is None:
-            await parts.waiters.look(parts.waiters.ids())
-            parts.former.kick()
+            await parts.waiters.refresh(parts.waiters.ids())
+            parts.former.wake()
         elif ids == [WORK]:
-            parts.former.kick()
+            parts.former.wake()
         else:
             for one in ids:
                 parts.memory.drop(one)
-            await parts.waiters.look(ids)
+            await parts.waiters.refresh(ids)
 
-    async def _ask_after_backend(self) -> None:
-        """While the breaker is open: a backend that says that it is well again gets its trial early."""
+    async def _check_backend(self) -> None:
+        """While the breaker is open: a healthy backend gets its probe batch before the cooldown is over."""
         status = await self.status()
         self._parts.former.depth = status.depth
-        opened = status.observed.failures >= self._options.failures_to_open
-        waiting = status.observed.not_before_s > self._parts.clock.now()
-        if opened and waiting and await self.reachable(_ANXIOUS_S if status.depth else math.inf):
+        opened = status.backend.failures >= self._options.failures_to_open
+        waiting = status.backend.not_before_s > self._parts.clock.now()
+        if opened and waiting and await self.reachable(_URGENT_HEALTH_S if status.depth else math.inf):
             await self._parts.queue.observe("healthy")
-            self._parts.former.kick()
+            self._parts.former.wake()
 
-    async def _forget_bodies(self) -> None:
-        """Copies of bodies that other replicas have sent, and whose callers have left."""
+    async def _drop_unused_bodies(self) -> None:
+        """Drops bodies that another replica has sent and whose callers have left."""
         parts = self._parts
-        strangers = parts.memory.strangers(parts.waiters, parts.former.has_request)
-        for one, needed in zip(strangers, await parts.queue.unfinished(strangers), strict=True):
+        unused = parts.memory.unused(parts.waiters, parts.former.has_request)
+        for one, needed in zip(unused, await parts.queue.unfinished(unused), strict=True):
             if not needed:
                 parts.memory.drop(one)

@@ -1,4 +1,4 @@
-"""Callers that wait in this process, and the answers they wait for."""
+"""The callers that wait in this process; delivers results to them."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from quire.errors import MissingError, QuireError
 from quire.objects.object_store import ObjectStore
 
 _LOG = logging.getLogger(__name__)
-_LOOKED_AT_ONCE = 256
+_REFRESHED_AT_ONCE = 256
 
 
 @dataclass(frozen=True, slots=True)
 class ParseResult:
-    """A result: `fragment` is the JSON of `results` and `metadata`, ready to be part of an answer."""
+    """A result: `fragment` is the JSON text of `results` and `metadata` in the response."""
 
     request_id: str
     filename: str
@@ -41,7 +41,7 @@ Settled = ParseResult | Failed
 class _Waiting:
     team: str
     futures: list[asyncio.Future[Settled | None]]
-    accepted: bool = False  # before that there is nothing to look at
+    accepted: bool = False  # before that there is no record in Redis
 
 
 class Waiters:
@@ -60,18 +60,19 @@ class Waiters:
         return list(self._waiting)
 
     def join(self, team: str, request_id: str) -> asyncio.Future[Settled | None]:
+        """Adds a caller; the future gets its result."""
         future: asyncio.Future[Settled | None] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(request_id, _Waiting(team, [])).futures.append(future)
         return future
 
     def accepted(self, request_id: str) -> None:
-        """The request is in the queue; from now on it may be looked for."""
+        """Notes that the request has a record in Redis."""
         waiting = self._waiting.get(request_id)
         if waiting is not None:
             waiting.accepted = True
 
     def leave(self, request_id: str, future: asyncio.Future[Settled | None]) -> bool:
-        """Whether that was the last of this request's callers and nothing has been told to it."""
+        """Removes a caller; True if it was the request's last one and has got no result."""
         waiting = self._waiting.get(request_id)
         if waiting is None or future not in waiting.futures:
             return False
@@ -82,26 +83,27 @@ class Waiters:
         return not future.done() or future.cancelled() or future.result() is None
 
     def deliver(self, settled: Settled) -> None:
+        """Gives the result to all callers of its request."""
         waiting = self._waiting.pop(settled.request_id, None)
         for future in waiting.futures if waiting else ():
             if not future.done():
                 future.set_result(settled)
 
-    async def look(self, ids: Sequence[str]) -> None:
-        """Asks how these stand, and delivers what has ended elsewhere."""
+    async def refresh(self, ids: Sequence[str]) -> None:
+        """Reads the status of these requests and delivers those that another replica has finished."""
         known = ((one, self._waiting.get(one)) for one in ids)
         wanted = [(one, found.team) for one, found in known if found is not None and found.accepted]
-        for at in range(0, len(wanted), _LOOKED_AT_ONCE):
-            some = wanted[at : at + _LOOKED_AT_ONCE]
+        for at in range(0, len(wanted), _REFRESHED_AT_ONCE):
+            some = wanted[at : at + _REFRESHED_AT_ONCE]
             found = await asyncio.gather(*(self._queue.attach(team, one, wait=False) for one, team in some))
             for (request_id, _), seen in zip(some, found, strict=True):
                 if seen is None:
-                    gone = MissingError("The request was not answered in time and has been forgotten.")
+                    gone = MissingError("The request has expired without a result. Send it again.")
                     self.deliver(Failed(request_id, gone.as_dict()))
             await self._deliver_seen([seen for seen in found if seen is not None and seen.over])
 
     async def settled(self, seen: RequestState) -> Settled:
-        """The answer of a request that has ended. Raises ObjectsError, or NotFoundError if it has expired."""
+        """Returns the result of a finished request. Raises ObjectsError, or MissingError if it has expired."""
         if seen.state == "e":
             return Failed(seen.id, seen.error or QuireError("The image could not be read.").as_dict())
         pieces = [
@@ -116,7 +118,7 @@ class Waiters:
         outcomes = await asyncio.gather(*(self.settled(one) for one in over), return_exceptions=True)
         for seen, outcome in zip(over, outcomes, strict=True):
             if isinstance(outcome, QuireError):
-                # Its callers stay; the next look finds the object, if it is there at all.
+                # Its callers go on waiting: the next refresh tries again.
                 _LOG.warning(
                     "a result could not be fetched", extra={"parse_id": seen.id, "code": outcome.code}
                 )

@@ -1,4 +1,4 @@
-"""Requests that wait for a batch, in Redis: one script for each change, times and limits passed in."""
+"""The queue of parse requests in Redis: one script for each change."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from quire.coordination.connection import Arg, RedisConnection
 from quire.coordination.parse_requests import (
     FIELDS_OF_A_CLAIM,
     Acceptance,
+    BackendState,
     ClaimedBatch,
     NewRequest,
-    NotNow,
-    Observed,
+    NoBatch,
     Outcome,
     QueueStatus,
     RequestOutcome,
     RequestState,
     acceptance,
     claimed,
-    seen,
+    request_state,
 )
 
 WORK = "work"
-"""The wake-up for replicas that form batches, where the one that took a request in does not."""
+"""The wake-up for replicas that form batches, sent by replicas that do not."""
 
 _DECAY = 0.95
-_LONGEST_BACKOFF_S = 10.0
-_MOST_SENDS = 10
+_MAX_BACKOFF_S = 10.0
+_MAX_SENDS = 10
 _POLL_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class ParseLimits:
-    """What the scripts are told. Backoff and cool-down are those of the backend's breaker."""
+    """Limits for the scripts. `backoff_s` and `cooldown_s` belong to the backend's breaker."""
 
     ttl_s: float
     slots: int
@@ -51,7 +51,7 @@ class ParseLimits:
 
 
 class ParseQueue:
-    """Raises CoordinationError when Redis is out of reach; every call may be repeated."""
+    """Every method raises CoordinationError when Redis is unavailable, and can be repeated safely."""
 
     def __init__(self, connection: RedisConnection, clock: Clock, replica: str, limits: ParseLimits) -> None:
         self._connection = connection
@@ -63,7 +63,7 @@ class ParseQueue:
     async def accept(
         self, object_key: str, requests: Sequence[NewRequest], *, forms_batches: bool
     ) -> list[Acceptance]:
-        """Takes in requests whose bodies are in one object; all of them, or those that there is room for."""
+        """Adds requests whose bodies are in one object, as many as the limits permit."""
         names = [
             keys.PARSE_QUEUE,
             keys.PARSE_SEQUENCE,
@@ -83,21 +83,21 @@ class ParseQueue:
             record = keys.parse_request(one.id)
             names += [record, keys.parse_key(fingerprint(one.team, one.key)) if one.key else record]
             args += [one.id, one.team, one.filename, int(one.priority), one.offset, one.length]
-            args += [1 if one.key else 0, one.most_waiting]
+            args += [1 if one.key else 0, one.max_waiting]
         answers = await self._connection.script("parse/accept", names, *args)
         return [acceptance(answer) for answer in answers]
 
-    async def known(self, team: str, key: str) -> str | None:
-        """The request that was made with this Idempotency-Key."""
+    async def find_by_key(self, team: str, key: str) -> str | None:
+        """Returns the id of the request with this Idempotency-Key."""
         found = await self._connection.command("GET", keys.parse_key(fingerprint(team, key)))
         return None if found is None else str(found)
 
     async def claim(
         self, batch_id: str, size: int, *, release: str = "", ahead: bool = False
-    ) -> ClaimedBatch | NotNow:
-        """A batch and a slot for it, after giving back the slot of the batch `release`.
+    ) -> ClaimedBatch | NoBatch:
+        """Gives back the slot of the batch `release`, then claims a batch and a slot for it.
 
-        With `ahead` it is a batch of exactly this size, which gets its slot later (`take_slot`).
+        With `ahead` the batch has exactly this size and gets its slot later (`take_slot`).
         """
         answer = await self._connection.script(
             "parse/claim",
@@ -121,15 +121,15 @@ class ParseQueue:
             1 if ahead else 0,
         )
         if answer[0] != "batch":
-            return NotNow(answer[0], float(answer[1]) / 1000 if len(answer) > 1 else 0.0)
+            return NoBatch(answer[0], float(answer[1]) / 1000 if len(answer) > 1 else 0.0)
         flat = answer[2:]
         rows = (flat[at : at + FIELDS_OF_A_CLAIM] for at in range(0, len(flat), FIELDS_OF_A_CLAIM))
         return ClaimedBatch(batch_id, tuple(claimed(row) for row in rows), int(answer[1]))
 
     async def take_slot(self, batch_id: str, *, release: str = "") -> bool | None:
-        """Whether a batch that was claimed ahead has a slot now: that of the batch `release`, or a free one.
+        """Gives a batch that was claimed ahead the slot of the batch `release`, or a free one; False if none is free.
 
-        None if it is not this replica's any more.
+        None if the batch does not belong to this replica any more.
         """
         names = [keys.PARSE_BATCHES, keys.PARSE_SLOTS, keys.parse_batch(batch_id)]
         args: tuple[Arg, ...] = (batch_id, self.replica, self._limits.slots, release, keys.parse_request(""))
@@ -137,18 +137,18 @@ class ParseQueue:
         return None if answer < 0 else answer == 1
 
     async def unfinished(self, ids: Sequence[str]) -> list[bool]:
-        """Which of these requests wait or are in a batch."""
+        """Returns for each request whether it is queued or in a batch."""
         states = await self._connection.commands([("HGET", keys.parse_request(one), "st") for one in ids])
         return [state in ("q", "s") for state in states]
 
-    async def call_others(self) -> None:
-        """Wakes whoever forms batches."""
+    async def wake_formers(self) -> None:
+        """Wakes the replicas that form batches."""
         await self._connection.command("PUBLISH", keys.PARSE_WAKE, WORK)
 
     async def finish(
         self, batch_id: str, outcomes: Sequence[Outcome], *, at_s: float, result_key: str, last: bool
     ) -> list[str]:
-        """Writes down what was so at that time; answers the objects whose bodies nobody needs any more."""
+        """Records outcomes; returns the objects whose bodies are not needed any more."""
         names = [
             keys.PARSE_QUEUE,
             keys.PARSE_BATCHES,
@@ -181,16 +181,17 @@ class ParseQueue:
         return list(await self._connection.script("parse/finish", names, *args))
 
     async def batches(self) -> dict[str, str]:
-        """Batches in somebody's hands, and whose."""
+        """Returns the claimed batches and the replicas that own them."""
         return _pairs(await self._connection.command("HGETALL", keys.PARSE_BATCHES))
 
     async def slots(self) -> dict[str, str]:
+        """Returns the batches that have a slot and the replicas that own them."""
         return _pairs(await self._connection.command("HGETALL", keys.PARSE_SLOTS))
 
     async def reclaim(self, batch_id: str, owner: str, error: dict[str, Any]) -> tuple[int, list[str]]:
-        """Puts a batch's requests back; answers how many (-1: not that owner's), and objects to delete.
+        """Puts a batch's requests back; returns their number (-1: not that owner's) and objects to delete.
 
-        A request that was sent too often, because whoever sends it keeps dying, ends with `error`.
+        A request that was sent too often, because every process that sent it died, ends with `error`.
         """
         answer = await self._connection.script(
             "parse/reclaim",
@@ -205,35 +206,35 @@ class ParseQueue:
             batch_id,
             owner,
             keys.parse_request(""),
-            _MOST_SENDS,
+            _MAX_SENDS,
             json.dumps(error),
             self._now_ms(),
         )
         return int(answer[0]), [str(one) for one in answer[1:]]
 
     async def leave(self, ids: Collection[str], *, keep: bool) -> list[str]:
-        """Callers have gone, and may come back if `keep`; answers objects whose bodies nobody needs any more."""
+        """Records that callers left; with `keep` their requests stay. Returns objects that are not needed any more."""
         names = [keys.PARSE_QUEUE, keys.PARSE_SEGMENTS, keys.PARSE_STATS]
         names += [keys.parse_request(one) for one in ids]
         return list(await self._connection.script("parse/leave", names, self.replica, 1 if keep else 0, *ids))
 
     async def attach(self, team: str, request_id: str, *, wait: bool = True) -> RequestState | None:
-        """The team's request as it stands; this replica hears of its end if it waits."""
+        """Returns the state of the team's request; with `wait` this replica gets a wake-up when it ends."""
         answer = await self._connection.script(
             "parse/attach", [keys.parse_request(request_id)], team, self.replica if wait else ""
         )
-        return seen(request_id, answer) if answer else None
+        return request_state(request_id, answer) if answer else None
 
-    async def wait_for_rate(self, client: str, a_minute: int) -> float:
-        """0 if the client's request may pass, else the seconds until one may."""
+    async def rate_limit_wait_s(self, client: str, a_minute: int) -> float:
+        """Returns 0 if the client may send a request now, else the seconds until it may."""
         name = hashlib.sha256(client.encode()).hexdigest()[:32]
         wait_ms = await self._connection.script(
             "parse/rate", [keys.parse_rate(name)], self._now_ms(), a_minute
         )
         return int(wait_ms) / 1000
 
-    async def observe(self, what: str, images: int = 0, seconds: float = 0.0) -> Observed:
-        """One call of the backend was `ok`, `failed` or found it `down`; or it says that it is `healthy`."""
+    async def observe(self, what: str, images: int = 0, seconds: float = 0.0) -> BackendState:
+        """Records the outcome of a backend call (`ok`, `failed`, `down`), or that its health check is `healthy`."""
         answer = await self._connection.script(
             "parse/observe",
             [keys.PARSE_BREAKER, keys.PARSE_MODEL, keys.PARSE_STATS],
@@ -244,11 +245,11 @@ class ParseQueue:
             self._limits.failures_to_open,
             int(self._limits.cooldown_s * 1000),
             int(self._limits.backoff_s * 1000),
-            int(_LONGEST_BACKOFF_S * 1000),
+            int(_MAX_BACKOFF_S * 1000),
             _DECAY,
         )
         sums = tuple(float(one) for one in answer[2:7])
-        return Observed(int(answer[0]), int(answer[1]) / 1000, sums)  # type: ignore[arg-type]
+        return BackendState(int(answer[0]), int(answer[1]) / 1000, sums)  # type: ignore[arg-type]
 
     async def depth(self) -> int:
         return int(await self._connection.command("ZCARD", keys.PARSE_QUEUE))
@@ -278,7 +279,7 @@ class ParseQueue:
             depth=int(depth),
             oldest_at=min(times, default=None),
             slots_taken=int(slots),
-            observed=Observed(
+            backend=BackendState(
                 int(breaker[0] or 0),
                 int(breaker[1] or 0) / 1000,
                 tuple(float(one or 0) for one in sums),  # type: ignore[arg-type]
@@ -287,19 +288,19 @@ class ParseQueue:
             counters=counters,
         )
 
-    async def expect_shelf(self, prefix: str, until_s: float) -> None:
-        """Has everything below this prefix of object keys deleted at that time; called before anything is put there."""
+    async def register_shelf(self, prefix: str, until_s: float) -> None:
+        """Registers a prefix of object keys for deletion at that time; called before its first object is written."""
         await self._connection.command("ZADD", keys.PARSE_EXPIRY, int(until_s * 1000), prefix)
 
     async def expired_shelves(self, limit: int = 20) -> list[str]:
-        """Prefixes whose objects are to be deleted."""
+        """Returns prefixes whose objects have expired."""
         found = await self._connection.command(
             "ZRANGEBYSCORE", keys.PARSE_EXPIRY, "-inf", self._now_ms(), "LIMIT", 0, limit
         )
         return list(found)
 
     async def forget_shelf(self, prefix: str) -> None:
-        """The objects are deleted: nothing here speaks of them any more."""
+        """Removes a prefix whose objects have been deleted."""
         cursor = "0"
         while True:
             cursor, found = await self._connection.command(
@@ -311,17 +312,18 @@ class ParseQueue:
                 break
         await self._connection.command("ZREM", keys.PARSE_EXPIRY, prefix)
 
-    async def beat(self, ttl_s: float) -> None:
-        """This replica is alive."""
+    async def heartbeat(self, ttl_s: float) -> None:
+        """Marks this replica as alive."""
         await self._connection.command(
             "SET", keys.worker(self.replica), self._now_ms(), "PX", int(ttl_s * 1000)
         )
 
-    async def leave_for_good(self) -> None:
+    async def end_heartbeat(self) -> None:
+        """Marks this replica as dead."""
         await self._connection.command("DEL", keys.worker(self.replica))
 
     async def wakeups(self) -> AsyncGenerator[list[str] | None, None]:
-        """Ids of requests that others have ended, or [WORK]; None when some may have been missed."""
+        """Yields ids of requests that other replicas have finished, or [WORK]; None if some may have been missed."""
         while True:
             try:
                 async with self._connection.subscription() as pubsub:
@@ -343,7 +345,7 @@ def fingerprint(team: str, key: str) -> str:
 
 
 def _pairs(found: Any) -> dict[str, str]:
-    """What HGETALL answers, in either shape of the client."""
+    """The answer of HGETALL as a dictionary, for both protocol versions of the client."""
     if isinstance(found, dict):
         return found
     return dict(zip(found[::2], found[1::2], strict=True))

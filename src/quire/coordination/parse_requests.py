@@ -1,4 +1,4 @@
-"""Requests that wait for a batch, as they are handed to the queue and come out of it. No I/O."""
+"""The values that go into and come out of the parse queue. No I/O."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class NewRequest:
     offset: int
     length: int
     key: str | None
-    most_waiting: int
+    max_waiting: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +34,8 @@ class RequestAccepted:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """An earlier request was made with the same key."""
+class KnownRequest:
+    """An earlier request has the same Idempotency-Key."""
 
     request_id: str
 
@@ -46,18 +46,18 @@ class QueueFull:
 
 
 @dataclass(frozen=True, slots=True)
-class BackendOpen:
-    """The backend's breaker is open until then."""
+class BreakerOpen:
+    """The backend's breaker is open until `until_s`."""
 
     until_s: float
 
 
-Acceptance = RequestAccepted | Known | QueueFull | BackendOpen
+Acceptance = RequestAccepted | KnownRequest | QueueFull | BreakerOpen
 
 
 @dataclass(frozen=True, slots=True)
-class Claimed:
-    """One request of a batch, and where its body is."""
+class ClaimedRequest:
+    """One request of a batch, and the location of its body."""
 
     id: str
     team: str
@@ -74,13 +74,13 @@ class Claimed:
 @dataclass(frozen=True, slots=True)
 class ClaimedBatch:
     id: str
-    requests: tuple[Claimed, ...]
+    requests: tuple[ClaimedRequest, ...]
     depth_left: int
 
 
 @dataclass(frozen=True, slots=True)
-class NotNow:
-    """No batch: nothing (`none`) or too little (`few`) waits, no slot is free, or the backend is to be left alone."""
+class NoBatch:
+    """No batch: the queue is empty (`none`) or too short (`few`), no slot is free (`busy`), or breaker (`wait`)."""
 
     why: str
     until_s: float = 0.0
@@ -96,7 +96,7 @@ class RequestOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one request of a batch; `position`, `size` and `seconds` are of the call that answered it."""
+    """The outcome of one request; `position`, `size` and `seconds` belong to the call that answered it."""
 
     id: str
     ending: RequestOutcome
@@ -110,7 +110,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class RequestState:
-    """A request as it stands: `state` is q (waits), s (in a batch), d (done) or e (failed)."""
+    """The state of a request: `state` is q (queued), s (in a batch), d (done) or e (failed)."""
 
     id: str
     state: str
@@ -132,8 +132,8 @@ class RequestState:
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
-    """The breaker, and the sums from which service times are fitted."""
+class BackendState:
+    """The breaker's state, and the sums from which service times are fitted."""
 
     failures: int
     not_before_s: float
@@ -145,7 +145,7 @@ class QueueStatus:
     depth: int
     oldest_at: float | None
     slots_taken: int
-    observed: Observed
+    backend: BackendState
     last_batch_at: float | None
     counters: dict[str, int]
 
@@ -155,15 +155,15 @@ def acceptance(answer: list[Any]) -> Acceptance:
         case "ok":
             return RequestAccepted(int(answer[1]))
         case "known":
-            return Known(str(answer[1]))
+            return KnownRequest(str(answer[1]))
         case "full":
             return QueueFull(int(answer[1]))
         case _:
-            return BackendOpen(int(answer[1]) / 1000)
+            return BreakerOpen(int(answer[1]) / 1000)
 
 
-def claimed(row: list[str]) -> Claimed:
-    return Claimed(
+def claimed(row: list[str]) -> ClaimedRequest:
+    return ClaimedRequest(
         row[0],
         row[1],
         row[2],
@@ -177,7 +177,7 @@ def claimed(row: list[str]) -> Claimed:
     )
 
 
-def seen(request_id: str, row: list[str]) -> RequestState:
+def request_state(request_id: str, row: list[str]) -> RequestState:
     return RequestState(
         request_id,
         row[0],

@@ -1,4 +1,4 @@
-"""The settings of batching: queue, batches, the backend."""
+"""The settings of batching: queue, batches and backend."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from quire.settings.setting_kinds import setting
 
 @dataclass(frozen=True)
 class BatchingSettings:
-    """`POST /parse`: many waiting callers, few full batches for a backend."""
+    """`POST /parse`: the images of many waiting callers, sent to a backend in full batches."""
 
     backend_url: str = setting(
         "BATCH_BACKEND_URL",
@@ -19,25 +19,25 @@ class BatchingSettings:
         "Where `/parse-batch` and `/health` of the batch backend are; when empty, pages are read on this machine.",
     )
     max_batch_size: int = setting(
-        "MAX_BATCH_SIZE", "32", setting_kinds.integer(1, 1_024), "The most images sent in one batch."
+        "MAX_BATCH_SIZE", "32", setting_kinds.integer(1, 1_024), "The maximum number of images in one batch."
     )
     max_concurrent_batches: int = setting(
         "MAX_CONCURRENT_BATCHES",
         "4",
         setting_kinds.integer(1, 1_024),
-        "Batches at the backend at a time, of all replicas together.",
+        "Batches at the backend at the same time, of all replicas together.",
     )
     max_queue_size: int = setting(
         "MAX_QUEUE_SIZE",
         "10000",
         setting_kinds.integer(1, 1_000_000),
-        "The most requests that may wait for a batch.",
+        "The maximum number of requests in the queue.",
     )
     backpressure_threshold: int = setting(
         "BACKPRESSURE_THRESHOLD",
         "2500",
         setting_kinds.integer(1, 1_000_000),
-        "With so many waiting, new callers get 503 and an estimate of the wait.",
+        "At this queue depth new callers get 503 and an estimate of the wait.",
     )
     rate_limit_per_client: int = setting(
         "RATE_LIMIT_PER_CLIENT",
@@ -64,19 +64,19 @@ class BatchingSettings:
         "PARSE_MEMORY",
         "256MB",
         setting_kinds.size("1MB", "1TB", bare_unit="MB"),
-        "Bodies kept in memory until they are sent; the others are read back from the object store.",
+        "Memory for request bodies until they are sent; other bodies are read back from the object store.",
     )
     backend_timeout_s: float = setting(
         "BATCH_BACKEND_TIMEOUT",
         "120s",
         setting_kinds.duration("100ms", "1h"),
-        "The time the backend has for one batch.",
+        "The time limit for one call of the backend.",
     )
     max_retry_count: int = setting(
         "MAX_RETRY_COUNT",
         "3",
         setting_kinds.integer(1, 20),
-        "Attempts at an image alone before its caller gets an error.",
+        "Attempts for a single image before its caller gets an error.",
     )
     retry_delay_s: float = setting(
         "RETRY_DELAY",
@@ -97,6 +97,6 @@ class BatchingSettings:
         "BATCH_HEALTH_INTERVAL",
         "10s",
         setting_kinds.duration("100ms", "1h"),
-        "How often the backend's `/health` is asked while the breaker is open or somebody wants to know; "
-        "every second where images wait.",
+        "How often the backend's `/health` is checked while the breaker is open or `/health` is requested; "
+        "every second while images wait.",
     )

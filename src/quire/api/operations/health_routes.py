@@ -1,4 +1,4 @@
-"""Whether the service is up, and whether it can do its work. Open to everybody, so it tells nothing else."""
+"""Liveness, readiness and health of the service. Public, so the responses hold no other data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`POST /parse` for those at the door: same endpoint, ids, headers and log, without the layers around the others."""
+"""Runs the endpoint of `POST /parse` for the front door, with the application's ids, headers and log."""
 
 from __future__ import annotations
 
@@ -17,35 +17,35 @@ from quire.errors import OverloadedError
 
 _LOG = logging.getLogger(__name__)
 _PATH = "/parse"
-_ID = b"x-request-id"
-_ALWAYS = b"".join(f"{name.lower()}: {value}\r\n".encode() for name, value in DEFAULT_HEADERS.items())
+_REQUEST_ID = b"x-request-id"
+_DEFAULT_LINES = b"".join(f"{name.lower()}: {value}\r\n".encode() for name, value in DEFAULT_HEADERS.items())
 
 
-class Desk:
+class DirectParse:
     def __init__(self, app: FastAPI, clock: Clock) -> None:
         self._app = app
         self._clock = clock
 
     async def serve(self, scope: Scope, receive: Receive) -> tuple[int, bytes, bytes]:
-        """Status, header lines and body. Never raises but when cancelled twice."""
+        """Returns a status, header lines and a body. Raises only when cancelled twice."""
         began = self._clock.monotonic()
-        given = next((value for name, value in scope["headers"] if name == _ID), b"")
+        given = next((value for name, value in scope["headers"] if name == _REQUEST_ID), b"")
         request_id = id_for(given.decode("latin-1"))
-        bind_contextvars(request_id=request_id)  # this task's own
+        bind_contextvars(request_id=request_id)  # of this task only
         scope["app"] = self._app
         scope["state"] = {"request_id": request_id}
         request = Request(scope, receive)
         response = await self._response(request)
         lines = [b"%s: %s\r\n" % pair for pair in response.raw_headers]
         log_request("POST", _PATH, response.status_code, self._clock.monotonic() - began)
-        head = b"".join((_ALWAYS, b"x-request-id: ", request_id.encode(), b"\r\n", *lines))
+        head = b"".join((_DEFAULT_LINES, b"x-request-id: ", request_id.encode(), b"\r\n", *lines))
         return response.status_code, head, bytes(response.body)
 
     async def _response(self, request: Request) -> Response:
         try:
             return await parse(request)
         except asyncio.CancelledError:
-            # The service ends and this request took too long.
+            # The service is stopping and this request took too long.
             busy = OverloadedError("The service is stopping. Try again shortly.", retry_after_s=1)
             return error_response(request, busy)
         except Exception:

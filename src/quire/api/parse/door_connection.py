@@ -1,8 +1,6 @@
-"""One connection at the door: its request is read, served and answered, and then the next.
+"""One connection at the front door: a socket and a state machine that reads `POST /parse` requests, one after another.
 
-It is a socket and a state, so that thousands may be there at once and cost next to nothing.
-
-The head of a request, for the door: read only where the request is a plain one for `POST /parse`.
+Thousands may be open at once, so a connection holds only its socket, its state and the body that it is reading.
 """
 
 from __future__ import annotations
@@ -18,14 +16,14 @@ from typing import Any, Protocol
 import httptools
 
 _BEGINNINGS = (b"POST /parse ", b"POST /parse?")
-_ELSEWHERE = frozenset({b"transfer-encoding", b"expect", b"upgrade"})
-"""Headers of requests that need more of a server than a length and a body."""
+_UNSUPPORTED_HEADERS = frozenset({b"transfer-encoding", b"expect", b"upgrade"})
+"""Requests with one of these headers are handed over to the complete HTTP server."""
 
-_LONGEST_NUMBER = 12
+_MAX_LENGTH_DIGITS = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class RequestHead:
     raw: bytes
     query: bytes
     headers: list[tuple[bytes, bytes]]
@@ -45,10 +43,10 @@ class _Collected:
         self.headers.append((name.lower(), value))
 
 
-def read_head(data: bytes, most_body_bytes: int) -> Head | None:
-    """The head that `data` begins with; None for whatever is not a plain, whole head of `POST /parse`.
+def read_head(data: bytes, max_body_bytes: int) -> RequestHead | None:
+    """Returns the head that `data` starts with; None unless it is a complete, plain head of `POST /parse`.
 
-    Nothing is decided about the others, malformed ones among them: a complete HTTP server is asked.
+    All other requests, malformed ones included, are left to the complete HTTP server.
     """
     end = data.find(b"\r\n\r\n") + 4
     if end < 4 or not data.startswith(_BEGINNINGS):
@@ -62,18 +60,18 @@ def read_head(data: bytes, most_body_bytes: int) -> Head | None:
     body_bytes = _body_bytes(found.headers)
     if body_bytes is None or parser.get_http_version() != "1.1":
         return None
-    if not 0 < body_bytes <= most_body_bytes or len(data) - end > body_bytes:
+    if not 0 < body_bytes <= max_body_bytes or len(data) - end > body_bytes:
         return None
     query = found.url.partition(b"?")[2].partition(b"#")[0]
-    return Head(data[:end], query, found.headers, body_bytes, parser.should_keep_alive())
+    return RequestHead(data[:end], query, found.headers, body_bytes, parser.should_keep_alive())
 
 
 def _body_bytes(headers: list[tuple[bytes, bytes]]) -> int | None:
-    """The length that is given, once and plainly; None where the body comes in another way."""
+    """Returns the Content-Length; None if it is missing, repeated or malformed, or if the body is sent another way."""
     lengths = [value for name, value in headers if name == b"content-length"]
-    if len(lengths) != 1 or not lengths[0].isdigit() or len(lengths[0]) > _LONGEST_NUMBER:
+    if len(lengths) != 1 or not lengths[0].isdigit() or len(lengths[0]) > _MAX_LENGTH_DIGITS:
         return None
-    return None if any(name in _ELSEWHERE for name, _ in headers) else int(lengths[0])
+    return None if any(name in _UNSUPPORTED_HEADERS for name, _ in headers) else int(lengths[0])
 
 
 _HEAD_BYTES = 4 << 10
@@ -83,137 +81,130 @@ _STATUS_LINES = {
 _CLOSES = b"connection: close\r\n\r\n"
 
 
-class State(Enum):
+class ConnectionState(Enum):
     IDLE = 0
-    """Nothing of a request has come."""
+    """No part of a request has been received."""
     QUEUED = 1
     """The head was read; the body waits for its turn."""
     READING = 2
-    HELD = 3
-    """The request is whole and being served."""
+    """The body is being read."""
+    RECEIVED = 3
+    """The request is complete and is being served."""
     WRITING = 4
-    OVER = 5
-    """Closed, or handed over."""
+    """The response is being written."""
+    FOREIGN = 5
+    """The complete HTTP server has to serve this connection; `received()` is what it has sent so far."""
+    CLOSED = 6
 
 
-class Place(Protocol):
-    """What a visitor needs of the door."""
+class ConnectionOwner(Protocol):
+    """What a connection needs from the front door."""
 
-    most_body_bytes: int
-    closing: bool
-    reading: int
+    def watch(self, connection: DoorConnection, events: int) -> None:
+        """Waits for these selector events on the connection's socket; 0 for none."""
 
-    def watch(self, visitor: Visitor, events: int) -> None: ...
-    def queue(self, visitor: Visitor) -> None: ...
-    def serve(self, visitor: Visitor) -> None: ...
-    def hand_over(self, visitor: Visitor, data: bytes) -> None: ...
-    def release(self, count: int) -> None: ...
-    def left(self, visitor: Visitor) -> None: ...
-    def now(self) -> float: ...
-    def date(self) -> bytes: ...
+    def state_changed(self, connection: DoorConnection, before: ConnectionState) -> None:
+        """Takes the next step for a connection whose state was `before` until now."""
 
 
-class Visitor:
+class DoorConnection:
     __slots__ = (
         "_body",
-        "_door",
         "_filled",
         "_out",
-        "_reserved",
-        "_rest",
+        "_owner",
         "client",
         "gone",
         "head",
+        "max_body_bytes",
+        "reserved",
         "since",
         "sock",
         "state",
         "watched",
     )
 
-    def __init__(self, door: Place, sock: socket.socket, client: tuple[str, int]) -> None:
-        self._door = door
+    def __init__(
+        self, owner: ConnectionOwner, sock: socket.socket, client: tuple[str, int], max_body_bytes: int
+    ) -> None:
+        self._owner = owner
         self.sock = sock
         self.client = client
+        self.max_body_bytes = max_body_bytes
         self.watched = 0
-        self.since = door.now()
-        self.state = State.IDLE
-        self.head: Head | None = None
+        self.reserved = 0
+        """Bytes of memory that the front door has reserved for the body."""
+        self.since = asyncio.get_running_loop().time()
+        """When the present state began."""
+        self.state = ConnectionState.IDLE
+        self.head: RequestHead | None = None
         self.gone: asyncio.Future[None] | None = None
-        self._rest = b""
         self._body = bytearray()
         self._filled = 0
-        self._reserved = 0
         self._out = memoryview(b"")
 
-    def enter(self) -> None:
-        """The head is read, if it has come with the connection; else it is waited for."""
+    def start(self) -> None:
+        """Reads the head if it has arrived with the connection; else waits for it."""
         self.ready()
-        if self.state is State.IDLE:
-            self._door.watch(self, selectors.EVENT_READ)
+        if self.state is ConnectionState.IDLE:
+            self._owner.watch(self, selectors.EVENT_READ)
 
     def ready(self) -> None:
-        """The connection can be read from or, with an answer half sent, written to."""
+        """Takes one step: the socket can be read or, while a response is being written, written."""
         try:
-            if self.state is State.IDLE:
+            if self.state is ConnectionState.IDLE:
                 self._read_head()
-            elif self.state is State.READING:
+            elif self.state is ConnectionState.READING:
                 self._read_body()
-            elif self.state is State.HELD:
-                self._look()
-            elif self.state is State.WRITING:
+            elif self.state is ConnectionState.RECEIVED:
+                self._check_caller()
+            elif self.state is ConnectionState.WRITING:
                 self._write()
         except (BlockingIOError, InterruptedError):
             pass
         except OSError:
             self.close()
 
-    def begin(self) -> None:
-        """It is this visitor's turn: its body, for which memory has been reserved, is read."""
+    def read_body(self) -> None:
+        """Starts to read the body, for which the front door has reserved memory."""
         if self.head is None:
             return
-        self._reserved = self.head.body_bytes
-        self.state = State.READING
-        self._door.reading += 1
-        self.since = self._door.now()
-        rest, self._rest = self._rest, b""
-        self._body = bytearray(self.head.body_bytes)
-        self._body[: len(rest)] = rest
-        self._filled = len(rest)
+        started, self._body = self._body, bytearray(self.head.body_bytes)
+        self._body[: len(started)] = started
+        self._enter(ConnectionState.READING)
         if self._filled == len(self._body):
-            self._whole()
+            self._enter(ConnectionState.RECEIVED)
             return
-        self._door.watch(self, selectors.EVENT_READ)
+        self._owner.watch(self, selectors.EVENT_READ)
         self.ready()
 
-    def so_far(self) -> bytes:
-        """What was read of the request, for whoever goes on with it."""
+    def received(self) -> bytes:
+        """Returns what was read of the request so far."""
         head = self.head.raw if self.head is not None else b""
         with memoryview(self._body) as whole:
             return b"".join((head, whole[: self._filled]))
 
+    def hand_over(self) -> None:
+        """Leaves the connection, with what was read so far, to the complete HTTP server."""
+        self._enter(ConnectionState.FOREIGN)
+
     def close(self) -> None:
-        if self.state is State.OVER:
+        if self.state in (ConnectionState.CLOSED, ConnectionState.FOREIGN):
             return
-        self.let_go()
+        self._enter(ConnectionState.CLOSED)
+        self._body = bytearray()
         self.sock.close()
         if self.gone is not None and not self.gone.done():
             self.gone.set_result(None)
 
-    def let_go(self) -> None:
-        """Takes the visitor out of the door's sight; its socket stays open."""
-        self._door.reading -= self.state is State.READING
-        self._door.watch(self, 0)
-        self.state = State.OVER
-        self._body = bytearray()
-        self._release()
-        self._door.left(self)
+    def take_scope(self) -> dict[str, Any]:
+        """Returns the request as an ASGI scope and gives up the body.
 
-    def scope(self) -> dict[str, Any]:
-        """The request as an ASGI scope. `quire.gone` is done when the caller has left, `quire.body` is all of it."""
-        assert self.head is not None  # noqa: S101 - only asked for a visitor whose head was read
+        `quire.body` in it is the complete body; `quire.gone` is done when the caller has disconnected.
+        """
+        assert self.head is not None  # noqa: S101 - only called for a connection whose head was read
         self.gone = asyncio.get_running_loop().create_future()
         body, self._body = self._body, bytearray()
-        self._release()  # whoever takes it accounts for it
         return {
             "type": "http",
             "asgi": {"version": "3.0", "spec_version": "2.3"},
@@ -232,30 +223,31 @@ class Visitor:
             "quire.body": body,
         }
 
-    def answer(self, status: int, headers: bytes, body: bytes) -> None:
-        if self.state is not State.HELD:
-            return  # the caller has left
-        keep = self.head is not None and self.head.keep_alive and not self._door.closing
-        lines = (_STATUS_LINES[status], self._door.date(), headers, b"\r\n" if keep else _CLOSES, body)
+    def answer(self, status: int, headers: bytes, body: bytes, *, keep_alive: bool) -> None:
+        """Writes the response, unless the caller has disconnected."""
+        if self.state is not ConnectionState.RECEIVED:
+            return
+        keep = keep_alive and self.head is not None and self.head.keep_alive
+        lines = (_STATUS_LINES[status], headers, b"\r\n" if keep else _CLOSES, body)
         self._out = memoryview(b"".join(lines))
-        self.state = State.WRITING
-        self.since = self._door.now()
         self.head = self.head if keep else None
+        self._enter(ConnectionState.WRITING)
         self.ready()
+
+    def _enter(self, state: ConnectionState) -> None:
+        before, self.state = self.state, state
+        self.since = asyncio.get_running_loop().time()
+        self._owner.state_changed(self, before)
 
     def _read_head(self) -> None:
         data = self.sock.recv(_HEAD_BYTES)
         if not data:
             self.close()
             return
-        self.head = None if self._door.closing else read_head(data, self._door.most_body_bytes)
-        if self.head is None:
-            self._door.hand_over(self, data)
-            return
-        self._rest = data[len(self.head.raw) :]
-        self.state = State.QUEUED
-        self.since = self._door.now()
-        self._door.queue(self)
+        self.head = read_head(data, self.max_body_bytes)
+        self._body = bytearray(data if self.head is None else data[len(self.head.raw) :])
+        self._filled = len(self._body)
+        self._enter(ConnectionState.FOREIGN if self.head is None else ConnectionState.QUEUED)
 
     def _read_body(self) -> None:
         with memoryview(self._body) as whole, whole[self._filled :] as left:
@@ -265,18 +257,12 @@ class Visitor:
             return
         self._filled += count
         if self._filled == len(self._body):
-            self._whole()
+            self._enter(ConnectionState.RECEIVED)
 
-    def _whole(self) -> None:
-        self._door.reading -= 1
-        self.state = State.HELD
-        self._door.watch(self, selectors.EVENT_READ)
-        self._door.serve(self)
-
-    def _look(self) -> None:
-        """Something can be read while an answer is awaited: either the end, or the next request."""
+    def _check_caller(self) -> None:
+        """The socket is readable while the caller waits: it has disconnected, or sent its next request."""
         if self.sock.recv(1, socket.MSG_PEEK):
-            self._door.watch(self, 0)
+            self._owner.watch(self, 0)
         else:
             self.close()
 
@@ -285,18 +271,11 @@ class Visitor:
             try:
                 self._out = self._out[self.sock.send(self._out) :]
             except BlockingIOError:
-                self._door.watch(self, selectors.EVENT_WRITE)
+                self._owner.watch(self, selectors.EVENT_WRITE)
                 return
         self.gone = None
         if self.head is None:
             self.close()
             return
         self.head = None
-        self.state = State.IDLE
-        self.since = self._door.now()
-        self._door.watch(self, selectors.EVENT_READ)
-
-    def _release(self) -> None:
-        count, self._reserved = self._reserved, 0
-        if count:
-            self._door.release(count)
+        self._enter(ConnectionState.IDLE)

@@ -1,11 +1,9 @@
-"""The door: every connection comes in here, a few in each turn of the event loop.
+"""The front door: the accept loop for every connection of the service.
 
-`POST /parse` is served at the door itself, so that thousands may come at one moment and wait: a connection is a socket
-and a small object, bodies are read in the order of arrival and only a few at a time, and the first are on their way to
-the backend while the last are not read yet. Every other request, and everything about a request that is unusual or
-slow, is handed on with its socket to the complete HTTP server.
-
-Connections that come to the complete HTTP server from the door, with what was already read of them.
+It serves `POST /parse` itself, so that thousands of callers can connect at once and wait: a connection is a socket and
+a small object, and bodies are read in order of arrival, a few in each turn of the event loop, so the first batches are
+sent while the last bodies are still unread. The front door hands every other request, and every unusual or slow one,
+over to the complete HTTP server, with the socket and the bytes that were read.
 """
 
 from __future__ import annotations
@@ -24,10 +22,14 @@ from typing import Any
 from starlette.types import Message, Receive
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from quire.api.parse.door_connection import State, Visitor
+from quire.api.parse.door_connection import ConnectionState, DoorConnection
+from quire.batching.batch_former import BatchFormer
+from quire.batching.body_memory import BodyMemory
 
 
-class Arrival(HttpToolsProtocol):
+class HandedOverProtocol(HttpToolsProtocol):
+    """uvicorn's protocol for a connection of which the front door has already read `data`."""
+
     def __init__(self, data: bytes, **options: Any) -> None:
         super().__init__(**options)
         self._data = data
@@ -39,24 +41,26 @@ class Arrival(HttpToolsProtocol):
 
 
 _LOG = logging.getLogger(__name__)
-_ACCEPTED_A_TURN = 8
-_ENOUGH_QUEUED = 64
-_ACCEPTED_BESIDE = 2  # where enough wait for their bodies to be read: those come first
-_HEADS_A_TURN = 8
-_BODIES_A_TURN = 3
-_SLOW_S = 2.0
+_ACCEPTS_PER_TURN = 8
+_CROWDED_QUEUE = 64
+_ACCEPTS_PER_CROWDED_TURN = (
+    2  # while many connections wait for their bodies to be read, those have precedence
+)
+_HEADS_PER_TURN = 8
+_BODIES_PER_TURN = 3
+_SLOW_BODY_S = 2.0
 _TICK_S = 0.5
-_NO_ROOM_S = 0.005
-_REST_S = 0.001
-_LONGEST_REST_S = 0.02
-_FULL = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+_MEMORY_RETRY_S = 0.005
+_PAUSE_S = 0.001
+_MAX_PAUSE_S = 0.02
+_OUT_OF_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
 @dataclass(frozen=True, slots=True)
 class DoorOptions:
     backlog: int
-    most_body_bytes: int
-    """Larger bodies are for the complete server."""
+    max_body_bytes: int
+    """The complete server reads larger bodies."""
     idle_s: float
     write_s: float = 60.0
 
@@ -64,22 +68,18 @@ class DoorOptions:
 @dataclass(frozen=True, slots=True)
 class DoorParts:
     serve: Callable[[dict[str, Any], Receive], Awaitable[tuple[int, bytes, bytes]]]
-    """Answers `POST /parse` with a status, header lines and a body."""
+    """Serves `POST /parse`: returns a status, header lines and a body."""
     protocol: Callable[[bytes], asyncio.Protocol]
-    """A protocol of the complete server for a connection of which this has been read."""
+    """Returns a protocol of the complete server for a connection of which these bytes have been read."""
     date: Callable[[], bytes]
-    """The header line with the time."""
-    reserve: Callable[[int], bool]
-    """Whether a body of this size may be read into memory now …"""
-    release: Callable[[int], None]
-    """… and that it is not this door's any more."""
-    expect: Callable[[int], None]
-    """Told how many bodies are to be read."""
-    hurried: Callable[[], bool] = lambda: False
-    """Whether a free slot of the backend waits for the event loop; new bodies can wait a moment."""
+    """Returns the Date header line."""
+    memory: BodyMemory
+    """Where memory for bodies is reserved before they are read."""
+    former: BatchFormer
+    """It needs to know how many requests arrive; while it fills an idle slot, the front door reads no bodies."""
 
 
-class Door:
+class FrontDoor:
     """Owns the listening socket from `open` to `close`. Belongs to one event loop."""
 
     def __init__(self, listener: socket.socket, parts: DoorParts, options: DoorOptions) -> None:
@@ -87,20 +87,19 @@ class Door:
         self._parts = parts
         self._options = options
         self._selector = selectors.DefaultSelector()
-        self._visitors: set[Visitor] = set()
-        self._queue: deque[Visitor] = deque()
-        self._room_for = _BODIES_A_TURN
+        self._connections: set[DoorConnection] = set()
+        self._queue: deque[DoorConnection] = deque()
+        self._reading = 0
+        self._new_bodies = _BODIES_PER_TURN
         self._tasks: set[asyncio.Task[Any]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._admission_due = False
         self._turned_at = 0.0
         self._over = False
-        self.most_body_bytes = options.most_body_bytes
-        self.closing = False
-        self.reading = 0
+        self._closing = False
 
     def open(self) -> None:
-        """Connections are taken from now on."""
+        """Starts to accept connections."""
         self._loop = asyncio.get_running_loop()
         self._listener.setblocking(False)
         self._listener.listen(self._options.backlog)
@@ -109,17 +108,17 @@ class Door:
         self._timer = self._loop.call_later(_TICK_S, self._tick)
 
     async def close(self, timeout_s: float) -> None:
-        """No new connections; those with a request in hand get their answers, within the time."""
-        self.closing = True
+        """Stops accepting; connections with a request get their responses within the time, the others are closed."""
+        self._closing = True
         self._stop_listening()
-        for visitor in [one for one in self._visitors if one.state is State.IDLE]:
-            visitor.close()
+        for connection in [one for one in self._connections if one.state is ConnectionState.IDLE]:
+            connection.close()
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
-                while self._visitors:  # noqa: ASYNC110 - they leave in many ways
+                while self._connections:  # noqa: ASYNC110 - connections end in many ways
                     await asyncio.sleep(0.02)
-        for visitor in list(self._visitors):
-            visitor.close()
+        for connection in list(self._connections):
+            connection.close()
         for task in list(self._tasks):
             task.cancel()
         if self._tasks:
@@ -131,113 +130,114 @@ class Door:
             self._loop.remove_reader(self._selector.fileno())
             self._selector.close()
 
-    # What visitors ask for
+    # Called by connections
 
-    def now(self) -> float:
-        return asyncio.get_running_loop().time()
-
-    def date(self) -> bytes:
-        return self._parts.date()
-
-    def watch(self, visitor: Visitor, events: int) -> None:
-        if events == visitor.watched:
+    def watch(self, connection: DoorConnection, events: int) -> None:
+        if events == connection.watched:
             return
-        if not visitor.watched:
-            self._selector.register(visitor.sock, events, visitor)
+        if not connection.watched:
+            self._selector.register(connection.sock, events, connection)
         elif not events:
-            self._selector.unregister(visitor.sock)
+            self._selector.unregister(connection.sock)
         else:
-            self._selector.modify(visitor.sock, events, visitor)
-        visitor.watched = events
+            self._selector.modify(connection.sock, events, connection)
+        connection.watched = events
 
-    def queue(self, visitor: Visitor) -> None:
-        self.watch(visitor, 0)
-        self._queue.append(visitor)
-
-    def serve(self, visitor: Visitor) -> None:
-        self._start(self._serve(visitor), "parse-request")
-
-    def hand_over(self, visitor: Visitor, data: bytes) -> None:
-        """The complete server goes on with this connection."""
-        visitor.let_go()
-        self._start(self._hand_over(visitor.sock, data), "hand-over")
-
-    def release(self, count: int) -> None:
-        self._parts.release(count)
-
-    def left(self, visitor: Visitor) -> None:
-        self._visitors.discard(visitor)
+    def state_changed(self, connection: DoorConnection, before: ConnectionState) -> None:
+        if before is ConnectionState.READING:
+            self._reading -= 1
+        match connection.state:
+            case ConnectionState.IDLE if self._closing:
+                connection.close()
+            case ConnectionState.IDLE:
+                self.watch(connection, selectors.EVENT_READ)
+            case ConnectionState.QUEUED:
+                self.watch(connection, 0)
+                self._queue.append(connection)
+            case ConnectionState.READING:
+                self._reading += 1
+            case ConnectionState.RECEIVED:
+                self.watch(connection, selectors.EVENT_READ)  # to notice a caller that disconnects
+                self._start(self._serve(connection), "parse-request")
+            case ConnectionState.FOREIGN:
+                self._forget(connection)
+                self._start(self._hand_over(connection.sock, connection.received()), "hand-over")
+            case ConnectionState.CLOSED:
+                self._forget(connection)
 
     # Turns
 
     def _turn(self) -> None:
-        """A little of everything that can be done, the oldest bodies first: others want the event loop too."""
-        if self._rests():
+        """Does a bounded part of what can be done, the oldest bodies first, so that other tasks get the event loop."""
+        if self._pauses():
             self._loop.remove_reader(self._selector.fileno())
-            self._loop.call_later(_REST_S, self._watch_all)
+            self._loop.call_later(_PAUSE_S, self._watch_all)
             return
-        self._turned_at = self.now()
+        self._turned_at = self._loop.time()
         heads, bodies = [], []
         for key, _ in self._selector.select(0):
-            visitor: Visitor | None = key.data
-            if visitor is None:
+            connection: DoorConnection | None = key.data
+            if connection is None:
                 self._accept()
-            elif visitor.state is State.READING:
-                bodies.append(visitor)
-            elif visitor.state is State.IDLE:
-                heads.append(visitor)
+            elif connection.state is ConnectionState.READING:
+                bodies.append(connection)
+            elif connection.state is ConnectionState.IDLE:
+                heads.append(connection)
             else:
-                visitor.ready()
-        for visitor in heads[:_HEADS_A_TURN]:
-            visitor.ready()
-        if len(bodies) > _BODIES_A_TURN:
+                connection.ready()
+        for connection in heads[:_HEADS_PER_TURN]:
+            connection.ready()
+        if len(bodies) > _BODIES_PER_TURN:
             bodies.sort(key=_since)
-        for visitor in bodies[:_BODIES_A_TURN]:
-            visitor.ready()
-        self._room_for = _BODIES_A_TURN - len(bodies)
+        for connection in bodies[:_BODIES_PER_TURN]:
+            connection.ready()
+        self._new_bodies = _BODIES_PER_TURN - len(bodies)
         self._admit_later(0)
 
     def _accept(self) -> None:
-        for _ in range(_ACCEPTED_A_TURN if len(self._queue) < _ENOUGH_QUEUED else _ACCEPTED_BESIDE):
+        crowded = len(self._queue) >= _CROWDED_QUEUE
+        for _ in range(_ACCEPTS_PER_CROWDED_TURN if crowded else _ACCEPTS_PER_TURN):
             try:
                 sock, address = self._listener.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:
-                _LOG.warning("a connection could not be taken", extra={"reason": error.strerror})
-                if error.errno in _FULL:  # until others have gone
+                _LOG.warning("a connection could not be accepted", extra={"reason": error.strerror})
+                if error.errno in _OUT_OF_RESOURCES:  # accepting goes on when other connections have closed
                     self._selector.unregister(self._listener)
                     self._loop.call_later(_TICK_S, self._watch_listener)
                 return
             sock.setblocking(False)
             with suppress(OSError):
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            visitor = Visitor(self, sock, (str(address[0]), int(address[1])))
-            self._visitors.add(visitor)
-            visitor.enter()
+            client = (str(address[0]), int(address[1]))
+            connection = DoorConnection(self, sock, client, self._options.max_body_bytes)
+            self._connections.add(connection)
+            connection.start()
 
     def _admit(self) -> None:
-        """Begins with bodies whose turn it is, as far as there is memory and those before them leave time."""
-        begun = 0
-        while self._queue and begun < self._room_for:
-            visitor = self._queue[0]
-            if visitor.state is not State.QUEUED or visitor.head is None:
+        """Starts to read queued bodies, as far as memory and the bodies already being read permit."""
+        started = 0
+        while self._queue and started < self._new_bodies:
+            connection = self._queue[0]
+            if connection.state is not ConnectionState.QUEUED or connection.head is None:
                 self._queue.popleft()
-            elif not self._parts.reserve(visitor.head.body_bytes):
-                self._admit_later(_NO_ROOM_S)
+            elif not self._parts.memory.reserve(connection.head.body_bytes):
+                self._admit_later(_MEMORY_RETRY_S)
                 return
             else:
                 self._queue.popleft()
-                begun += 1
-                visitor.begin()
-        self._room_for = _BODIES_A_TURN
-        self._parts.expect(len(self._queue) + self.reading)
+                started += 1
+                connection.reserved = connection.head.body_bytes
+                connection.read_body()
+        self._new_bodies = _BODIES_PER_TURN
+        self._parts.former.arriving = len(self._queue) + self._reading
         if self._queue:
             self._admit_later(0)
 
-    def _rests(self) -> bool:
-        """Whether the event loop is left to others for a moment; it is never a long one."""
-        return self._parts.hurried() and self.now() - self._turned_at < _LONGEST_REST_S
+    def _pauses(self) -> bool:
+        """Whether to leave the event loop, for a short bounded time, to a batch that an idle slot waits for."""
+        return self._parts.former.slot_waits and self._loop.time() - self._turned_at < _MAX_PAUSE_S
 
     def _admit_later(self, delay_s: float) -> None:
         if not self._admission_due:
@@ -251,41 +251,45 @@ class Door:
         self._admission_due = False
         if self._over:
             return
-        if self._rests():
-            self._admit_later(_REST_S)
+        if self._pauses():
+            self._admit_later(_PAUSE_S)
         else:
             self._admit()
 
     def _tick(self) -> None:
-        """Sees to those that take too long."""
-        now = self.now()
-        limits = {State.IDLE: self._options.idle_s, State.WRITING: self._options.write_s}
-        for visitor in list(self._visitors):
-            waited_s = now - visitor.since
-            if visitor.state is State.READING and waited_s > _SLOW_S:
-                if self.closing:
-                    visitor.close()
+        """Closes connections that are over their time limits and hands over slow requests."""
+        now = self._loop.time()
+        limits = {
+            ConnectionState.IDLE: self._options.idle_s,
+            ConnectionState.WRITING: self._options.write_s,
+        }
+        for connection in list(self._connections):
+            waited_s = now - connection.since
+            if connection.state is ConnectionState.READING and waited_s > _SLOW_BODY_S:
+                if self._closing:
+                    connection.close()
                 else:
-                    self.hand_over(visitor, visitor.so_far())
-            elif waited_s > limits.get(visitor.state, waited_s):
-                visitor.close()
+                    connection.hand_over()
+            elif waited_s > limits.get(connection.state, waited_s):
+                connection.close()
         self._timer = self._loop.call_later(_TICK_S, self._tick)
 
-    # What goes on beside
+    # Tasks
 
     def _start(self, work: Coroutine[Any, Any, None], name: str) -> None:
         task = self._loop.create_task(work, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _serve(self, visitor: Visitor) -> None:
-        if visitor.state is not State.HELD:
-            return  # it left at once
-        scope = visitor.scope()
-        gone = visitor.gone
+    async def _serve(self, connection: DoorConnection) -> None:
+        if connection.state is not ConnectionState.RECEIVED:
+            return  # the caller has disconnected
+        scope = connection.take_scope()
+        self._release(connection)  # the endpoint accounts for the body from now on
+        gone = connection.gone
 
         async def receive() -> Message:
-            body = scope.pop("quire.body", None)  # kept by nobody once it is taken
+            body = scope.pop("quire.body", None)  # so that no reference to it is left
             if body is not None:
                 return {"type": "http.request", "body": body, "more_body": False}
             if gone is not None:
@@ -293,10 +297,11 @@ class Door:
             return {"type": "http.disconnect"}
 
         try:
-            visitor.answer(*await self._parts.serve(scope, receive))
+            status, headers, body = await self._parts.serve(scope, receive)
+            connection.answer(status, self._parts.date() + headers, body, keep_alive=not self._closing)
         finally:
-            if visitor.state is State.HELD:  # without an answer: the only way left to say so
-                visitor.close()
+            if connection.state is ConnectionState.RECEIVED:  # no response was made
+                connection.close()
 
     async def _hand_over(self, sock: socket.socket, data: bytes) -> None:
         try:
@@ -304,19 +309,29 @@ class Door:
         except OSError:
             sock.close()
 
+    def _forget(self, connection: DoorConnection) -> None:
+        self.watch(connection, 0)
+        self._connections.discard(connection)
+        self._release(connection)
+
+    def _release(self, connection: DoorConnection) -> None:
+        count, connection.reserved = connection.reserved, 0
+        if count:
+            self._parts.memory.release(count)
+
     def _watch_all(self) -> None:
         if not self._over:
             self._loop.add_reader(self._selector.fileno(), self._turn)
 
     def _watch_listener(self) -> None:
-        if not self.closing:
+        if not self._closing:
             self._selector.register(self._listener, selectors.EVENT_READ, None)
 
     def _stop_listening(self) -> None:
-        with suppress(KeyError, ValueError):  # it is not watched while there are no descriptors left
+        with suppress(KeyError, ValueError):  # it is not registered while no descriptors are left
             self._selector.unregister(self._listener)
         self._listener.close()
 
 
-def _since(visitor: Visitor) -> float:
-    return visitor.since
+def _since(connection: DoorConnection) -> float:
+    return connection.since

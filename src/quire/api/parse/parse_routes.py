@@ -1,4 +1,4 @@
-"""POST /parse: one image in, its elements out, whatever batch it travels in meanwhile."""
+"""`POST /parse`: reads one image from the body, holds the caller, and responds with the image's own result."""
 
 from __future__ import annotations
 
@@ -36,29 +36,29 @@ from quire.api.http.responses import json_answer
 from quire.api.http.services import batcher_of, services
 from quire.api.jobs.submission_fields import read_key
 from quire.batching.batcher import Batcher, Ticket
-from quire.batching.body_memory import SPILL_BYTES, Body, Bytes, Receiving, too_large
-from quire.batching.longjson import LARGEST_REST, LongJson, read_whole
-from quire.batching.parse_errors import ClientRateLimitedError, QueueFullError, WaitedTooLongError
-from quire.batching.parse_intake import Application
+from quire.batching.body_memory import SPILL_BYTES, Body, BodyReceiver, Bytes, too_large
+from quire.batching.longjson import MAX_REST_BYTES, LongJson, read_complete
+from quire.batching.parse_errors import ClientRateLimitedError, QueueFullError, ResponseTimeoutError
+from quire.batching.parse_intake import ParseSubmission
 from quire.batching.waiting_callers import Failed, ParseResult, Settled
 from quire.coordination.parse_requests import Priority
 from quire.errors import OverloadedError, QuireError, RequestError
 
 router = APIRouter(tags=["batching"])
 
-LARGEST_AT_THE_DOOR = SPILL_BYTES * 4 // 3 + LARGEST_REST
-"""Bodies that are read whole before they are looked at."""
+MAX_DOOR_BODY_BYTES = SPILL_BYTES * 4 // 3 + MAX_REST_BYTES
+"""The largest body that the front door reads as a whole."""
 
-_LONGEST_NAME = 255
+_MAX_NAME_CHARS = 255
 _BODY_S = 300.0
 _FIELDS = frozenset({"filename", "priority"})
 _PLAIN = {
     one.encode(): one for one in ("application/json", "application/octet-stream", "image/jpeg", "image/png")
 }
-"""Media types without options, as nearly everybody sends them."""
+"""Media types without parameters: the common case, found without parsing."""
 
 _CREDENTIALS = frozenset({b"authorization", b"x-api-key", b"cookie"})
-_MOST_HOSTS = 64
+_MAX_KNOWN_HOSTS = 64
 _STATUS_BY_CODE = {"page_failed": 422, "not_found": 404, "stopping": 503, "coordination_unavailable": 503}
 
 
@@ -134,28 +134,27 @@ _RESPONSES = documented(400, 401, 408, 413, 415, 422, 503)
     openapi_extra=_BODY,
 )
 async def parse(request: Request) -> Response:
-    """Held until the image's own result is there. With an Idempotency-Key it can be asked for again."""
+    """The response comes when the image's own result is ready. With an Idempotency-Key it can be requested again."""
     try:
         given = dict(request.scope["headers"])
         team = await _team(request, given)
         key = read_key(request.headers["idempotency-key"]) if b"idempotency-key" in given else None
         batcher = batcher_of(request)
-        known = await batcher.known(team, key) if key is not None else None
-        if known is not None:
-            await _take(request, _nowhere)
-            ticket = await batcher.attach(team, known)
-        else:
+        ticket = await batcher.resume(team, key) if key is not None else None
+        if ticket is None:
             await batcher.admit(_client(request, team))
-            ticket = await _submitted(request, batcher, team, key)
-        return await _held(request, batcher, ticket)
+            ticket = await _submit(request, batcher, team, key)
+        else:
+            request.scope.pop("quire.body", None)  # the image is known
+        return await _hold(request, batcher, ticket)
     except QuireError as error:
         return _refusal(request, error)
     except ClientDisconnect:
-        return Response(status_code=400)  # nobody is there to read it
+        return Response(status_code=400)  # the caller has disconnected
 
 
-class Direct:
-    """Sends `POST /parse` straight to its endpoint: finding it among all the routes costs as much as serving it."""
+class ParseShortcut:
+    """Middleware that calls the endpoint of `POST /parse` directly: routing costs as much time as serving it."""
 
     path = "/parse"
 
@@ -173,7 +172,7 @@ class Direct:
 
 @router.get(
     "/parse/{parse_id}",
-    summary="Ask again for an image's result",
+    summary="Get an image's result again",
     response_model=ParsedView,
     responses=documented(400, 401, 404, 408, 409, 422, 503),
 )
@@ -181,13 +180,13 @@ async def parse_again(
     parse_id: str,
     request: Request,
     team: Team,
-    wait: Annotated[bool, Query(description="Hold on until the result is there.")] = True,
+    wait: Annotated[bool, Query(description="Wait until the result is ready.")] = True,
 ) -> Response:
     """The same result as the first time, computed once."""
     batcher = batcher_of(request)
     try:
         ticket = await batcher.attach(team, parse_id, wait=wait)
-        return await _held(request, batcher, ticket)
+        return await _hold(request, batcher, ticket)
     except QuireError as error:
         return _refusal(request, error, parse_id)
 
@@ -203,7 +202,7 @@ async def queue_status(_team: Team, request: Request) -> Response:
     condition = await batcher_of(request).condition()
     status, now = condition.status, runtime.parts.clock.now()
     limits = runtime.settings.batching
-    observed = status.observed
+    backend = status.backend
     view = QueueStatusView(
         queue_depth=status.depth,
         max_queue_size=limits.max_queue_size,
@@ -211,26 +210,26 @@ async def queue_status(_team: Team, request: Request) -> Response:
         oldest_request_age_seconds=round(max(0.0, now - status.oldest_at), 3) if status.oldest_at else 0.0,
         estimated_wait_time_minutes=round(condition.estimated_wait_s / 60, 3) if status.depth else 0.0,
         batches_in_flight=status.slots_taken,
-        breaker_open=observed.failures >= limits.failure_threshold and observed.not_before_s > now,
+        breaker_open=backend.failures >= limits.failure_threshold and backend.not_before_s > now,
     )
     return json_answer(view)
 
 
-async def _submitted(request: Request, batcher: Batcher, team: str, key: str | None) -> Ticket:
+async def _submit(request: Request, batcher: Batcher, team: str, key: str | None) -> Ticket:
     limits = services(request).runtime.settings.batching
-    fields, body = await _received(request, batcher, limits.max_request_bytes)
+    fields, body = await _read_request(request, batcher, limits.max_request_bytes)
     try:
         filename = _filename(fields.get("filename"), body)
         priority = _priority(fields.get("priority"))
     except BaseException:
-        await batcher.discard(body)
+        await batcher.reception.discard(body)
         raise
     most = min(limits.backpressure_threshold, limits.max_queue_size)
-    return await batcher.submit(Application(team, filename, priority, key, most, body))
+    return await batcher.submit(ParseSubmission(team, filename, priority, key, most, body))
 
 
-async def _received(request: Request, batcher: Batcher, max_bytes: int) -> tuple[dict[str, Any], Body]:
-    """The fields and the image, whichever way they came."""
+async def _read_request(request: Request, batcher: Batcher, max_bytes: int) -> tuple[dict[str, Any], Body]:
+    """Returns the fields and the image of a JSON, form or raw body."""
     kind = _kind(request)
     fields: dict[str, Any] = {}
     if request.scope["query_string"]:
@@ -238,37 +237,37 @@ async def _received(request: Request, batcher: Batcher, max_bytes: int) -> tuple
     if "quire.body" in request.scope and kind.encode() in _PLAIN:
         image: Bytes = request.scope.pop("quire.body")
         if kind == "application/json":
-            given, image = read_whole(image, "image_data")
+            given, image = read_complete(image, "image_data")
             fields |= given
         _refuse_unknown(fields)
-        return fields, await batcher.whole(image)
-    async with batcher.receiving() as receiving:
-        await _receive(request, kind, fields, receiving, max_bytes)
+        return fields, await batcher.reception.check_bytes(image)
+    async with batcher.reception.receiver() as receiver:
+        await _receive(request, kind, fields, receiver, max_bytes)
         _refuse_unknown(fields)
-        return fields, await batcher.checked(receiving)
+        return fields, await batcher.reception.check(receiver)
 
 
 def _kind(request: Request) -> str:
-    """The body's media type. Raises MediaTypeError for a packed body."""
+    """Returns the body's media type. Raises MediaTypeError for a compressed body."""
     given = dict(request.scope["headers"])
     plain = _PLAIN.get(given.get(b"content-type", b""))
     return plain if plain is not None and b"content-encoding" not in given else media_type(request)
 
 
 async def _receive(
-    request: Request, kind: str, fields: dict[str, Any], receiving: Receiving, max_bytes: int
+    request: Request, kind: str, fields: dict[str, Any], receiver: BodyReceiver, max_bytes: int
 ) -> None:
-    """Takes the body in as it comes."""
+    """Hands the image to the receiver piece by piece, as it arrives."""
     if kind == "application/json":
-        _check_length(request, max_bytes * 4 // 3 + 4 + LARGEST_REST, max_bytes)
+        _check_length(request, max_bytes * 4 // 3 + 4 + MAX_REST_BYTES, max_bytes)
         reader = LongJson("image_data")
 
         async def decoded(piece: bytes) -> None:
-            await receiving.take(reader.feed(piece))
+            await receiver.take(reader.feed(piece))
 
-        await _take(request, decoded)
+        await _read_body(request, decoded)
         given, rest = reader.end()
-        await receiving.take(rest)
+        await receiver.take(rest)
         fields |= given
     elif kind == "multipart/form-data":
         _check_length(request, max_bytes + FORM_OVERHEAD, max_bytes)
@@ -280,12 +279,12 @@ async def _receive(
                     case FileStarts(filename):
                         fields.setdefault("filename", filename)
                     case FilePiece(data):
-                        await receiving.take(data)
+                        await receiver.take(data)
                     case FileEnds():
                         pass
     elif kind.startswith("image/") or kind == "application/octet-stream":
         _check_length(request, max_bytes, max_bytes)
-        await _take(request, receiving.take)
+        await _read_body(request, receiver.take)
     else:
         raise MediaTypeError("Send JSON with image_data, a form with a `file`, or the image itself.")
 
@@ -300,8 +299,8 @@ def _refuse_unknown(fields: dict[str, Any]) -> None:
         raise RequestError(f"{min(unknown)[:60]!r} is not a field of this request.")
 
 
-async def _take(request: Request, sink: Callable[[bytes], Awaitable[None]]) -> None:
-    """Hands the body on as it comes. Raises SlowRequestError, or ClientDisconnect if the sender goes."""
+async def _read_body(request: Request, sink: Callable[[bytes], Awaitable[None]]) -> None:
+    """Passes each piece of the body to `sink`. Raises SlowRequestError, or ClientDisconnect if the caller left."""
     try:
         async with asyncio.timeout(_BODY_S):
             while True:
@@ -313,36 +312,33 @@ async def _take(request: Request, sink: Callable[[bytes], Awaitable[None]]) -> N
                 if not message.get("more_body", False):
                     return
     except TimeoutError:
-        raise SlowRequestError(f"The body was not there within {_BODY_S:.0f} seconds.") from None
+        raise SlowRequestError(f"The body was not complete within {_BODY_S:.0f} seconds.") from None
 
 
-async def _held(request: Request, batcher: Batcher, ticket: Ticket) -> Response:
+async def _hold(request: Request, batcher: Batcher, ticket: Ticket) -> Response:
+    """Waits for the ticket's result, until the caller disconnects or RESPONSE_TIMEOUT is over."""
     gone = request.scope.get("quire.gone")
     watching = None
     if gone is None:
-        gone = watching = asyncio.create_task(_gone(request), name="parse-caller")
+        gone = watching = asyncio.create_task(_wait_for_disconnect(request), name="parse-caller")
     try:
         settled = await batcher.result(ticket, gone)
-    except WaitedTooLongError as error:
+    except ResponseTimeoutError as error:
         return _refusal(request, error, ticket.request_id)
     finally:
         if watching is not None:
             watching.cancel()
     if settled is None:
-        return Response(status_code=400)  # nobody is there to read it
-    return _answer(settled)
+        return Response(status_code=400)  # the caller has disconnected
+    return _response(settled)
 
 
-async def _nowhere(_piece: bytes) -> None:
-    """For a body that has been taken in before."""
-
-
-async def _gone(request: Request) -> None:
+async def _wait_for_disconnect(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
 
-def _answer(settled: Settled) -> Response:
+def _response(settled: Settled) -> Response:
     if isinstance(settled, Failed):
         return _failure(
             settled.request_id, settled.error, _STATUS_BY_CODE.get(settled.error.get("code", ""), 500)
@@ -365,7 +361,7 @@ def _parsed(parsed: ParseResult) -> bytes:
 def _refusal(request: Request, error: QuireError, parse_id: str = "") -> Response:
     if isinstance(error, ClientRateLimitedError):
         status = 429
-    elif isinstance(error, WaitedTooLongError):
+    elif isinstance(error, ResponseTimeoutError):
         status = 408
     else:
         status = status_of(error)
@@ -381,7 +377,7 @@ def _refusal(request: Request, error: QuireError, parse_id: str = "") -> Respons
 
 
 def _failure(shown_id: str, error: dict[str, Any], status: int) -> Response:
-    """The one shape of errors, and the names that the batching protocol has for the same."""
+    """An error response: the shape of all errors, plus the names that source 004 has for the same values."""
     body = {
         **error,
         "request_id": shown_id,
@@ -397,7 +393,7 @@ def _failure(shown_id: str, error: dict[str, Any], status: int) -> Response:
 
 
 async def _team(request: Request, given: dict[bytes, bytes]) -> str:
-    """As `team_of`. Without credentials it depends on the host and origin alone, and is not found out again."""
+    """As `team_of`. Without credentials the team depends only on host and origin, so it is remembered."""
     if not _CREDENTIALS.isdisjoint(given):
         return await team_of(request)
     known = services(request).callers
@@ -405,7 +401,7 @@ async def _team(request: Request, given: dict[bytes, bytes]) -> str:
     team = known.get(names)
     if team is None:
         team = await team_of(request)
-        if len(known) < _MOST_HOSTS:
+        if len(known) < _MAX_KNOWN_HOSTS:
             known[names] = team
     return team
 
@@ -420,8 +416,8 @@ def _filename(given: Any, body: Body) -> str:
     if given in (None, ""):
         ending = "png" if body.head.startswith(b"\x89PNG") else "jpg"
         return f"upload_{body.request_id[:8]}.{ending}"
-    if not isinstance(given, str) or len(given) > _LONGEST_NAME or not given.isprintable():
-        raise RequestError(f"filename: expected a text of at most {_LONGEST_NAME} printable characters.")
+    if not isinstance(given, str) or len(given) > _MAX_NAME_CHARS or not given.isprintable():
+        raise RequestError(f"filename: expected a text of at most {_MAX_NAME_CHARS} printable characters.")
     return given
 
 

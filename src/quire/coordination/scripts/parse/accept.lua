@@ -1,9 +1,9 @@
--- Takes in requests whose bodies are in one object.
+-- Adds requests whose bodies are in one object to the queue.
 -- KEYS  1 queue, 2 sequence, 3 segments, 4 breaker, 5 wake channel; then for each request its record
 --       and its idempotency key (the record again where there is none)
 -- ARGV  1 now ms, 2 ttl ms, 3 replica, 4 object with the bodies, 5 failures that open the breaker,
 --       6 '1' if this replica forms no batches itself; then for each request eight:
---       id, team, file name, priority (0 low … 2 high), offset, length, '1' if it has a key, most that may wait
+--       id, team, file name, priority (0 low … 2 high), offset, length, '1' if it has a key, maximum queue depth
 -- Answers for each request {'ok', depth} | {'known', id} | {'full', depth} | {'open', until ms}
 local now, ttl, owner, segment = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3], ARGV[4]
 local depth = redis.call('ZCARD', KEYS[1])
@@ -22,7 +22,7 @@ for a = 7, #ARGV, 8 do
   k = k + 2
   local keyed = ARGV[a + 6] == '1'
   local known = keyed and redis.call('GET', key)
-  if redis.call('HGET', record, 'st') then known = id end -- this very call, repeated after a lost connection
+  if redis.call('HGET', record, 'st') then known = id end -- this call was repeated after a lost connection
   if known then
     answers[#answers + 1] = {known == id and 'ok' or 'known', known == id and depth or known}
     if known == id then taken = taken + 1 end

@@ -1,6 +1,6 @@
--- Somebody waits for a request here, perhaps besides others elsewhere.
+-- Reads a request and registers a replica that waits for it, besides others.
 -- KEYS  1 the request's record
--- ARGV  1 team, 2 replica ('' to look only)
+-- ARGV  1 team, 2 replica ('' to read only)
 -- Answers {} if there is no such request of this team, else
 --   {state, file name, enqueued ms, object, offset, length, error, batch, position, size, seconds, finished ms}
 local f = redis.call('HMGET', KEYS[1], 'tm', 'hd', 'st', 'fn', 'at', 'rk', 'ro', 'rl', 'er', 'b', 'ps', 'bs', 'sec', 'fin')

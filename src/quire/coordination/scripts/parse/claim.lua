@@ -1,8 +1,8 @@
--- Makes a batch of the requests that are first in the queue.
+-- Claims a batch: the first requests of the queue.
 -- KEYS  1 queue, 2 batches, 3 slots, 4 breaker, 5 stats, 6 the new batch's set; records are found by their prefix
--- ARGV  1 now ms, 2 ttl ms, 3 batch id ('' to give back a slot only), 4 replica, 5 most images, 6 slots there are,
+-- ARGV  1 now ms, 2 ttl ms, 3 batch id ('' to give back a slot only), 4 replica, 5 maximum size, 6 number of slots,
 --       7 failures that open the breaker, 8 prefix of records, 9 batch whose slot is given back first ('' if none),
---       10 '1' for a full batch ahead of its slot, which parse_slot gives it
+--       10 '1' to claim a full batch ahead of its slot (slot.lua gives it the slot)
 -- Answers {'none'} | {'few'} | {'busy'} | {'wait', until ms}
 --   | {'batch', depth left, then ten for each request:
 --      id, team, file name, object, offset, length, holder, keyed, misses, enqueued ms}
@@ -10,15 +10,15 @@ local now, batch, owner, ahead = tonumber(ARGV[1]), ARGV[3], ARGV[4], ARGV[10] =
 if ARGV[9] ~= '' then redis.call('HDEL', KEYS[3], ARGV[9]) end
 if batch == '' then return {'none'} end
 local answer = {'batch', 0}
-local function look(id)
+local function read(id)
   return redis.call('HMGET', ARGV[8] .. id, 'tm', 'fn', 'sg', 'of', 'ln', 'hd', 'ky', 'mi', 'at', 'st', 'sn')
 end
 local function add(id, f)
   answer[#answer + 1] = id
   for j = 1, 9 do answer[#answer + 1] = f[j] or '' end
 end
-if redis.call('HGET', KEYS[2], batch) == owner then -- this very call, repeated after a lost connection
-  for _, id in ipairs(redis.call('SMEMBERS', KEYS[6])) do add(id, look(id)) end
+if redis.call('HGET', KEYS[2], batch) == owner then -- this call was repeated after a lost connection
+  for _, id in ipairs(redis.call('SMEMBERS', KEYS[6])) do add(id, read(id)) end
   answer[2] = redis.call('ZCARD', KEYS[1])
   return answer
 end
@@ -31,7 +31,7 @@ local failures, not_before = tonumber(breaker[1] or 0), tonumber(breaker[2] or 0
 if not_before > now then return {'wait', not_before} end
 if ahead and failures > 0 then return {'wait', now + 500} end
 if failures >= tonumber(ARGV[7]) then
-  -- Half open: one batch tries, the others wait for what becomes of it.
+  -- Half open: one batch is the probe; the others wait for its outcome.
   if breaker[3] and redis.call('HEXISTS', KEYS[2], breaker[3]) == 1 then
     return {'wait', now + 500}
   end
@@ -41,7 +41,7 @@ local popped = redis.call('ZPOPMIN', KEYS[1], ARGV[5])
 local ids = {}
 for i = 1, #popped, 2 do
   local id = popped[i]
-  local f = look(id)
+  local f = read(id)
   if f[10] == 'q' then
     redis.call('HSET', ARGV[8] .. id, 'st', 's', 'b', batch, 'sn', tonumber(f[11] or 0) + (ahead and 0 or 1))
     ids[#ids + 1] = id

@@ -1,7 +1,7 @@
--- Callers have gone. A request that nobody can ask for again is forgotten unless it is already in a batch.
+-- Records that callers left. A request without an Idempotency-Key is deleted unless it is already in a batch.
 -- KEYS  1 queue, 2 segments, 3 stats; then each request's record
--- ARGV  1 replica, 2 '1' to keep them all (their callers were told how to ask again), then the ids
--- Answers the objects whose bodies nobody needs any more.
+-- ARGV  1 replica, 2 '1' to keep them all (their callers were told how to get the result), then the ids
+-- Answers the objects whose bodies are not needed any more.
 local unneeded = {}
 for i = 3, #ARGV do
   local record = KEYS[i + 1]

@@ -1,7 +1,7 @@
--- One call of the backend has ended: the breaker and the model of service times take note.
+-- Records the outcome of a backend call in the breaker and in the model of service times.
 -- KEYS  1 breaker, 2 model, 3 stats
--- ARGV  1 now ms, 2 'ok' | 'failed' | 'down' | 'healthy', 3 images, 4 seconds, 5 failures that open the breaker, 6 cool-down ms,
---       7 first wait after a failure ms, 8 longest wait ms, 9 what older observations are multiplied by
+-- ARGV  1 now ms, 2 'ok' | 'failed' | 'down' | 'healthy', 3 images, 4 seconds, 5 failures that open the breaker, 6 cooldown ms,
+--       7 first backoff ms, 8 maximum backoff ms, 9 factor for older observations
 -- Answers {failures in a row, not before ms, weight, Σsize, Σseconds, Σsize², Σsize·seconds}
 local now, what = tonumber(ARGV[1]), ARGV[2]
 local f = redis.call('HMGET', KEYS[1], 'failures', 'until')
@@ -15,12 +15,12 @@ if what == 'ok' then
   redis.call('HSET', KEYS[2], 'w', sum(m[1], 1), 'x', sum(m[2], x), 'y', sum(m[3], y), 'xx', sum(m[4], x * x), 'xy', sum(m[5], x * y))
   redis.call('HINCRBY', KEYS[3], 'calls_ok', 1)
 elseif what == 'healthy' then
-  -- It says that it is well: one batch may try now instead of at the end of the cool-down.
+  -- The probe batch may be sent now instead of at the end of the cooldown.
   until_ms = math.min(until_ms, now)
   redis.call('HSET', KEYS[1], 'until', until_ms)
 else
   redis.call('HINCRBY', KEYS[3], 'calls_failed', 1)
-  -- Calls that were already out when it opened are the same incident.
+  -- Calls that were sent before the breaker opened belong to the same incident.
   if failures < tonumber(ARGV[5]) or until_ms <= now then
     failures = failures + 1
     if failures >= tonumber(ARGV[5]) then

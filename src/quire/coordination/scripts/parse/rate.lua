@@ -1,6 +1,6 @@
--- A client's token bucket: as many as its size at once, refilled evenly over a minute.
+-- Takes a token from a client's bucket, which is refilled evenly over a minute.
 -- KEYS  1 the bucket   ARGV  1 now ms, 2 size
--- Answers 0 if the request may pass, else the ms until one may.
+-- Answers 0 if the request is permitted, else the ms until one is.
 local now, size = tonumber(ARGV[1]), tonumber(ARGV[2])
 local f = redis.call('HMGET', KEYS[1], 'left', 'at')
 local left = size

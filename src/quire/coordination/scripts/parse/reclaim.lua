@@ -1,8 +1,8 @@
--- Puts the unanswered requests of a batch back where they were in the queue, because its replica is gone.
+-- Puts the unfinished requests of a batch back to their places in the queue, because its replica is dead.
 -- KEYS  1 queue, 2 batches, 3 slots, 4 segments, 5 the batch's set, 6 wake channel; records are found by their prefix
--- ARGV  1 batch id, 2 the replica that had it, 3 prefix of records, 4 most times a request is sent at all,
---       5 JSON of the error for one that was sent more often, 6 now ms
--- Answers {how many went back, then the objects whose bodies nobody needs any more}; {-1} if it is not that replica's.
+-- ARGV  1 batch id, 2 the replica that owns it, 3 prefix of records, 4 maximum number of sends,
+--       5 JSON of the error for a request that was sent more often, 6 now ms
+-- Answers {how many went back, then the objects whose bodies are not needed any more}; {-1} if it is not that replica's.
 if redis.call('HGET', KEYS[2], ARGV[1]) ~= ARGV[2] then
   if redis.call('HGET', KEYS[3], ARGV[1]) == ARGV[2] then redis.call('HDEL', KEYS[3], ARGV[1]) end
   return {-1}

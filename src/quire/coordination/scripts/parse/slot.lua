@@ -1,10 +1,10 @@
--- Gives a slot to a batch that was claimed ahead: the one that another batch of the same replica leaves, or a free one.
+-- Gives a slot to a batch that was claimed ahead: the slot of another batch of the same replica, or a free one.
 -- KEYS  1 batches, 2 slots, 3 the batch's set; records are found by their prefix
--- ARGV  1 batch id, 2 replica, 3 slots there are, 4 batch whose slot is given back ('' if none), 5 prefix of records
--- Answers 1 if it has one now, 0 if none is free, -1 if it is over or was taken over.
+-- ARGV  1 batch id, 2 replica, 3 number of slots, 4 batch whose slot is given back ('' if none), 5 prefix of records
+-- Answers 1 if it has one now, 0 if none is free, -1 if it has ended or was reclaimed.
 if ARGV[4] ~= '' then redis.call('HDEL', KEYS[2], ARGV[4]) end
 if redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then return -1 end
-if redis.call('HEXISTS', KEYS[2], ARGV[1]) == 1 then return 1 end -- this very call, repeated after a lost connection
+if redis.call('HEXISTS', KEYS[2], ARGV[1]) == 1 then return 1 end -- this call was repeated after a lost connection
 if ARGV[4] == '' and redis.call('HLEN', KEYS[2]) >= tonumber(ARGV[3]) then return 0 end
 redis.call('HSET', KEYS[2], ARGV[1], ARGV[2])
 for _, id in ipairs(redis.call('SMEMBERS', KEYS[3])) do
