@@ -16,7 +16,7 @@ from quire.coordination.ai_admission import Admission, Backoff
 from quire.coordination.answer_index import AnswerIndex
 from quire.coordination.connection import RedisConnection
 from quire.coordination.embedded_server import EmbeddedServer
-from quire.coordination.housekeeping_records import House
+from quire.coordination.housekeeping_records import HousekeepingRecords
 from quire.coordination.job_events import Events
 from quire.coordination.job_store import JobStore
 from quire.coordination.liveness import WorkerId, Workers
@@ -108,7 +108,7 @@ async def runtime(
         engine = Engine(parts, events)
         kept = _vault(parts, engine, connection, stack) if vault else None
         worker = _worker(parts, worker_id, kinds, kept) if kinds else None
-        housekeeper = Housekeeper(parts, House(connection, clock), worker_id, kept)
+        housekeeper = Housekeeper(parts, HousekeepingRecords(connection, clock), worker_id, kept)
         async with asyncio.TaskGroup() as group:
             side = [
                 group.create_task(events.run(), name="events"),

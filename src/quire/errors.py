@@ -24,6 +24,7 @@ QuireError
 ├── EmbeddingError           a text could not be turned into a vector; worth another try unless said otherwise
 ├── OverloadedError          the service is over its bound; come back later
 ├── CancelledError           the job was cancelled while this was running
+├── CoordinationCommandError the coordination server refused a command or a script failed: a defect, never retried
 └── PlaneError               a plane is out of reach; worth another try
     ├── CoordinationError
     ├── ObjectsError
@@ -172,6 +173,12 @@ class PlaneError(QuireError):
 
 class CoordinationError(PlaneError):
     code = "coordination_unavailable"
+
+
+class CoordinationCommandError(QuireError):
+    """The server answered, and the answer is an error: a defect in a script, or a key of another type."""
+
+    code = "internal_error"
 
 
 class ObjectsError(PlaneError):

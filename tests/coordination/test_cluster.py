@@ -50,7 +50,7 @@ async def test_a_job_goes_through_all_its_states_when_on_a_cluster(cluster_url: 
 
         await jobs.split_done(await claim(UnitKind.SPLIT), 3, 2, 2, {"ranges": "1-3"})
         chunk = await claim(UnitKind.READ)
-        assert await jobs.still_held(job_id, [(chunk.hint.unit, chunk.token)]) == [True]
+        assert await jobs.check_claims(job_id, [(chunk.hint.unit, chunk.token)]) == [True]
         done = PageRecord(1, JobStatus.COMPLETED, source=PageSource.LOCAL, ref="o")
         assert (
             await jobs.pages_done(chunk, [PageOutcome(done), PageOutcome(PageRecord(2, JobStatus.QUEUED))])
@@ -92,9 +92,9 @@ async def test_entries_of_the_dead_are_taken_over_when_on_a_cluster(cluster_url:
         assert hint.job_id == job_id
         await queues.done(hint)
         await jobs.cancel(job_id)
-        assert await workers.keep_house("a.1.2.n", 60)
-        assert not await workers.keep_house("b.1.2.n", 60)
-        await workers.leave_house("a.1.2.n")
+        assert await workers.hold_housekeeping("a.1.2.n", 60)
+        assert not await workers.hold_housekeeping("b.1.2.n", 60)
+        await workers.release_housekeeping("a.1.2.n")
     finally:
         await connection.close()
 

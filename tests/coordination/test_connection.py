@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from quire.coordination.connection import RedisConnection
-from quire.errors import CoordinationError
+from quire.errors import CoordinationCommandError, CoordinationError
 from tests.support.coordination_servers import _spawn, ask, free_port, says
 from tests.support.waiting import wait_until
 
@@ -32,7 +32,7 @@ class Restartable:
         return f"redis://127.0.0.1:{self.port}/0"
 
     def start(self) -> None:
-        self._process = _spawn(self.port, self._home, "--appendonly", "yes")
+        self._process = _spawn(self.port, self._home, "--appendonly", "yes", "--appendfsync", "always")
         wait_until(lambda: says(self.port, b"PONG", "PING"))
 
     def kill(self) -> None:
@@ -73,7 +73,7 @@ async def test_each_command_gets_its_own_answer_when_one_of_them_fails(connectio
         return_exceptions=True,
     )
     assert answers[0] == "word"
-    assert isinstance(answers[1], CoordinationError)
+    assert isinstance(answers[1], CoordinationCommandError)
     assert answers[2] in (True, "OK")
 
 
@@ -160,3 +160,57 @@ async def test_a_caller_that_left_disturbs_nobody_when_its_answer_comes(connecti
         task.cancel()
     assert all(answer in (True, "OK") for answer in await asyncio.gather(*staying))
     assert await connection.command("GET", "stay19") == "19"
+
+
+def _refused(reply: str) -> Exception:
+    """The error that the client raises for this reply of a server."""
+    from redis._parsers import BaseParser
+
+    return BaseParser.parse_error(reply)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "LOADING Redis is loading the dataset in memory",
+        "READONLY You can't write against a read only replica.",
+        "CLUSTERDOWN Hash slot not served",
+        "MASTERDOWN Link with MASTER is down",
+        "TRYAGAIN Multiple keys request during rehashing of slot",
+        "BUSY Redis is busy running a script.",
+        "MISCONF Errors writing to the AOF file: No space left on device",
+        "OOM command not allowed when used memory > 'maxmemory'.",
+        "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)",
+        "ERR Error running script (call to f_1): @user_script:1: @user_script: 1: -READONLY You can't write",
+    ],
+)
+def test_a_reply_is_an_outage_when_the_server_cannot_serve_now(reply: str) -> None:
+    connection = RedisConnection.open("redis://127.0.0.1:1/0")
+    assert type(connection._translated(_refused(reply))) is CoordinationError
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "WRONGTYPE Operation against a key holding the wrong kind of value",
+        "ERR user_script:3: Script attempted to access nonexistent global variable 'wanted'",
+        "ERR unknown command 'NOPE'",
+        "NOPERM this user has no permissions to run the command",
+        "CROSSSLOT Keys in request don't hash to the same slot",
+    ],
+)
+def test_a_reply_is_never_retried_when_the_command_itself_is_wrong(reply: str) -> None:
+    connection = RedisConnection.open("redis://127.0.0.1:1/0")
+    error = connection._translated(_refused(reply))
+    assert type(error) is CoordinationCommandError
+    assert not error.retryable
+
+
+async def test_a_script_fails_at_once_with_its_cause_when_it_has_a_defect(
+    connection: RedisConnection,
+) -> None:
+    with pytest.raises(CoordinationCommandError) as found:
+        await connection.command("EVAL", "return redis.call('HGET', KEYS[1])", 1, "k")
+    assert "Wrong number of args" in str(found.value.__cause__)
+    with pytest.raises(CoordinationCommandError):
+        await connection.blocking("LPUSH", "only-a-key")

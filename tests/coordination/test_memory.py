@@ -112,5 +112,5 @@ async def test_a_retried_job_is_looked_after_when_the_end_before_it_is_noticed_l
     job = await jobs.get(new.id)
     assert job is not None
     assert await jobs.retry(job, "all", first="split") == "started"
-    await jobs.stop_looking(new.id, over_at)
+    await jobs.stop_sweeping(new.id, over_at)
     assert await jobs.count_active() == 1

@@ -134,7 +134,7 @@ async def test_dead_letters_are_trimmed_when_there_are_too_many(
 ) -> None:
     monkeypatch.setattr("quire.coordination.streams._DEAD_LETTERS_KEPT", 100)
     for hint in hints(300):
-        await queues.bury(hint, f"reason {hint.unit}")
+        await queues.add_dead_letter(hint, f"reason {hint.unit}")
     depth = await queues.depth(UnitKind.READ)
     assert 100 <= depth["dead"] <= 220  # trimmed by whole nodes of the stream
     newest = await queues.dead_letters(UnitKind.READ, 2)
@@ -143,8 +143,8 @@ async def test_dead_letters_are_trimmed_when_there_are_too_many(
 
 
 async def test_a_dead_letter_goes_when_it_is_taken_out(queues: Queues) -> None:
-    await queues.bury(hints(1)[0], "why")
+    await queues.add_dead_letter(hints(1)[0], "why")
     [letter] = await queues.dead_letters(UnitKind.READ)
     assert await queues.dead_letter(UnitKind.READ, letter.entry_id) == letter
-    await queues.unbury(letter)
+    await queues.remove_dead_letter(letter)
     assert await queues.dead_letter(UnitKind.READ, letter.entry_id) is None

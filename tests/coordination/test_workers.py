@@ -57,10 +57,10 @@ async def test_a_worker_is_alive_when_it_beats(workers: Workers) -> None:
     assert not await workers.alive(worker)
     await workers.beat(worker)
     assert await workers.alive(worker)
-    assert list(await workers.known()) == [worker]
+    assert list(await workers.heartbeats()) == [worker]
     await workers.leave(worker)
     assert not await workers.alive(worker)
-    assert await workers.known() == {}
+    assert await workers.heartbeats() == {}
 
 
 @pytest.mark.parametrize("reap", [True, False], ids=["reaped", "zombie"])
@@ -77,14 +77,14 @@ async def test_a_worker_of_another_machine_is_alive_when_its_heartbeat_is(worker
     here = WorkerId.of_this_process()
     elsewhere = WorkerId("anothermachine", 999_999_999, here.started, "n")
     await workers.beat(str(elsewhere))
-    assert not elsewhere.surely_dead()
+    assert not elsewhere.is_known_dead()
     assert await workers.alive(str(elsewhere))
 
 
 def test_a_process_with_the_same_number_is_another_one_when_it_started_later() -> None:
     here = WorkerId.of_this_process()
-    assert not here.surely_dead()
-    assert WorkerId(here.machine, here.pid, str(int(here.started) - 1), here.nonce).surely_dead()
+    assert not here.is_known_dead()
+    assert WorkerId(here.machine, here.pid, str(int(here.started) - 1), here.nonce).is_known_dead()
     assert WorkerId.parse(str(here)) == here
 
 
@@ -92,43 +92,43 @@ async def test_silent_workers_are_forgotten_when_long_gone(workers: Workers, clo
     await workers.beat("machine.1.2.old")
     clock.shift_s += 601
     await workers.beat("machine.1.2.new")
-    await workers.forget_silent()
-    assert list(await workers.known()) == ["machine.1.2.new"]
+    await workers.trim_expired()
+    assert list(await workers.heartbeats()) == ["machine.1.2.new"]
 
 
 async def test_one_process_keeps_house_when_several_want_to(workers: Workers) -> None:
     """Also where none of them has a heartbeat, as processes without workers don't."""
     first, second = str(WorkerId.of_this_process()), str(WorkerId.of_this_process())
-    assert await workers.keep_house(first, 60)
-    assert not await workers.keep_house(second, 60)
-    assert await workers.keep_house(first, 60)
-    assert not await workers.keep_house(second, 60)
+    assert await workers.hold_housekeeping(first, 60)
+    assert not await workers.hold_housekeeping(second, 60)
+    assert await workers.hold_housekeeping(first, 60)
+    assert not await workers.hold_housekeeping(second, 60)
 
 
 async def test_another_keeps_house_at_once_when_the_holder_leaves(workers: Workers) -> None:
     first, second = str(WorkerId.of_this_process()), str(WorkerId.of_this_process())
-    assert await workers.keep_house(first, 60)
-    await workers.leave_house(second)
-    assert not await workers.keep_house(second, 60)
-    await workers.leave_house(first)
-    assert await workers.keep_house(second, 60)
+    assert await workers.hold_housekeeping(first, 60)
+    await workers.release_housekeeping(second)
+    assert not await workers.hold_housekeeping(second, 60)
+    await workers.release_housekeeping(first)
+    assert await workers.hold_housekeeping(second, 60)
 
 
 async def test_another_keeps_house_at_once_when_the_holder_was_killed(workers: Workers, other: Other) -> None:
     mine = str(WorkerId.of_this_process())
     await workers.beat(other.id)
-    assert await workers.keep_house(other.id, 60)
-    assert not await workers.keep_house(mine, 60)
+    assert await workers.hold_housekeeping(other.id, 60)
+    assert not await workers.hold_housekeeping(mine, 60)
     other.kill()
-    assert await workers.keep_house(mine, 60)
-    assert not await workers.keep_house(other.id, 60)
+    assert await workers.hold_housekeeping(mine, 60)
+    assert not await workers.hold_housekeeping(other.id, 60)
 
 
 async def test_the_house_is_free_when_its_lock_runs_out(
     workers: Workers, connection: RedisConnection
 ) -> None:
     """A holder on another machine can only be known by its time."""
-    assert await workers.keep_house("elsewhere.1.2.n", 60)
-    assert not await workers.keep_house("here.1.2.n", 60)
+    assert await workers.hold_housekeeping("elsewhere.1.2.n", 60)
+    assert not await workers.hold_housekeeping("here.1.2.n", 60)
     await connection.command("PEXPIRE", keys.HOUSEKEEPER, 0)
-    assert await workers.keep_house("here.1.2.n", 60)
+    assert await workers.hold_housekeeping("here.1.2.n", 60)

@@ -72,7 +72,7 @@ async def test_a_document_completes_when_the_server_was_away_longer_than_command
 
             await until(begun, "some pages are read")
             server.kill()
-            await until(lambda: "unit put back" in caplog.text, "the worker has given up on a unit")
+            await until(lambda: "unit released" in caplog.text, "the worker has given up on a unit")
             server.start()
             job = await over(one, accepted.job_id)
             assert (job.status, job.pages_completed, job.pages_failed) == (JobStatus.COMPLETED, 40, 0)

@@ -67,7 +67,7 @@ async def serve(
 ) -> None:
     """Serves until SIGTERM, SIGINT or `stop`, then ends cleanly within SHUTDOWN_TIMEOUT.
 
-    `on_ready` is told the address once requests are answered. Raises SettingsError when the address can't be
+    `on_ready` is called with the address once requests are answered. Raises SettingsError when the address can't be
     listened on or is open to others without keys, and whatever stopped a part that must not stop.
     """
     settings.check_exposure()
@@ -100,14 +100,14 @@ class _Service:
         try:
             await _either(serving, self._server.listening)
             if not serving.done():
-                # The first look loads what later ones have at hand; nobody should have to wait for that.
+                # The first check imports modules and opens connections; no caller should wait for that.
                 await self._app.state.services.readiness.condition()
                 self._door.open()
                 self._announce(on_ready)
                 await _either(serving, stop.asked)
             if serving.done():
                 serving.result()
-                raise QuireError("The HTTP server has stopped by itself.")
+                raise QuireError("The HTTP server stopped unexpectedly. See the log for the cause.")
             _LOG.info("stopping")
             await self._end(serving, stop)
         finally:
@@ -120,7 +120,7 @@ class _Service:
                 await serving
 
     async def _end(self, serving: asyncio.Task[None], stop: StopSignal) -> None:
-        """No new connections and no new work; requests and units in hand end side by side, within the time."""
+        """Stops accepting connections and units; requests and claimed units drain concurrently within the timeout."""
         self._app.state.services.stopping.set()
         self._server.should_exit = True
         ending = asyncio.create_task(self._both(serving), name="ending")
@@ -161,13 +161,13 @@ class _Service:
         host, port = self._running.settings.http.host, self._port
         address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
         _LOG.info("Quire listens on %s", address, extra={"address": address})
-        # What there is by now stays to the end; looking through it again and again cost a quarter of all CPU
+        # Objects that exist now live until the end; collecting them again and again cost a quarter of all CPU
         # time with two thousand callers waiting.
         gc.collect()
         gc.freeze()
         gc.set_threshold(*_GC_THRESHOLDS)
-        # Threads that write objects need the interpreter for a moment between any two system calls; with the
-        # usual 5 ms for each such moment, a write of 2 ms took 40 while thousands came in.
+        # Threads that write objects need the interpreter lock between two system calls; with the default switch
+        # interval of 5 ms a write of 2 ms took 40 ms while thousands of requests arrived.
         sys.setswitchinterval(_SWITCH_S)
         if on_ready is not None:
             on_ready(address)

@@ -39,7 +39,7 @@ def read_complete(body: Bytes, field: str) -> tuple[dict[str, Any], Bytes]:
         placeholder = secrets.token_hex(8)
         rest = b"".join((body[: opening + 1], placeholder.encode(), body[closing:]))
         try:
-            found = _STRICT.decode(rest.decode())
+            found = STRICT_JSON.decode(rest.decode())
             # The placeholder is the field's value only if the text that was cut out belongs to this field.
             if isinstance(found, dict) and found.pop(field, None) == placeholder:
                 with memoryview(body) as whole, whole[opening + 1 : closing] as text:
@@ -88,7 +88,7 @@ class LongJson:
         if self._in_string or self._carry:
             raise RequestError(_NOT_JSON)
         try:
-            found = _STRICT.decode(self._rest.decode())
+            found = STRICT_JSON.decode(self._rest.decode())
         except RecursionError:
             raise RequestError("The JSON is nested too deeply.") from None
         except ValueError:
@@ -245,4 +245,5 @@ def _no_constant(name: str) -> NoReturn:
     raise RequestError(f"{name} is not a number that JSON knows.")
 
 
-_STRICT = json.JSONDecoder(object_pairs_hook=_each_once, parse_constant=_no_constant)
+STRICT_JSON = json.JSONDecoder(object_pairs_hook=_each_once, parse_constant=_no_constant)
+"""Refuses a name that is in one object twice, and NaN and Infinity. Raises RequestError."""

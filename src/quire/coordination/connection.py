@@ -1,9 +1,9 @@
-"""The connection to Redis or Valkey: scripts by name, and commands of one moment sent together.
+"""The connection to Redis or Valkey: scripts by name, and concurrent commands sent in one pipeline.
 
-Commands that are issued while others are on their way travel in one pipeline, so that many concurrent units
-cost few round trips. On a cluster each command goes to its own node instead.
+Commands that are issued while a flush is pending share its pipeline, so that many concurrent units cost few round
+trips. On a cluster each command goes to its own node instead.
 
-Weakness: a command repeated after a lost connection may have been carried out before. Everything sent here is
+Weakness: a command repeated after a lost connection may have been executed before. Every command sent here is
 safe to repeat: claims carry a token, results are compare-and-set, a doubled queue entry is dropped by its claim.
 """
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import math
+import re
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from importlib.resources import files
@@ -24,9 +25,19 @@ from redis.asyncio.client import PubSub
 from redis.asyncio.connection import AbstractConnection
 from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialBackoff
-from redis.exceptions import NoScriptError, RedisError, ResponseError
+from redis.exceptions import (
+    AskError,
+    ClusterDownError,
+    NoScriptError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    RedisError,
+    ResponseError,
+    TryAgainError,
+)
 
-from quire.errors import CoordinationError
+from quire.coordination.keys import JobKeys
+from quire.errors import CoordinationCommandError, CoordinationError
 
 Arg = str | int | float | bytes
 
@@ -35,9 +46,21 @@ _RETRIES = 8
 _FLUSHES_AT_ONCE = 4
 _COMMANDS_IN_A_FLUSH = 256
 
+_OUTAGES = (ReadOnlyError, ClusterDownError, TryAgainError, OutOfMemoryError, AskError)
+"""Replies that redis-py has classes for. AskError includes MovedError, ClusterDownError includes MasterDownError."""
+_OUTAGE_CODES = (
+    "BUSY|CLUSTERDOWN|LOADING|MASTERDOWN|MISCONF|NOREPLICAS|OOM|READONLY|TRYAGAIN|UNBLOCKED|UNKILLABLE"
+)
+_OUTAGE_REPLY = re.compile(rf"(?:{_OUTAGE_CODES})\b|(?:ERR )?Error running script.*-(?:{_OUTAGE_CODES})\b")
+"""The same by the code in their text. Before version 7 the server wraps the reply that a script got."""
+
 
 class RedisConnection:
-    """One process's way to the coordination plane. Raises CoordinationError when it is out of reach."""
+    """One process's connection to the coordination plane.
+
+    Raises CoordinationError while the server is out of reach (worth a retry), CoordinationCommandError when the server
+    refuses a command or a script fails (never worth a retry).
+    """
 
     def __init__(self, client: Redis | RedisCluster, scripts: dict[str, Script], url: str) -> None:
         self._client = client
@@ -46,7 +69,7 @@ class RedisConnection:
         self.where = _shown(url)
         self._pending: list[tuple[tuple[Arg, ...], asyncio.Future[Any]]] = []
         self._flushes: set[asyncio.Task[None]] = set()
-        self._lines: list[AbstractConnection] = []  # those that no flush uses
+        self._lines: list[AbstractConnection] = []  # idle: no flush uses them
 
     @classmethod
     def open(cls, url: str) -> RedisConnection:
@@ -57,7 +80,7 @@ class RedisConnection:
         await self._client.aclose()
 
     async def command(self, *args: Arg) -> Any:
-        """One command, sent together with whatever else is being sent right now."""
+        """Sends one command, in one pipeline with all others that are pending."""
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._pending.append((args, future))
         if len(self._flushes) < _FLUSHES_AT_ONCE:
@@ -76,8 +99,12 @@ class RedisConnection:
         except NoScriptError:
             return await self.command("EVAL", script.text, len(keys), *keys, *args)
 
+    async def job_script(self, name: str, job_id: str, *args: Arg) -> Any:
+        """Runs scripts/job/<name>.lua on the five keys of a job."""
+        return await self.script(f"job/{name}", JobKeys.of(job_id).all(), *args)
+
     async def blocking(self, *args: Arg) -> Any:
-        """A command that may wait on the server; it has a socket of its own meanwhile."""
+        """Sends a command that may block on the server, on a socket of its own."""
         try:
             return await self._client.execute_command(*args)
         except (RedisError, OSError) as error:
@@ -106,7 +133,7 @@ class RedisConnection:
         # One turn of the loop lets everything that is ready now join the same round trip.
         await asyncio.sleep(0)
         await self._send_pending()
-        # Not left to the callback: a command issued before that runs would count on a flush that is over.
+        # Not left to the done-callback: a command issued before that runs would rely on a flush that has ended.
         self._flushes.discard(asyncio.current_task())
 
     async def _send_pending(self) -> None:
@@ -142,9 +169,9 @@ class RedisConnection:
         return await self._pipelined(self._client, commands)
 
     async def _pipelined(self, client: Redis, commands: list[tuple[Arg, ...]]) -> list[Any]:
-        """One write, then the answers as they come. redis-py packs in Python, which costs more than all else."""
+        """One write, then the replies. redis-py packs commands in Python, which costs more than the rest."""
         packed = b"".join(pack_command(args) for args in commands)  # type: ignore[arg-type]  # any length
-        # Kept from flush to flush: the pool looks each time whether one is still good, which a lost one shows anyway.
+        # Kept from flush to flush: the pool checks a connection at each checkout, and a lost one fails anyway.
         connection = self._lines.pop() if self._lines else await _new_line(client)
 
         async def attempt() -> list[Any]:
@@ -166,14 +193,34 @@ class RedisConnection:
             answered: list[Any] = await connection.retry.call_with_retry(attempt, lost)
             return answered
         except BaseException:
-            await connection.disconnect(nowait=True)  # answers may be under way that belong to nobody
+            await connection.disconnect(nowait=True)  # replies may still arrive that no command waits for
             raise
         finally:
             self._lines.append(connection)
 
-    def _translated(self, error: Exception) -> CoordinationError:
+    def _translated(self, error: Exception) -> CoordinationError | CoordinationCommandError:
         reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
-        return CoordinationError(f"The coordination server at {self.where} did not answer: {reason}")
+        if _is_outage(error):
+            return CoordinationError(f"The coordination server at {self.where} did not answer: {reason}")
+        first = reason.split(" ")[0]
+        code = first if first.isupper() else "ERR"
+        return CoordinationCommandError(
+            f"An internal error happened: the coordination server refused a command ({code}). The log has the cause."
+        )
+
+
+def pairs(answer: Any) -> dict[str, str]:
+    """The fields of a hash or of a stream entry, from either reply shape of the client."""
+    if isinstance(answer, dict):
+        return answer
+    return dict(zip(answer[::2], answer[1::2], strict=True))
+
+
+def _is_outage(error: Exception) -> bool:
+    """Whether a retry can succeed: the server is out of reach, or says that it can't serve now."""
+    if not isinstance(error, ResponseError):
+        return True
+    return isinstance(error, _OUTAGES) or _OUTAGE_REPLY.match(str(error)) is not None
 
 
 async def _new_line(client: Redis) -> AbstractConnection:

@@ -1,8 +1,8 @@
 """The embedded coordination server: a real Valkey, the child of the process that owns the data directory.
 
 Two locks keep two servers off the same append-only file. `owner.lock` is held by the owning process and names
-it. `coordination/server.lock` is held by the server itself (the descriptor is handed to it, and to nobody
-else), so a new owner can tell when the server of an owner that was killed is really gone.
+it. `coordination/server.lock` is held by the server itself (only it inherits the
+descriptor), so a new owner can detect when the server of a killed owner has ended.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class EmbeddedServer:
         return _url(self._socket_path)
 
     async def stop(self) -> None:
-        """End the server after it has written everything down, then give the data directory free."""
+        """End the server after it has written its data, then release the data directory."""
         process, self._process = self._process, None
         if process is not None:
             await _end(process)
@@ -171,7 +171,7 @@ class EmbeddedServer:
             cwd=self._folder,
             env={"LC_ALL": "C", "TZ": "UTC"},
             pass_fds=[lock_fd],
-            start_new_session=True,  # Ctrl-C is for the owner, which stops the server in good order
+            start_new_session=True,  # Ctrl-C goes to the owner, which stops the server cleanly
             preexec_fn=_die_with_parent(),  # noqa: PLW1509 - one prepared system call, no Python lock
         )
 
@@ -229,7 +229,7 @@ class EmbeddedServer:
             if process.poll() is not None:
                 raise self._start_failure()
             if reply.startswith(b"-LOADING"):
-                deadline = loop.time() + _START_TIMEOUT_S  # it is at work; only silence is a failure
+                deadline = loop.time() + _START_TIMEOUT_S  # the server is loading; only no reply is a failure
             if loop.time() > deadline:
                 process.kill()
                 raise CoordinationError(
@@ -300,7 +300,7 @@ def _url(path: Path) -> str:
 
 
 def _ask(path: Path, command: bytes) -> bytes:
-    """The first bytes of the server's reply, or nothing if nobody answers."""
+    """The first bytes of the server's reply, or nothing if no server answers."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
         client.settimeout(1.0)
         try:

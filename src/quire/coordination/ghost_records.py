@@ -11,7 +11,7 @@ from typing import Any
 from quire.clock import Clock
 from quire.coordination import keys
 from quire.coordination.connection import Arg, RedisConnection
-from quire.coordination.streams import Hint, Queues
+from quire.coordination.streams import Queues
 from quire.domain.job import JobStatus, PageRecord
 
 _SERVED_KEPT = 50
@@ -84,11 +84,10 @@ class GhostRecords:
         return [Served(*json.loads(row)) for row in rows]
 
     async def _run(self, name: str, job_id: str, *args: Arg) -> Any:
-        return await self._connection.script(f"job/{name}", keys.JobKeys.of(job_id).all(), *args)
+        return await self._connection.job_script(name, job_id, *args)
 
     async def _queue(self, job_id: str, epoch: int, units: Sequence[str], content_ref: str) -> None:
-        if units:
-            await self._queues.put(Hint(job_id, unit, epoch, content_ref=content_ref) for unit in units)
+        await self._queues.put_units(job_id, epoch, units, content_ref)
 
     def _now_ms(self) -> int:
         return int(self._clock.now() * 1000)

@@ -1,8 +1,6 @@
-"""Jobs of which something is to be deleted before the job itself goes, by when to look at them.
+"""The indexes that the housekeeper works through, and the progress of downloads.
 
-How far the download of a job has come, for whoever asks and whoever follows.
-
-What the housekeeper goes through: running jobs by when to look at them, objects by when to delete them.
+The indexes hold running jobs by their next sweep, objects by their expiry, and jobs by their next retention check.
 """
 
 from __future__ import annotations
@@ -13,31 +11,33 @@ from quire.coordination.connection import RedisConnection
 
 
 class Fetches:
+    """The progress of downloads."""
+
     def __init__(self, connection: RedisConnection) -> None:
         self._connection = connection
 
     async def progress(self, job_id: str, epoch: int, token: str, done: int, total: int | None) -> bool:
-        """Keeps the figures and tells them as an event; False if this download is no longer wanted."""
-        kept = await self._connection.script(
-            "job/fetching", keys.JobKeys.of(job_id).all(), epoch, token, done, total or 0
-        )
+        """Stores the progress of a download and publishes it as an event; False if the claim is no longer valid."""
+        kept = await self._connection.job_script("fetching", job_id, epoch, token, done, total or 0)
         return bool(kept)
 
 
-_FIRST_LOOK_S = 2.0
+_FIRST_CHECK_S = 2.0
 
 
 class Retained:
+    """Jobs whose original or result is to be deleted before the job itself, by their next check."""
+
     def __init__(self, connection: RedisConnection, clock: Clock) -> None:
         self._connection = connection
         self._clock = clock
 
     async def add(self, job_id: str) -> None:
-        """Soon somebody looks at the job; to be called before and after the job is made or made again.
+        """Schedules a retention check soon. Call it before and after the job is created or retried:
 
-        Before, because the process may die right after; after, because the look may have come too early.
+        before, because the process may die right after; after, because the first check may have come too early.
         """
-        await self._put(job_id, self._clock.now() + _FIRST_LOOK_S)
+        await self._put(job_id, self._clock.now() + _FIRST_CHECK_S)
 
     async def due(self, limit: int = 200) -> list[str]:
         now_ms = int(self._clock.now() * 1000)
@@ -45,34 +45,36 @@ class Retained:
             await self._connection.command("ZRANGEBYSCORE", keys.RETAINED, "-inf", now_ms, "LIMIT", 0, limit)
         )
 
-    async def look_again(self, job_id: str, at_s: float) -> None:
+    async def check_again(self, job_id: str, at_s: float) -> None:
         await self._put(job_id, at_s)
 
     async def has_objects(self, job_id: str) -> bool:
-        """Whether anything of the job may lie in the object plane: it stands on the list of what expires."""
+        """Whether the job may have objects: it is in the expiry index."""
         return await self._connection.command("ZSCORE", keys.EXPIRY, job_id) is not None
 
     async def forget(self, job_id: str) -> None:
         await self._connection.command("ZREM", keys.RETAINED, job_id)
 
     async def deleted(self, job_id: str, epoch: int, what: str, key: str) -> bool:
-        """Writes down that the job's `original` or `result` is gone; False if the job runs again."""
-        done = await self._connection.script("job/deleted", keys.JobKeys.of(job_id).all(), epoch, what, key)
+        """Records that the job's `original` or `result` was deleted; False if the job runs again."""
+        done = await self._connection.job_script("deleted", job_id, epoch, what, key)
         return bool(done)
 
     async def _put(self, job_id: str, at_s: float) -> None:
         await self._connection.command("ZADD", keys.RETAINED, int(at_s * 1000), job_id)
 
 
-class House:
+class HousekeepingRecords:
+    """Running jobs by their next sweep, objects by their expiry."""
+
     def __init__(self, connection: RedisConnection, clock: Clock) -> None:
         self._connection = connection
         self._clock = clock
 
-    async def due_for_a_look(self, limit: int = 500) -> list[str]:
+    async def due_for_sweep(self, limit: int = 500) -> list[str]:
         return await self._due(keys.ACTIVE, limit)
 
-    async def look_again(self, job_id: str, at_s: float) -> None:
+    async def sweep_again(self, job_id: str, at_s: float) -> None:
         await self._connection.command("ZADD", keys.ACTIVE, "XX", int(at_s * 1000), job_id)
 
     async def expired(self, limit: int = 50) -> list[str]:

@@ -1,4 +1,4 @@
-"""A job's events: kept in its stream, with one subscription for each process that wakes whoever waits."""
+"""A job's events: stored in its stream; one subscription for each process wakes the waiters."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 from redis.asyncio.client import PubSub
 from redis.exceptions import RedisError
 
-from quire.coordination.connection import RedisConnection
+from quire.coordination.connection import RedisConnection, pairs
 from quire.coordination.keys import JobKeys
 
 _LOG = logging.getLogger(__name__)
@@ -28,7 +28,7 @@ class JobEvent:
 
 
 class Events:
-    """Wakes waiters through one subscription; what happened is read from the stream, so nothing is missed."""
+    """Wakes waiters through one subscription; events are read from the stream, so none is missed."""
 
     def __init__(self, connection: RedisConnection) -> None:
         self._connection = connection
@@ -77,7 +77,7 @@ class Events:
     async def _listen(self, pubsub: PubSub) -> None:
         subscribed: set[str] = set()
         while True:
-            # Before the look at who waits: whoever comes while we subscribe is seen the next time round.
+            # Cleared before the waiters are read: one that joins while we subscribe is seen in the next iteration.
             self._changed.clear()
             wanted = set(self._waiters)
             if wanted - subscribed:
@@ -100,7 +100,7 @@ class Events:
         finally:
             message.cancel()
             changed.cancel()
-            # Their cancellation ends here; one of this task itself must go through, or it never stops.
+            # Only their cancellation is absorbed here; one of this task itself must propagate, or it never stops.
             await asyncio.wait({message, changed})
         if not message.cancelled():
             found = message.result()
@@ -121,7 +121,7 @@ class Waiter:
         self._flag = flag
 
     async def wait(self, timeout_s: float) -> None:
-        """Returns when something may have happened, or at the latest after a few seconds."""
+        """Returns when an event may have arrived, and after a few seconds at the latest."""
         with suppress(TimeoutError):
             async with asyncio.timeout(min(timeout_s, _WAKE_ANYWAY_S)):
                 await self._flag.wait()
@@ -140,7 +140,7 @@ async def _message(pubsub: PubSub) -> Any:
 
 
 def _event(entry_id: str, flat: Any) -> JobEvent:
-    fields = flat if isinstance(flat, dict) else dict(zip(flat[::2], flat[1::2], strict=True))
+    fields = pairs(flat)
     return JobEvent(entry_id, fields["t"], json.loads(fields["d"]))
 
 

@@ -1,4 +1,4 @@
-"""Jobs as Redis has them: what a new one starts with, what workers get, and the way from fields to records and back."""
+"""Job records in Redis: the fields of a new job, what a claim returns, and conversion between fields and records."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class NewJob:
 
 @dataclass(frozen=True, slots=True)
 class JobIdInUse:
-    """The id of a new job was already in use: by this one."""
+    """The job that already has the id of a new one."""
 
     status: JobStatus
     sha256: str
@@ -53,7 +53,7 @@ class JobState:
 
 
 class Settlement:
-    """Whether a claim's outcome is being written. From then on its worker must be let finish."""
+    """Whether a claim's outcome is being written. From then on its stage must not be interrupted."""
 
     __slots__ = ("begun",)
 
@@ -63,7 +63,7 @@ class Settlement:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A unit in a worker's hands, with the record it needs."""
+    """A unit that a worker has claimed, with the job's record."""
 
     hint: Hint
     token: str
@@ -95,7 +95,7 @@ class PageOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
-    """A unit nobody has shown interest in for a while. Without an owner it is to be queued again."""
+    """A unit that was issued or claimed longer ago than the grace period. Without an owner it is requeued."""
 
     unit: str
     owner: str

@@ -1,6 +1,6 @@
-"""Job records and their state changes. Each change is one script; the units it hands out are queued right after.
+"""Job records and their state changes. Each change is one script; the units that it returns are queued right after.
 
-If the process dies between the two, the units stand in the job's work and the sweeper queues them again.
+If the process dies between the two, the units are in the job's work and the sweeper queues them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from quire.clock import Clock
 from quire.coordination import keys
-from quire.coordination.connection import Arg, RedisConnection
+from quire.coordination.connection import Arg, RedisConnection, pairs
 from quire.coordination.ghost_records import GhostRecords
 from quire.coordination.housekeeping_records import Fetches, Retained
 from quire.coordination.job_records import (
@@ -32,12 +32,12 @@ from quire.coordination.job_records import (
 )
 from quire.coordination.streams import Hint, Queues
 from quire.domain.job import JobStatus, MainJob, PageRecord
-from quire.errors import QuireError
+from quire.errors import CoordinationCommandError, QuireError
 
-_FIRST_LOOK_S = 15.0
+_FIRST_SWEEP_S = 15.0
 _INDEX_BOUND = 100_000
 _LEAST_RUNNING_TTL_S = 30 * 86_400.0
-"""A job that is not over is kept at least so long, whatever JOB_TTL says of finished ones: it was accepted."""
+"""A job that has not ended is kept at least so long, even if JOB_TTL is shorter: it was accepted."""
 _RESTORED_KEPT_MS = 3_600_000
 _RESTORED_AT_ONCE = 500
 
@@ -53,14 +53,14 @@ class JobStore:
         self.retained = Retained(connection, clock)
 
     async def create(self, new: NewJob) -> JobIdInUse | None:
-        """Makes the job and queues its first unit; None if made, else who has the id.
+        """Creates the job and queues its first unit; None if created, else the job that has the id.
 
-        The active index comes first: a job that exists but was never queued is found there.
+        The active index is written first: the sweeper finds a job there whose unit was never queued.
         """
         now = self._now_ms()
         await self._connection.commands(
             [
-                ("ZADD", keys.ACTIVE, now + int(_FIRST_LOOK_S * 1000), new.id),
+                ("ZADD", keys.ACTIVE, now + int(_FIRST_SWEEP_S * 1000), new.id),
                 ("ZADD", keys.EXPIRY, now + self._objects_ms(), new.id),
                 ("ZADD", keys.index(new.team), now, new.id),
                 ("ZREMRANGEBYSCORE", keys.index(new.team), "-inf", now - self._ttl_ms()),
@@ -74,8 +74,8 @@ class JobStore:
             "create", new.id, now, self.running_ttl_ms, first, call, *_flat(new_fields(new))
         )
         if answer[0] == 0:
-            # The job that has the id may be over, or have a deadline before the look that was just put down.
-            await self._look_by(new.id, self._clock.now())
+            # The job that has the id may have ended, or have a deadline before the sweep that was just scheduled.
+            await self._sweep_by(new.id, self._clock.now())
             return JobIdInUse(JobStatus(answer[1]), answer[2], answer[3])
         await self._queue(new.id, 1, [first], new.content_ref or "")
         return None
@@ -92,11 +92,11 @@ class JobStore:
             return Refused("gone")
         found = dict(zip(answer[3::2], answer[4::2], strict=True))
         job = job_from_fields(hint.job_id, found)
-        await self._look_by(job.id, job.deadline_at)
+        await self._sweep_by(job.id, job.deadline_at)
         return Claim(hint, token, int(answer[1]), int(answer[2]), job)
 
     async def park(self, claim: Claim, not_before_s: float, *, failed: bool) -> bool:
-        """Gives a unit back until its time; `failed` if this was an attempt that counts."""
+        """Releases a unit until not_before_s; `failed` if this attempt counts."""
         claim.settlement.begun = True
         hint = claim.hint
         parked = await self._run(
@@ -125,7 +125,7 @@ class JobStore:
         await self._queue(job.id, job.epoch, units, job.content_ref or "")
 
     async def pages_done(self, claim: Claim, outcomes: Sequence[PageOutcome]) -> int:
-        """Records a unit's pages; answers how many counted."""
+        """Records a unit's pages; returns how many were accepted."""
         claim.settlement.begun = True
         job = claim.job
         args: list[Arg] = []
@@ -143,7 +143,7 @@ class JobStore:
         )
         await asyncio.gather(
             self._queue(job.id, claim.hint.epoch, answer[2:], job.content_ref or ""),
-            self._look_by(job.id, int(answer[1]) / 1000 if answer[1] else None),
+            self._sweep_by(job.id, int(answer[1]) / 1000 if answer[1] else None),
         )
         return int(answer[0])
 
@@ -162,8 +162,19 @@ class JobStore:
         answer = await self._end(claim.job.id, "failed", error, claim.hint.unit, claim.hint.epoch)
         return bool(answer[0] == 1)
 
+    async def fail_broken(self, job_id: str, unit: str, error: CoordinationCommandError) -> bool:
+        """Ends a job that a script could not process; False if it had ended, or its record can't be read.
+
+        Needs no claim: the claim itself may be what could not be processed.
+        """
+        now = self._now_ms()
+        answer = await self._run("break", job_id, now, self._ttl_ms(), as_json(error.as_dict()), unit)
+        if answer[0]:
+            await self.after_end(job_id, None, answer[1:], now)
+        return bool(answer[0])
+
     async def cancel(self, job_id: str, why: QuireError | None = None) -> JobStatus | None:
-        """The status that stands afterwards; None if there is no such job."""
+        """Returns the status afterwards; None if there is no such job."""
         answer = await self._end(job_id, "cancelled", why, "", 0)
         if answer[0] == -1:
             return None
@@ -176,7 +187,7 @@ class JobStore:
         now = self._now_ms()
         await self._connection.commands(
             [
-                ("ZADD", keys.ACTIVE, now + int(_FIRST_LOOK_S * 1000), job.id),
+                ("ZADD", keys.ACTIVE, now + int(_FIRST_SWEEP_S * 1000), job.id),
                 ("ZADD", keys.EXPIRY, now + self._objects_ms(), job.id),
             ]
         )
@@ -188,7 +199,7 @@ class JobStore:
         return {1: "started", 0: "running", 2: "repeated"}.get(answer[0], "missing")
 
     async def deadline(self, job_id: str, epoch: int) -> int:
-        """Applies a deadline that has passed; answers how many pages fell back."""
+        """Applies a deadline that has passed; returns how many pages fell back."""
         answer = await self._run("deadline", job_id, self._now_ms())
         await self.requeue(job_id, epoch, answer[1:])
         return int(answer[0])
@@ -206,29 +217,29 @@ class JobStore:
         content_ref = await self._connection.command("HGET", keys.JobKeys.of(job_id).job, "content_ref")
         await self._queue(job_id, epoch, units, content_ref or "")
 
-    async def still_held(self, job_id: str, held: Sequence[tuple[str, str]]) -> list[bool]:
-        """For (unit, token) pairs of one job: which are still wanted of their holder."""
-        answer = await self._run("held", job_id, *(part for pair in held for part in pair))
+    async def check_claims(self, job_id: str, held: Sequence[tuple[str, str]]) -> list[bool]:
+        """For (unit, token) pairs of one job: whether each claim is still valid."""
+        answer = await self._run("check_claims", job_id, *(part for pair in held for part in pair))
         return [bool(flag) for flag in answer]
 
     async def drop_unit(self, claim: Claim) -> None:
         now = self._clock.now()
         dropped = await self._run("drop_unit", claim.job.id, claim.hint.unit, claim.hint.epoch)
         if dropped == 2 and claim.job.status.terminal:
-            await self.stop_looking(claim.job.id, now)
+            await self.stop_sweeping(claim.job.id, now)
 
-    async def stop_looking(self, job_id: str, over_at_s: float) -> None:
-        """Nobody needs to look after a job that was over at that time, unless a retry has started since."""
+    async def stop_sweeping(self, job_id: str, over_at_s: float) -> None:
+        """Removes a job that had ended at that time from the active index, unless a retry has started since."""
         await self._connection.script(
-            "plain/cancel_look", [keys.ACTIVE], job_id, int((over_at_s + _FIRST_LOOK_S) * 1000)
+            "plain/cancel_look", [keys.ACTIVE], job_id, int((over_at_s + _FIRST_SWEEP_S) * 1000)
         )
 
     async def get(self, job_id: str) -> MainJob | None:
         found = await self.fields(job_id)
         return job_from_fields(job_id, found) if found else None
 
-    async def standings(self, job_ids: Sequence[str]) -> dict[str, JobState]:
-        """How each of these jobs stands, in one round trip; those that are gone are left out."""
+    async def states_of(self, job_ids: Sequence[str]) -> dict[str, JobState]:
+        """The states of these jobs, in one round trip; jobs that no longer exist are left out."""
         if not job_ids:
             return {}
         rows = await self._connection.commands(
@@ -238,28 +249,28 @@ class JobStore:
         return {one: JobState(JobStatus(row[0]), loaded(row[1])) for one, row in found if row[0]}
 
     async def fields(self, job_id: str) -> dict[str, str]:
-        """The record as it lies here, to be kept elsewhere when it goes; empty if there is none."""
-        return _pairs(await self._connection.command("HGETALL", keys.JobKeys.of(job_id).job))
+        """The fields of the record, for the archive; empty if there is none."""
+        return pairs(await self._connection.command("HGETALL", keys.JobKeys.of(job_id).job))
 
     async def revive(self, job_id: str, fields: Mapping[str, str]) -> bool:
-        """Puts such a record back, unless there is one."""
+        """Restores an archived record, unless there is one."""
         return bool(await self._run("revive", job_id, self._ttl_ms(), *_flat(fields)))
 
     async def pages(self, job_id: str, numbers: Sequence[int] | None = None) -> dict[int, PageRecord]:
-        """The page records that are in Redis: those of a running job."""
+        """The page records in Redis, which only a running job has."""
         key = keys.JobKeys.of(job_id).pages
         if numbers is not None:
             raws = await self._connection.command("HMGET", key, *numbers) if numbers else []
             rows: Iterable[tuple[int, str | None]] = zip(numbers, raws, strict=True)
         else:
-            found = _pairs(await self._connection.command("HGETALL", key))
+            found = pairs(await self._connection.command("HGETALL", key))
             rows = ((int(number), raw) for number, raw in found.items())
         return {number: PageRecord.unpack(number, json.loads(raw)) for number, raw in rows if raw}
 
     async def restore_pages(self, job_id: str, records: Iterable[PageRecord]) -> None:
-        """Puts the records of a finished job back before a retry, unless another retry was first.
+        """Restores the records of a finished job before a retry, unless another retry was first.
 
-        They go again with its merge.
+        The merge removes them again.
         """
         known = list(records)
         for first in range(0, len(known), _RESTORED_AT_ONCE):
@@ -269,8 +280,8 @@ class JobStore:
             await self._run("restore", job_id, _RESTORED_KEPT_MS, *batch)
 
     async def working(self, job_id: str) -> dict[str, str]:
-        """Units in work and their owners ('' = nobody yet)."""
-        found = _pairs(await self._connection.command("HGETALL", keys.JobKeys.of(job_id).work))
+        """Open units and their owners ('' = not claimed)."""
+        found = pairs(await self._connection.command("HGETALL", keys.JobKeys.of(job_id).work))
         return {unit: json.loads(raw)["o"] for unit, raw in found.items()}
 
     async def newest(self, team: str, limit: int, before_s: float | None) -> list[MainJob]:
@@ -285,13 +296,13 @@ class JobStore:
     async def count_active(self) -> int:
         return int(await self._connection.command("ZCARD", keys.ACTIVE))
 
-    async def expect_objects(self, job_id: str, for_s: float) -> None:
-        """Objects of a job that does not exist yet go after so long, unless it comes to be."""
+    async def register_objects(self, job_id: str, for_s: float) -> None:
+        """Schedules the deletion of the objects of a job that does not exist yet; creating the job extends it."""
         until = self._now_ms() + int(for_s * 1000)
         await self._connection.command("ZADD", keys.EXPIRY, "NX", until, job_id)
 
-    async def objects_wanted_until(self, job_id: str) -> float:
-        """When a job's objects may go: after its record, which is kept for ttl_s from the job's end."""
+    async def objects_kept_until(self, job_id: str) -> float:
+        """When a job's objects may be deleted: after its record, which is kept for ttl_s from the job's end."""
         job = await self.get(job_id)
         if job is None:
             return 0.0
@@ -299,19 +310,19 @@ class JobStore:
         return (since or self._clock.now()) + self._objects_ms() / 1000
 
     async def answer_for(self, team: str, fingerprint: str) -> str | None:
-        """The job that already answers for this content and these options, if any is remembered."""
+        """The job that is registered for this content and these options, for dedupe; None if there is none."""
         found = await self._connection.command("GET", keys.dedup(team, fingerprint))
         return found or None
 
     async def answer_with(self, team: str, fingerprint: str, job_id: str, seen: str | None) -> str:
-        """Remembers job_id if what was seen still stands; answers what stands now."""
-        stands = await self._connection.script(
+        """Registers job_id if the registered job is still `seen`; returns the job that is registered now."""
+        current = await self._connection.script(
             "plain/swap_value", [keys.dedup(team, fingerprint)], seen or "", job_id, self._ttl_ms()
         )
-        return str(stands)
+        return str(current)
 
     async def forget_answer_for(self, team: str, fingerprint: str, job_id: str) -> None:
-        """job_id answers for this content no more; whoever has taken its place since goes on."""
+        """Removes the registration of job_id for this content; a job that has replaced it stays."""
         await self.answer_with(team, fingerprint, "", seen=job_id)
 
     async def _end(
@@ -325,26 +336,25 @@ class JobStore:
         return answer
 
     async def after_end(self, job_id: str, epoch: int | None, units: Sequence[str], ended_ms: int) -> None:
-        """Queues what is to be done after a job's end, or lets go of it."""
+        """Queues the units that follow a job's end; without any, removes the job from the active index."""
         if not units:
-            await self.stop_looking(job_id, ended_ms / 1000)
+            await self.stop_sweeping(job_id, ended_ms / 1000)
             return
         if epoch is None:
             found = await self._connection.command("HGET", keys.JobKeys.of(job_id).job, "epoch")
             epoch = int(found or 1)
         await self._queue(job_id, epoch, units, "")
 
-    async def _look_by(self, job_id: str, deadline_at: float | None) -> None:
-        """Somebody must look at the job when its deadline comes, not later."""
+    async def _sweep_by(self, job_id: str, deadline_at: float | None) -> None:
+        """Schedules the job's next sweep for its deadline at the latest."""
         if deadline_at is not None:
             await self._connection.command("ZADD", keys.ACTIVE, "XX", "LT", int(deadline_at * 1000), job_id)
 
     async def _queue(self, job_id: str, epoch: int, units: Sequence[str], content_ref: str) -> None:
-        if units:
-            await self._queues.put(Hint(job_id, unit, epoch, content_ref=content_ref) for unit in units)
+        await self._queues.put_units(job_id, epoch, units, content_ref)
 
     async def _run(self, name: str, job_id: str, *args: Arg) -> Any:
-        return await self._connection.script(f"job/{name}", keys.JobKeys.of(job_id).all(), *args)
+        return await self._connection.job_script(name, job_id, *args)
 
     def _now_ms(self) -> int:
         return int(self._clock.now() * 1000)
@@ -363,9 +373,3 @@ class JobStore:
 
 def _flat(fields: Mapping[str, Arg]) -> list[Arg]:
     return [part for pair in fields.items() for part in pair]
-
-
-def _pairs(flat: Any) -> dict[str, str]:
-    if isinstance(flat, dict):
-        return flat
-    return dict(zip(flat[::2], flat[1::2], strict=True))

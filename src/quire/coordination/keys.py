@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from quire.domain.job import UnitKind
 
 ACTIVE = "jobs:active"
-"""zset: running main jobs by the time (ms) somebody should look after them next."""
+"""zset: running main jobs by the time (ms) of their next sweep."""
 
 EXPIRY = "jobs:expiry"
 """zset: object prefixes of main jobs by the time (ms) their objects are to be deleted."""
 
 RETAINED = "jobs:retained"
-"""zset: main jobs by the time (ms) to look whether their original or result is to be deleted before they go."""
+"""zset: main jobs by the time (ms) of their next retention check."""
 
 WORKERS = "workers"
-"""zset: worker ids by their last heartbeat (ms), trimmed by whoever keeps house."""
+"""zset: worker ids by their last heartbeat (ms), trimmed by the housekeeper."""
 
 HOUSEKEEPER = "lock:housekeeper"
 """string with TTL: the one process that moves delayed entries, sweeps and expires."""
@@ -33,17 +33,17 @@ def index(team: str) -> str:
 
 
 def dedup(team: str, fingerprint: str) -> str:
-    """string with TTL: the job that already answers for this content and these options."""
+    """string with TTL: the job that is registered for this content and these options."""
     return f"dedup:{team}:{fingerprint}"
 
 
 def vault_revivals(team: str, document_id: str) -> str:
-    """hash with TTL: attempt -> how often the sweeper had to take the document up again."""
+    """hash with TTL: attempt -> how often the sweeper revived the document."""
     return f"vault:revivals:{team}:{document_id}"
 
 
 def vault_deleted(job_id: str) -> str:
-    """string with TTL: the document of this conversion was deleted; what is left of it may go."""
+    """string with TTL: the document of this conversion was deleted; its remaining objects may be deleted."""
     return f"vault:deleted:{job_id}"
 
 
@@ -112,12 +112,12 @@ QUEUES: dict[UnitKind, QueueKeys] = {
 
 
 def login_attempts(client: str) -> str:
-    """hash with TTL: what is left of a client's attempts at signing in, and when that was."""
+    """hash with TTL: a client's remaining sign-in attempts, and when they were counted."""
     return f"login:{client}"
 
 
 def ended_session(session_id: str) -> str:
-    """string with TTL: a session of the dashboard that was signed out before its time."""
+    """string with TTL: a dashboard session that was signed out before its expiry."""
     return f"session:ended:{session_id}"
 
 
@@ -132,7 +132,7 @@ PARSE_SEQUENCE = f"{_PARSE}seq"
 """string: the arrival number given last."""
 
 PARSE_BATCHES = f"{_PARSE}batches"
-"""hash: batches in somebody's hands, by the replica that has them."""
+"""hash: claimed batches, by the replica that claimed them."""
 
 PARSE_SLOTS = f"{_PARSE}slots"
 """hash: batches that are at the backend, by the replica that sent them."""

@@ -1,5 +1,8 @@
-"""Which workers are alive. A worker beats a key with a TTL; one on this machine is also known to be dead as soon
-as its process is gone, without waiting for the TTL."""
+"""Which workers are alive, and the locks that one process holds for all.
+
+A worker renews a heartbeat key with a TTL. A worker on this machine is also known to be dead as soon as its process has
+ended, without waiting for the TTL.
+"""
 
 from __future__ import annotations
 
@@ -39,8 +42,8 @@ class WorkerId:
     def __str__(self) -> str:
         return f"{self.machine}.{self.pid}.{self.started}.{self.nonce}"
 
-    def surely_dead(self) -> bool:
-        """True only when this machine's own process table says so."""
+    def is_known_dead(self) -> bool:
+        """True only if it ran on this machine and the process table no longer has it."""
         if self.machine != _machine() or self.started == "0":
             return False
         return _process_start(self.pid) != self.started
@@ -66,41 +69,41 @@ class Workers:
 
     async def alive(self, worker_id: str) -> bool:
         parsed = WorkerId.parse(worker_id)
-        if parsed is not None and parsed.surely_dead():
+        if parsed is not None and parsed.is_known_dead():
             return False
         return bool(await self._connection.command("EXISTS", keys.worker(worker_id)))
 
-    async def known(self) -> dict[str, float]:
-        """Worker ids and when each was last heard of."""
+    async def heartbeats(self) -> dict[str, float]:
+        """Worker ids and the time of each one's last heartbeat."""
         flat = await self._connection.command("ZRANGE", keys.WORKERS, 0, -1, "WITHSCORES")
         return {flat[i]: float(flat[i + 1]) / 1000 for i in range(0, len(flat), 2)}
 
-    async def forget_silent(self) -> None:
+    async def trim_expired(self) -> None:
         oldest = int((self._clock.now() - 10 * self.ttl_s) * 1000)
         await self._connection.command("ZREMRANGEBYSCORE", keys.WORKERS, "-inf", oldest)
 
-    async def keep_house(self, worker_id: str, ttl_s: float) -> bool:
-        """Whether this process is the one that keeps house for the next ttl_s seconds.
+    async def hold_housekeeping(self, worker_id: str, ttl_s: float) -> bool:
+        """Takes or renews the housekeeper lock for ttl_s seconds; returns whether this process holds it.
 
-        The lock has a TTL of its own, because a process without workers keeps house too and has no heartbeat.
+        The lock has a TTL of its own, because a process without workers can be the housekeeper and has no heartbeat.
         """
         return await self._hold(keys.HOUSEKEEPER, worker_id, ttl_s)
 
-    async def keep_embedding(self, worker_id: str, ttl_s: float) -> bool:
-        """Whether this process is the one that embeds what has no vector; it stays so while it asks."""
+    async def hold_embedding(self, worker_id: str, ttl_s: float) -> bool:
+        """Takes or renews the embedder lock for ttl_s seconds; returns whether this process holds it."""
         return await self._hold(keys.VAULT_EMBEDDER, worker_id, ttl_s)
 
     async def _hold(self, key: str, worker_id: str, ttl_s: float) -> bool:
-        """A lock that is had until its time is up; that of a process that is surely dead is taken over at once."""
+        """Takes or renews a lock with a TTL; the lock of a process that is known to be dead is taken over at once."""
         ttl_ms = int(ttl_s * 1000)
         holder = str(await self._connection.script("plain/hold_lock", [key], worker_id, ttl_ms))
         parsed = WorkerId.parse(holder)
-        if holder != worker_id and parsed is not None and parsed.surely_dead():
+        if holder != worker_id and parsed is not None and parsed.is_known_dead():
             holder = str(await self._connection.script("plain/swap_value", [key], holder, worker_id, ttl_ms))
         return holder == worker_id
 
-    async def leave_house(self, worker_id: str) -> None:
-        """Lets another process keep house at once, if it was this one."""
+    async def release_housekeeping(self, worker_id: str) -> None:
+        """Releases the housekeeper lock, if this process holds it."""
         await self._connection.script("plain/swap_value", [keys.HOUSEKEEPER], worker_id, "", 0)
 
 

@@ -13,7 +13,7 @@ from redis.exceptions import RedisError
 
 from quire.clock import Clock
 from quire.coordination import keys
-from quire.coordination.connection import Arg, RedisConnection
+from quire.coordination.connection import Arg, RedisConnection, pairs
 from quire.coordination.parse_requests import (
     FIELDS_OF_A_CLAIM,
     Acceptance,
@@ -182,11 +182,11 @@ class ParseQueue:
 
     async def batches(self) -> dict[str, str]:
         """Returns the claimed batches and the replicas that own them."""
-        return _pairs(await self._connection.command("HGETALL", keys.PARSE_BATCHES))
+        return pairs(await self._connection.command("HGETALL", keys.PARSE_BATCHES))
 
     async def slots(self) -> dict[str, str]:
         """Returns the batches that have a slot and the replicas that own them."""
-        return _pairs(await self._connection.command("HGETALL", keys.PARSE_SLOTS))
+        return pairs(await self._connection.command("HGETALL", keys.PARSE_SLOTS))
 
     async def reclaim(self, batch_id: str, owner: str, error: dict[str, Any]) -> tuple[int, list[str]]:
         """Puts a batch's requests back; returns their number (-1: not that owner's) and objects to delete.
@@ -273,7 +273,7 @@ class ParseQueue:
         first = [name for found in answers[5:] for name in found]
         ages = await self._connection.commands([("HGET", keys.parse_request(one), "at") for one in first])
         times = [int(one) / 1000 for one in ages if one]
-        counters = {name: int(value) for name, value in _pairs(stats).items()}
+        counters = {name: int(value) for name, value in pairs(stats).items()}
         last = counters.pop("last_batch", None)
         return QueueStatus(
             depth=int(depth),
@@ -307,7 +307,7 @@ class ParseQueue:
                 "HSCAN", keys.PARSE_SEGMENTS, cursor, "MATCH", f"{prefix}/*", "COUNT", 500
             )
             if found:
-                await self._connection.command("HDEL", keys.PARSE_SEGMENTS, *_pairs(found))
+                await self._connection.command("HDEL", keys.PARSE_SEGMENTS, *pairs(found))
             if str(cursor) == "0":
                 break
         await self._connection.command("ZREM", keys.PARSE_EXPIRY, prefix)
@@ -342,10 +342,3 @@ class ParseQueue:
 
 def fingerprint(team: str, key: str) -> str:
     return hashlib.sha256(f"{team}\0{key}".encode()).hexdigest()[:32]
-
-
-def _pairs(found: Any) -> dict[str, str]:
-    """The answer of HGETALL as a dictionary, for both protocol versions of the client."""
-    if isinstance(found, dict):
-        return found
-    return dict(zip(found[::2], found[1::2], strict=True))

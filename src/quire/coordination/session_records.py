@@ -1,4 +1,4 @@
-"""What all replicas must know about the dashboard's sessions: attempts at signing in, and sessions that were ended."""
+"""Sign-in attempts and ended sessions of the dashboard, shared by all replicas."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from quire.coordination.connection import RedisConnection
 
 
 class SessionRecords:
-    """Kept in Redis, so that neither another replica nor a restart forgets them. Raises CoordinationError."""
+    """Kept in Redis, so that every replica sees them and a restart keeps them. Raises CoordinationError."""
 
     def __init__(self, connection: RedisConnection, clock: Clock) -> None:
         self._connection = connection
         self._clock = clock
 
     async def attempt(self, client: str, a_minute: int) -> float:
-        """Counts one attempt of this client. Answers 0 if it may go on, else the seconds until it may."""
+        """Counts one attempt of this client. Returns 0 if it is allowed, else the seconds until the next one is."""
         name = hashlib.sha256(client.encode()).hexdigest()[:32]
         wait_ms: int = await self._connection.script(
             "parse/rate", [keys.login_attempts(name)], int(self._clock.now() * 1000), a_minute
@@ -26,7 +26,7 @@ class SessionRecords:
         return wait_ms / 1000
 
     async def end(self, session_id: str, for_s: float) -> None:
-        """The session is not accepted any more, by nobody, for as long as its own expiry would have let it."""
+        """Revokes the session in all replicas for the rest of its lifetime."""
         await self._connection.command(
             "SET", keys.ended_session(session_id), 1, "EX", max(1, math.ceil(for_s))
         )

@@ -13,13 +13,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from redis.exceptions import ResponseError
-
 from quire.clock import Clock
-from quire.coordination.connection import RedisConnection
+from quire.coordination.connection import RedisConnection, pairs
 from quire.coordination.keys import QUEUES, QueueKeys
 from quire.domain.job import UnitKind, unit_kind, unit_page
-from quire.errors import CoordinationError
+from quire.errors import CoordinationCommandError
 
 _STREAM_BOUND = 1_000_000
 _DEAD_LETTERS_KEPT = 10_000
@@ -83,8 +81,8 @@ class Queues:
             queue = QUEUES[kind]
             try:
                 await self._connection.command("XGROUP", "CREATE", queue.stream, queue.group, "0", "MKSTREAM")
-            except CoordinationError as error:
-                if not _is_busygroup(error):
+            except CoordinationCommandError as error:
+                if not _says(error, "BUSYGROUP"):
                     raise
 
     async def put(self, hints: Iterable[Hint]) -> None:
@@ -92,6 +90,10 @@ class Queues:
             ("XADD", QUEUES[hint.kind].stream, "MAXLEN", "~", _STREAM_BOUND, "*", *hint.fields())
             for hint in hints
         )
+
+    async def put_units(self, job_id: str, epoch: int, units: Iterable[str], content_ref: str) -> None:
+        """Queues units of one job."""
+        await self.put(Hint(job_id, unit, epoch, content_ref=content_ref) for unit in units)
 
     async def put_later(self, hint: Hint, not_before_s: float) -> None:
         await self._connection.command(
@@ -108,7 +110,7 @@ class Queues:
         self._put_later.clear()
 
     async def read(self, kind: UnitKind, consumer: str, count: int, block_s: float) -> list[Hint]:
-        """Waits up to block_s for new entries. Makes the group anew if the server has lost it."""
+        """Waits up to block_s for new entries. Creates the group again if the server has lost it."""
         queue = QUEUES[kind]
         waiting = ("BLOCK", int(block_s * 1000)) if block_s > 0 else ()
         try:
@@ -117,8 +119,8 @@ class Queues:
                 *waiting,
                 *("STREAMS", queue.stream, ">"),
             )
-        except CoordinationError as error:
-            if not _is_nogroup(error):
+        except CoordinationCommandError as error:
+            if not _says(error, "NOGROUP"):
                 raise
             await self.ensure_groups([kind])
             return []
@@ -127,7 +129,7 @@ class Queues:
         return [_hint(entry_id, fields) for entry_id, fields in answer[0][1] if fields]
 
     async def in_hand(self, kind: UnitKind, consumer: str, limit: int = 1000) -> list[Hint]:
-        """What was given to a consumer and is not done, also what was lost on its way there."""
+        """Entries that were delivered to a consumer and not acknowledged, also those it never received."""
         queue = QUEUES[kind]
         answer = await self._connection.command(
             *("XREADGROUP", "GROUP", queue.group, consumer, "COUNT", limit, "STREAMS", queue.stream, "0")
@@ -139,7 +141,7 @@ class Queues:
         return [_hint(entry_id, fields) for entry_id, fields in rows if fields]
 
     async def done(self, hint: Hint) -> None:
-        """The entry is of no more use, whatever came of its unit."""
+        """Acknowledges and deletes the entry, whatever the outcome of its unit."""
         queue = QUEUES[hint.kind]
         if hint.entry_id:
             await self._connection.commands(
@@ -150,20 +152,22 @@ class Queues:
             )
 
     async def consumers(self, kind: UnitKind) -> dict[str, int]:
-        """Consumers by name and how many entries each has in hand."""
+        """Consumers by name and how many unacknowledged entries each has."""
         queue = QUEUES[kind]
         try:
             answer = await self._connection.command("XINFO", "CONSUMERS", queue.stream, queue.group)
-        except CoordinationError:
+        except CoordinationCommandError as error:
+            if not _says(error, "NOGROUP", "ERR no such key", "no such key"):
+                raise
             return {}
         found = {}
         for flat in answer:
-            fields = flat if isinstance(flat, dict) else dict(zip(flat[::2], flat[1::2], strict=True))
+            fields = pairs(flat)
             found[str(fields["name"])] = int(fields["pending"])
         return found
 
     async def take_over(self, kind: UnitKind, dead: str, limit: int = 256) -> int:
-        """Queues entries of a consumer that is known to be dead anew, for whoever is free; answers how many.
+        """Requeues the entries of a consumer that is known to be dead; returns how many.
 
         The copy comes first: if this process dies in between, the entry is doubled, not lost.
         """
@@ -178,14 +182,14 @@ class Queues:
         return len(ids)
 
     async def forget_consumer(self, kind: UnitKind, consumer: str) -> None:
-        """Removes a consumer that has nothing in hand any more."""
+        """Removes a consumer that has no unacknowledged entries."""
         queue = QUEUES[kind]
         await self._connection.command("XGROUP", "DELCONSUMER", queue.stream, queue.group, consumer)
 
     async def move_all_due(self, limit: int = 200) -> int:
         """Moves delayed entries whose time has come to their stream: first there, then gone from here.
 
-        Answers how many are left.
+        Returns how many are left.
         """
         now_ms = int(self._clock.now() * 1000)
         delayed = [queue.delayed for queue in QUEUES.values()]
@@ -208,8 +212,8 @@ class Queues:
         )
         return {"waiting": int(waiting), "delayed": int(delayed), "dead": int(dead)}
 
-    async def bury(self, hint: Hint, reason: str) -> None:
-        """Keeps a copy of a unit that was given up, for people to look at and replay."""
+    async def add_dead_letter(self, hint: Hint, reason: str) -> None:
+        """Adds a unit that failed for good to the dead letters, where operators can read and replay it."""
         await self._connection.command(
             *("XADD", QUEUES[hint.kind].dlq, "MAXLEN", "~", _DEAD_LETTERS_KEPT, "*"),
             *hint.fields()[:6],
@@ -225,35 +229,25 @@ class Queues:
         answer = await self._connection.command("XRANGE", QUEUES[kind].dlq, entry_id, entry_id)
         return _dead_letter(kind, *answer[0]) if answer else None
 
-    async def unbury(self, letter: DeadLetter) -> None:
+    async def remove_dead_letter(self, letter: DeadLetter) -> None:
         await self._connection.command("XDEL", QUEUES[letter.kind].dlq, letter.entry_id)
 
 
 def _hint(entry_id: str, flat: Any) -> Hint:
-    fields = _pairs(flat)
+    fields = pairs(flat)
     content_ref = fields.get("content_ref", "").partition("#")[0]
     return Hint(fields["job_id"], fields["unit"], int(fields["epoch"]), entry_id, content_ref)
 
 
 def _dead_letter(kind: UnitKind, entry_id: str, flat: Any) -> DeadLetter:
-    fields = _pairs(flat)
+    fields = pairs(flat)
     return DeadLetter(
         kind, entry_id, fields["job_id"], fields["unit"], fields.get("reason", ""), float(fields.get("at", 0))
     )
 
 
-def _pairs(flat: Any) -> dict[str, str]:
-    if isinstance(flat, dict):
-        return flat
-    return dict(zip(flat[::2], flat[1::2], strict=True))
-
-
-def _is_nogroup(error: CoordinationError) -> bool:
-    return isinstance(error.__cause__, ResponseError) and str(error.__cause__).startswith("NOGROUP")
-
-
-def _is_busygroup(error: CoordinationError) -> bool:
-    return isinstance(error.__cause__, ResponseError) and str(error.__cause__).startswith("BUSYGROUP")
+def _says(error: CoordinationCommandError, *starts: str) -> bool:
+    return str(error.__cause__).startswith(starts)
 
 
 __all__ = ["QUEUES", "DeadLetter", "Hint", "QueueKeys", "Queues"]

@@ -116,7 +116,7 @@ class Steps:
         for kind in UnitKind:
             for letter in await self._queues.dead_letters(kind, _LETTERS_SCANNED):
                 if letter.job_id in ids:
-                    await self._queues.unbury(letter)
+                    await self._queues.remove_dead_letter(letter)
 
     # ---- cached model answers ------------------------------------------------------------------------------
 
@@ -201,7 +201,7 @@ class Steps:
             await self._connection.command("XDEL", key, *gone)
 
     async def _script(self, name: str, job_id: str, *args: str | int) -> Any:
-        return await self._connection.script(f"job/{name}", keys.JobKeys.of(job_id).all(), *args)
+        return await self._connection.job_script(name, job_id, *args)
 
     def _now_ms(self) -> int:
         return int(self._clock.now() * 1000)

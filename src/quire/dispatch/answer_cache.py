@@ -19,7 +19,7 @@ from quire.objects.object_store import ObjectStore
 class Expiry(Protocol):
     """Deletes objects after a time."""
 
-    async def expect_objects(self, job_id: str, for_s: float) -> None: ...
+    async def register_objects(self, job_id: str, for_s: float) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class AnswerCache:
         folder = f"answer-{fingerprint}"
         key = f"jobs/{folder}/answer"
         # Registered for deletion first: an object that is stored is always deleted at some time.
-        await self.expiry.expect_objects(folder, self.ttl_s + 3_600)
+        await self.expiry.register_objects(folder, self.ttl_s + 3_600)
         data = {"text": answer.text, "confidence": answer.confidence}
         await self.objects.put(key, json.dumps(data).encode())
         await self.index.store(fingerprint, key, self.ttl_s)

@@ -7,9 +7,9 @@ A document is one main job. Its work is cut into units; each unit belongs to one
     c<i>-<j>    read places i … j of the selection locally    <main>-p<n>, one for each page
     p<n>        read page n alone by its own route            <main>-p<n>
     merge       join the pages                                <main>-merge
-    export      put the text where a GhostServer caller looks (no job of its own)
-    callback    tell the caller                               (no job of its own)
-    vault       take the vault's document a step further      (no job of its own)
+    export      deliver the text to another place              (no job of its own)
+    callback    notify the caller                             (no job of its own)
+    vault       start the next step of the vault's document   (no job of its own)
 
 A document of the vault has jobs beside its main job, each of one unit, named after the document:
 
@@ -64,7 +64,7 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class JobOptions:
-    """What the caller asked for, without anything secret. Part of what makes two jobs the same."""
+    """What the caller asked for, without secrets. Part of the dedupe fingerprint."""
 
     mode: Mode = Mode.AUTO
     engine: str | None = None
@@ -98,7 +98,7 @@ class JobOptions:
 
 @dataclass(frozen=True, slots=True)
 class JobSecrets:
-    """What must never be kept in the clear: sealed before it reaches Redis."""
+    """Values that are never stored in the clear; they are sealed before they reach Redis."""
 
     password: str | None = None
     prompt: str | None = None
@@ -272,9 +272,9 @@ class MainJob:
     has_callback: bool
     info: dict[str, Any] = field(default_factory=dict)
     export: dict[str, Any] | None = None
-    """What a GhostServer caller asked for beside the conversion; None for everybody else's jobs."""
+    """Where else the result is to be delivered; None if the caller asked for no delivery."""
     exported: dict[str, Any] | None = None
-    """What came of it, with the epoch whose text it was."""
+    """The outcome of the delivery, with the epoch whose text was delivered."""
     type: JobType = JobType.MAIN
     vault: VaultLink | None = None
     retry_key: str = ""
@@ -290,7 +290,7 @@ class MainJob:
 
     @property
     def delivery(self) -> Mapping[str, Any]:
-        """What came of putting the result where its caller wants it, unless that was of an earlier run."""
+        """The outcome of the delivery, empty if it belongs to an earlier epoch."""
         found = self.exported or {}
         current = found.get("epoch") == self.epoch and self.status is JobStatus.COMPLETED
         return found if current else {}
@@ -324,7 +324,7 @@ _STEP_ID = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class JobId:
-    """Any job's id, taken apart: ids of children derive from the main id, so no table is needed."""
+    """Any job's id, parsed: ids of children derive from the main id, so no table is needed."""
 
     main: str
     type: JobType

@@ -1,4 +1,4 @@
-"""A page as users see it, in the answers of the service and in what the command writes."""
+"""The JSON shape of a page, shared by the service and the command line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which reader a page gets, and why."""
+"""Chooses the reader of a page."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Readers:
 
 
 def best_route(page_class: PageClass, mode: Mode, readers: Readers, *, text_only: bool = False) -> Route:
-    """Text is read locally; what text extraction can't see goes to AI, or to OCR where there is no AI."""
+    """Text is read locally; what text extraction can't see goes to AI, or to OCR if there is no AI."""
     if text_only:
         return Route.LOCAL
     if readers.ai and (mode is Mode.AI or (mode is Mode.AUTO and readers.ai_reads_all)):

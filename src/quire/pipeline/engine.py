@@ -1,4 +1,4 @@
-"""What entry points ask of a document that was taken in: how it stands, its result, to stop it, to redo it."""
+"""What entry points ask about an accepted document: its state, its result, cancel, retry."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from quire.pipeline.object_keys import local_document
 from quire.pipeline.parts import Parts
 from quire.pipeline.stages.merge_stage import failure_note, unpack_pages
 from quire.pipeline.upkeep.record_archive import RecordArchive
-from quire.pipeline.upkeep.retention import expect_retention
+from quire.pipeline.upkeep.retention import schedule_retention
 from quire.reading.pdf.page_render import RenderOptions, render_page
 
-_LARGE = 256 * 1024  # of JSON: parsed in a thread, so that nobody else waits
+_LARGE = 256 * 1024  # of JSON: parsed in a thread, so that the event loop is not blocked
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +55,10 @@ class Engine:
     def events_source(self) -> Events:
         return self._events
 
-    # ---- telling how it stands -----------------------------------------------------------------------------
+    # ---- state -----------------------------------------------------------------------------------------------
 
     async def job(self, team: str, job_id: str) -> MainJob:
-        """The main job of any id of the family. Raises NotFoundError, also for another team's job."""
+        """The main job of any id of the family. Raises MissingError, also for another team's job."""
         parsed = JobId.parse(job_id)
         job = await self._parts.jobs.get(parsed.main) if parsed else None
         if job is None and parsed and not parsed.type.is_step:
@@ -78,26 +78,26 @@ class Engine:
         return job
 
     async def attachments(self, job: MainJob) -> dict[str, JobState]:
-        """How the jobs of a mail's attachments stand, by id, as far as they are still kept."""
+        """The states of the jobs of a mail's attachments, by id; expired jobs are left out."""
         ids = [entry["job_id"] for entry in job.info.get("attachments", ()) if entry.get("job_id")]
-        return await self._parts.jobs.standings(ids)
+        return await self._parts.jobs.states_of(ids)
 
     async def newest(self, team: str, limit: int, before_s: float | None) -> list[MainJob]:
         return await self._parts.jobs.newest(team, limit, before_s)
 
     async def pages(self, job: MainJob, first: int = 0, limit: int | None = None) -> list[PageRecord]:
-        """Every page of the selection, also those nobody has begun with."""
+        """Every page of the selection, also those that no worker has started."""
         if not job.total_pages or not job.ranges:
             return []
         stop = job.total_pages if limit is None else min(first + limit, job.total_pages)
         numbers = PageRanges.parse(job.ranges).numbers(first, stop)
-        return await self._as_they_stand(job, numbers)
+        return await self._page_records(job, numbers)
 
     async def page(self, job: MainJob, number: int) -> PageRecord:
-        return (await self._as_they_stand(job, [number]))[0]
+        return (await self._page_records(job, [number]))[0]
 
     async def wait(self, team: str, job_id: str, timeout_s: float) -> MainJob:
-        """The job when it is over, or as it stands when the time is up."""
+        """Returns the job when it has ended, or its current state after timeout_s."""
         loop = asyncio.get_running_loop()
         until = loop.time() + timeout_s
         parsed = JobId.parse(job_id)
@@ -117,7 +117,7 @@ class Engine:
         async with self._events.waiter(job.id) as waiter:
             found, missed = await self._events.after(job.id, last_id)
             if not last_id or missed:
-                current, last_id = await self._standing(job, found[-1].id if found else "")
+                current, last_id = await self._current(job, found[-1].id if found else "")
                 found = []
                 yield JobEvent(last_id, "snapshot", _snapshot(current))
                 if current.status.terminal:
@@ -129,7 +129,7 @@ class Engine:
                     if event.type == "status" and JobStatus(event.data["status"]).terminal:
                         return
                 if not found:
-                    current, last_id = await self._standing(job, last_id)
+                    current, last_id = await self._current(job, last_id)
                     if current.status.terminal:
                         yield JobEvent(last_id, "snapshot", _snapshot(current))
                         return
@@ -137,18 +137,18 @@ class Engine:
                 await waiter.wait(15.0)
                 found, _ = await self._events.after(job.id, last_id)
 
-    async def _standing(self, job: MainJob, last_id: str) -> tuple[MainJob, str]:
-        """The job as it stands, and its last event if it is over: that may have come after last_id was read."""
+    async def _current(self, job: MainJob, last_id: str) -> tuple[MainJob, str]:
+        """The current job, and its last event if it has ended: that may be newer than last_id."""
         current = await self._parts.jobs.get(job.id) or job
         if not current.status.terminal:
             return current, last_id
         later, _ = await self._events.after(job.id, last_id)
         return current, later[-1].id if later else last_id
 
-    # ---- giving results ------------------------------------------------------------------------------------
+    # ---- results ---------------------------------------------------------------------------------------------
 
     async def result(self, job: MainJob) -> Text:
-        """Where the merged Markdown lies. Raises NotReadyError while it is not there, ConflictError if never."""
+        """The stored Markdown. Raises NotReadyError while the job runs, StateConflictError if it has none."""
         if job.status is JobStatus.COMPLETED and job.result:
             _check_kept(job)
             return Text(job.result["key"], 0, None)
@@ -192,7 +192,7 @@ class Engine:
             )
         return picture, f"image/{images.format}"
 
-    # ---- stopping and redoing ------------------------------------------------------------------------------
+    # ---- cancel and retry ------------------------------------------------------------------------------------
 
     async def cancel(self, job: MainJob, why: QuireError | None = None) -> JobStatus:
         status = await self._parts.jobs.cancel(job.id, why)
@@ -203,11 +203,11 @@ class Engine:
         return status or job.status
 
     async def retry(self, job: MainJob, job_id: str, key: str = "") -> str:
-        """Redoes what the id names; `started`, `running`, `repeated` or `nothing` (there is nothing better to get)."""
+        """Retries what the id names: `started`, `running`, `repeated` or `nothing` (there is nothing better to get)."""
         parsed = JobId.parse(job_id)
         kind = parsed.type if parsed else JobType.MAIN
         if not job.status.terminal:
-            # Somebody may have lost the answer to this very key. No epoch is -1: nothing can be started by asking.
+            # The caller may have lost the answer to this key. No epoch is -1, so this call can't start anything.
             return (
                 await self._parts.jobs.retry(replace(job, epoch=-1), "merge", key=key) if key else "running"
             )
@@ -218,7 +218,7 @@ class Engine:
         records = await self._all_records(job)
         if job.vault is not None:
             await self._archive.put_back(job.id)
-        await expect_retention(self._parts, job.id)
+        await schedule_retention(self._parts, job.id)
         first = "split" if job.content_ref else "download"
         whole = kind in (JobType.SPLIT, JobType.DOWNLOAD) or not job.total_pages or not records
         if whole or job.original_deleted or job.result_deleted:
@@ -235,9 +235,9 @@ class Engine:
         await self._parts.jobs.restore_pages(job.id, records.values())
         return await self._parts.jobs.retry(job, "pages" if wanted else "merge", wanted, key=key)
 
-    # ---- inside --------------------------------------------------------------------------------------------
+    # ---- private ---------------------------------------------------------------------------------------------
 
-    async def _as_they_stand(self, job: MainJob, numbers: list[int]) -> list[PageRecord]:
+    async def _page_records(self, job: MainJob, numbers: list[int]) -> list[PageRecord]:
         if job.status is JobStatus.COMPLETED:
             records, in_work = await self._all_records(job), set[int]()
         else:
@@ -250,7 +250,7 @@ class Engine:
                 now = await self._parts.jobs.get(job.id)
                 if now is not None and now.status is JobStatus.COMPLETED:
                     job, records = now, await self._all_records(now)
-        return [_standing(job, number, records.get(number), number in in_work) for number in numbers]
+        return [_page_state(job, number, records.get(number), number in in_work) for number in numbers]
 
     async def _all_records(self, job: MainJob) -> dict[int, PageRecord]:
         if job.status is JobStatus.COMPLETED and job.result:
@@ -279,8 +279,8 @@ def _pages_in_work(job: MainJob, units: list[str]) -> set[int]:
     return found
 
 
-def _standing(job: MainJob, number: int, record: PageRecord | None, in_work: bool) -> PageRecord:
-    """A page that is not done yet is in somebody's hands, or waits, or shares its document's fate."""
+def _page_state(job: MainJob, number: int, record: PageRecord | None, in_work: bool) -> PageRecord:
+    """The page's record; a page without a result is processing, queued, or failed or cancelled with its document."""
     if record is not None and record.status.terminal:
         return record
     status = JobStatus.PROCESSING if in_work else JobStatus.QUEUED
@@ -316,4 +316,4 @@ def _no_result(what: str, status: JobStatus, error: dict[str, Any] | None) -> St
         return StateConflictError(f"Job {what} failed: {(error or {}).get('error', 'unknown reason')}")
     if status is JobStatus.CANCELLED:
         return StateConflictError(f"Job {what} was cancelled.")
-    return NotReadyError(f"Job {what} is {status.value}; its result is not there yet.", retry_after_s=1.0)
+    return NotReadyError(f"Job {what} is {status.value}; its result is not ready yet.", retry_after_s=1.0)

@@ -1,4 +1,4 @@
-"""Where a job's documents and results lie in the object plane, and how a worker gets at them."""
+"""The object keys of a job's documents and results, and how a worker opens a document."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ def pages_key(job_id: str, epoch: int, token: str) -> str:
 
 
 def record_key(job_id: str) -> str:
-    """Where the record of a vault document's conversion lies, for when its time in Redis is up."""
+    """The archived record of a vault document's conversion, for when the one in Redis has expired."""
     return f"{job_prefix(job_id)}record.json"
 
 
 def answer_prefix(fingerprint: str) -> str:
-    """Where the cache keeps a model's answer."""
+    """The prefix under which the cache stores a model's answer."""
     return job_prefix(f"answer-{fingerprint}")
 
 
@@ -72,13 +72,13 @@ def file_ref(path: Path) -> str:
 
 def _existing(path: Path) -> Path:
     if not path.is_file():
-        raise MissingError(f"The file {path.name} is no longer there.")
+        raise MissingError(f"The file {path.name} no longer exists.")
     return path
 
 
 @asynccontextmanager
 async def local_document(objects: ObjectStore, content_ref: str) -> AsyncIterator[Path]:
-    """The document as a file that native parsers can open. Raises NotFoundError if it is gone."""
+    """The document as a file that native parsers can open. Raises MissingError if it no longer exists."""
     if content_ref.startswith(FILE_SCHEME):
         yield _existing(Path(unquote(urlsplit(content_ref).path)))
         return

@@ -1,4 +1,4 @@
-"""What the stages work with, put together in bootstrap.py."""
+"""What the stages depend on, assembled in bootstrap.py."""
 
 from __future__ import annotations
 
@@ -34,5 +34,5 @@ class Parts:
     reader_processes: int
     ocr_turns: asyncio.Semaphore
     """OCR takes seconds a page: no more of it waits for a reader process than there are, so that quick
-    pages never stand behind a row of slow ones."""
+    pages never queue behind slow ones."""
     ai: AiReading | None = None

@@ -20,5 +20,5 @@ async def signed_result(parts: Parts, job: MainJob, text: Text, for_s: float) ->
     if signed is not None or delivered is None or job.export is None:
         return signed
     if GhostRequest.from_dict(job.export).destination is not Destination.PREFIX:
-        return None  # next to its original lies another text, by GhostServer's rules
+        return None  # the text next to its original follows GhostServer's format, not ours
     return await buckets_of(parts).link(Address.parse(delivered), for_s)

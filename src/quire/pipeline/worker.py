@@ -1,6 +1,6 @@
-"""The worker: takes units from the queues, runs their stages, and hands back what it can't finish.
+"""The worker: claims units from the queues, runs their stages, and releases what it can't finish.
 
-Side tasks are named and watched: if one dies, the worker stops with its error.
+Side tasks are named and supervised: if one fails, the worker stops with its error.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from quire.coordination.job_records import Claim, PageOutcome, Refused
 from quire.coordination.streams import Hint
 from quire.domain.job import UnitKind, chunk_places, unit_page
 from quire.domain.page_ranges import PageRanges
-from quire.errors import CoordinationError, QuireError
+from quire.errors import CoordinationCommandError, CoordinationError, QuireError
 from quire.pipeline.parts import Parts
 from quire.pipeline.retry_delay import retry_delay_s
 from quire.pipeline.stages.callback_stage import run_callback
@@ -30,6 +30,7 @@ _LOG = logging.getLogger(__name__)
 _BLOCK_S = 2.0
 _WATCH_EVERY_S = 0.4
 _SERVER_AWAY_S = 0.5
+_REFUSED_S = 5.0
 _MAX_STARTS = 50
 """How often a unit may be started at all. Failed attempts are bounded by JOB_MAX_ATTEMPTS; this bounds units whose
 workers keep dying, and is high because workers also die for reasons of their own."""
@@ -108,7 +109,7 @@ class Worker:
                 await self._parts.workers.leave(self.id)
 
     async def drain(self, timeout_s: float) -> None:
-        """Stops taking units; what is not finished in time is handed back at once."""
+        """Stops claiming units; units that are not finished in time are released at once."""
         self._stopping.set()
         tasks = {held.task for held in self._held.values()}
         if tasks:
@@ -133,12 +134,12 @@ class Worker:
                 for _ in range(room - len(hints)):
                     free.release()
                 for hint in hints:
-                    self._entries.add(_entry(hint))
+                    self._entries.add(_entry_name(hint))
                     task = group.create_task(self._handle(hint), name=f"unit-{hint.unit}")
                     task.add_done_callback(lambda _: free.release())
 
     async def _read(self, kind: UnitKind, room: int) -> list[Hint]:
-        """New entries, or none when it is time to stop or the server is away for a moment."""
+        """New entries; none when the worker stops or the server is out of reach."""
         read = asyncio.create_task(
             self._parts.queues.read(kind, self.id, room, _BLOCK_S), name=f"read-{kind.value}"
         )
@@ -147,23 +148,27 @@ class Worker:
             await asyncio.wait({read, stop}, return_when=asyncio.FIRST_COMPLETED)
             if not read.done():
                 read.cancel()
-            return await read or await self._unheard(kind, room)
+            return await read or await self._unreceived(kind, room)
         except asyncio.CancelledError:
             if self._stopping.is_set():
                 return []
             raise
         except CoordinationError as error:
-            _LOG.warning("queue not readable", extra={"queue": kind.value, "code": error.code})
+            _LOG.warning("queue read failed", extra={"queue": kind.value, "code": error.code})
             await asyncio.sleep(0.2)
+            return []
+        except CoordinationCommandError as error:
+            _LOG.error("queue can't be read", exc_info=error, extra={"queue": kind.value})
+            await asyncio.sleep(_REFUSED_S)
             return []
         finally:
             stop.cancel()
             read.cancel()
 
-    async def _unheard(self, kind: UnitKind, room: int) -> list[Hint]:
-        """Entries that the server gave to this worker while the connection was lost."""
+    async def _unreceived(self, kind: UnitKind, room: int) -> list[Hint]:
+        """Entries that the server delivered to this worker while the connection was lost."""
         given = await self._parts.queues.in_hand(kind, self.id)
-        return [hint for hint in given if _entry(hint) not in self._entries][:room]
+        return [hint for hint in given if _entry_name(hint) not in self._entries][:room]
 
     async def _handle(self, hint: Hint) -> None:
         token = secrets.token_hex(6)
@@ -172,7 +177,7 @@ class Worker:
         try:
             claim = await self._claim(hint, token)
             if claim is not None and self._stopping.is_set():  # `drain` did not see it
-                await self._hand_back(hint, token)
+                await self._release(hint, token)
                 return
             if claim is not None:
                 self._held[token] = _Held(claim, task)
@@ -186,23 +191,26 @@ class Worker:
                 raise
             task.uncancel()
             if unwanted:
-                with suppress(CoordinationError):  # it is found again among the entries not heard of
+                with suppress(CoordinationError):  # it is found again among the unreceived entries
                     await self._parts.queues.done(hint)
             else:
-                await self._hand_back(hint, token)
+                await self._release(hint, token)
+        except CoordinationCommandError as error:
+            self._held.pop(token, None)
+            await self._break(hint, error)
         except CoordinationError as error:
             _LOG.warning(
-                "unit put back", extra={"job_id": hint.job_id, "unit": hint.unit, "code": error.code}
+                "unit released", extra={"job_id": hint.job_id, "unit": hint.unit, "code": error.code}
             )
             self._held.pop(token, None)
-            # This worker lives, so nobody else will free the unit.
+            # This worker is alive, so no other process will release the unit.
             while not self._stopping.is_set():
                 await asyncio.sleep(_SERVER_AWAY_S)
-                if await self._hand_back(hint, token):
+                if await self._release(hint, token):
                     break
         finally:
             self._held.pop(token, None)
-            self._entries.discard(_entry(hint))
+            self._entries.discard(_entry_name(hint))
 
     async def _claim(self, hint: Hint, token: str) -> Claim | None:
         answer = await self._parts.jobs.claim(hint, self.id, token)
@@ -218,12 +226,14 @@ class Worker:
 
     async def _attempt(self, claim: Claim) -> None:
         if claim.starts > _MAX_STARTS:
-            await self._give_up(claim, QuireError("The work was started too often without ever finishing."))
+            await self._give_up(
+                claim, QuireError("The unit was started too often: its workers died each time.")
+            )
             return
         stage = self._stages[claim.hint.kind]
         try:
             await stage(claim, self._parts)
-        except CoordinationError:
+        except (CoordinationError, CoordinationCommandError):
             raise
         except QuireError as error:
             await self._failed(claim, error)
@@ -233,7 +243,7 @@ class Worker:
             )
             await self._failed(
                 claim,
-                QuireError(f"Something unexpected went wrong ({type(error).__name__}).", retryable=True),
+                QuireError(f"An internal error happened ({type(error).__name__}).", retryable=True),
             )
 
     async def _failed(self, claim: Claim, error: QuireError) -> None:
@@ -254,10 +264,10 @@ class Worker:
         await self._parts.jobs.park(claim, self._parts.clock.now() + delay_s, failed=True)
 
     async def _give_up(self, claim: Claim, error: QuireError) -> None:
-        """The unit will never be done: its pages are reported, or its document ends, and a copy is kept."""
+        """Ends a unit that failed for good: its pages or its document are recorded as failed, with a dead letter."""
         kind = claim.hint.kind
         if error.retryable or kind in (UnitKind.CALLBACK, UnitKind.EXPORT):
-            await self._parts.queues.bury(claim.hint, error.public)
+            await self._parts.queues.add_dead_letter(claim.hint, error.public)
         if kind in (UnitKind.CALLBACK, UnitKind.VAULT):  # a document of the vault is left to its sweeper
             await self._parts.jobs.drop_unit(claim)
         elif kind is UnitKind.EXPORT:
@@ -279,8 +289,22 @@ class Worker:
         else:
             await self._parts.jobs.fail(claim, error)
 
-    async def _hand_back(self, hint: Hint, token: str) -> bool:
-        """Frees the unit at once, without waiting for this worker to be missed; False if that must be repeated."""
+    async def _break(self, hint: Hint, error: CoordinationCommandError) -> None:
+        """Ends the document of a unit that a script could not process: another attempt would fail alike."""
+        _LOG.error(
+            "internal error in the coordination plane",
+            exc_info=error,
+            extra={"job_id": hint.job_id, "unit": hint.unit},
+        )
+        try:
+            if await self._parts.jobs.fail_broken(hint.job_id, hint.unit, error):
+                await self._parts.queues.add_dead_letter(hint, error.public)
+            await self._parts.queues.done(hint)
+        except (CoordinationError, CoordinationCommandError) as again:  # the sweeper requeues the unit
+            _LOG.warning("document not ended", extra={"job_id": hint.job_id, "code": again.code})
+
+    async def _release(self, hint: Hint, token: str) -> bool:
+        """Releases the unit at once, before its lease would end; False if the call must be repeated."""
         try:
             answer = await self._parts.jobs.claim(hint, self.id, token)
             if isinstance(answer, Claim):
@@ -288,6 +312,8 @@ class Worker:
             await self._parts.queues.done(hint)
         except CoordinationError:
             return False
+        except CoordinationCommandError as error:
+            await self._break(hint, error)
         return True
 
     async def _beat(self) -> None:
@@ -295,12 +321,12 @@ class Worker:
             try:
                 await self._parts.workers.beat(self.id)
                 self._beaten.set()
-            except CoordinationError as error:
-                _LOG.warning("heartbeat failed", extra={"code": error.code})
+            except (CoordinationError, CoordinationCommandError) as error:
+                _LOG.warning("heartbeat failed", exc_info=error, extra={"code": error.code})
             await asyncio.sleep(self._parts.workers.ttl_s / 4)
 
     async def _watch(self) -> None:
-        """Stops units that are no longer wanted: cancelled, out of time, or taken over by another worker."""
+        """Stops units whose claim is no longer valid: cancelled, past the deadline, or taken over by another worker."""
         while True:
             await asyncio.sleep(_WATCH_EVERY_S)
             by_job: dict[str, list[_Held]] = {}
@@ -308,14 +334,7 @@ class Worker:
                 if not held.claim.settlement.begun:
                     by_job.setdefault(held.claim.job.id, []).append(held)
             try:
-                answers = await asyncio.gather(
-                    *(
-                        self._parts.jobs.still_held(
-                            job_id, [(one.claim.hint.unit, one.claim.token) for one in held]
-                        )
-                        for job_id, held in by_job.items()
-                    )
-                )
+                answers = await asyncio.gather(*map(self._check_claims, by_job.values()))
             except CoordinationError:
                 continue
             for in_hand, flags in zip(by_job.values(), answers, strict=True):
@@ -323,8 +342,16 @@ class Worker:
                     if not wanted:
                         one.stop(unwanted=True)
 
+    async def _check_claims(self, held: list[_Held]) -> list[bool]:
+        """Whether each claim of one job is still valid. What can't be checked runs on until it settles."""
+        claims = [(one.claim.hint.unit, one.claim.token) for one in held]
+        try:
+            return await self._parts.jobs.check_claims(held[0].claim.job.id, claims)
+        except CoordinationCommandError:
+            return [True] * len(held)
 
-def _entry(hint: Hint) -> str:
+
+def _entry_name(hint: Hint) -> str:
     return f"{hint.kind.value} {hint.entry_id}"
 
 
@@ -336,7 +363,7 @@ def _page_numbers(claim: Claim) -> list[int]:
 
 
 def default_slots(concurrency: int, reader_processes: int) -> dict[UnitKind, int]:
-    """Chunks in hand are enough to keep every reader process busy, with one more waiting for each."""
+    """Units that one worker claims at a time, by kind: two chunks for each reader process keep it busy."""
     return {
         UnitKind.DOWNLOAD: 4,
         UnitKind.SPLIT: max(2, reader_processes),

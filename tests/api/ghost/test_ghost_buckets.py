@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from quire.coordination.housekeeping_records import House
+from quire.coordination.housekeeping_records import HousekeepingRecords
 from quire.domain.delivery import Destination, GhostRequest
 from quire.domain.job import JobStatus
 from quire.errors import DownloadError, LinkRefusedError, ObjectsError, SettingsError, TooLargeError
@@ -122,7 +122,7 @@ async def test_local_result_goes_when_its_job_has_had_its_time(
         assert (await one.engine.wait(TEAM, job_id, 30)).status is JobStatus.COMPLETED
         path = local_result(one.parts, job_id)
         await until(path.exists)
-        house = Housekeeper(one.parts, House(one.connection, clock), "test")
+        house = Housekeeper(one.parts, HousekeepingRecords(one.connection, clock), "test")
         await house._expire(job_id)
         assert path.exists()
         clock.ahead_s = 8 * 86_400

@@ -204,7 +204,7 @@ async def test_events_are_resumed_after_the_last_seen_when_the_job_still_runs(
             seen += await response.content.readuntil(b"\n\n")
     last_id = seen.split(b"id: ")[1].split(b"\n")[0].decode()
     async with idle.session.get(place, headers={"Last-Event-ID": last_id}) as response:
-        while b": still here" not in (await response.content.readuntil(b"\n\n")):
+        while b": keep-alive" not in (await response.content.readuntil(b"\n\n")):
             pass
         await idle.post(f"/jobs/{job_id}/cancel")
         rest = await response.text()

@@ -1,4 +1,4 @@
-"""Who asks: the team of an API key, whoever is signed in, or the only team of a service that nobody else can reach."""
+"""The team of a request: from its API key, its dashboard session, or the default team of a loopback-only service."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ SCHEMES = {
 
 
 async def team_of(request: Request) -> str:
-    """Raises UnauthorizedError, or ForbiddenError for what another site sent with the dashboard's cookie.
+    """Returns the team. Raises CredentialsError, or ForbiddenError for another site's request with our cookie.
 
     Without keys and without a password the service is on loopback only, where every user is `default`.
     """
     auth = services(request).runtime.settings.auth
     if not auth.api_keys and not auth.web_password:
-        _refuse_strangers(request)
+        _require_local_caller(request)
         return DEFAULT_TEAM
     given = _given_key(request)
     if given is not None:
-        # A key goes before the cookie: whoever sends one means it.
+        # A key takes precedence over the cookie, because a program sends it on purpose.
         team = _team_for(given, auth.api_keys)
         if team is None:
             raise CredentialsError("The API key is not known.")
@@ -58,7 +58,7 @@ def _given_key(request: Request) -> bytes | None:
 
 
 def _team_for(given: bytes, keys: tuple[ApiKey, ...]) -> str | None:
-    """Looks at every key, so that the time taken tells nothing about which was nearly right."""
+    """Compares every key, so that the response time does not reveal which key was nearly right."""
     found = None
     for one in keys:
         if hmac.compare_digest(given, one.key.encode()):
@@ -66,11 +66,11 @@ def _team_for(given: bytes, keys: tuple[ApiKey, ...]) -> str | None:
     return found
 
 
-def _refuse_strangers(request: Request) -> None:
-    """Keeps out web pages that reach a keyless service through their visitor's browser.
+def _require_local_caller(request: Request) -> None:
+    """Refuses web pages that reach a service without keys through a visitor's browser. Raises CredentialsError.
 
-    A page that renames its own host to 127.0.0.1 still shows that name in Host; one that posts a form to us
-    shows its own address in Origin.
+    A page that resolves its own host name to 127.0.0.1 still sends that name in Host; a page that posts a form
+    sends its own address in Origin.
     """
     host = _host_of(f"//{request.headers.get('host', '')}")
     if not _is_local(host):

@@ -1,4 +1,4 @@
-"""Waiting on behalf of a caller, no longer than the caller is there and the service runs."""
+"""Waiting on behalf of a caller, only while the caller is connected and the service runs."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from quire.api.http.services import services
 T = TypeVar("T")
 
 
-async def unless_over(request: Request, work: Coroutine[Any, Any, T]) -> T | None:
-    """What the work gives; None, and the work stopped, once the caller has gone or the service stops.
+async def while_connected(request: Request, work: Coroutine[Any, Any, T]) -> T | None:
+    """Returns the result of the work; cancels it and returns None when the caller disconnects or the service stops.
 
     The request's body must have been read.
     """
     stopping = services(request).stopping
-    return await _first(work, stopping.wait(), _gone(request))
+    return await _first(work, stopping.wait(), disconnected(request))
 
 
 async def until_stopping(request: Request, stream: AsyncIterator[T]) -> AsyncGenerator[T, None]:
-    """The stream, ended when the service stops. Whoever serves it watches the caller."""
+    """The stream, ended when the service stops. The HTTP server ends it when the caller disconnects."""
     stopping = services(request).stopping
     async with closing(stream):
         while not stopping.is_set():
@@ -42,7 +42,8 @@ async def _next(stream: AsyncIterator[T]) -> tuple[T] | None:
         return None
 
 
-async def _gone(request: Request) -> None:
+async def disconnected(request: Request) -> None:
+    """Returns when the caller has disconnected."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
 

@@ -25,7 +25,7 @@ class MediaTypeError(errors.RequestError):
 
 
 class ForbiddenError(errors.RequestError):
-    """Whoever asks may not, with any key of the API."""
+    """The caller has no permission, whatever API key it sends."""
 
     code = "forbidden"
 
@@ -38,7 +38,7 @@ class ThrottledError(errors.RequestError):
 
 
 class SlowRequestError(errors.RequestError):
-    """The body stopped coming."""
+    """No byte of the body arrived for too long."""
 
     code = "request_timeout"
     retryable = True
@@ -70,6 +70,7 @@ STATUSES: dict[type[errors.QuireError], int] = {
     errors.OverloadedError: 503,
     errors.CancelledError: 409,
     errors.PlaneError: 503,
+    errors.CoordinationCommandError: 500,
     errors.CoordinationError: 503,
     errors.ObjectsError: 503,
     errors.CatalogError: 503,
@@ -81,8 +82,8 @@ STATUSES: dict[type[errors.QuireError], int] = {
 }
 _BY_CODE = {kind.code: status for kind, status in STATUSES.items()}
 
-_UNAVAILABLE = "A part that the service needs is out of reach at the moment. Try again shortly."
-_UNEXPECTED = "Something unexpected went wrong. The request id finds it in the log."
+_UNAVAILABLE = "The service cannot reach a part that it needs. Try again shortly."
+_UNEXPECTED = "An internal error happened. Search the log for the request id."
 
 
 class ErrorBody(BaseModel):
@@ -98,7 +99,7 @@ class ErrorBody(BaseModel):
 
 
 def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """The error answers of an endpoint, for OpenAPI."""
+    """Returns the error answers of an endpoint, for OpenAPI."""
     return {status: {"model": ErrorBody, "description": _MEANINGS[status]} for status in sorted(statuses)}
 
 
@@ -107,7 +108,7 @@ _MEANINGS = {
     401: "A key is needed, or the one given is not known.",
     403: "The internal token is missing or wrong.",
     404: "There is no such job, or it belongs to another team.",
-    408: "The body stopped coming.",
+    408: "No byte of the body arrived for too long.",
     409: "Not in the job's present state; with `not_ready` it is worth trying again.",
     413: "The document is larger than allowed.",
     415: "Neither the body's nor the document's type can be read.",
@@ -129,7 +130,7 @@ def status_of(error: errors.QuireError) -> int:
 def error_response(request: Request, error: errors.QuireError) -> Response:
     shown = error.as_dict()
     if isinstance(error, errors.PlaneError):
-        # Its own text names places inside the service.
+        # Its text names addresses inside the service.
         _LOG.warning("a plane failed", extra={"code": error.code, "error": error.public})
         shown["error"] = _UNAVAILABLE
     response = stored_error_response(request, shown, status_of(error))
@@ -158,7 +159,7 @@ def unexpected_response(request: Request) -> Response:
 
 
 def install(app: FastAPI) -> None:
-    """Whatever an endpoint raises is answered in the one shape."""
+    """Registers handlers that answer every exception of an endpoint in the one shape."""
 
     async def ours(request: Request, error: Exception) -> Response:
         assert isinstance(error, errors.QuireError)  # noqa: S101 - registered for nothing else
@@ -180,7 +181,7 @@ def install(app: FastAPI) -> None:
         return error_response(request, errors.RequestError(_first_problem(error)))
 
     async def gone(_request: Request, _error: Exception) -> Response:
-        return Response(status_code=400)  # nobody is there to read it
+        return Response(status_code=400)  # the caller has disconnected and reads nothing
 
     app.add_exception_handler(errors.QuireError, ours)
     app.add_exception_handler(HTTPException, routing)

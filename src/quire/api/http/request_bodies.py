@@ -1,19 +1,19 @@
-"""Request bodies, taken in piece by piece: a small JSON object, or a form that is never whole in memory."""
+"""Request bodies, read in pieces: a small JSON object, or a form that is never whole in memory."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any
 
 from fastapi import Request
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
 from quire.api.http.error_responses import MediaTypeError, SlowRequestError
+from quire.batching.longjson import STRICT_JSON
 from quire.errors import RequestError, TooLargeError
 
 LARGEST_JSON = 1 << 20
@@ -47,7 +47,7 @@ class FieldRead:
     value: str
 
 
-Happening = FileStarts | FilePiece | FileEnds | FieldRead
+FormEvent = FileStarts | FilePiece | FileEnds | FieldRead
 
 
 def media_type(request: Request) -> str:
@@ -75,7 +75,7 @@ async def read_json(request: Request) -> dict[str, Any]:
         if len(body) > LARGEST_JSON:
             raise TooLargeError(too_large)
     try:
-        found = json.loads(body.decode(), object_pairs_hook=_each_once, parse_constant=_no_constant)
+        found = STRICT_JSON.decode(body.decode())
     except RecursionError:
         raise RequestError("The JSON is nested too deeply.") from None
     except ValueError:
@@ -85,8 +85,8 @@ async def read_json(request: Request) -> dict[str, Any]:
     return found
 
 
-async def read_form(request: Request, most_files: int = 1) -> AsyncGenerator[Happening, None]:
-    """What a multipart body has in it, as it comes in. Raises RequestError where it is malformed or cut short.
+async def read_form(request: Request, most_files: int = 1) -> AsyncGenerator[FormEvent, None]:
+    """The events of a multipart body as they arrive. Raises RequestError where it is malformed or cut short.
 
     With more than one of `most_files` the part `file` may come again and again.
     """
@@ -99,8 +99,8 @@ async def read_form(request: Request, most_files: int = 1) -> AsyncGenerator[Hap
         async with aclosing(pieces(request)) as body:
             async for piece in body:
                 parser.write(piece)
-                for happening in form.taken():
-                    yield happening
+                for event in form.drain():
+                    yield event
     except FormParserError:
         raise RequestError("The multipart body is malformed.") from None
     if not form.complete:
@@ -108,7 +108,7 @@ async def read_form(request: Request, most_files: int = 1) -> AsyncGenerator[Hap
 
 
 async def pieces(request: Request) -> AsyncGenerator[bytes, None]:
-    """The body as it comes. Raises SlowRequestError when nothing comes for a minute, ClientDisconnect if ever."""
+    """The body in pieces. Raises SlowRequestError when no byte arrives for a minute, or ClientDisconnect."""
     stream = request.stream()
     while True:
         try:
@@ -117,18 +117,18 @@ async def pieces(request: Request) -> AsyncGenerator[bytes, None]:
         except StopAsyncIteration:
             return
         except TimeoutError:
-            raise SlowRequestError(f"Nothing of the body has come for {_STALL_S:.0f} seconds.") from None
+            raise SlowRequestError(f"No byte of the body arrived for {_STALL_S:.0f} seconds.") from None
         if piece:
             yield piece
 
 
 @dataclass(slots=True)
 class _Form:
-    """Collects what the parser's callbacks say between two pieces of the body."""
+    """Collects the events of the parser's callbacks between two pieces of the body."""
 
     complete: bool = False
     most_files: int = 1
-    _ready: list[Happening] = field(default_factory=list)
+    _ready: list[FormEvent] = field(default_factory=list)
     _parts: int = 0
     _names: set[str] = field(default_factory=set)
     _headers: dict[str, bytes] = field(default_factory=dict)
@@ -150,7 +150,7 @@ class _Form:
             "on_end": self._end,
         }
 
-    def taken(self) -> list[Happening]:
+    def drain(self) -> list[FormEvent]:
         ready, self._ready = self._ready, []
         return ready
 
@@ -203,14 +203,3 @@ def _decoded(raw: bytes, what: str) -> str:
         return raw.decode()
     except UnicodeDecodeError:
         raise RequestError(f"{what} is not UTF-8.") from None
-
-
-def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise RequestError("The JSON has a name twice in one object.")
-    return found
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise RequestError(f"{name} is not a number that JSON knows.")

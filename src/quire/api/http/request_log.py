@@ -1,4 +1,4 @@
-"""Around every request: its id, its line in the log, and headers that every answer has."""
+"""Middleware around every request: its id, its line in the access log, and default response headers."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ DEFAULT_HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
 }
-"""What every answer has unless it says otherwise."""
+"""Set on every response that does not set them itself."""
 
 
 class RequestLog:
-    """Gives each request an id, logs it without its query string or body, and answers what nobody caught."""
+    """Gives each request an id, logs it without query string or body, and answers exceptions that no handler caught."""
 
     def __init__(self, app: ASGIApp, clock: Clock) -> None:
         self._app = app
@@ -81,13 +81,13 @@ class RequestLog:
 
 
 def id_for(given: str) -> str:
-    """The id that a request came with, if it is a decent one, else a new one."""
+    """The id that a request came with, if it is well-formed, else a new one."""
     return given if given and _REQUEST_ID.fullmatch(given) else secrets.token_hex(8)
 
 
 def log_request(method: str, path: str, status: int, seconds: float) -> None:
-    """The request's line in the log; status 0 means that nobody was there to be answered."""
-    # Probes come every few seconds, for ever; they would bury everything else.
+    """The request's line in the log; status 0 means that the caller had disconnected."""
+    # Probes come every few seconds and would hide everything else.
     level = logging.DEBUG if path.startswith("/health") and status == 200 else logging.INFO
     if _ACCESS.isEnabledFor(level):
         _ACCESS.log(

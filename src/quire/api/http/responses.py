@@ -1,4 +1,4 @@
-"""Answers: a model as JSON, a stream that is closed whoever leaves first, a name that is safe in a header."""
+"""Responses: a model as JSON, a stream that is always closed, a file name that is safe in a header."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def json_answer(model: BaseModel, status: int = 200, headers: Mapping[str, str] 
 
 @asynccontextmanager
 async def closing(stream: AsyncIterator[T]) -> AsyncIterator[AsyncIterator[T]]:
-    """Ends the generator behind a stream with the block, so that nothing it holds waits for the collector."""
+    """Closes the generator behind a stream with the block, so that nothing waits for the garbage collector."""
     try:
         yield stream
     finally:
@@ -43,6 +43,11 @@ async def started(stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     return _joined(first, stream)
 
 
+async def single_piece(data: bytes) -> AsyncIterator[bytes]:
+    """Bytes as a stream of one piece."""
+    yield data
+
+
 async def _joined(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     async with closing(rest):
         yield first
@@ -51,7 +56,7 @@ async def _joined(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[byt
 
 
 class ClosingStream(StreamingResponse):
-    """A streaming answer that ends its generator when the caller goes, not when the collector comes by."""
+    """A streaming answer that ends its generator when the caller goes, not when the garbage collector runs."""
 
     async def stream_response(self, send: Send) -> None:
         async with closing(aiter(self.body_iterator)):

@@ -1,4 +1,4 @@
-"""What endpoints work with: the running Quire, the team that asks, and the word that the service is stopping."""
+"""What endpoints depend on: the runtime, its engine and vault, and the stop event of the service."""
 
 from __future__ import annotations
 

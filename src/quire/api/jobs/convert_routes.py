@@ -1,4 +1,4 @@
-"""POST /convert: a document comes in, as an upload or as a link."""
+"""POST /convert: accepts a document as an upload or as a link."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from pydantic import BaseModel, Field
 
 from quire.api.http.auth import Team
-from quire.api.http.caller_wait import unless_over
+from quire.api.http.caller_wait import while_connected
 from quire.api.http.error_responses import MediaTypeError, documented, stored_error_response
 from quire.api.http.request_bodies import media_type, read_json
 from quire.api.http.responses import json_answer
@@ -41,7 +41,7 @@ class ConvertOptions(BaseModel):
     """The fields of a conversion; only for the description, `submissions` reads them."""
 
     mode: Literal["auto", "local", "ai"] = Field(
-        "auto", description="Who reads: whoever is best, only this machine, or AI."
+        "auto", description="Which reader: the best one for each page, only this machine, or AI."
     )
     engine: str | None = Field(None, description="The AI provider to try first.")
     model_tier: str | None = Field(None, description="`primary`, `secondary` or `fast`.")
@@ -49,7 +49,7 @@ class ConvertOptions(BaseModel):
     pages: str | None = Field(None, description="Which pages.", examples=["1-5,8,12-"])
     password: str | None = Field(None, description="Opens an encrypted PDF. Kept sealed, never logged.")
     timeout_seconds: float | None = Field(None, description="When pages still missing get their plain text.")
-    callback_url: str | None = Field(None, description="Told, signed, when the job is over.")
+    callback_url: str | None = Field(None, description="Receives a signed POST when the job ends.")
     force: bool = Field(False, description="Make a new job even if an earlier one did the same.")
     result_to: str | None = Field(
         None,
@@ -70,7 +70,7 @@ class UploadRequest(ConvertOptions):
 
 
 def documented_body(**example: str) -> dict[str, Any]:
-    """A body that is an upload or a link, for the description; `example` is what may stand beside the link."""
+    """A body that is an upload or a link, for the description; `example` has fields to show beside the link."""
     link = {"source": "https://example.org/report.pdf", **example}
     return {
         "requestBody": {
@@ -90,7 +90,7 @@ def documented_body(**example: str) -> dict[str, Any]:
     response_model=AcceptedView,
     responses={
         **RESULT_RESPONSES,
-        202: {"model": AcceptedView, "description": "Taken in; `Location` says where to look."},
+        202: {"model": AcceptedView, "description": "Accepted; `Location` is the address of the job."},
         **documented(400, 401, 408, 409, 413, 415, 422, 502, 503),
     },
     openapi_extra=documented_body(pages="1-5"),
@@ -124,21 +124,21 @@ async def convert(
         raise MediaTypeError("Send multipart/form-data with a `file`, or application/json with a `source`.")
     await check_room(engine, team, key)
     if kind == "application/json":
-        accepted = await _take_source(request, services, team, key)
+        accepted = await _accept_source(request, services, team, key)
     else:
         max_bytes = services.runtime.settings.limits.max_upload_bytes
-        accepted = await _take_upload(request, engine.intake, team, key, max_bytes)
+        accepted = await _accept_upload(request, engine.intake, team, key, max_bytes)
     if wait > 0:
-        job = await unless_over(request, engine.wait(team, accepted.job_id, wait))
+        job = await while_connected(request, engine.wait(team, accepted.job_id, wait))
         if job is not None and job.status.terminal:
-            return await _over(request, services, team, job, format, link=link)
+            return await _ended(request, services, team, job, format, link=link)
         if job is not None:
             accepted = Accepted(accepted.job_id, job.status, accepted.deduplicated)
     return _accepted(accepted)
 
 
 async def check_room(engine: Engine, team: str, key: str | None) -> None:
-    """Raises BusyError. A request that is repeated asks for nothing new, so it is always let through."""
+    """Raises OverloadedError. A repeated request needs no room, so it always passes."""
     if key is not None:
         try:
             await engine.job(team, job_id_for_key(team, key))
@@ -149,7 +149,7 @@ async def check_room(engine: Engine, team: str, key: str | None) -> None:
     await engine.intake.check_room()
 
 
-async def _take_source(request: Request, services: Services, team: str, key: str | None) -> Accepted:
+async def _accept_source(request: Request, services: Services, team: str, key: str | None) -> Accepted:
     intake = services.runtime.engine.intake
     asked = await read_source(request, services.runtime.settings, team, key)
     intake.check(asked)
@@ -157,7 +157,7 @@ async def _take_source(request: Request, services: Services, team: str, key: str
 
 
 async def read_source(request: Request, settings: Settings, team: str, key: str | None) -> Submission:
-    """What a JSON body asks for, a bare key as the address it stands for. Raises RequestError."""
+    """The submission of a JSON body; a bare key becomes the address of its object. Raises RequestError."""
     fields = read_fields(await read_json(request))
     if not fields.secrets.source_url:
         raise RequestError("source: missing. Give the document's address, or send it as multipart/form-data.")
@@ -166,7 +166,7 @@ async def read_source(request: Request, settings: Settings, team: str, key: str 
     return submission(team, fields, "", key)
 
 
-async def _take_upload(
+async def _accept_upload(
     request: Request, intake: UploadIntake, team: str, key: str | None, max_bytes: int
 ) -> Accepted:
     def finished(given: dict[str, str], filename: str) -> Submission:
@@ -179,7 +179,7 @@ async def _take_upload(
     return await intake.accept_upload(received.submission, received.upload)
 
 
-async def _over(
+async def _ended(
     request: Request, services: Services, team: str, job: MainJob, format: FormatParam, *, link: bool
 ) -> Response:
     if job.status is JobStatus.COMPLETED and link:

@@ -1,4 +1,4 @@
-"""GET /jobs/{id}/events: what happens to a job, as server-sent events."""
+"""GET /jobs/{id}/events: a job's state changes as server-sent events."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def events(
     first = await anext(stream, None)
     if first is not None and first.type == "snapshot" and last_id and first.id == last_id:
         await stream.aclose()
-        # The one answer that keeps a browser from asking again.
+        # The only status that stops a browser from reconnecting.
         return Response(status_code=204)
     return ClosingStream(written(first, stream), media_type="text/event-stream", headers=_HEADERS)
 
@@ -74,8 +74,8 @@ async def written(first: JobEvent | None, rest: AsyncIterator[JobEvent | None]) 
 
 
 def _text(event: JobEvent | None) -> bytes:
-    """Silence becomes a comment, which keeps proxies from closing the connection."""
+    """One event as text; None becomes a comment, which keeps proxies from closing the connection."""
     if event is None:
-        return b": still here\n\n"
+        return b": keep-alive\n\n"
     number = f"id: {event.id}\n" if event.id else ""
     return f"{number}event: {event.type}\ndata: {json.dumps(event.data)}\n\n".encode()

@@ -1,4 +1,4 @@
-"""Jobs: how they stand, what their pages are, stopping and redoing them."""
+"""Jobs over HTTP: list, status, pages, cancel, retry."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ router = APIRouter(prefix="/jobs", tags=["jobs"])
 
 _LARGEST_TIME_S = 1e11
 _MOST_LOOKED_AT = 2_000
-_HALF_MS = 0.0005  # a time is kept in whole milliseconds; as a float it may be a hair below
+_HALF_MS = 0.0005  # times are whole milliseconds; as a float one may be slightly smaller
 
 
 class CancelView(BaseModel):
     job_id: str
-    status: str = Field(description="The status that stands now.")
+    status: str = Field(description="The status after this request.")
 
 
 class RetryView(BaseModel):
@@ -59,7 +59,7 @@ async def jobs(
     while True:
         batch = await engine.newest(team, limit + 1, None if before is None else before + _HALF_MS)
         whole = len(batch) > limit
-        shown = _up_to_a_gap(batch, limit) if whole else batch
+        shown = _cut_where_time_changes(batch, limit) if whole else batch
         before = shown[-1].created_at if whole else None
         found += [job for job in shown if status is None or job.status is status]
         looked_at += len(shown)
@@ -73,7 +73,7 @@ async def jobs(
     )
 
 
-def _up_to_a_gap(batch: list[MainJob], limit: int) -> list[MainJob]:
+def _cut_where_time_changes(batch: list[MainJob], limit: int) -> list[MainJob]:
     """At most `limit` jobs, ending where the time of creation changes: pages are cut by that time."""
     end = limit
     while end > 1 and batch[end - 1].created_at == batch[end].created_at:
@@ -138,18 +138,18 @@ async def pages(
     },
 )
 async def cancel(job_id: str, team: Team, engine: EngineDep) -> Response:
-    """One that is over already stays as it is."""
+    """A job that has ended keeps its status."""
     main = await engine.job(team, job_id)
     if job_id != main.id:
         raise RequestError(f"Only a whole document can be cancelled: POST /jobs/{main.id}/cancel.")
-    stands = await engine.cancel(main)
-    stopped = not main.status.terminal and stands is JobStatus.CANCELLED
-    return json_answer(CancelView(job_id=main.id, status=stands.value), 202 if stopped else 200)
+    status = await engine.cancel(main)
+    stopped = not main.status.terminal and status is JobStatus.CANCELLED
+    return json_answer(CancelView(job_id=main.id, status=status.value), 202 if stopped else 200)
 
 
 @router.post(
     "/{job_id}/retry",
-    summary="Redo what did not come out well",
+    summary="Retry a job, a page or a merge",
     status_code=202,
     response_model=RetryView,
     responses={
@@ -176,15 +176,15 @@ async def retry(
 async def retry_answer(
     engine: Engine, main: MainJob, job_id: str, key: str = "", vault: Vault | None = None
 ) -> Response:
-    """Raises ConflictError while the job runs, NotFoundError if it has gone meanwhile."""
+    """Raises StateConflictError while the job runs, MissingError if it no longer exists."""
     if main.type.is_step and vault is not None:
         outcome = await vault.retry_step(main)
     else:
         outcome = await engine.retry(main, job_id, key)
     if outcome == "running":
-        raise StateConflictError("The job is still running. Wait until it is over, or cancel it first.")
+        raise StateConflictError("The job is still running. Wait until it ends, or cancel it first.")
     if outcome == "missing":
-        raise MissingError(f"There is no job {main.id} any more.")
+        raise MissingError(f"Job {main.id} no longer exists.")
     started = outcome in ("started", "repeated")
     status = JobStatus.QUEUED if outcome == "started" else main.status
     view = RetryView(

@@ -1,4 +1,4 @@
-"""Jobs and pages as callers see them."""
+"""The JSON shapes of jobs and pages, and how records become them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Links(BaseModel):
 
 
 class AcceptedView(BaseModel):
-    """A document that was taken in."""
+    """A document that was accepted."""
 
     job_id: str
     status: str = Field(description="`queued`, or further if an earlier job answers.")
@@ -84,22 +84,24 @@ class JobSummary(BaseModel):
 
 
 class DownloadView(BaseModel):
-    """How far the download of a linked document has come."""
+    """The progress of the download of a linked document."""
 
     bytes_done: int
     bytes_total: int | None = Field(description="Null where the server doesn't say.")
 
 
 class DeliveryView(BaseModel):
-    """What came of putting the result into a bucket (`result_to`, or a GhostServer request)."""
+    """The outcome of writing the result to a bucket (`result_to`, or a GhostServer request)."""
 
     url: str | None = Field(description="The object, once it is there.")
     bytes: int | None
-    error: dict[str, Any] | None = Field(description="Why it was given up; the result is here all the same.")
+    error: dict[str, Any] | None = Field(
+        description="Why the delivery failed; the result is available here all the same."
+    )
 
 
 class AttachmentView(BaseModel):
-    """A file that hung on a mail."""
+    """A file that was attached to a mail."""
 
     name: str
     mime: str = Field(description="Its type, by its content.")
@@ -150,7 +152,7 @@ class StepJobView(ChildJobView):
 
 
 class PageView(BaseModel):
-    """How a page stands, how it was read and what it cost."""
+    """A page: its status, how it was read and what that cost."""
 
     page_number: int
     job_id: str
@@ -218,7 +220,7 @@ def job_summary(job: MainJob) -> JobSummary:
 
 
 def main_job(job: MainJob, attachments: Mapping[str, JobState] | None = None) -> MainJobView:
-    """`attachments` says how the jobs of a mail's attachments stand."""
+    """`attachments` has the states of the jobs of a mail's attachments."""
     return MainJobView(
         **_summary_fields(job),
         child_jobs=_child_jobs(job),
@@ -315,7 +317,7 @@ def page_job(job: MainJob, record: PageRecord) -> PageJobView:
 
 
 def page_metadata(job: MainJob, record: PageRecord) -> dict[str, Any]:
-    """What a page's result says about itself."""
+    """The metadata of a page's result."""
     return page(job, record).model_dump(exclude={"job_id", "url"})
 
 

@@ -1,4 +1,4 @@
-"""Results: Markdown as JSON or bare, page pictures and originals, none of them ever whole in memory."""
+"""Results over HTTP: Markdown as JSON or bare, page pictures, originals. All but pictures are streamed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,14 @@ from pydantic import BaseModel, Field
 
 from quire.api.http.auth import Team
 from quire.api.http.error_responses import documented
-from quire.api.http.responses import ClosingStream, closing, disposition, json_answer, started
+from quire.api.http.responses import (
+    ClosingStream,
+    closing,
+    disposition,
+    json_answer,
+    single_piece,
+    started,
+)
 from quire.api.http.services import EngineDep, Services, ServicesDep
 from quire.api.jobs.job_views import iso, page_metadata
 from quire.domain.job import JobId, JobType, MainJob
@@ -60,11 +67,11 @@ class ResultView(BaseModel):
 
 
 class LinkView(BaseModel):
-    """Where something can be fetched, and until when."""
+    """An address and its expiry."""
 
     url: str
     signed: bool = Field(
-        description="Whether anybody may use it; a link that is not signed is one of this service and needs its key."
+        description="Whether it works without credentials; an unsigned link is of this service and needs a key."
     )
     expires_at: str | None
 
@@ -124,7 +131,7 @@ async def result(
 
 
 async def result_link(request: Request, services: Services, team: str, job_id: str) -> Response:
-    """Raises NotReadyError, ConflictError (it failed or was cancelled) or NotFoundError."""
+    """Raises NotReadyError, StateConflictError (it failed or was cancelled) or MissingError."""
     engine, settings = services.runtime.engine, services.runtime.settings
     job = await engine.job(team, job_id)
     asked = JobId.parse(job_id) or JobId(job.id, JobType.MAIN)
@@ -141,7 +148,7 @@ async def result_link(request: Request, services: Services, team: str, job_id: s
 def _linked(
     services: Services, asked: JobId, job: MainJob, *, signed: str | None, own: str, kept_s: float | None
 ) -> Response:
-    """A signed link, or one of our own, good as long as what it leads to is there."""
+    """A signed link, or one of this service, with the time at which it stops working."""
     settings, now = services.runtime.settings, services.runtime.parts.clock.now()
     ttl_s = settings.jobs.ttl_s if kept_s is None else min(kept_s, settings.jobs.ttl_s)
     gone_at = None if job.completed_at is None else job.completed_at + ttl_s
@@ -155,11 +162,11 @@ def _linked(
 async def result_answer(
     request: Request, engine: Engine, team: str, job_id: str, chosen: Format | None
 ) -> Response:
-    """Raises NotReadyError, ConflictError (it failed or was cancelled) or NotFoundError."""
+    """Raises NotReadyError, StateConflictError (it failed or was cancelled) or MissingError."""
     try:
         return await _answer(request, engine, team, job_id, chosen)
     except MissingError:
-        # A retry that has just ended replaces the result; the job as it stands now has the new one.
+        # A retry that has just ended replaced the result; the current record of the job has the new one.
         return await _answer(request, engine, team, job_id, chosen)
 
 
@@ -179,7 +186,7 @@ async def _answer(
         metadata = {**(job.result or {}).get("metadata", {}), "usage": _usage(job)}
     else:
         raise MissingError(f"A {asked.type.value} job has no result of its own; job {job.id} has.")
-    body = await started(_once(text) if isinstance(text, bytes) else engine.text(text))
+    body = await started(single_piece(text) if isinstance(text, bytes) else engine.text(text))
     form = chosen or preferred(request.headers.get("accept", ""))
     if form is Format.JSON:
         head = {"job_id": str(asked), "type": asked.type.value}
@@ -254,7 +261,7 @@ async def image(job_id: str, number: int, team: Team, engine: EngineDep) -> Resp
 async def original(
     request: Request, job_id: str, team: Team, services: ServicesDep, *, link: LinkParam = False
 ) -> Response:
-    """Always a download, never shown: nobody knows what is in it."""
+    """Always sent as a download, never shown inline: its content is untrusted."""
     engine, objects = services.runtime.engine, services.runtime.parts.objects
     job = await engine.job(team, job_id)
     ref = await engine.original(job)
@@ -274,7 +281,7 @@ async def original(
     else:
         size = await objects.size(ref)
         if size is None:
-            raise MissingError("The document is no longer there.")
+            raise MissingError("The document no longer exists.")
         headers["Content-Length"] = str(size)
         body = await started(objects.stream(ref))
     return ClosingStream(body, media_type="application/octet-stream", headers=headers)
@@ -284,14 +291,10 @@ async def _file(path: Path) -> AsyncIterator[bytes]:
     try:
         file = await in_thread(FileIO, path)
     except OSError as error:
-        raise MissingError("The document is no longer there.") from error
+        raise MissingError("The document no longer exists.") from error
     with file:
         while piece := await in_thread(file.read, PIECE_BYTES):
             yield piece
-
-
-async def _once(data: bytes) -> AsyncIterator[bytes]:
-    yield data
 
 
 def _usage(job: MainJob) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""From the fields of a request to a submission. Every complaint names its field and never repeats a value."""
+"""Builds a submission from the fields of a request. Every error names its field and never repeats a value."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _FALSE = frozenset({"false", "0", "no", "off"})
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """What the caller gave, read but not yet judged by the engine."""
+    """The caller's fields, parsed but not yet checked by the engine."""
 
     options: JobOptions
     secrets: JobSecrets
     force: bool
     result_to: str = ""
-    """Where the result is put as well; judged by the engine."""
+    """Where the result is written as well; the engine checks it."""
 
 
 def read_fields(given: Mapping[str, Any]) -> Fields:
@@ -96,7 +96,7 @@ def _text(most: int) -> Callable[[str, Any], str]:
             raise RequestError(f"{name}: expected a text.")
         if len(value) > most:
             raise RequestError(f"{name}: at most {most} characters are allowed.")
-        # A NUL, or half of a surrogate pair (JSON can spell one), is no text to anybody further on.
+        # No later part can store a NUL or half of a surrogate pair (which JSON can contain).
         if "\x00" in value or any("\ud800" <= c <= "\udfff" for c in value):
             raise RequestError(f"{name}: has characters that are not allowed.")
         return value

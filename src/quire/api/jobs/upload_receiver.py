@@ -1,4 +1,4 @@
-"""Uploads: the file goes into the object plane as it comes in, judged by its first bytes and its size."""
+"""Uploads: the file goes into the object plane as it arrives; its first bytes and its size are checked on the way."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ async def receive_upload(
     finished: Callable[[dict[str, str], str], Submission],
     max_bytes: int,
 ) -> Received:
-    """Takes the file and the fields, in any order; `finished` makes the submission of fields and file name.
+    """Receives the file and the fields, in any order; `finished` builds the submission from fields and file name.
 
-    Whatever goes wrong (RequestError, TooLargeError, UnsupportedTypeError, the sender leaving), nothing of the
-    file stays.
+    On any failure (RequestError, TooLargeError, UnsupportedTypeError, a caller that disconnects) the stored bytes
+    are removed.
     """
     too_large = f"The document is larger than the {max_bytes / (1 << 20):g} MB allowed (MAX_UPLOAD_MB)."
     check_length(request, max_bytes + FORM_OVERHEAD, too_large)
@@ -48,20 +48,20 @@ async def receive_upload(
     filename = ""
     async with AsyncExitStack() as stack:
         form = await stack.enter_async_context(aclosing(read_form(request)))
-        judged: _Judged | None = None
-        async for happening in form:
-            match happening:
+        checked: _CheckedWriter | None = None
+        async for event in form:
+            match event:
                 case FieldRead(name, value):
                     fields[name] = value
                 case FileStarts(given):
                     filename = given
                     upload = await intake.begin_upload(draft)
                     writer = await stack.enter_async_context(upload.writer)
-                    judged = _Judged(writer, max_bytes, too_large)
-                case FilePiece(data) if judged is not None:
-                    await judged.write(data)
-                case FileEnds() if judged is not None:
-                    await judged.end()
+                    checked = _CheckedWriter(writer, max_bytes, too_large)
+                case FilePiece(data) if checked is not None:
+                    await checked.write(data)
+                case FileEnds() if checked is not None:
+                    await checked.end()
         if upload is None:
             raise RequestError("The form has no `file`. Send the document in a field of that name.")
         submission = finished(fields, filename)
@@ -70,8 +70,8 @@ async def receive_upload(
 
 
 @dataclass(slots=True)
-class _Judged:
-    """Holds back a file's beginning until it is known to be something that can be read."""
+class _CheckedWriter:
+    """Keeps a file's first bytes back until they show a type that Quire can read."""
 
     writer: ObjectWriter
     max_bytes: int

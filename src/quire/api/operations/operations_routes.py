@@ -1,8 +1,6 @@
-"""Queues, workers and dead letters, for whoever runs the service.
+"""Operations over HTTP: queues, workers, dead letters, AI models with their breakers and limits, metrics.
 
-The AI models as they stand: breakers, limits, calls in flight, recent errors. For whoever runs the service.
-
-GET /metrics, for Prometheus. It asks for a key like everything else that tells how busy the service is.
+GET /metrics needs an API key, because its figures show how busy the service is.
 """
 
 from __future__ import annotations
@@ -34,13 +32,15 @@ class ModelView(BaseModel):
     provider: str
     model: str
     state: str = Field(description="The breaker: `closed`, `open` or `half_open`.")
-    opens_in_seconds: float = Field(description="How long an open breaker stays so before it is probed.")
+    opens_in_seconds: float = Field(description="Seconds until an open breaker is probed.")
     incidents: int = Field(description="Failures in a row; a burst counts once.")
     in_flight: int
     in_flight_allowed: int = Field(description="As adapted so far: grows with success, halves on 429.")
     in_flight_max: int
-    requests_per_minute: int | None = Field(description="Set, or told by the provider; null if unknown.")
-    requests_used: float = Field(description="What stands in the meter of requests now.")
+    requests_per_minute: int | None = Field(
+        description="From the settings or from the provider; null if unknown."
+    )
+    requests_used: float = Field(description="Requests counted in the current minute.")
     tokens_per_minute: int | None
     tokens_used: float
     calls_ok: int
@@ -192,7 +192,7 @@ class QueuesView(BaseModel):
 class LetterView(BaseModel):
     queue: str
     entry_id: str
-    job_id: str = Field(description="The job that the given-up work belongs to.")
+    job_id: str = Field(description="The job that the failed unit belongs to.")
     main_job_id: str
     unit: str
     reason: str
@@ -205,13 +205,13 @@ class LettersView(BaseModel):
 
 
 @queues_router.get(
-    "/queues", summary="How much waits, who works", response_model=QueuesView, responses=documented(401, 503)
+    "/queues", summary="Queue depths and workers", response_model=QueuesView, responses=documented(401, 503)
 )
 async def queues(_team: Team, services: ServicesDep) -> Response:
     parts = services.runtime.parts
     depths, workers, active = await asyncio.gather(
         asyncio.gather(*(parts.queues.depth(kind) for kind in UnitKind)),
-        parts.workers.known(),
+        parts.workers.heartbeats(),
         parts.jobs.count_active(),
     )
     return json_answer(
@@ -229,7 +229,10 @@ async def queues(_team: Team, services: ServicesDep) -> Response:
 
 
 @queues_router.get(
-    "/dlq", summary="Work that was given up", response_model=LettersView, responses=documented(400, 401, 503)
+    "/dlq",
+    summary="Dead letters: units that failed for good",
+    response_model=LettersView,
+    responses=documented(400, 401, 503),
 )
 async def dead_letters(
     team: Team,
@@ -237,7 +240,7 @@ async def dead_letters(
     queue: Annotated[UnitKind | None, Query(description="Only of this queue.")] = None,
     limit: Annotated[int, Query(ge=1, le=500)] = 100,
 ) -> Response:
-    """Your team's, the newest first."""
+    """Dead letters of your team, the newest first."""
     kinds = [queue] if queue else list(UnitKind)
     shown: list[LetterView] = []
     for most in _LOOKED_AT:
@@ -253,7 +256,7 @@ async def dead_letters(
 
 @queues_router.post(
     "/dlq/{queue}/{entry_id}/replay",
-    summary="Try given-up work again",
+    summary="Retry a dead letter",
     status_code=202,
     response_model=RetryView,
     responses={
@@ -262,7 +265,7 @@ async def dead_letters(
     },
 )
 async def replay(queue: UnitKind, entry_id: str, team: Team, services: ServicesDep) -> Response:
-    """Retries the page or job that the letter names and takes the letter away.
+    """Retries the page or job that the letter names and removes the letter.
 
     A callback is sent, or a result exported, again by joining the pages again, since both follow the end of a job.
     """
@@ -276,7 +279,7 @@ async def replay(queue: UnitKind, entry_id: str, team: Team, services: ServicesD
     if letter.kind is UnitKind.VAULT and job.vault is not None and runtime.vault is not None:
         await runtime.vault.advance(job.vault.team, job.vault.document_id)
     response = await retry_answer(runtime.engine, job, _named(letter, job), vault=runtime.vault)
-    await runtime.parts.queues.unbury(letter)
+    await runtime.parts.queues.remove_dead_letter(letter)
     return response
 
 

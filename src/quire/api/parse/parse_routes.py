@@ -15,6 +15,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from quire.api.http.auth import Team, team_of
+from quire.api.http.caller_wait import disconnected
 from quire.api.http.error_responses import (
     MediaTypeError,
     SlowRequestError,
@@ -320,7 +321,7 @@ async def _hold(request: Request, batcher: Batcher, ticket: Ticket) -> Response:
     gone = request.scope.get("quire.gone")
     watching = None
     if gone is None:
-        gone = watching = asyncio.create_task(_wait_for_disconnect(request), name="parse-caller")
+        gone = watching = asyncio.create_task(disconnected(request), name="parse-caller")
     try:
         settled = await batcher.result(ticket, gone)
     except ResponseTimeoutError as error:
@@ -331,11 +332,6 @@ async def _hold(request: Request, batcher: Batcher, ticket: Ticket) -> Response:
     if settled is None:
         return Response(status_code=400)  # the caller has disconnected
     return _response(settled)
-
-
-async def _wait_for_disconnect(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
 
 
 def _response(settled: Settled) -> Response:

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from quire.api.http.auth import Team
 from quire.api.http.error_responses import documented
-from quire.api.http.responses import ClosingStream, closing, disposition, started
+from quire.api.http.responses import ClosingStream, closing, disposition, single_piece, started
 from quire.api.http.services import VaultDep
 from quire.api.jobs.result_routes import Format, FormatParam, as_json, preferred
 from quire.api.vault.document_routes import document_of, viewer
@@ -205,7 +205,7 @@ async def _entries(
     async for row in catalog.each(team, filters):
         folder = f"{_folder(row)}-{row.id[:8]}"
         shown = view.document(row).model_dump_json(indent=2).encode()
-        yield ZipEntry(f"{folder}/metadata.json", _once(shown))
+        yield ZipEntry(f"{folder}/metadata.json", single_piece(shown))
         with suppress(StateConflictError, MissingError):  # pending, failed, or just deleted
             yield ZipEntry(f"{folder}/document.md", await _markdown(vault, row))
         if originals:
@@ -218,7 +218,3 @@ async def _entries(
 def _folder(row: VaultDocument) -> str:
     name = safe_filename(row.title or Path(row.filename).stem)
     return name.encode()[:80].decode("utf-8", "ignore").strip(" .") or "document"
-
-
-async def _once(data: bytes) -> AsyncIterator[bytes]:
-    yield data

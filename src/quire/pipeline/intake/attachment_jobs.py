@@ -1,7 +1,7 @@
-"""Attachments of a mail: each becomes a document with a job of its own, made once however often the mail is split.
+"""Attachments of a mail: each becomes a document with a job of its own, created once however often the mail is split.
 
-Those of a mail that is in the vault are only laid ready here: the vault makes documents of them when it files the mail
-(`vault/attached.py`).
+Those of a mail that is in the vault are only extracted here: the vault creates documents of them when it files the mail
+(`pipeline/vault/attached_documents.py`).
 
 A mail in a mail is a document like any other, so it has attachments again. How many there may be is an allowance of
 the outermost mail: what it does not use itself is shared among the mails in it, so that the whole tree keeps to it.
@@ -26,7 +26,7 @@ from quire.links import safe_filename
 from quire.objects.object_store import ObjectWriter
 from quire.pipeline.object_keys import attached_key, original_key
 from quire.pipeline.parts import Parts
-from quire.pipeline.upkeep.retention import expect_retention
+from quire.pipeline.upkeep.retention import schedule_retention
 from quire.reading.files.document_source import AttachedInfo
 from quire.reading.office.mail_reader import attached_bytes
 from quire.reading.office.zip_container import OfficeLimits
@@ -95,19 +95,19 @@ class Attachments:
         return found
 
     async def _keep(self, place: int, one: AttachedInfo, allowance: int) -> dict[str, Any]:
-        """What the record says beside name, type and size."""
+        """The fields of the record besides name, type and size."""
         parent = self.claim.job
         if parent.vault is not None:
-            return await self._lay_ready(place, one, allowance, parent.vault)
+            return await self._extract_for_vault(place, one, allowance, parent.vault)
         return {"job_id": await self._create(place, one, allowance)}
 
-    async def _lay_ready(
+    async def _extract_for_vault(
         self, place: int, one: AttachedInfo, allowance: int, mail: VaultLink
     ) -> dict[str, Any]:
         """Takes the file out for the vault. If it never asks for it, the bytes go when the mail's job would have."""
         document_id = attachment_document_id(mail.team, mail.document_id, place)
         job_id = conversion_job_id(mail.team, document_id)
-        await self.parts.jobs.expect_objects(
+        await self.parts.jobs.register_objects(
             job_id, max(_KEPT_WITHOUT_JOB_S, self.parts.jobs.running_ttl_ms / 1000)
         )
         out = await self._take_out(place, one, attached_key(job_id))
@@ -130,7 +130,7 @@ class Attachments:
         job_id = attachment_job_id(parent.id, place)
         if await parts.jobs.get(job_id) is not None:
             return job_id
-        await parts.jobs.expect_objects(job_id, _KEPT_WITHOUT_JOB_S)
+        await parts.jobs.register_objects(job_id, _KEPT_WITHOUT_JOB_S)
         key = original_key(job_id)
         out = await self._take_out(place, one, key)
         new = NewJob(
@@ -147,12 +147,12 @@ class Attachments:
             document_timeout_s=parts.settings.jobs.processing_timeout_s,
             page_timeout_s=parts.settings.jobs.timeout_per_page_s,
         )
-        await expect_retention(parts, job_id)
+        await schedule_retention(parts, job_id)
         if (
             await parts.jobs.create(new) is not None
-        ):  # another worker, which took this one for dead, was first
+        ):  # another worker, which considered this one dead, was first
             await parts.objects.delete(key)
-        await expect_retention(parts, job_id)
+        await schedule_retention(parts, job_id)
         return job_id
 
     async def _bytes(self, place: int, start: int) -> bytes:

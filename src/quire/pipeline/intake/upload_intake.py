@@ -1,7 +1,4 @@
-"""Taking documents: a request to convert is checked, its bytes find a place, and its job is made, once.
-
-Who answers for content that comes in a second time, and who is to be made where nobody does.
-"""
+"""Accepts documents: checks a request to convert, stores its bytes, and creates its job once (with dedupe)."""
 
 from __future__ import annotations
 
@@ -32,7 +29,7 @@ from quire.pipeline.object_keys import file_ref, original_key
 from quire.pipeline.parts import Parts
 from quire.pipeline.stages.download_stage import buckets_of, link_policy
 from quire.pipeline.stages.export_stage import prefix_of
-from quire.pipeline.upkeep.retention import expect_retention
+from quire.pipeline.upkeep.retention import schedule_retention
 
 T = TypeVar("T")
 
@@ -40,28 +37,28 @@ _WAIT_S = 2.0
 _POLL_S = 0.01
 
 
-async def whoever_answers(
+async def find_or_reserve_answer(
     jobs: JobStore,
     content: tuple[str, str],
     own_id: str,
     look: Callable[[str], Awaitable[tuple[T | None, bool]]],
 ) -> T | None:
-    """What `look` finds under the id that answers for this content (a team and a fingerprint).
+    """Returns what `look` finds under the id that is registered for this content (a team and a fingerprint).
 
-    None if there is nobody; from then on own_id answers, and is to be made at once. `look` tells what it found and,
-    where that is nothing, whether it may still be on its way.
+    Returns None if there is nothing; own_id is registered then, and the caller must create it at once. `look` returns
+    what it found and, if that is nothing, whether another process may still be creating it.
     """
     team, fingerprint = content
     loop = asyncio.get_running_loop()
     until = loop.time() + _WAIT_S
     while True:
         seen = await jobs.answer_for(team, fingerprint)
-        if seen == own_id:  # whoever said so may have died right after
+        if seen == own_id:  # the process that registered it may have died right after
             return None
         found, may_come = await look(seen) if seen else (None, False)
         if found is not None:
             return found
-        if may_come and loop.time() < until:  # it is being made, unless its maker has died
+        if may_come and loop.time() < until:  # another process is creating it, unless it has died
             await asyncio.sleep(_POLL_S)
         elif await jobs.answer_with(team, fingerprint, own_id, seen) == own_id:
             return None
@@ -81,7 +78,7 @@ class Submission:
     force: bool = False
     idempotency_key: str | None = None
     ghost: GhostRequest | None = None
-    """Set for requests of the GhostServer facade, whose text is put where their caller looks for it."""
+    """Where else the result is to be delivered, if the caller asked for that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +90,7 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """A place for the bytes of a document whose job does not exist yet."""
+    """Where the bytes of a document are written whose job does not exist yet."""
 
     job_id: str
     key: str
@@ -101,13 +98,13 @@ class Upload:
 
 
 class UploadIntake:
-    """Takes documents that come as uploads, links or files of this machine."""
+    """Accepts documents: uploads, links, files of this machine."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
 
     async def check_room(self) -> None:
-        """Raises BusyError when more documents wait than the bound allows."""
+        """Raises OverloadedError when more documents wait than the bound allows."""
         bound = self._parts.settings.limits.queue_max_documents
         waiting = await self._parts.jobs.count_active()
         if waiting >= bound:
@@ -157,14 +154,14 @@ class UploadIntake:
         return path
 
     async def begin_upload(self, submission: Submission) -> Upload:
-        """If the process dies before the job is made, the bytes go after some hours."""
+        """Opens a writer for the bytes, which are deleted after some hours if no job is created."""
         job_id = self._job_id(submission)
-        await self._parts.jobs.expect_objects(job_id, _UPLOAD_KEPT_S)
+        await self._parts.jobs.register_objects(job_id, _UPLOAD_KEPT_S)
         key = original_key(job_id)
         return Upload(job_id, key, self._parts.objects.writer(key))
 
     async def accept_upload(self, submission: Submission, upload: Upload) -> Accepted:
-        """Makes the job of an upload, or answers with the one that already does this work."""
+        """Creates the job of an upload, or returns the job that already has this content and these options."""
         writer = upload.writer
         if writer.size == 0:
             await self._parts.objects.delete(upload.key)
@@ -197,7 +194,7 @@ class UploadIntake:
         return twin
 
     async def accept_source(self, submission: Submission) -> Accepted:
-        """Makes the job of a link (fetched later) or of a local file (read where it lies)."""
+        """Creates the job of a link (fetched later) or of a local file (read in place)."""
         url = submission.secrets.source_url or ""
         path = self.local_source(url)
         job_id = self._job_id(submission)
@@ -218,7 +215,7 @@ class UploadIntake:
         return await self._create(new)
 
     async def accept_path(self, submission: Submission, path: Path) -> Accepted:
-        """A file named by whoever runs this process (`quire convert`): read where it lies, without a copy."""
+        """Creates the job of a file that the user of `quire convert` named; it is read in place, without a copy."""
         new = self._new_job(
             submission,
             self._job_id(submission),
@@ -250,9 +247,9 @@ class UploadIntake:
         )
 
     async def _create(self, new: NewJob) -> Accepted:
-        await expect_retention(self._parts, new.id)
+        await schedule_retention(self._parts, new.id)
         taken = await self._parts.jobs.create(new)
-        await expect_retention(self._parts, new.id)
+        await schedule_retention(self._parts, new.id)
         if taken is None:
             return Accepted(new.id, JobStatus.QUEUED, deduplicated=False)
         if taken.fingerprint != new.fingerprint:
@@ -273,7 +270,7 @@ class UploadIntake:
     async def _twin(self, team: str, fingerprint: str, job_id: str) -> Accepted | None:
         """A running or completed job of the same team with the same content and options.
 
-        None if there is none; from then on job_id answers for them, and is to be made at once.
+        None if there is none; job_id is registered for them then, and must be created at once.
         """
 
         async def look(seen: str) -> tuple[Accepted | None, bool]:
@@ -285,7 +282,7 @@ class UploadIntake:
                 seen, job.status, deduplicated=True
             ), False
 
-        return await whoever_answers(self._parts.jobs, (team, fingerprint), job_id, look)
+        return await find_or_reserve_answer(self._parts.jobs, (team, fingerprint), job_id, look)
 
     async def _remember(self, team: str, fingerprint: str, job_id: str) -> None:
         seen = await self._parts.jobs.answer_for(team, fingerprint)

@@ -1,4 +1,4 @@
-"""Callback: tell the caller that a job is over, signed, and again until it was heard."""
+"""Callback: posts a signed message to the caller when a job ends; the worker retries it until it is delivered."""
 
 from __future__ import annotations
 

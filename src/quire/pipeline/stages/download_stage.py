@@ -1,7 +1,7 @@
-"""Download: bring a linked document into the object plane, hashed on the way.
+"""Download: fetches a linked document into the object plane and hashes it.
 
-The bytes are collected in a file of this machine first: an attempt that is cut off, or killed, is completed by the
-next one on the same machine where the server allows it, and begun again everywhere else.
+The bytes are collected in a local file first: the next attempt on the same machine resumes an interrupted one where the
+server allows it; on another machine it starts again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from quire.pipeline.object_keys import original_key
 from quire.pipeline.parts import Parts
 from quire.settings import Settings
 
-_TELL_EVERY_S = 0.5
+_REPORT_EVERY_S = 0.5
 _PARTIAL_KEPT_S = 6 * 3600.0
 
 
@@ -33,7 +33,7 @@ async def run_download(claim: Claim, parts: Parts) -> None:
     await forget_old_downloads(parts)
     partial = Partial(_downloads(parts), job.id, parts.sealer.fingerprint("download", url))
     async with partial, parts.objects.writer(key) as out:
-        filename = await _fetch(url, partial, _Teller(claim, parts), parts)
+        filename = await _fetch(url, partial, _ProgressReporter(claim, parts), parts)
         async for piece in partial.pieces():
             await out.write(piece)
     await parts.jobs.fetched(
@@ -48,41 +48,41 @@ async def run_download(claim: Claim, parts: Parts) -> None:
 
 
 async def forget_old_downloads(parts: Parts) -> None:
-    """Removes what attempts that nobody came back to have left on this machine."""
+    """Removes partial downloads on this machine that no attempt has resumed."""
     await remove_old_partials(_downloads(parts), parts.clock.now() - _PARTIAL_KEPT_S)
 
 
-async def _fetch(url: str, partial: Partial, teller: _Teller, parts: Parts) -> str:
-    """Streams the document in and answers its name."""
+async def _fetch(url: str, partial: Partial, reporter: _ProgressReporter, parts: Parts) -> str:
+    """Streams the document into the partial file and returns its name."""
     policy = link_policy(parts)
     if not in_bucket(url):
-        done = await download(url, partial, policy, teller.tell)
-        await teller.tell(done.size, done.size, last=True)
+        done = await download(url, partial, policy, reporter.report)
+        await reporter.report(done.size, done.size, last=True)
         return done.filename
     buckets = buckets_of(parts)
-    # Judged again: the list may have been changed since the job was accepted.
+    # Checked again: the allowed buckets may have changed since the job was accepted.
     address = buckets.check(url)
     await buckets.fetch(
-        address, partial, max_bytes=policy.max_bytes, timeout_s=policy.timeout_s, on_progress=teller.tell
+        address, partial, max_bytes=policy.max_bytes, timeout_s=policy.timeout_s, on_progress=reporter.report
     )
-    await teller.tell(partial.size, partial.size, last=True)
+    await reporter.report(partial.size, partial.size, last=True)
     return safe_filename(address.name)
 
 
-class _Teller:
-    """Tells how far a download has come: at its beginning and its end, and now and then between."""
+class _ProgressReporter:
+    """Reports the progress of a download: at its start, at its end, and at intervals between."""
 
     def __init__(self, claim: Claim, parts: Parts) -> None:
         self._claim = claim
         self._fetches = parts.jobs.fetches
         self._clock: Clock = parts.clock
-        self._told_at: float | None = None
+        self._reported_at: float | None = None
 
-    async def tell(self, done: int, total: int | None, *, last: bool = False) -> None:
+    async def report(self, done: int, total: int | None, *, last: bool = False) -> None:
         now = self._clock.monotonic()
-        if not last and self._told_at is not None and now - self._told_at < _TELL_EVERY_S:
+        if not last and self._reported_at is not None and now - self._reported_at < _REPORT_EVERY_S:
             return
-        self._told_at = now
+        self._reported_at = now
         claim = self._claim
         await self._fetches.progress(claim.job.id, claim.hint.epoch, claim.token, done, total)
 

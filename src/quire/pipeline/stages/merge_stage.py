@@ -1,4 +1,4 @@
-"""Merge: join the pages in order, once, and tidy up what only the work needed."""
+"""Merge: joins the pages in order, once, and deletes the chunks."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ async def _write(objects: ObjectStore, claim: Claim, ordered: list[PageRecord]) 
 
 
 def _runs(ordered: list[PageRecord]) -> Iterator[list[PageRecord]]:
-    """Neighbours that lie in the same object, in order and not too far apart, so one read fetches them all."""
+    """Groups neighbours that are in the same object, in order and close together, so that one read fetches them all."""
     run: list[PageRecord] = []
     for record in ordered:
         if run and (
@@ -86,7 +86,7 @@ async def _texts(objects: ObjectStore, run: list[PageRecord]) -> list[bytes]:
 
 
 def failure_note(record: PageRecord) -> bytes:
-    """What stands in the result for a page that could not be read."""
+    """The text in the result in place of a page that could not be read."""
     why = (record.error or {}).get("error", "it could not be read")
     return f"*Page {record.number} could not be read: {why}*".encode()
 
@@ -123,7 +123,7 @@ def summary(job: MainJob, records: list[PageRecord]) -> dict[str, Any]:
 
 
 async def _tidy(objects: ObjectStore, job: MainJob) -> None:
-    """What is left if the process dies here goes with the job's other objects when its time is up."""
+    """Deletes chunks and an earlier result; if the process dies here, the rest expires with the job's objects."""
     for epoch in range(1, job.epoch + 1):  # of earlier ones only what a cancelled run had read
         await objects.delete_prefix(chunks_prefix(job.id, epoch))
     if job.result:

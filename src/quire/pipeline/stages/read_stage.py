@@ -1,4 +1,4 @@
-"""Read: a chunk of pages in one go, or one page alone. A page that breaks its reader costs only itself."""
+"""Read: a chunk of pages in one call, or one page alone. A page that breaks its reader fails alone."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class PageReader:
             await self._record(found)
 
     async def _by_ai(self, local: PageRecord) -> None:
-        """AI; where that can't be had, the page's local text or OCR, and a copy for people to look at."""
+        """AI; if every candidate fails, the page's local text or OCR, and a dead letter."""
         ai = self._parts.ai
         assert ai is not None  # noqa: S101 - there is no such route without it
         question = Illustrations(self._claim, self._parts, local) if local.reader in MARKUP_READERS else None
@@ -79,7 +79,9 @@ class PageReader:
             return
         if isinstance(outcome, Exhausted):
             record = await self._without_ai(local, outcome)
-            await self._parts.queues.bury(self._claim.hint, f"AI failed: {', '.join(outcome.reasons)}")
+            await self._parts.queues.add_dead_letter(
+                self._claim.hint, f"AI failed: {', '.join(outcome.reasons)}"
+            )
         else:
             record = outcome
         await self._parts.jobs.pages_done(self._claim, [PageOutcome(record)])
@@ -124,8 +126,7 @@ class PageReader:
             except (PageCrashedError, PageTimeoutError, PageMemoryError) as error:
                 if error.retryable or not options.has_quicker:
                     raise
-                # It may be the careful reader that this page was too much for; the quick one's text is better
-                # than none.
+                # The page may be too much for the careful reader only; the quick reader's text is better than none.
                 options = options.quicker()
                 return await run(recognise_page, path, self._password, number, options, timeout_s=timeout_s)
 
@@ -137,7 +138,7 @@ class PageReader:
         return self._page_record(page, f"{key}-{page.reader}", 0)
 
     async def _recognise(self, path: str, local: Chunk) -> Chunk:
-        """OCR; where that fails, the page's local text stands in and says so."""
+        """OCR; if that fails, the page's local text is used, with the reason."""
         page = local.pages[0]
         try:
             found = await self._ocr_pass(path, page.number)
@@ -164,14 +165,14 @@ class PageReader:
                 raise
             if len(numbers) == 1:
                 return [await self._read_plain(path, numbers[0], error)]
-        # One of them is bad; alone, each shows for itself which.
+        # One of them is bad; reading each alone shows which.
         found: list[Chunk | PageRecord] = []
         for number in numbers:
             found += await self._read(path, [number])
         return found
 
     async def _read_plain(self, path: str, number: int, why: PageError) -> Chunk | PageRecord:
-        """The page broke its reader: its bare text may still be had."""
+        """The page broke its reader: tries its bare text."""
         try:
             chunk = await self._parts.pool.run(
                 read_chunk,
@@ -307,7 +308,7 @@ def failed_page(
 
 
 def fallen_back(local: PageRecord | None, error: QuireError, attempts: int, now: float) -> PageRecord | None:
-    """The page with the local text it already has, where its better reader can't be had; None if it has none."""
+    """The page with the local text it already has, if its better reader failed; None if it has none."""
     if local is None or not local.ref or not local.words:
         return None
     return replace(

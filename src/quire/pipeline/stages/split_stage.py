@@ -1,4 +1,4 @@
-"""Split: open the document, count its pages, choose the wanted ones, hand out the first."""
+"""Split: opens the document, counts its pages, selects the wanted ones, issues the first units."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def run_split(claim: Claim, parts: Parts) -> None:
     password = parts.sealer.unseal(job.id, job.sealed).password
     async with local_document(parts.objects, job.content_ref or "") as path:
         info = await _inspect(claim, parts, str(path), password)
-        # A file read in its place was not hashed on its way in; answers of AI are kept by what they are about.
+        # A file that is read in place was not hashed at upload; the cache of AI answers needs the hash.
         sha256 = job.sha256 or (await _hash(parts, str(path)) if parts.ai is not None else "")
         attachments = await Attachments(claim, parts, str(path), info.attachments).create()
     limit = parts.settings.limits.max_pages

@@ -1,1 +1,1 @@
-"""What is done beside the work: lost units, deadlines, retention."""
+"""Background upkeep: lost units, deadlines, expiry, retention."""

@@ -1,4 +1,4 @@
-"""Housekeeping, by one process at a time: delayed entries, dead workers' entries, deadlines, lost units, expiry."""
+"""The housekeeper, one process at a time: delayed entries, dead workers' entries, deadlines, lost units, expiry."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from quire.coordination.housekeeping_records import House
+from quire.coordination.housekeeping_records import HousekeepingRecords
 from quire.domain.job import UnitKind
-from quire.errors import CatalogError, CoordinationError, ObjectsError
+from quire.errors import CatalogError, CoordinationCommandError, CoordinationError, ObjectsError
 from quire.pipeline.object_keys import job_prefix
 from quire.pipeline.parts import Parts
 from quire.pipeline.stages.download_stage import forget_old_downloads
@@ -26,7 +26,7 @@ _TICK_S = 0.1
 _IDLE_TICK_S = 0.5
 _ROUND_S = 1.0
 _GRACE_S = 10.0
-_LOOK_AGAIN_S = 10.0
+_SWEEP_AGAIN_S = 10.0
 _CATALOG_S = 2.0
 _ASK_AGAIN_S = 600.0
 _BEING_DELETED_S = 60.0
@@ -35,42 +35,47 @@ _BEING_DELETED_S = 60.0
 class Housekeeper:
     """Runs in every process; only the one that holds the lock does anything."""
 
-    def __init__(self, parts: Parts, house: House, worker_id: str, vault: Vault | None = None) -> None:
+    def __init__(
+        self, parts: Parts, records: HousekeepingRecords, worker_id: str, vault: Vault | None = None
+    ) -> None:
         self._parts = parts
-        self._house = house
+        self._records = records
         self._id = worker_id
         self._vault = vault
         self._archive = RecordArchive(parts.jobs, parts.objects)
 
     async def run(self) -> None:
-        await self._sweep_up()
+        await self._remove_local_leftovers()
         try:
-            await self._keep_house()
+            await self._run_rounds()
         finally:
             with suppress(CoordinationError):
-                await self._parts.workers.leave_house(self._id)
+                await self._parts.workers.release_housekeeping(self._id)
 
-    async def _sweep_up(self) -> None:
-        """In every process, because local copies of objects lie on every machine."""
+    async def _remove_local_leftovers(self) -> None:
+        """Runs in every process, because every machine has local copies of objects."""
         with suppress(ObjectsError):
             if swept := await self._parts.objects.sweep_temporaries():
                 _LOG.info("half-written files of killed processes removed", extra={"files": swept})
         await forget_old_downloads(self._parts)
 
-    async def _keep_house(self) -> None:
+    async def _run_rounds(self) -> None:
         queues, clock = self._parts.queues, self._parts.clock
         next_round = clock.monotonic()
         while True:
             ours, left = False, 0
             try:
-                ours = await self._parts.workers.keep_house(self._id, _LEASE_S)
+                ours = await self._parts.workers.hold_housekeeping(self._id, _LEASE_S)
                 if ours:
                     left = await queues.move_all_due()
                     if clock.monotonic() >= next_round:
                         next_round = clock.monotonic() + _ROUND_S
                         await self._round()
             except (CatalogError, CoordinationError, ObjectsError) as error:
-                _LOG.warning("housekeeping put off", extra={"code": error.code})
+                _LOG.warning("housekeeping postponed", extra={"code": error.code})
+                await asyncio.sleep(1)
+            except CoordinationCommandError as error:
+                _LOG.error("housekeeping failed", exc_info=error)
                 await asyncio.sleep(1)
             if ours and not left:
                 await queues.wait_for_delayed(_IDLE_TICK_S)
@@ -78,32 +83,41 @@ class Housekeeper:
                 await asyncio.sleep(_TICK_S if left else _IDLE_TICK_S)
 
     async def _round(self) -> None:
-        await self._bury_the_dead()
-        for job_id in await self._house.due_for_a_look():
-            await self._look_after(job_id)
-        for job_id in await self._house.expired():
+        await self._recover_dead_workers()
+        for job_id in await self._records.due_for_sweep():
+            try:
+                await self._sweep_job(job_id)
+            except CoordinationCommandError as error:
+                await self._break(job_id, error)
+        for job_id in await self._records.expired():
             await self._expire(job_id)
         await apply_retention(self._parts)
-        await self._parts.workers.forget_silent()
+        await self._parts.workers.trim_expired()
+
+    async def _break(self, job_id: str, error: CoordinationCommandError) -> None:
+        """Ends a job that a script could not process, and sweeps it again later: others must not wait for it."""
+        _LOG.error("internal error in the coordination plane", exc_info=error, extra={"job_id": job_id})
+        await self._parts.jobs.fail_broken(job_id, "", error)
+        await self._records.sweep_again(job_id, self._parts.clock.now() + _SWEEP_AGAIN_S)
 
     async def _expire(self, job_id: str) -> None:
-        """Deletes a job's objects, unless it ended later than was thought when it was made, or has not ended."""
-        if await self._belongs_to_the_vault(job_id):
+        """Deletes a job's objects, unless the job has not ended or ended later than expected at its creation."""
+        if await self._is_held_by_vault(job_id):
             return
-        until = await self._parts.jobs.objects_wanted_until(job_id)
+        until = await self._parts.jobs.objects_kept_until(job_id)
         if until > self._parts.clock.now():
-            await self._house.keep_objects(job_id, until)
+            await self._records.keep_objects(job_id, until)
             return
         await self._parts.objects.delete_prefix(job_prefix(job_id))
         await forget_local_result(self._parts, job_id)
         # A worker that had a deleted document in hand may have kept an answer for it.
         if self._vault is not None:
             await self._vault.forget_answers(job_id)
-        await self._house.forget_objects(job_id)
+        await self._records.forget_objects(job_id)
 
-    async def _belongs_to_the_vault(self, job_id: str) -> bool:
-        """Whether the objects are the vault's business. They stay, unless whoever deleted their document has died
-        half-way: then the rest goes now."""
+    async def _is_held_by_vault(self, job_id: str) -> bool:
+        """Whether the vault holds the objects; then they stay. Deletes the rest of a document whose deletion was
+        interrupted."""
         job = await self._archive.job(job_id)
         if job is None or job.vault is None:
             return False
@@ -117,15 +131,15 @@ class Housekeeper:
                     being_deleted = await self._vault.steps.is_deleted(job_id)
         if self._vault is not None and held is False:
             await self._vault.purge(job.vault.team, job.vault.document_id)
-        elif held and being_deleted:  # its row is about to go, and whoever deletes it may yet die
-            await self._house.keep_objects(job_id, now + _BEING_DELETED_S)
+        elif held and being_deleted:  # its row is being deleted, and the process that deletes it may die
+            await self._records.keep_objects(job_id, now + _BEING_DELETED_S)
         else:
             again_s = max(self._parts.jobs.ttl_s, _ASK_AGAIN_S) if held else _ASK_AGAIN_S
-            await self._house.keep_objects(job_id, now + again_s)
+            await self._records.keep_objects(job_id, now + again_s)
         return True
 
-    async def _bury_the_dead(self) -> None:
-        """Entries in the hands of dead workers go back to the queue."""
+    async def _recover_dead_workers(self) -> None:
+        """Requeues the entries of dead workers."""
         alive: dict[str, bool] = {}
         found = await asyncio.gather(*(self._parts.queues.consumers(kind) for kind in UnitKind))
         for kind, consumers in zip(UnitKind, found, strict=True):
@@ -137,12 +151,12 @@ class Housekeeper:
                 if pending:
                     moved = await self._parts.queues.take_over(kind, consumer)
                     _LOG.info(
-                        "work of a dead worker queued again", extra={"queue": kind.value, "entries": moved}
+                        "entries of a dead worker requeued", extra={"queue": kind.value, "entries": moved}
                     )
                 else:
                     await self._parts.queues.forget_consumer(kind, consumer)
 
-    async def _look_after(self, job_id: str) -> None:
+    async def _sweep_job(self, job_id: str) -> None:
         jobs = self._parts.jobs
         now = self._parts.clock.now()
         swept = await jobs.sweep(job_id, _GRACE_S)
@@ -150,7 +164,7 @@ class Housekeeper:
         if over and not swept.suspects:
             work = await jobs.working(job_id)
             if not work:
-                await jobs.stop_looking(job_id, now)
+                await jobs.stop_sweeping(job_id, now)
                 return
         if swept.deadline_at is not None and swept.deadline_at <= now:
             fell_back = await jobs.deadline(job_id, swept.epoch)
@@ -161,9 +175,9 @@ class Housekeeper:
             if not suspect.owner or not await self._parts.workers.alive(suspect.owner)
         ]
         if lost:
-            _LOG.info("lost units queued again", extra={"job_id": job_id, "units": len(lost)})
+            _LOG.info("lost units requeued", extra={"job_id": job_id, "units": len(lost)})
             await jobs.requeue(job_id, swept.epoch, lost)
-        again = now + _LOOK_AGAIN_S
+        again = now + _SWEEP_AGAIN_S
         if swept.deadline_at is not None and swept.deadline_at > now:
             again = min(again, swept.deadline_at)
-        await self._house.look_again(job_id, again)
+        await self._records.sweep_again(job_id, again)

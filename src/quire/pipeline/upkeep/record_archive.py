@@ -1,7 +1,7 @@
-"""The records of vault documents' conversions, kept beside their results.
+"""The records of vault documents' conversions, stored beside their results.
 
-Redis lets a finished job go after JOB_TTL; a document of the vault stays, and with it how each of its pages was read.
-Its last record lies in the object plane and goes with the document's other objects.
+Redis drops a finished job after JOB_TTL; a document of the vault stays, and with it how each of its pages was read.
+Its last record is in the object plane and is deleted with the document's other objects.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from quire.errors import MissingError
 from quire.objects.object_store import ObjectStore
 from quire.pipeline.object_keys import record_key
 
-_PASSING = frozenset({"late"})
+_NOT_ARCHIVED = frozenset({"late"})
 """Fields that change after the end and mean nothing later."""
 
 
@@ -26,10 +26,10 @@ class RecordArchive:
         self._objects = objects
 
     async def keep(self, job_id: str) -> None:
-        """Keeps the record as it stands now."""
+        """Stores the current record."""
         fields = await self._jobs.fields(job_id)
         if fields:
-            kept = {name: value for name, value in fields.items() if name not in _PASSING}
+            kept = {name: value for name, value in fields.items() if name not in _NOT_ARCHIVED}
             await self._objects.put(record_key(job_id), json.dumps(kept).encode())
 
     async def find(self, job_id: str) -> MainJob | None:
@@ -37,11 +37,11 @@ class RecordArchive:
         return job_from_fields(job_id, fields) if fields else None
 
     async def job(self, job_id: str) -> MainJob | None:
-        """The job as Redis has it, or as it was kept."""
+        """The job from Redis, or from the archive."""
         return await self._jobs.get(job_id) or await self.find(job_id)
 
     async def put_back(self, job_id: str) -> None:
-        """Makes sure that Redis has the record, where there is one, so that the job can be started again."""
+        """Restores the record to Redis if it has expired there, so that the job can be retried."""
         if await self._jobs.get(job_id) is None:
             fields = await self._fields(job_id)
             if fields:

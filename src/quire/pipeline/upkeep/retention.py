@@ -1,7 +1,7 @@
-"""Retention: documents and results that are to go before their job does really go.
+"""Retention: deletes originals and results whose retention is shorter than their job's.
 
-An entry is made before the job is, and leaves only when nothing is left to delete: whatever dies in between, the
-next round finds it. Objects are deleted first and the record is changed afterwards; a round that dies between the
+An entry is written before the job and removed only when nothing is left to delete, so the next round finds it after
+any crash. Objects are deleted first and the record is changed afterwards; a round that dies between the
 two is repeated, and deletes nothing twice.
 """
 
@@ -14,13 +14,13 @@ from quire.pipeline.object_keys import FILE_SCHEME, job_prefix
 from quire.pipeline.parts import Parts
 from quire.pipeline.stages.export_stage import forget_local_result
 
-_LOOK_AGAIN_S = 5.0
+_CHECK_AGAIN_S = 5.0
 _OBJECTS_LEFT_S = 600.0
 _NAMES = {"original": re.compile(r"original-.*"), "result": re.compile(r"result-.*|elements-.*|e\d+/.*")}
 
 
-async def expect_retention(parts: Parts, job_id: str) -> None:
-    """To be called before and after a job is made or started again."""
+async def schedule_retention(parts: Parts, job_id: str) -> None:
+    """Call it before and after a job is created or retried."""
     if parts.settings.retention.shortest_s is not None:
         await parts.jobs.retained.add(job_id)
 
@@ -28,25 +28,25 @@ async def expect_retention(parts: Parts, job_id: str) -> None:
 async def apply_retention(parts: Parts) -> None:
     """Deletes what is due. Raises CoordinationError or ObjectsError; what was not done is found again."""
     for job_id in await parts.jobs.retained.due():
-        await _look_at(parts, job_id)
+        await _check(parts, job_id)
 
 
-async def _look_at(parts: Parts, job_id: str) -> None:
+async def _check(parts: Parts, job_id: str) -> None:
     now = parts.clock.now()
     retained = parts.jobs.retained
     job = await parts.jobs.get(job_id)
     if job is None:
-        if await retained.has_objects(job_id):  # they go with their own expiry, a little after the record
-            await retained.look_again(job_id, now + _OBJECTS_LEFT_S)
+        if await retained.has_objects(job_id):  # they expire a little after the record
+            await retained.check_again(job_id, now + _OBJECTS_LEFT_S)
         else:
             await retained.forget(job_id)
         return
-    if job.vault is not None:  # a document of the vault is kept until somebody deletes it
+    if job.vault is not None:  # a document of the vault is kept until a user deletes it
         await retained.forget(job_id)
         return
     ended = job.completed_at
     if not job.status.terminal or ended is None or "export" in await parts.jobs.working(job_id):
-        await retained.look_again(job_id, now + _LOOK_AGAIN_S)
+        await retained.check_again(job_id, now + _CHECK_AGAIN_S)
         return
     kept = parts.settings.retention
     later: list[float] = []
@@ -58,7 +58,7 @@ async def _look_at(parts: Parts, job_id: str) -> None:
         else:
             await _delete(parts, job, what)
     if later:
-        await retained.look_again(job_id, min(later))
+        await retained.check_again(job_id, min(later))
     else:
         await retained.forget(job_id)
 
@@ -71,6 +71,6 @@ async def _delete(parts: Parts, job: MainJob, what: str) -> None:
             await parts.objects.delete(found)
     if what == "result":
         await forget_local_result(parts, job.id)
-    # A file that was read where it lies is not ours to delete, and stays readable.
+    # A file that was read in place does not belong to Quire and is not deleted.
     if key and not key.startswith(FILE_SCHEME):
         await parts.jobs.retained.deleted(job.id, job.epoch, what, key)

@@ -129,7 +129,7 @@ async def run_classify(claim: Claim, vault: Vault) -> None:
         return
     except ClassificationError as error:
         if error.retryable:
-            await vault.parts.queues.bury(claim.hint, error.public)
+            await vault.parts.queues.add_dead_letter(claim.hint, error.public)
         await vault.parts.jobs.fail(claim, error)
         return
     await vault.steps.done(

@@ -68,7 +68,7 @@ class Sweeper:
         if self._backlog is None:
             return 0
         lease_s = max(2 * self._interval_s, 2 * vault.parts.settings.vault.embedding_timeout_s)
-        if not await vault.parts.workers.keep_embedding(self._owner, lease_s):
+        if not await vault.parts.workers.hold_embedding(self._owner, lease_s):
             return 0
         return await self._backlog.next_page(_EMBEDDED_AT_ONCE)
 

@@ -1,9 +1,9 @@
--- Shared by every job script (put in front of it when loaded). All five keys of a job lie in one hash slot.
+-- Shared by every job script (put in front of it when loaded). All five keys of a job are in one hash slot.
 --   KEYS[1] job:{id}          hash    the main record, split/merge/download fields included
 --   KEYS[2] job:{id}:pages    hash    page number -> packed record (JSON; "st" is its status)
 --   KEYS[3] job:{id}:work     hash    unit -> {e epoch, o owner, tk token, s starts, f failures, i issued ms, nb not before ms}
 --   KEYS[4] job:{id}:slow     zset    pages that wait to be read one by one, by number
---   KEYS[5] job:{id}:events   stream  t type, d data (JSON); also the name of the wake-up channel
+--   KEYS[5] job:{id}:events   stream  t type, d data (JSON); also the name of the pub/sub channel
 local JOB, PAGES, WORK, SLOW, EVENTS = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local EVENTS_KEPT = 1000
 local KEPT_AFTER_END_MS = 3600000
@@ -45,8 +45,8 @@ local function emit_status(now)
   emit('status', data)
 end
 
--- A page that waits long for its reader gives the document a deadline: the longer of the document's own
--- time and so much for each such page, from when processing started. An asked-for time is never stretched.
+-- A page that needs a slow reader gives the document a deadline: the longer of the document's own time and the time
+-- for each such page, from when processing started. A timeout that the caller asked for is never extended.
 local function set_deadline()
   local f = redis.call('HMGET', JOB, 'started_at', 't.asked', 't.document', 't.page', 'slow_total', 'timed_out')
   local started = tonumber(f[1])
@@ -61,7 +61,7 @@ local function set_deadline()
   end
 end
 
--- Hands out the next units: never more pages of one document than its window, the merge when all is in.
+-- Issues the next units: never more pages of one document than its window; the merge when all pages have ended.
 local function refill(units, epoch, now)
   local f = redis.call('HMGET', JOB, 'total', 'next', 'out', 'chunk', 'window', 'slow_out', 'done', 'failed',
     'merge.status', 'split.status')
@@ -89,7 +89,7 @@ local function refill(units, epoch, now)
   end
 end
 
--- Ends the job: what only running work needs goes, what users may still ask for stays until its time is up.
+-- Ends the job: deletes what only running work needs; the record stays until its TTL.
 local function finish(units, status, now, ttl_ms)
   redis.call('HSET', JOB, 'status', status, 'completed_at', now)
   redis.call('DEL', WORK, SLOW)
@@ -105,14 +105,14 @@ local function finish(units, status, now, ttl_ms)
   redis.call('PEXPIRE', WORK, ttl_ms)
   redis.call('PEXPIRE', JOB, ttl_ms)
   emit_status(now)
-  -- A finished job keeps one small record. What is left of a cancelled one waits an hour for a retry.
+  -- A finished job keeps one small record. The pages of a cancelled one are kept an hour for a retry.
   redis.call('XTRIM', EVENTS, 'MAXLEN', 1)
   redis.call('PEXPIRE', EVENTS, math.min(ttl_ms, KEPT_AFTER_END_MS))
   redis.call('PEXPIRE', PAGES, math.min(ttl_ms, KEPT_AFTER_END_MS))
 end
 
--- A page that waits for a better reader and won't get one: its local text stands in, if it has any.
--- Answers the packed record and its outcome, d or f.
+-- Ends a page whose better reader will not answer: its local text is the result, if it has any.
+-- Returns the packed record and its outcome, d or f.
 local function given_up(packed, now)
   packed.t1 = now / 1000
   packed.why = packed.why or {}
@@ -123,7 +123,7 @@ local function given_up(packed, now)
   end
   packed.st, packed.ref, packed.off, packed.len = 'failed', nil, nil, nil
   packed.err = {code = 'page_failed', retryable = false,
-    error = 'The page has no text of its own, and whoever was to read it has given it up.'}
+    error = 'The page has no text of its own, and the external dispatcher ended the job without reading it.'}
   return cjson.encode(packed), 'f'
 end
 
@@ -131,7 +131,7 @@ local function count_late(n)
   if redis.call('EXISTS', JOB) == 1 then redis.call('HINCRBY', JOB, 'late', n) end
 end
 
--- The unit's entry if it is still wanted in this epoch, else nil.
+-- The unit's entry if it is still open in this epoch, else nil.
 local function wanted(unit, epoch)
   local raw = redis.call('HGET', WORK, unit)
   if not raw then return nil end

@@ -1,10 +1,10 @@
--- A worker takes a unit. Answers why not, or the record it needs to do the work.
+-- A worker claims a unit.
 -- ARGV  unit, epoch, owner, token (one for each call, so that a repeated call gets the same answer),
 --       owner known to be dead ('' if none), now ms
 -- Answers {'gone'} | {'held', owner} | {'early', not before ms} | {'run', starts, failures, field, value, …}
 local unit, epoch, owner, token, dead, now = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6])
 local entry = wanted(unit, epoch)
--- A record that has just expired, a moment before the list of its work, must not come back as half a record.
+-- If the record has expired a moment before its work, writing to it would create half a record.
 if not entry or redis.call('EXISTS', JOB) == 0 then return {'gone'} end
 if entry.o ~= '' and entry.o ~= dead and entry.tk ~= token then return {'held', entry.o} end
 if entry.nb > now then return {'early', entry.nb} end

@@ -1,7 +1,7 @@
--- No more results will come from the dispatcher outside: pages that wait for one get their local text now, those
--- that are not read yet when they are. A second time it finds nothing to do.
+-- The external dispatcher sends no more results: pages that wait for one get their local text now, pages that are not
+-- read yet get it when they are read. Idempotent.
 -- ARGV  now ms
--- Answers {pages that were given up, epoch, unit …} | {-1, 0}: there is no such job, or its pages are not known yet
+-- Answers {pages that were ended, epoch, unit …} | {-1, 0}: there is no such job, or its pages are not known yet
 local now = tonumber(ARGV[1])
 local f = redis.call('HMGET', JOB, 'status', 'epoch', 'split.status')
 if not f[1] then return {-1, 0} end

@@ -1,10 +1,10 @@
--- Makes a job unless its id is taken. Its first unit is download or split.
--- ARGV  now ms, ttl ms, first unit, name of this call, then field, value, field, value …
--- Answers {1, unit} if made, {0, status, sha256, fingerprint} if the id is taken.
+-- Creates a job unless its id is in use. Its first unit is download or split.
+-- ARGV  now ms, ttl ms, first unit, token of this call, then field, value, field, value …
+-- Answers {1, unit} if created, {0, status, sha256, fingerprint} if the id is in use.
 local now, ttl, first, call = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3], ARGV[4]
 if redis.call('EXISTS', JOB) == 1 then
   local f = redis.call('HMGET', JOB, 'status', 'sha256', 'fingerprint', 'call')
-  -- This very call, repeated after a lost connection: told that the id is taken, its caller would delete the document.
+  -- The same call, repeated after a lost connection: if it were refused, its caller would delete the document.
   if f[4] == call then return {1, first} end
   return {0, f[1] or '', f[2] or '', f[3] or ''}
 end

@@ -1,6 +1,6 @@
--- Time is up: pages that still wait for a better reader get the local text they already have, and what was
--- never read is from now on read the quick way: whoever is at it is stopped, and it is handed out again.
--- Does nothing before the deadline or a second time.
+-- Applies a deadline: pages that still wait for a better reader get the local text they already have. Pages without text
+-- are read the quick way from now on: their units are taken from their workers and issued again.
+-- Does nothing before the deadline. Idempotent.
 -- ARGV  now ms
 -- Answers {pages that fell back, unit …}
 local now = tonumber(ARGV[1])

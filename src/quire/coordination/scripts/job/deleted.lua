@@ -1,6 +1,6 @@
--- An object of a job that is over was deleted before the job itself.
+-- Records that an object of an ended job was deleted before the job itself.
 -- ARGV  epoch, what ('original' | 'result'), key of the object
--- Answers 1 if that was written down, 0 if the job runs again or is gone.
+-- Answers 1 if recorded, 0 if the job runs again or does not exist.
 local f = redis.call('HMGET', JOB, 'status', 'epoch', 'content_ref')
 if not f[1] or not terminal(f[1]) or f[2] ~= ARGV[1] then return 0 end
 redis.call('HSET', JOB, ARGV[2] .. '.deleted', ARGV[3])

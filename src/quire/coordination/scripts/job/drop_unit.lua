@@ -1,4 +1,4 @@
--- Forgets a unit that needs no answer (a delivered callback).
+-- Removes a unit that has no result (a delivered callback).
 -- ARGV  unit, epoch
 -- Answers 0 if it was not there, 1 if it was, 2 if it was the last one.
 if not wanted(ARGV[1], tonumber(ARGV[2])) then return 0 end

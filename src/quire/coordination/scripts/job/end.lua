@@ -1,6 +1,6 @@
--- Ends a job that is not over yet as failed or cancelled.
--- ARGV  status, now ms, ttl ms, error (JSON or ''), unit that failed ('' if none), its epoch (0 = whichever)
--- Answers {1, unit …} if this ended it, {0, status} if it was over already, {-1} if there is none.
+-- Ends a running job as failed or cancelled.
+-- ARGV  status, now ms, ttl ms, error (JSON or ''), unit that failed ('' if none), its epoch (0 = any)
+-- Answers {1, unit …} if this ended it, {0, status} if it had ended before, {-1} if there is no such job.
 local status, now, ttl = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local current = redis.call('HGET', JOB, 'status')
 if not current then return {-1} end

@@ -1,5 +1,5 @@
--- The text of a finished job was put where its caller looks for it, or that was given up.
--- ARGV  epoch, what came of it (JSON)
+-- Records the outcome of the delivery of a finished job's text.
+-- ARGV  epoch, outcome (JSON)
 -- Answers 1 if this was still wanted, else 0.
 if not wanted('export', tonumber(ARGV[1])) then return 0 end
 redis.call('HDEL', WORK, 'export')

@@ -1,6 +1,6 @@
--- The download is done: the document lies in the object plane and can be split.
+-- The download is done: the document is in the object plane and can be split.
 -- ARGV  epoch, now ms, then field, value …
--- Answers the units to queue; none if this came late.
+-- Answers the units to queue; none if the result came late.
 local epoch, now = tonumber(ARGV[1]), tonumber(ARGV[2])
 if redis.call('HGET', JOB, 'status') ~= 'processing' or not wanted('download', epoch) then
   count_late(1)

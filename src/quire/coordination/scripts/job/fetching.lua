@@ -1,6 +1,6 @@
--- A download goes on: how much of it has arrived.
+-- Records the progress of a download.
 -- ARGV  epoch, token of the claim, bytes done, bytes in all (0 if not known)
--- Answers 1 if this download is still the one that is wanted, else 0.
+-- Answers 1 if the claim is still valid, else 0.
 local entry = wanted('download', tonumber(ARGV[1]))
 if not entry or entry.tk ~= ARGV[2] then return 0 end
 local done, total = tonumber(ARGV[3]), tonumber(ARGV[4])

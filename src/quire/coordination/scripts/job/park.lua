@@ -1,6 +1,6 @@
--- Gives a unit back: nobody holds it, and nobody may take it before its time.
--- ARGV  unit, epoch, token, not before ms, 1 if it failed (0: it was only put off)
--- Answers 1 if parked, 0 if the unit was no longer this holder's.
+-- Releases a unit; no worker may claim it before its time.
+-- ARGV  unit, epoch, token, not before ms, 1 if the attempt failed (0: it was only postponed)
+-- Answers 1 if parked, 0 if the claim was no longer valid.
 local unit, epoch, token = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local entry = wanted(unit, epoch)
 if not entry or entry.tk ~= token then return 0 end

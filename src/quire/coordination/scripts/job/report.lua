@@ -1,7 +1,7 @@
--- A page's result from somebody who holds no unit: a dispatcher outside. First result wins; it ends the page's
--- unit whether that waits, is parked or is in a worker's hands.
+-- Records a page's result from an external dispatcher, which holds no claim. First result wins; it ends the page's unit
+-- whether that is queued, delayed or claimed.
 -- ARGV  page number, outcome (d done, f failed), packed record, now ms, tokens in, tokens out,
---       epoch it was meant for (0 = whichever runs)
+--       epoch it was meant for (0 = the current one)
 -- Answers {1, epoch, unit …}: it counts, and these are to be queued | {0, epoch}: too late, only counted
 --       | {-1, 0}: there is no such job, or its pages are not known yet
 local number, outcome, now = ARGV[1], ARGV[2], tonumber(ARGV[4])
@@ -15,7 +15,7 @@ if terminal(f[1]) or (meant ~= 0 and meant ~= epoch) or (old and terminal(cjson.
 end
 if f[3] ~= 'completed' then return {-1, 0} end
 if f[1] == 'queued' then
-  -- A retry whose pages only the dispatcher outside reads: nobody else will claim one.
+  -- A retry whose pages only the external dispatcher reads: no worker will claim one.
   redis.call('HSET', JOB, 'status', 'processing')
   redis.call('HSETNX', JOB, 'started_at', now)
   set_deadline()

@@ -1,4 +1,4 @@
--- Puts page records of a finished job back, for a retry that is about to start.
+-- Restores page records of a finished job, for a retry that is about to start.
 -- ARGV  kept for ms, then number, packed record …
 -- Answers 1, or 0 if another retry was first: its records must not be overwritten.
 local status = redis.call('HGET', JOB, 'status')

@@ -1,8 +1,8 @@
--- Starts a new epoch of a job that is over. Results of the old epoch no longer count.
+-- Starts a new epoch of a job that has ended. Results of the old epoch no longer count.
 -- ARGV  what ('all' from the start | 'pages' | 'merge'), now ms, ttl ms, idempotency key ('' if none),
 --       first unit for 'all' (download or split), epoch the caller has seen, then for 'pages': number …
 --       The page records must be back in Redis before this is called for 'pages' and 'merge', and for 'pages'
---       every page without a result must be named: nothing is handed out by place again.
+--       every page without a result must be named: no chunks are issued again.
 -- Answers {1, epoch, unit …} | {0, status}: still running, or run again since it was seen
 --       | {2, epoch}: this key has already been used | {-1}
 local what, now, ttl, key, first = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4], ARGV[5]

@@ -1,4 +1,4 @@
--- The document was opened: so many pages are wanted; hands out the first of them.
+-- The document was opened: records its number of selected pages and issues the first units.
 -- ARGV  epoch, now ms, total, chunk, window, then field, value …
 -- Answers the units to queue; none if this came late.
 local epoch, now = tonumber(ARGV[1]), tonumber(ARGV[2])

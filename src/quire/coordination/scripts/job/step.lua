@@ -1,5 +1,5 @@
--- Starts a step of a vault document for an attempt: makes its job, or a new epoch of the job of an earlier attempt,
--- whether that is over or not. For an attempt it was started for already, or an older one, it does nothing.
+-- Starts a step of a vault document for an attempt: creates its job, or a new epoch of the job of an earlier attempt,
+-- whether that has ended or not. Does nothing for the current or an older attempt.
 -- ARGV  unit, attempt, now ms, ttl ms, then field, value …
 -- Answers {1, epoch} if started, {0, epoch} if not.
 local unit, attempt, now, ttl = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])

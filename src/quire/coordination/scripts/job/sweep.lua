@@ -1,6 +1,6 @@
--- Looks after a running job: units that nobody seems to have.
+-- Finds the units of a job that were issued or claimed longer ago than the grace period.
 -- ARGV  now ms, grace ms
--- Answers {status or '', deadline ms or 0, epoch, then for each suspect unit: unit, owner ('' = nobody)}
+-- Answers {status or '', deadline ms or 0, epoch, then for each suspect unit: unit, owner ('' = not claimed)}
 -- Suspects without an owner are marked as issued now: the caller queues them again.
 local now, grace = tonumber(ARGV[1]), tonumber(ARGV[2])
 local f = redis.call('HMGET', JOB, 'status', 'deadline_at', 'timed_out', 'epoch')

@@ -1,7 +1,7 @@
--- Gives a unit back that found no free candidate: anybody may take it at once, the sweeper leaves it alone until its time.
--- It was not really started, so that does not count.
+-- Releases a unit that found no free candidate: any worker may claim it at once; the sweeper ignores it until its time.
+-- The start does not count.
 -- ARGV  unit, epoch, token, until ms
--- Answers 1 if given back, 0 if the unit was no longer this holder's.
+-- Answers 1 if given back, 0 if the claim was no longer valid.
 local unit, epoch, token = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local entry = wanted(unit, epoch)
 if not entry or entry.tk ~= token then return 0 end

@@ -1,6 +1,6 @@
--- Sets a string if it still has the value it was seen with.
--- KEYS[1] the key   ARGV  value seen ('' = absent), new value ('' = none: the key goes), ttl ms
--- Answers the value that stands now.
+-- Compare-and-set of a string.
+-- KEYS[1] the key   ARGV  value seen ('' = absent), new value ('' = delete the key), ttl ms
+-- Answers the current value.
 local current = redis.call('GET', KEYS[1])
 if (current or '') == ARGV[1] then
   if ARGV[2] == '' then

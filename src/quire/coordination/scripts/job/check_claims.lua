@@ -1,4 +1,4 @@
--- Which of the units a worker has in hand are still wanted of it.
+-- Which of a worker's claims are still valid.
 -- ARGV  unit, token, unit, token …
 -- Answers 1 or 0 for each.
 local answer = {}
