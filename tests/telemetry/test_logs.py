@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import gzip
 import io
 import json
 import logging
@@ -192,21 +191,3 @@ def test_arguments_stay_out_of_stderr_when_a_line_cannot_be_formatted() -> None:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert "could not be written" in done.stderr
     assert "hunter2" not in done.stderr
-
-
-def test_full_file_is_put_aside_compressed_when_it_reaches_its_size(tmp_path: Path) -> None:
-    target = tmp_path / "logs" / "quire.log"
-    settings = LoggingSettings(pretty="false", file=target, max_size_bytes=2_000, max_backups=3)
-    take_down = configure(settings, io.StringIO())
-    for number in range(200):
-        log.info("Line %d", number)
-    take_down()
-    aside = sorted(path.name for path in target.parent.iterdir())
-    assert aside == ["quire.log", "quire.log.1.gz", "quire.log.2.gz", "quire.log.3.gz"]
-    kept = [gzip.decompress((target.parent / name).read_bytes()).decode() for name in reversed(aside[1:])]
-    numbers = [
-        int(json.loads(line)["event"].split()[1])
-        for part in [*kept, target.read_text()]
-        for line in part.splitlines()
-    ]
-    assert numbers == list(range(numbers[0], 200))

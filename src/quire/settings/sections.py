@@ -270,10 +270,38 @@ class LoggingSettings:
         "LOG_MAX_SIZE_MB",
         "100MB",
         setting_kinds.size("1KB", "1TB", bare_unit="MB"),
-        "The size at which the log file is put aside, compressed.",
+        "The size at which the log file is rotated. Processes on one host may share the file.",
     )
     max_backups: int = setting(
-        "LOG_MAX_BACKUPS", "10", setting_kinds.integer(1, 1_000), "Log files put aside that are kept."
+        "LOG_MAX_BACKUPS", "10", setting_kinds.integer(1, 1_000), "How many rotated log files are kept."
+    )
+    max_age_days: int = setting(
+        "LOG_MAX_AGE_DAYS",
+        "30",
+        setting_kinds.integer(0, 3_650),
+        "After how many days a rotated log file is deleted; 0 never.",
+    )
+    compress: bool = setting(
+        "LOG_COMPRESS", "true", setting_kinds.boolean(), "Whether rotated log files are compressed (gzip)."
+    )
+    send_to_axiom: bool = setting(
+        "SEND_LOGS_TO_AXIOM",
+        "false",
+        setting_kinds.boolean(),
+        "Whether log lines from `info` up are also sent to Axiom; needs the extra `axiom`.",
+    )
+    axiom_api_key: str = setting("AXIOM_API_KEY", "", setting_kinds.secret(), "The API token of Axiom.")
+    axiom_org_id: str = setting(
+        "AXIOM_ORG_ID", "", setting_kinds.text(), "The organisation at Axiom, for personal tokens."
+    )
+    axiom_dataset: str = setting(
+        "AXIOM_DATASET",
+        "dev",
+        setting_kinds.text(),
+        "The environment; lines go to the dataset `<environment>_aidispatcher`.",
+    )
+    axiom_url: str = setting(
+        "AXIOM_URL", "https://api.axiom.co", setting_kinds.url("https", "http"), "The address of Axiom's API."
     )
 
 

@@ -6,17 +6,15 @@ Only this module knows structlog, because importing it costs a tenth of a second
 
 from __future__ import annotations
 
+import contextlib
 import functools
-import gzip
 import itertools
 import logging
 import re
-import shutil
 import sys
 import threading
 import traceback
 from collections.abc import Callable, Mapping
-from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TextIO
@@ -26,6 +24,8 @@ from structlog.typing import EventDict, Processor
 
 from quire.errors import QuireError
 from quire.settings import LoggingSettings
+from quire.telemetry.axiom_sink import AxiomHandler
+from quire.telemetry.log_files import SharedFileHandler
 
 REDACTED = "[redacted]"
 
@@ -66,36 +66,28 @@ class _Ours(logging.Handler):
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the standard library's name
         """Says that a line was lost; the standard way would print its arguments, unredacted."""
-        sys.stderr.write(f"A log line of {record.name} could not be written: {sys.exc_info()[0]}\n")
+        with contextlib.suppress(OSError, ValueError):  # standard error may be closed, or its disk full
+            sys.stderr.write(f"A log line of {record.name} could not be written: {sys.exc_info()[0]}\n")
 
 
 class _StreamHandler(_Ours, logging.StreamHandler[TextIO]):
     pass
 
 
-class _FileHandler(_Ours, RotatingFileHandler):
-    """Puts the full file aside compressed.
+class _FileHandler(_Ours, SharedFileHandler):
+    pass
 
-    It does so within the log call, about a second for 100 MB; level 1 keeps that short.
-    """
 
-    def rotation_filename(self, default_name: str) -> str:
-        return f"{default_name}.gz"
-
-    def rotate(self, source: str, dest: str) -> None:
-        half_done = Path(f"{dest}.part")
-        with Path(source).open("rb") as plain, gzip.open(half_done, "wb", compresslevel=1) as packed:
-            shutil.copyfileobj(plain, packed)
-        half_done.replace(dest)
-        Path(source).unlink()
+class _AxiomHandler(_Ours, AxiomHandler):
+    pass
 
 
 def configure(settings: LoggingSettings, stream: TextIO | None = None) -> Callable[[], None]:
-    """Sends everything logged in this process to `stream` (stderr) and, if so set, to a rotated file.
+    """Sends everything logged in this process to `stream` (stderr) and, if so set, to a rotated file and to Axiom.
 
     Replaces what an earlier call set up. Takes over uvicorn's loggers, so uvicorn is to be started with
-    `log_config=None`. Returns a function that takes it all down again. Raises OSError when the log file
-    can't be opened. The file belongs to one process: two that share it would rotate it under each other.
+    `log_config=None`. Returns a function that takes it all down again, after the last lines were sent. Raises OSError
+    when the log file can't be opened, SettingsError when Axiom can't be used as it is set.
     """
     target = stream or sys.stderr
     pretty = settings.pretty == "true" or (settings.pretty == "auto" and target.isatty())
@@ -105,15 +97,11 @@ def configure(settings: LoggingSettings, stream: TextIO | None = None) -> Callab
     handlers: list[logging.Handler] = [_StreamHandler(target)]
     handlers[0].setFormatter(_formatter(readable if pretty else lines))
     if settings.file is not None:
-        settings.file.parent.mkdir(parents=True, exist_ok=True)
-        file = _FileHandler(
-            settings.file,
-            maxBytes=settings.max_size_bytes,
-            backupCount=settings.max_backups,
-            encoding="utf-8",
-        )
-        file.setFormatter(_formatter(lines))
-        handlers.append(file)
+        handlers.append(_FileHandler(settings))
+    if settings.send_to_axiom:
+        handlers.append(_AxiomHandler(settings))
+    for handler in handlers[1:]:
+        handler.setFormatter(_formatter(lines))
 
     level = _LEVELS[settings.level]
     root = logging.getLogger()
