@@ -1,0 +1,35 @@
+# Quire in a container: HTTP and workers (`quire serve`), or workers alone (`quire worker`). docs/operations.md
+# Two stages: pip and caches stay in the first; the last one has Python, the environment, and no build tools of ours.
+
+FROM python:3.11-slim-bookworm AS build
+ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore PYTHONDONTWRITEBYTECODE=1
+WORKDIR /build
+RUN python -m venv /opt/quire
+# Dependencies first: this layer is cached until their list or their versions change.
+COPY pyproject.toml constraints.txt ./
+RUN python -c "import tomllib; p = tomllib.load(open('pyproject.toml', 'rb')); d = p['project']; print('\n'.join(d['dependencies'] + d['optional-dependencies']['postgres'] + p['build-system']['requires']))" > requirements.txt \
+    && /opt/quire/bin/pip install --no-compile --constraint constraints.txt --requirement requirements.txt
+COPY README.md LICENSE ./
+COPY src ./src
+RUN /opt/quire/bin/pip install --no-compile --no-deps --no-build-isolation . \
+    && /opt/quire/bin/pip uninstall --yes setuptools pip
+
+FROM python:3.11-slim-bookworm
+LABEL org.opencontainers.image.title="Quire" \
+      org.opencontainers.image.description="Turns documents into Markdown and never loses a page." \
+      org.opencontainers.image.licenses="AGPL-3.0-or-later"
+RUN groupadd --gid 10001 quire \
+    && useradd --uid 10001 --gid quire --no-create-home --home-dir /data --shell /usr/sbin/nologin quire \
+    && install --directory --owner quire --group quire --mode 0700 /data
+COPY --from=build /opt/quire /opt/quire
+ENV PATH=/opt/quire/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 \
+    DATA_DIR=/data HOST=0.0.0.0 PORT=8080
+USER 10001:10001
+WORKDIR /data
+VOLUME /data
+EXPOSE 8080
+STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=15s --timeout=5s --start-period=30s --retries=3 \
+    CMD ["python", "-c", "import os, urllib.request; urllib.request.urlopen(f\"http://127.0.0.1:{os.environ['PORT']}/health/ready\", timeout=4)"]
+ENTRYPOINT ["quire"]
+CMD ["serve"]
