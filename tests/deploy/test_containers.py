@@ -213,3 +213,16 @@ def test_processes_of_the_split_file_convert_a_document_when_run_without_contain
         picture = (ROOT / "samples" / "photo-of-text.png").read_bytes()
         parsed = json.loads(asked("/parse", picture, **{"Content-Type": "image/png", "X-Filename": "p.png"}))
         assert parsed["results"]
+
+
+@pytest.mark.parametrize(
+    "unit", sorted(path.name for path in (ROOT / "deploy" / "systemd").glob("*.service"))
+)
+def test_unit_runs_a_command_that_exists_and_outlives_the_shutdown(unit: str) -> None:
+    lines = (ROOT / "deploy" / "systemd" / unit).read_text().splitlines()
+    given = dict(line.split("=", 1) for line in lines if re.match(r"[A-Z]\w+=", line))
+    program, *args = shlex.split(given["ExecStart"])
+    assert program == "/opt/quire/bin/quire"
+    assert subprocess.run([tool("quire"), *args, "--help"], capture_output=True, check=False).returncode == 0
+    assert int(given["TimeoutStopSec"]) > 30  # SHUTDOWN_TIMEOUT
+    assert given["NoNewPrivileges"] == "true"
