@@ -9,7 +9,7 @@ import pytest
 from aiohttp import web
 
 from quire.bootstrap import Runtime
-from quire.domain.delivery import Destination, GhostRequest
+from quire.domain.delivery import Delivery, Destination
 from quire.domain.job import JobSecrets, JobStatus, MainJob
 from quire.errors import MissingError, StateConflictError
 from quire.pipeline.intake.upload_intake import Submission
@@ -187,8 +187,8 @@ async def test_a_delivered_result_is_there_when_ours_is_deleted_at_once(
 ) -> None:
     """A result that is still to be put somewhere is not deleted before it is; a local one goes as well."""
     async with quire(tmp_path, RETAIN_RESULTS="0") as one:
-        ghost = GhostRequest("id", "a.pdf", Destination.LOCAL)
-        asked = Submission(team=TEAM, filename="a.pdf", ghost=ghost)
+        delivery = Delivery(Destination.LOCAL, "a.pdf")
+        asked = Submission(team=TEAM, filename="a.pdf", delivery=delivery)
         place = await one.engine.intake.begin_upload(asked)
         async with place.writer as out:
             await out.write(make_pdf("for a while"))

@@ -1,4 +1,4 @@
-"""What only the GhostServer facade keeps in Redis: page reports from outside, file ids, exports, service times."""
+"""The Redis records of page reports, deliveries, GhostServer's file ids and service times."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SERVED_KEPT = 50
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """How a document fared: its wait behind `ahead` others, then its service."""
+    """The times of one document: its wait behind `ahead` others, then its processing."""
 
     waited_s: float
     ahead: int
@@ -35,9 +35,9 @@ class GhostRecords:
         self._ttl_ms = ttl_ms
 
     async def report(self, job_id: str, record: PageRecord, content_ref: str, epoch: int = 0) -> bool | None:
-        """Records a page that was read by somebody outside; `epoch` 0 is whichever runs.
+        """Records a page that an external dispatcher reported; `epoch` 0 is the current run.
 
-        True if it counts, False if it came late, None if the job's pages are not known.
+        Returns True if it counts, False if it was late, None if the job's pages are not known yet.
         """
         packed = json.dumps(record.packed(), separators=(",", ":"), ensure_ascii=False)
         answer = await self._run(
@@ -48,27 +48,29 @@ class GhostRecords:
         return None if answer[0] < 0 else bool(answer[0])
 
     async def close(self, job_id: str, content_ref: str) -> int | None:
-        """Gives up every page that waits for somebody outside; how many, None if the job's pages are not known."""
+        """Gives up every page that waits for a report; returns their number, None if the pages are not known yet."""
         answer = await self._run("close", job_id, self._now_ms())
         await self._queue(job_id, answer[1], answer[2:], content_ref)
         return None if answer[0] < 0 else int(answer[0])
 
     async def exported(self, job_id: str, epoch: int, outcome: dict[str, Any]) -> bool:
-        """Keeps what came of an export; False if it is no longer wanted."""
+        """Records the outcome of a delivery; returns False if the unit is no longer wanted."""
         kept = await self._run("exported", job_id, epoch, json.dumps({**outcome, "epoch": epoch}))
-        # Nothing is left to do: whoever keeps house finds that out at once, not at the next round.
+        # Nothing is left to do: the housekeeper looks at the job at once, not in its next round.
         await self._connection.command("ZADD", keys.ACTIVE, "XX", "LT", self._now_ms(), job_id)
         return bool(kept)
 
     async def remember_file(self, team: str, file_id: str, job_id: str) -> None:
-        """From now on the file id names this job."""
+        """Makes the file id name this job."""
         await self._connection.command("SET", _file_key(team, file_id), job_id, "PX", self._ttl_ms)
 
     async def job_of_file(self, team: str, file_id: str) -> str | None:
+        """Returns the id of the newest job for this file id, or None."""
         found = await self._connection.command("GET", _file_key(team, file_id))
         return found or None
 
     async def add_served(self, served: Served) -> None:
+        """Adds the times of a document to the latest ones."""
         row = json.dumps([round(served.waited_s, 3), served.ahead, round(served.service_s, 3), served.pages])
         await self._connection.commands(
             [
@@ -79,7 +81,7 @@ class GhostRecords:
         )
 
     async def served(self) -> list[Served]:
-        """The latest documents of all teams, the newest first."""
+        """Returns the times of the latest documents of all teams, the newest first."""
         rows = await self._connection.command("LRANGE", keys.SERVED, 0, _SERVED_KEPT - 1)
         return [Served(*json.loads(row)) for row in rows]
 

@@ -1,30 +1,15 @@
-"""GhostServer's words for documents: engines, statuses, file ids, and what is kept of a request. No I/O."""
+"""Where a job's result is put beside our own store, and what came of it. No I/O."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from quire.domain.job import JobStatus
-
-PROCESSING_MODE = "bart_1"
-_PROVIDERS = {"openaiengine": "openai", "juniorengine": "openai", "claudeengine": "anthropic"}
-_MARK = re.compile(r"[._-]original$", re.IGNORECASE)
-
-
-class GhostStatus(StrEnum):
-    QUEUED = "queued"
-    PROCESSING = "processing"
-    SUCCESS = "success"
-    FAILED = "failed"
-
 
 class Destination(StrEnum):
-    """Where the text goes: next to the original in its bucket, into a file on this machine, or where POST /convert
-    was told by `result_to`, which is delivered in the same way."""
+    """Next to the original in its bucket, in a file on this machine, or under a prefix that the caller named."""
 
     BUCKET = "bucket"
     LOCAL = "local"
@@ -32,63 +17,57 @@ class Destination(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class GhostRequest:
-    """What is kept of a request beside its conversion. Nothing in it is secret."""
+class Delivery:
+    """What a caller asked for. It is stored with the job as one flat object; nothing in it is secret."""
 
-    file_id: str
-    file_path: str
     destination: Destination
-    user: str = ""
-    source: str = "api"
-    ai_engine: str = ""
-    ai_provider: str = "openai"
-    processing_mode: str = PROCESSING_MODE
-    fast_upload: bool = False
-    ahead: int = 0
-    """Documents that were not over when this one came."""
+    file_path: str = ""
+    """The address of the original, for Destination.BUCKET."""
     result_to: str = ""
-    """The prefix of Destination.PREFIX."""
+    """The prefix, for Destination.PREFIX."""
+    user: str = ""
+    """The caller's own user. Two users' requests for the same document are two jobs."""
+    details: Mapping[str, Any] = field(default_factory=dict)
+    """Further fields that a facade stores with the job; the pipeline does not interpret them."""
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """What makes two requests for the same content and options different all the same."""
+        """The part of the fingerprint that makes requests for the same content and options different jobs."""
         if self.destination is Destination.PREFIX:
             return self.destination.value, self.result_to
         return self.destination.value, self.file_path, self.user
 
     def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        own = {"file_path": self.file_path, "result_to": self.result_to, "user": self.user}
+        return {**self.details, "destination": self.destination.value, **own}
 
     @classmethod
-    def from_dict(cls, found: Mapping[str, Any]) -> GhostRequest:
-        known = {one.name: found[one.name] for one in fields(cls) if one.name in found}
-        return cls(**{**known, "destination": Destination(found["destination"])})
+    def from_dict(cls, found: Mapping[str, Any]) -> Delivery:
+        """Reads what `as_dict` returned, also that of earlier versions. Raises KeyError or ValueError without a
+        destination."""
+        own = {name: str(found.get(name, "")) for name in ("file_path", "result_to", "user")}
+        details = {name: value for name, value in found.items() if name not in own and name != "destination"}
+        return cls(Destination(found["destination"]), **own, details=details)
 
 
-def provider_of(ai_engine: str) -> str | None:
-    """The provider that an engine's name stands for, in any case; None for a name that is not known."""
-    return _PROVIDERS.get(ai_engine.lower())
+@dataclass(frozen=True, slots=True)
+class DeliveryOutcome:
+    """What came of a delivery: an address or a path with the size, or the error that ended the attempts."""
 
+    url: str | None = None
+    path: str | None = None
+    size_bytes: int | None = None
+    error: dict[str, Any] | None = None
 
-def status_of(status: JobStatus, *, delivered: bool) -> GhostStatus:
-    """A cancelled job is `failed`: there is no fifth word. A result not yet delivered is still `processing`."""
-    if status is JobStatus.COMPLETED:
-        return GhostStatus.SUCCESS if delivered else GhostStatus.PROCESSING
-    if status in (JobStatus.FAILED, JobStatus.CANCELLED):
-        return GhostStatus.FAILED
-    return GhostStatus(status.value)
+    def as_dict(self) -> dict[str, Any]:
+        named = {
+            "s3_url": self.url,
+            "local_path": self.path,
+            "text_len": self.size_bytes,
+            "error": self.error,
+        }
+        return {name: value for name, value in named.items() if value is not None}
 
-
-def file_id_of(path: str) -> str:
-    """The id in a path: its last part without extension and without the mark of an original.
-
-    `in/4711.pdf`, `in/4711_original.pdf` and `in/4711/original.pdf` are all 4711.
-    """
-    parts = [part for part in path.split("/") if part]
-    if not parts:
-        return ""
-    stem, dot, _extension = parts[-1].rpartition(".")
-    name = stem if dot and stem else parts[-1]
-    if name.lower() == "original" and len(parts) > 1:
-        return parts[-2]
-    return _MARK.sub("", name) or name
+    @classmethod
+    def from_dict(cls, found: Mapping[str, Any]) -> DeliveryOutcome:
+        return cls(found.get("s3_url"), found.get("local_path"), found.get("text_len"), found.get("error"))

@@ -26,6 +26,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from quire.domain.delivery import DeliveryOutcome
 from quire.domain.page import PageClass, PageSource
 
 
@@ -272,9 +273,9 @@ class MainJob:
     has_callback: bool
     info: dict[str, Any] = field(default_factory=dict)
     export: dict[str, Any] | None = None
-    """Where else the result is to be delivered; None if the caller asked for no delivery."""
+    """The stored form of a `Delivery`; None for a job whose result stays in our own store."""
     exported: dict[str, Any] | None = None
-    """The outcome of the delivery, with the epoch whose text was delivered."""
+    """The stored form of its `DeliveryOutcome`, with the epoch whose text was delivered."""
     type: JobType = JobType.MAIN
     vault: VaultLink | None = None
     retry_key: str = ""
@@ -289,11 +290,11 @@ class MainJob:
     """The key of a result that was deleted before its job (RETAIN_RESULTS)."""
 
     @property
-    def delivery(self) -> Mapping[str, Any]:
-        """The outcome of the delivery, empty if it belongs to an earlier epoch."""
+    def delivery(self) -> DeliveryOutcome | None:
+        """The outcome of this run's delivery; None before the delivery has ended, and for a job without one."""
         found = self.exported or {}
         current = found.get("epoch") == self.epoch and self.status is JobStatus.COMPLETED
-        return found if current else {}
+        return DeliveryOutcome.from_dict(found) if current else None
 
     @property
     def result_deleted(self) -> bool:

@@ -1,4 +1,4 @@
-"""Links that users give, fetched and called without letting them reach what they should not."""
+"""Links that callers give: downloads and callbacks, restricted to addresses that callers may reach (no SSRF)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which links may be tried and which addresses they may lead to, judged without any network."""
+"""The rules for links: which URLs are accepted and which addresses they may resolve to. No network."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _PRIVATE = [
         *("::1/128", "fc00::/7"),
     )
 ]
-# Never reachable: no host of anybody, many hosts at once, tunnels to an address inside the address, and the
-# metadata services of clouds, which hand out credentials (some of them live in public or private ranges).
+# Never reachable: unassigned ranges, multicast, tunnels that hold another address, and the metadata services of
+# clouds, which hand out credentials (some of them are in public or private ranges).
 _NEVER = [
     ipaddress.ip_network(text)
     for text in (
@@ -35,7 +35,7 @@ _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 
 @dataclass(frozen=True)
 class LinkPolicy:
-    """What a link may do. `timeout_s` is for everything together, `stall_s` for each wait for data."""
+    """The limits of a link. `timeout_s` is for the whole transfer, `stall_s` for each wait for data."""
 
     allow_private: bool = False
     max_redirects: int = 5
@@ -46,7 +46,7 @@ class LinkPolicy:
 
 @dataclass(frozen=True)
 class ParsedLink:
-    """A link that may be tried: without credentials and fragment."""
+    """An accepted link, without credentials and fragment."""
 
     url: str
     scheme: str
@@ -55,11 +55,11 @@ class ParsedLink:
 
 
 def check_url(url: str, policy: LinkPolicy) -> ParsedLink:
-    """The link taken apart. Raises LinkRefusedError for anything but http(s) to a place that may be reached.
+    """Parses a link. Raises LinkRefusedError for anything but http(s) to an address that may be reached.
 
-    A host name is judged only when it is resolved, by `download` or `post_json`.
+    The addresses of a host name are checked when it is resolved, by `download` or `post_json`.
     """
-    from yarl import URL  # comes with aiohttp; the same parser must judge and connect
+    from yarl import URL  # comes with aiohttp; the same parser must check and connect
 
     if len(url) > _LONGEST_LINK or any(ord(c) <= 32 or ord(c) == 127 for c in url):
         raise LinkRefusedError("The link is too long or has spaces or control characters in it.")
@@ -78,7 +78,7 @@ def check_url(url: str, policy: LinkPolicy) -> ParsedLink:
         )
     if f".{host.lower()}".rstrip(".").endswith(".localhost") and not policy.allow_private:
         refuse(host)
-    if _is_number_in_disguise(host):
+    if _is_obscured_address(host):
         raise LinkRefusedError(f"The link's host {host} is an unusual way to write an address.")
     if is_literal(host) and not is_reachable(host, allow_private=policy.allow_private):
         refuse(host)
@@ -87,7 +87,7 @@ def check_url(url: str, policy: LinkPolicy) -> ParsedLink:
 
 
 def is_reachable(address: str, *, allow_private: bool) -> bool:
-    """Whether links may lead to this IPv4 or IPv6 address. Raises ValueError if it is none."""
+    """Returns whether links may lead to this IPv4 or IPv6 address. Raises ValueError if it is not an address."""
     ip = ipaddress.ip_address(address)
     if isinstance(ip, ipaddress.IPv6Address):
         if ip.ipv4_mapped is not None:
@@ -109,8 +109,8 @@ def is_literal(host: str) -> bool:
     return True
 
 
-def _is_number_in_disguise(host: str) -> bool:
-    """Whether the system would take the host for an IPv4 address though it doesn't look like one: 0x7f.1."""
+def _is_obscured_address(host: str) -> bool:
+    """Returns whether the resolver would read the host as an IPv4 address in an unusual form, such as 0x7f.1."""
     try:
         socket.inet_aton(host.rstrip("."))
     except (OSError, UnicodeError):

@@ -1,6 +1,6 @@
-"""Calls to links that users give: the callback when a job is over.
+"""Callbacks: the signed POST to a caller's link when a job has ended.
 
-Signatures of callbacks: who holds the key knows that a call is ours and how old it is.
+The signature proves to the receiver, who has the key, that the call is ours and when it was made.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from quire.links.link_hops import Lookup, answer, check_status, deadline, system
 
 
 def sign(body: bytes, secret: str, timestamp: int) -> str:
-    """The signature header of a callback: `t=<timestamp>,v1=<HMAC-SHA256 of "timestamp.body" in hex>`."""
+    """Returns the signature header of a callback: `t=<timestamp>,v1=<HMAC-SHA256 of "timestamp.body" in hex>`."""
     mac = hmac.new(secret.encode(), f"{timestamp}.".encode() + body, hashlib.sha256)
     return f"t={timestamp},v1={mac.hexdigest()}"
 
 
 def verify(body: bytes, secret: str, signature: str, now: float, tolerance_s: float = 300.0) -> bool:
-    """Whether `sign` made this signature for this body, at most `tolerance_s` before or after `now`."""
+    """Returns whether `sign` made this signature for this body, at most `tolerance_s` before or after `now`."""
     match = re.fullmatch(r"t=(\d{1,12}),v1=[0-9a-f]{64}", signature, re.ASCII)
     if match is None or abs(now - int(match[1])) > tolerance_s:
         return False
@@ -31,10 +31,10 @@ def verify(body: bytes, secret: str, signature: str, now: float, tolerance_s: fl
 async def post_json(
     url: str, body: bytes, headers: Mapping[str, str], policy: LinkPolicy, *, lookup: Lookup = system_lookup
 ) -> int:
-    """Posts the body and gives back the status, one of the 2xx. The answer's body is not read.
+    """Posts the body and returns the 2xx status. The response's body is not read.
 
-    Raises LinkRefusedError, or DownloadError when there was no answer in time, when the answer was an error,
-    or when it was a redirect, which is never followed: the receiver should give its real address.
+    Raises LinkRefusedError, or DownloadError for a timeout, an error status or a redirect. Redirects are not
+    followed: the caller should give the final address.
     """
     link = check_url(url, policy)
     sent = {"Content-Type": "application/json", **headers}

@@ -1,6 +1,6 @@
-"""Downloads: a link's document, streamed into a part that can be completed later where the server allows it.
+"""Downloads of links, streamed into a partial file and resumed with range requests where the server allows it.
 
-Redirects are followed here, by hand, each judged anew.
+Redirects are followed here, one by one, and each target is checked.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from quire.links.link_hops import (
     answer,
     check_status,
     deadline,
-    followed,
+    next_hop,
     redirected,
     system_lookup,
     translated,
@@ -36,32 +36,32 @@ Progress = Callable[[int, int | None], Awaitable[None]]
 _CHUNK_BYTES = 256 * 1024
 _REDIRECTS = {301, 302, 303, 307, 308}
 _MOST_RESUMES = 20
-_MOST_FRUITLESS = 2  # in a row: what had arrived but was not read yet is lost with its connection
+_MOST_FRUITLESS = 2  # in a row: bytes that had arrived but were not read yet are lost with their connection
 _CLOCKS_APART_S = 60.0
 _RANGE = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18}|\*)", re.ASCII)
 
 
 class PartialFile(Protocol):
-    """What has arrived of a document so far, in the order in which it stands."""
+    """The bytes of a document that have arrived so far, from its beginning."""
 
     @property
     def size(self) -> int:
-        """How many bytes are there."""
+        """The number of bytes."""
 
     @property
     def validator(self) -> str:
-        """The server's name for the version they are of; empty where the rest can't be asked for."""
+        """The server's identifier of their version (ETag or date); empty if the download can't be resumed."""
 
     async def write(self, chunk: bytes) -> None:
-        """Adds what comes next."""
+        """Appends a chunk."""
 
     async def restart(self, validator: str) -> None:
-        """Forgets everything; what comes next is the beginning of the version named so."""
+        """Drops all bytes; the next chunk is the beginning of this version."""
 
 
 @dataclass(frozen=True)
 class Downloaded:
-    """What came of a download. `content_type` and `filename` are claims of the other side."""
+    """A finished download. `content_type` and `filename` are claims of the server."""
 
     final_url: str
     content_type: str
@@ -71,15 +71,15 @@ class Downloaded:
 
 @dataclass(frozen=True)
 class Start:
-    """Where a download begins; `service` is that of a share link, which may answer with a page instead."""
+    """The first request of a download; `service` is set for a share link, which may answer with a page."""
 
     link: ParsedLink
     service: str = ""
 
 
 def starting_point(url: str, policy: LinkPolicy) -> Start:
-    """The link, or the download behind a share link, judged. Raises LinkRefusedError."""
-    # Judged as it was given too: what is no link at all is not to be repaired.
+    """Returns the checked link, or the download behind a share link. Raises LinkRefusedError."""
+    # The link is checked as it was given too: a share link does not repair a malformed one.
     link = check_url(url, policy)
     share = direct(url)
     return Start(check_url(share.url, policy), share.service) if share else Start(link)
@@ -93,12 +93,12 @@ async def download(
     *,
     lookup: Lookup = system_lookup,
 ) -> Downloaded:
-    """Streams what the link leads to and tells `on_progress` (bytes so far, bytes expected).
+    """Streams the link's document into `part` and calls `on_progress` (bytes so far, bytes expected).
 
-    A connection that breaks is made again and asked for the rest, if the server named the version it was
-    sending. A part that already has something is completed in the same way, or restarted.
+    A broken connection is resumed if the server identified the version that it was sending. A part that has
+    bytes already is completed in the same way, or restarted.
     Raises LinkRefusedError, TooLargeError, or DownloadError, whose `retryable` and `retry_after_s` say
-    whether and when to try again; what has arrived by then stays. What the part raises goes through.
+    whether and when to retry; the bytes that have arrived stay. Errors of the part are passed on.
     """
     return await fetch(starting_point(url, policy), part, policy, on_progress, lookup=lookup)
 
@@ -111,14 +111,14 @@ async def fetch(
     *,
     lookup: Lookup = system_lookup,
 ) -> Downloaded:
-    """`download` from a starting point that was judged before."""
+    """`download` from a starting point that was checked before."""
     async with deadline(policy):
         resumes = fruitless = 0
         while True:
             before = part.size
             try:
                 done = await _follow(start, part, policy, on_progress, lookup)
-            except _BrokenOffError:
+            except _InterruptedError:
                 resumes += 1
                 fruitless = 0 if part.size > before else fruitless + 1
                 if resumes > _MOST_RESUMES or fruitless > _MOST_FRUITLESS:
@@ -128,14 +128,14 @@ async def fetch(
                     return done
 
 
-class _BrokenOffError(DownloadError):
-    """The body ended too early, and the rest of it can be asked for."""
+class _InterruptedError(DownloadError):
+    """The body ended too early, and the download can be resumed."""
 
 
 async def _follow(
     start: Start, part: PartialFile, policy: LinkPolicy, on_progress: Progress | None, lookup: Lookup
 ) -> Downloaded | None:
-    """One walk from the link to its document. None if the part was dropped and it must be walked again."""
+    """Follows the link to its document. Returns None if the part was dropped and the link must be followed again."""
     link = start.link
     if part.size and not part.validator:
         await part.restart("")
@@ -147,7 +147,7 @@ async def _follow(
             if response.status in _REDIRECTS:
                 link = redirected(link, response, policy)
             elif start.service and _is_page(response):
-                link = await _behind_the_page(start, link, response, policy)
+                link = await _confirmed_link(start, link, response, policy)
             elif part.size and (response.status == 416 or not _continues(part, response)):
                 await part.restart("")
                 return None
@@ -157,16 +157,16 @@ async def _follow(
 
 
 def _is_page(response: ClientResponse) -> bool:
-    """Whether a share link was answered for a person to read: a document of any kind comes as an attachment."""
+    """Returns whether a share link answered with a web page: documents of any kind come as attachments."""
     offered = response.content_disposition
     attached = offered is not None and offered.type == "attachment"
     return response.status == 200 and response.content_type == "text/html" and not attached
 
 
-async def _behind_the_page(
+async def _confirmed_link(
     start: Start, link: ParsedLink, response: ClientResponse, policy: LinkPolicy
 ) -> ParsedLink:
-    """The link behind Drive's question about large files. Raises DownloadError for any other page."""
+    """Returns the link behind Drive's confirmation page for large files. Raises DownloadError for any other page."""
     if is_drive(link.host):
         page = bytearray()
         async for chunk in _body(link, response):
@@ -174,16 +174,16 @@ async def _behind_the_page(
             if len(page) > LARGEST_PAGE_BYTES:
                 break
         if target := confirmed(link.url, page.decode("utf-8", "replace")):
-            return followed(link, target, policy)
+            return next_hop(link, target, policy)
     raise DownloadError(
         f"{start.service} answered with a page instead of the document. "
-        "Share it with everybody who has the link.",
+        "Change the sharing to 'anyone with the link'.",
         retryable=False,
     )
 
 
 def _continues(part: PartialFile, response: ClientResponse) -> bool:
-    """Whether the answer may be taken: the whole document again, an error, or exactly the rest of the part."""
+    """Returns whether the response fits the part: the whole document, an error, or exactly the missing rest."""
     if response.status != 206:
         return True
     found = _RANGE.fullmatch(response.headers.get("Content-Range", "").strip())
@@ -216,33 +216,33 @@ async def _receive(
         if on_progress is not None:
             await on_progress(part.size, total)
     if total is not None and part.size < total:
-        raise _BrokenOffError(f"{link.host} broke off before everything had arrived.")
+        raise _InterruptedError(f"{link.host} closed the connection before the document was complete.")
     offered = response.content_disposition
     name = (offered.filename if offered else None) or unquote(response.url.raw_name)
     return Downloaded(link.url, response.content_type, safe_filename(name), part.size)
 
 
 async def _resumable(part: PartialFile, body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The body; where it breaks off, whether the rest can be asked for is told by the error."""
+    """Yields the body; raises _InterruptedError where it ends too early and the download can be resumed."""
     try:
         async for chunk in body:
             yield chunk
     except DownloadError as error:
         if error.retryable and part.validator:
-            raise _BrokenOffError(error.public) from error
+            raise _InterruptedError(error.public) from error
         raise
 
 
 def _encoding(response: ClientResponse) -> str:
-    """How the body is packed; empty if it is not."""
+    """Returns the content encoding; empty if there is none."""
     encoding = response.headers.get("Content-Encoding", "").strip().lower()
     return "" if encoding == "identity" else encoding
 
 
 def _validator(response: ClientResponse) -> str:
-    """The name of exactly these bytes, by which the rest can be asked for; empty where there is none.
+    """Returns the identifier of exactly these bytes, for a resume; empty if there is none.
 
-    A weak ETag names more than one version. A date does too, unless it was old when it was sent.
+    A weak ETag may identify several versions. So may a date, unless it was old when it was sent.
     """
     if _encoding(response) or response.headers.get("Accept-Ranges", "").strip().lower() == "none":
         return ""
@@ -260,30 +260,32 @@ def _validator(response: ClientResponse) -> str:
 
 
 async def _body(link: ParsedLink, response: ClientResponse) -> AsyncIterator[bytes]:
-    """The content in chunks, unpacked where the server packed it though asked not to."""
+    """Yields the content in chunks, decompressed if the server compressed it although asked not to."""
     encoding = _encoding(response)
     if encoding not in {"", "gzip", "x-gzip", "deflate"}:
         raise DownloadError(f"{link.host} sent an encoding that was not asked for.", retryable=False)
-    unpacker = zlib.decompressobj(wbits=zlib.MAX_WBITS | 32) if encoding else None
+    decompressor = zlib.decompressobj(wbits=zlib.MAX_WBITS | 32) if encoding else None
     while True:
         with translated(link):
             chunk = await response.content.read(_CHUNK_BYTES)
-        if unpacker is None:
+        if decompressor is None:
             if not chunk:
                 return
             yield chunk
             continue
         try:
-            while chunk and not unpacker.eof:  # in steps, so that a bomb is met by the byte limit
-                if part := unpacker.decompress(chunk, _CHUNK_BYTES):
+            while (
+                chunk and not decompressor.eof
+            ):  # in steps, so that the byte limit stops a decompression bomb
+                if part := decompressor.decompress(chunk, _CHUNK_BYTES):
                     yield part
-                chunk = unpacker.unconsumed_tail
+                chunk = decompressor.unconsumed_tail
         except zlib.error as error:
             raise DownloadError(f"{link.host} sent damaged data.") from error
-        if unpacker.eof:
+        if decompressor.eof:
             return
         if response.content.at_eof():
-            raise DownloadError(f"{link.host} broke off before everything had arrived.")
+            raise DownloadError(f"{link.host} closed the connection before the document was complete.")
 
 
 def _too_large(policy: LinkPolicy) -> NoReturn:

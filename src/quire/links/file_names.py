@@ -1,4 +1,4 @@
-"""File names from outside, as they may be stored and shown."""
+"""File names that callers and servers give, made safe to store and show."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import unicodedata
 
 
 def safe_filename(name: str) -> str:
-    """The name as it may be stored and shown: one path part, printable, at most 200 bytes, never empty."""
+    """Returns a name that is safe to store and show: one path part, printable, at most 200 bytes, never empty."""
     last = re.split(r"[/\\]", name.rstrip("/\\"))[-1]
     kept = "".join(_safe_character(c) for c in unicodedata.normalize("NFC", last))
     kept = re.sub(r"\s+", " ", kept).strip(" .")

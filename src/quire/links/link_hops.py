@@ -1,8 +1,8 @@
-"""One request to one hop of a link, over a connection that can go only to addresses that were judged.
+"""One request to one hop of a link, over a connection that is pinned to checked addresses.
 
-Every hop is resolved once, every address found is judged, and the connection can go only to those addresses:
-there is no second resolution that could answer differently. Nothing of ours (credentials, cookies, proxies of the
-environment) goes along.
+Each hop is resolved once, every address found is checked, and the connection can go only to those addresses:
+there is no second resolution that could answer differently (DNS rebinding). Credentials, cookies and the
+environment's proxies are not sent or used.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _TRANSIENT = {408, 425, 429}
 
 
 async def system_lookup(host: str, port: int) -> list[str]:
-    """All addresses of a host, as the system's resolver has them. Raises socket.gaierror."""
+    """Returns all addresses of a host from the system's resolver. Raises socket.gaierror."""
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
@@ -56,7 +56,7 @@ async def answer(
     headers: Mapping[str, str],
     body: bytes | None = None,
 ) -> AsyncIterator[ClientResponse]:
-    """One request to one hop. Only making the request is translated; what the caller raises goes through."""
+    """Yields the response to one request. Errors of the request are translated; errors of the block are not."""
     import aiohttp  # heavy
     from yarl import URL
 
@@ -80,7 +80,7 @@ async def answer(
 
 
 async def _addresses(link: ParsedLink, policy: LinkPolicy, lookup: Lookup) -> list[str]:
-    """Every address of the host, all of them reachable; one bad address refuses the link."""
+    """Returns every address of the host. One address that may not be reached refuses the link."""
     try:
         found = [link.host] if is_literal(link.host) else await lookup(link.host, link.port)
     except socket.gaierror as error:
@@ -96,7 +96,7 @@ async def _addresses(link: ParsedLink, policy: LinkPolicy, lookup: Lookup) -> li
 
 
 def _connector(addresses: list[str], policy: LinkPolicy) -> TCPConnector:
-    """A connector that can't go anywhere but to these addresses."""
+    """Returns a connector that connects only to these addresses."""
     from aiohttp import TCPConnector  # heavy
     from aiohttp.abc import AbstractResolver, ResolveResult
 
@@ -120,7 +120,7 @@ def _connector(addresses: list[str], policy: LinkPolicy) -> TCPConnector:
             return None
 
     def guarded(info: tuple[int, int, int, str, tuple[object, ...]]) -> socket.socket:
-        # aiohttp doesn't ask a resolver about hosts it takes for addresses; nothing gets past this.
+        # aiohttp does not call a resolver for hosts that it reads as addresses; every connection passes here.
         family, kind, protocol, _, target = info
         if not is_reachable(str(target[0]), allow_private=policy.allow_private):
             refuse(str(target[0]))
@@ -131,7 +131,7 @@ def _connector(addresses: list[str], policy: LinkPolicy) -> TCPConnector:
 
 @contextmanager
 def translated(link: ParsedLink) -> Iterator[None]:
-    """aiohttp's errors as ours. Their texts are left out: they repeat the link with its query."""
+    """Translates aiohttp's errors. Their texts are dropped, because they repeat the link with its query."""
     import aiohttp  # heavy
 
     try:
@@ -145,21 +145,21 @@ def translated(link: ParsedLink) -> Iterator[None]:
     except aiohttp.ServerTimeoutError as error:
         raise DownloadError(f"{link.host} did not answer in time.") from error
     except aiohttp.ClientPayloadError as error:
-        raise DownloadError(f"{link.host} broke off before everything had arrived.") from error
+        raise DownloadError(f"{link.host} closed the connection before the document was complete.") from error
     except (aiohttp.ClientError, OSError, ValueError) as error:
         raise DownloadError(f"The connection to {link.host} failed.") from error
 
 
 def redirected(link: ParsedLink, response: ClientResponse, policy: LinkPolicy) -> ParsedLink:
-    """Where the answer sends us, judged anew. Raises LinkRefusedError or DownloadError."""
+    """Returns the checked target of a redirect. Raises LinkRefusedError or DownloadError."""
     location = response.headers.get("Location", "")
     if not location:
-        raise DownloadError(f"{link.host} redirected to nowhere.", retryable=False)
-    return followed(link, location, policy)
+        raise DownloadError(f"{link.host} redirected without a Location.", retryable=False)
+    return next_hop(link, location, policy)
 
 
-def followed(link: ParsedLink, location: str, policy: LinkPolicy) -> ParsedLink:
-    """The next hop as this one names it, judged anew. Raises LinkRefusedError."""
+def next_hop(link: ParsedLink, location: str, policy: LinkPolicy) -> ParsedLink:
+    """Returns the checked next hop, which may be relative to this one. Raises LinkRefusedError."""
     from yarl import URL
 
     try:
@@ -185,7 +185,7 @@ def check_status(link: ParsedLink, response: ClientResponse, *, good: Container[
 
 
 def _retry_after_s(response: ClientResponse) -> float | None:
-    """The wait the server asked for. A date counts against the server's own clock, so ours may be wrong."""
+    """Returns the wait that the server asked for. A date is compared with the server's own clock."""
     asked = response.headers.get("Retry-After", "").strip()
     if re.fullmatch(r"\d{1,9}", asked, re.ASCII):
         return min(float(asked), _LONGEST_RETRY_AFTER_S)

@@ -1,6 +1,6 @@
-"""Share links of Google Drive, Google Docs and Dropbox, turned into the downloads behind them. No network here.
+"""Share links of Google Drive, Google Docs and Dropbox, rewritten to direct downloads. No network.
 
-What comes out is a link like any other: it is judged, and every redirect after it, before anything is fetched.
+The caller checks the result, and every redirect after it, like any other link.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ _WHOLE_ID = re.compile(_ID)
 _EXPORTS = {"document": "docx", "spreadsheets": "xlsx", "presentation": "pptx", "drawings": "pdf"}
 _DIRECT = ("export", "pub", "gviz", "embed")
 LARGEST_PAGE_BYTES = 1 << 20
-"""What is read of a page that stands before a download."""
+"""The most that is read of a confirmation page."""
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A share link's download, and the service it is of."""
+    """The direct download of a share link, and its service."""
 
     url: str
     service: str
 
 
 def direct(url: str) -> Share | None:
-    """The download behind a share link; None for every other link, which is to be taken as it is.
+    """Returns the direct download of a share link; None for every other link, which is used unchanged.
 
-    Raises LinkRefusedError for a shared folder, which is no document.
+    Raises LinkRefusedError for a shared folder, because it is not a document.
     """
     try:
         parts = urlsplit(url)
@@ -61,12 +61,12 @@ def direct(url: str) -> Share | None:
 
 
 def is_drive(host: str) -> bool:
-    """Whether this host may put a question in front of a large file."""
+    """Returns whether this host may show a confirmation page before a large file."""
     return host.lower().rstrip(".") in _DRIVE_HOSTS
 
 
 def confirmed(url: str, page: str) -> str | None:
-    """Where Drive's page "can't be scanned for viruses, download anyway" leads; None if it is no such page."""
+    """Returns the target of Drive's page "can't be scanned for viruses, download anyway"; None for another page."""
     form = _ConfirmForm()
     form.feed(page[:LARGEST_PAGE_BYTES])
     if not form.action:
@@ -91,7 +91,7 @@ def _google(host: str, path: str, query: dict[str, str]) -> Share | None:
         if (found["rest"] or "").startswith(_DIRECT):
             return None
         kind = found["kind"]
-        # A presentation's and a drawing's format stands in the path.
+        # For a presentation and a drawing the format is a part of the path.
         ending = _EXPORTS[kind]
         export = f"/{ending}" if kind in ("presentation", "drawings") else f"?format={ending}"
         key = query.get("resourcekey")
@@ -126,7 +126,7 @@ class _ConfirmForm(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         found = {name: value or "" for name, value in attrs}
         if tag == "form" and found.get("id") in ("download-form", "downloadForm") and not self.action:
-            # A form that is posted would need more than a download may send.
+            # A form with method POST is not followed: a download sends only GET.
             self._inside = found.get("method", "get").lower() == "get"
             self.action = found.get("action", "") if self._inside else ""
         elif tag == "input" and self._inside and found.get("type") == "hidden" and found.get("name"):

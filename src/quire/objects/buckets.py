@@ -1,7 +1,7 @@
-"""Other people's buckets: a document is fetched from one, a result is put into one. Nothing else is touched.
+"""Buckets that callers name: reads a document from one, writes a result into one, and touches nothing else.
 
-The operator's credentials may reach far more than callers should, so every address is judged against a list of
-places first, and never leads into our own object store.
+The operator's credentials may reach more than callers should, so every address is checked against a list of
+allowed places, and never leads into our own object store.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _UTF8 = "; charset=utf-8"
 
 
 class BucketPart(Protocol):
-    """What has arrived of a document so far; `objects.partials` has one."""
+    """The bytes of a document that have arrived so far; `objects.partial_downloads` implements it."""
 
     @property
     def size(self) -> int: ...
@@ -43,7 +43,7 @@ class BucketPart(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """An object in a bucket. Keys stand in addresses as they are: nothing in them is escaped."""
+    """An object in a bucket. A key is written into the address unchanged: nothing is escaped."""
 
     scheme: str
     bucket: str
@@ -51,7 +51,7 @@ class Address:
 
     @classmethod
     def parse(cls, url: str) -> Address:
-        """Raises LinkRefusedError."""
+        """Parses `scheme://bucket/key`. Raises LinkRefusedError."""
         scheme, _, rest = url.partition("://")
         bucket, _, key = rest.partition("/")
         if scheme not in SCHEMES or not bucket or not key:
@@ -71,28 +71,28 @@ class Address:
         return self.key.rpartition("/")[2]
 
     def below(self, *parts: str) -> Address:
-        """An object under this one's key taken as a prefix. Raises LinkRefusedError if that is too long."""
+        """Returns an object under this one's key as a prefix. Raises LinkRefusedError if its key is too long."""
         return Address.parse("/".join((str(self).rstrip("/"), *parts)))
 
     def beside(self, ending: str) -> Address:
-        """An object in the same folder, named after this one."""
+        """Returns an object in the same folder: this one's name with an ending."""
         return Address(self.scheme, self.bucket, self.key + ending)
 
 
 def in_bucket(url: str) -> bool:
-    """Whether this is the address of an object in a bucket, good or bad."""
+    """Returns whether this looks like the address of an object in a bucket, valid or not."""
     return url.partition("://")[0] in SCHEMES
 
 
 def source_address(given: str, bucket: str) -> str:
-    """A source as it was given, or the address of a bare key in `bucket`. Raises LinkRefusedError."""
+    """Returns a source unchanged, or the address of a bare key in `bucket`. Raises LinkRefusedError."""
     if not bucket or "://" in given or given.startswith("file:"):
         return given
     return str(Address.parse(f"s3://{bucket}/{given.lstrip('/')}"))
 
 
 class Buckets:
-    """`places` are prefixes that end with a slash; `own` is where our own object store lies."""
+    """`places` are allowed prefixes that end with a slash; `own` is the address of our own object store."""
 
     def __init__(self, places: tuple[str, ...], own: str, clouds: Clouds | Mapping[str, str]) -> None:
         self._places = places
@@ -100,7 +100,7 @@ class Buckets:
         self._clouds = clouds if isinstance(clouds, Clouds) else Clouds(s3=dict(clouds))
 
     def check(self, url: str) -> Address:
-        """Raises LinkRefusedError unless the object lies where sources may lie."""
+        """Parses the address of a source. Raises LinkRefusedError unless it is in an allowed place."""
         address = Address.parse(url)
         if not self._is_at(address, self._places):
             raise LinkRefusedError(
@@ -111,10 +111,10 @@ class Buckets:
         return address
 
     def check_prefix(self, url: str, places: tuple[str, ...]) -> Address:
-        """A folder that results may be put into, without its last slash. Raises LinkRefusedError."""
+        """Parses the address of a folder for results, without its last slash. Raises LinkRefusedError."""
         scheme, _, rest = url.partition("://")
         bucket, _, prefix = rest.strip("/").partition("/")
-        # Parsed as an object in it: the prefix may be empty, and is judged like any key.
+        # Parsed as an object in the folder: the prefix may be empty, and is checked like any key.
         inside = Address.parse("/".join(part for part in (f"{scheme}://{bucket}", prefix, "x") if part))
         if not self._is_at(inside, places):
             raise LinkRefusedError(
@@ -135,8 +135,8 @@ class Buckets:
     ) -> None:
         """Streams the object; a part that has the beginning of the same version gets only the rest.
 
-        A connection that breaks is made again by the client itself. Raises TooLargeError or DownloadError; what
-        has arrived by then stays.
+        The client resumes a broken connection itself. Raises TooLargeError or DownloadError; the bytes that have
+        arrived stay.
         """
         too_large = TooLargeError(
             f"The document is larger than the {max_bytes / (1 << 20):g} MB allowed (MAX_UPLOAD_MB)."
@@ -166,7 +166,7 @@ class Buckets:
         timeout_s: float,
         media_type: str = "text/plain",
     ) -> int:
-        """Writes an object, whole or not at all, and says how many bytes it has. Raises ObjectsError."""
+        """Writes an object atomically and returns its size. Raises ObjectsError."""
         import obstore
 
         client = self._client(address, timeout_s)
@@ -201,7 +201,7 @@ class Buckets:
         return size
 
     async def link(self, address: Address, for_s: float) -> str:
-        """A signed address at which anybody can fetch the object for that long. Raises ObjectsError."""
+        """Returns a signed address; its bearer can fetch the object for `for_s` seconds. Raises ObjectsError."""
         import obstore
 
         with _translated(address, ObjectsError):
@@ -218,9 +218,9 @@ class Buckets:
             try:
                 return await obstore.get_async(client, address.key, options=rest)
             except PreconditionError:
-                pass  # there is another version now
+                pass  # the object has another version now
             except BaseError as error:
-                # A range at the very end is an error to servers, and to the client one without a name.
+                # Servers refuse a range that begins at the end; the client reports that as a GenericError.
                 if type(error).__name__ != "GenericError":
                     raise
         answer = await obstore.get_async(client, address.key)
@@ -235,7 +235,9 @@ class Buckets:
         text = str(address)
         for own in {self._own, urllib.parse.unquote(self._own)}:
             if in_bucket(own) and text.startswith(own.rstrip("/") + "/"):
-                raise LinkRefusedError("This is the service's own object store, which holds no sources.")
+                raise LinkRefusedError(
+                    "This is the service's own object store; sources are not read from it."
+                )
 
     def _client(self, address: Address, timeout_s: float) -> Client:
         patience = Patience(timeout_s=timeout_s, retries=2, retry_s=20)
@@ -244,7 +246,7 @@ class Buckets:
 
 @contextlib.contextmanager
 def _translated(address: Address, kind: type[DownloadError] | type[ObjectsError]) -> Iterator[None]:
-    """Only the class of a foreign error is told: its text may hold addresses and signed headers."""
+    """Translates obstore's errors. Only their class is shown: their texts may have signed headers."""
     from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
 
     try:

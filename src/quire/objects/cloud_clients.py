@@ -1,4 +1,4 @@
-"""Clients of the stores of S3, Google Cloud Storage and Azure, made alike for our own store and for others'."""
+"""Makes clients of S3, Google Cloud Storage and Azure, for our own store and for callers' buckets."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ENDPOINTS = ("endpoint", "base_url")
 
 @dataclass(frozen=True, slots=True)
 class Clouds:
-    """The operator's credentials, by scheme, under the names that obstore has for them; and a proxy, if any."""
+    """The operator's credentials by scheme, under obstore's names, and a proxy, if any."""
 
     s3: Mapping[str, str] = field(default_factory=dict)
     gs: Mapping[str, str] = field(default_factory=dict)
@@ -43,7 +43,7 @@ class Clouds:
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long one request may take, and how often a failed one is repeated within which time."""
+    """The timeout of one request, and how often and how long a failed one is retried."""
 
     timeout_s: float = 120.0
     retries: int = 4
@@ -51,12 +51,12 @@ class Patience:
 
 
 def connect(url: str, clouds: Clouds, patience: Patience) -> Client:
-    """A client of `scheme://bucket/prefix`. Nothing is contacted. Raises ObjectsError for what can't be meant."""
+    """Returns a client of `scheme://bucket/prefix` without contacting it. Raises ObjectsError for a wrong address."""
     from obstore.exceptions import BaseError
     from obstore.store import from_url
 
     config = dict(clouds.of(url.partition("://")[0]))
-    # Without a proxy of its own the client would take that of the environment.
+    # Without an explicit proxy the client would use the environment's.
     options: dict[str, Any] = {
         "timeout": f"{max(1, int(patience.timeout_s))}s",
         "connect_timeout": "5s",

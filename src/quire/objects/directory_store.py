@@ -1,4 +1,4 @@
-"""Objects as files below one folder. Temporary files are in `.incoming`, on the same file system."""
+"""The object store in a directory. Temporary files are in `.incoming`, on the same file system."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class DirectoryStore(ObjectStore):
         return await self._in_thread(sweep, self._incoming)
 
     async def close(self) -> None:
-        """Nothing is held open."""
+        """Does nothing: no file is kept open."""
 
     def _path(self, key: str) -> Path:
         return self._root / checked_key(key)
@@ -104,7 +104,7 @@ class DirectoryStore(ObjectStore):
             temporary.discard()
 
     def _delete(self, path: Path) -> None:
-        if path.is_file():  # a prefix is not an object, so it is not there to be deleted
+        if path.is_file():  # a prefix is not an object
             path.unlink(missing_ok=True)
             self._prune(path.parent)
 
@@ -115,7 +115,7 @@ class DirectoryStore(ObjectStore):
                 with contextlib.suppress(FileNotFoundError):
                     (Path(folder) / name).unlink()
                     removed += 1
-            with contextlib.suppress(OSError):  # something was just written into it
+            with contextlib.suppress(OSError):  # another writer has just used it
                 Path(folder).rmdir()
         self._prune(top.parent)
         return removed
@@ -125,7 +125,7 @@ class DirectoryStore(ObjectStore):
         return [path.relative_to(self._root).as_posix() for path in found]
 
     def _prune(self, folder: Path) -> None:
-        """Remove folders that have become empty, from `folder` upwards."""
+        """Removes empty folders from `folder` upwards."""
         while folder != self._root and self._root in folder.parents:
             try:
                 folder.rmdir()

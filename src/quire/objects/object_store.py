@@ -1,7 +1,7 @@
-"""The objects plane: originals, page images and results, under keys that we choose.
+"""The interface of the object plane: originals and results, under keys that Quire chooses.
 
-One interface, two implementations: a directory (`objects.directory`) and the stores of the cloud providers
-(`objects.remote`, the only importer of obstore). An object is written once and seen whole or not at all.
+Two implementations: a directory (`objects.directory_store`) and the stores of cloud providers
+(`objects.remote_store`). An object is written atomically.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ class ObjectStore(abc.ABC):
         clouds: Clouds | None = None,
         scratch_bytes: int = SCRATCH_BYTES,
     ) -> ObjectStore:
-        """The store at `url`: a directory, `file:///dir`, `s3://bucket/prefix`, `gs://…` or `az://…`.
+        """Returns the store at `url`: a directory, `file:///dir`, `s3://bucket/prefix`, `gs://…` or `az://…`.
 
         `clouds` has the credentials for each scheme; `credentials` are those for the scheme of `url`, where
         nothing else is needed. Local copies of remote objects are kept in `scratch_dir`, up to about
-        `scratch_bytes`. Nothing is contacted yet.
+        `scratch_bytes`. Nothing is contacted.
         """
         parts = urllib.parse.urlsplit(url)
         if parts.scheme in ("", "file"):
@@ -62,65 +62,65 @@ class ObjectStore(abc.ABC):
 
     @abc.abstractmethod
     def writer(self, key: str) -> ObjectWriter:
-        """An async context manager to stream an object into; it appears, whole, when the block ends well."""
+        """Returns an async context manager that streams an object in; it is visible once the block has succeeded."""
 
     @abc.abstractmethod
     async def put(self, key: str, data: bytes) -> None:
-        """Store an object, replacing the one that was there in one step."""
+        """Stores an object and atomically replaces an existing one."""
 
     @abc.abstractmethod
     async def get(self, key: str) -> bytes:
-        """The content; NotFoundError if there is no such object."""
+        """Returns the content. Raises MissingError."""
 
     @abc.abstractmethod
     def stream(self, key: str, *, start: int = 0, end: int | None = None) -> AsyncIterator[bytes]:
-        """The bytes from `start` up to `end` (not included) in pieces; NotFoundError at the first of them."""
+        """Yields the bytes from `start` up to `end` (exclusive). Raises MissingError at the first piece."""
 
     @abc.abstractmethod
     async def size(self, key: str) -> int | None:
-        """The size in bytes, or None if there is no such object."""
+        """Returns the size in bytes, or None if there is no such object."""
 
     @abc.abstractmethod
     async def delete(self, key: str) -> None:
-        """Remove an object; one that isn't there is fine."""
+        """Deletes an object, if it exists."""
 
     @abc.abstractmethod
     async def delete_prefix(self, prefix: str) -> int:
-        """Remove everything below `prefix/` and say how many objects that was."""
+        """Deletes everything below `prefix/` and returns the number of objects."""
 
     @abc.abstractmethod
     async def keys(self, prefix: str) -> list[str]:
-        """The keys of everything below `prefix/`, in no order."""
+        """Returns the keys of everything below `prefix/`, in no order."""
 
     @abc.abstractmethod
     def local(self, key: str) -> AbstractAsyncContextManager[Path]:
-        """A file with the object's content, good until the block ends and not to be changed.
+        """Yields a read-only file with the object's content, which exists until the block ends.
 
-        For objects that are never replaced under their key: a copy made earlier may be handed out again.
+        Only for objects that are never replaced: an earlier copy may be used again.
         """
 
     @abc.abstractmethod
     async def link(self, key: str, for_s: float) -> str | None:
-        """A signed address at which anybody can fetch the object for that long; None where the store has none.
+        """Returns a signed address whose bearer can fetch the object for `for_s` seconds; None if the store can't sign.
 
-        It says nothing about whether there is such an object.
+        It does not check that the object exists.
         """
 
     @abc.abstractmethod
     async def check(self) -> None:
-        """ObjectsError, with a sentence for the operator, unless an object can be written and removed."""
+        """Writes and deletes an object. Raises ObjectsError with a sentence for the operator."""
 
     @abc.abstractmethod
     async def sweep_temporaries(self) -> int:
-        """Remove what killed processes left half-written and say how many files; call it at the start."""
+        """Deletes incomplete files of killed processes and returns their number; call it at the start."""
 
     @abc.abstractmethod
     async def close(self) -> None:
-        """Let go of local copies."""
+        """Deletes local copies."""
 
 
 class ObjectWriter(abc.ABC):
-    """Streams one object in. `size` and `sha256` are right once the block has ended."""
+    """Streams one object in. `size` and `sha256` are final once the block has ended."""
 
     def __init__(self) -> None:
         self.size = 0
@@ -136,7 +136,7 @@ class ObjectWriter(abc.ABC):
         return self
 
     async def write(self, data: bytes) -> None:
-        """Take some bytes; waits for the disk now and then, so a fast sender can't fill the memory."""
+        """Appends bytes; waits for the disk when a block is full (backpressure for a fast sender)."""
         self.size += len(data)
         self._block += data
         if len(self._block) >= BLOCK_BYTES:
@@ -166,26 +166,26 @@ class ObjectWriter(abc.ABC):
 
     @abc.abstractmethod
     async def _open(self) -> None:
-        """Make room for the content."""
+        """Creates the place for the content."""
 
     @abc.abstractmethod
     def _append(self, block: bytearray) -> None:
-        """Keep a block; runs in a thread."""
+        """Stores a block; runs in a thread."""
 
     @abc.abstractmethod
     async def _finish(self) -> None:
-        """Make the object visible."""
+        """Makes the object visible."""
 
     @abc.abstractmethod
     async def _discard(self) -> None:
-        """Forget everything."""
+        """Deletes everything that was written."""
 
 
 async def in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Run a blocking function in a thread; when cancelled, only after it has ended.
+    """Runs a blocking function in a thread; a cancellation is raised only after the function has ended.
 
-    Otherwise the caller would close a file that the thread still uses, and the thread would go on with
-    whatever gets the same descriptor next.
+    Otherwise the caller would close a file that the thread still uses, and the thread would write to the next
+    file with the same descriptor.
     """
     running = asyncio.ensure_future(asyncio.to_thread(function, *args, **kwargs))
     try:
@@ -195,12 +195,12 @@ async def in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs)
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.wait([running])
         if not running.cancelled():
-            running.exception()  # nobody is left to be told
+            running.exception()  # retrieved, so that asyncio does not log it
         raise
 
 
 def checked_key(key: str) -> str:
-    """The key itself, or ValueError if it could leave its place or mean something to a file system."""
+    """Returns the key. Raises ValueError if it could leave the store's folder or is special to a file system."""
     segments = key.split("/")
     if not key or len(key.encode()) > _LONGEST_KEY:
         raise ValueError("an object key is between 1 and 1024 bytes long")

@@ -1,8 +1,7 @@
-"""Documents that are being fetched: kept on this machine until they are whole, so that the rest can be asked for.
+"""Partial downloads: bytes that stay on this machine until the document is complete, so that it can be resumed.
 
-A partial outlives its process. Beside the bytes lies a note: whose they are, what their server calls the version
-they belong to, and when this machine was started. After a power cut nobody knows which bytes reached the disk, so
-then the note counts for nothing.
+A partial survives its process. A note beside the bytes has their source, the server's identifier of their version,
+and this machine's boot id. After a reboot it is not known which bytes reached the disk, so the note is not used.
 """
 
 from __future__ import annotations
@@ -27,10 +26,10 @@ _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
 class Partial:
-    """An async context manager: what has arrived of one document. Every method may raise ObjectsError.
+    """An async context manager: the bytes of one document so far. Every method may raise ObjectsError.
 
-    When the block ends well, or with an error that another attempt can't mend, the bytes go; otherwise they
-    stay for that attempt. `source` is a hash of where they come from: bytes of another source are dropped.
+    The bytes are deleted when the block succeeds or raises an error that is not retryable; otherwise they stay
+    for the next attempt. `source` is a hash of the address: bytes of another source are dropped.
     """
 
     def __init__(self, folder: Path, name: str, source: str) -> None:
@@ -56,24 +55,24 @@ class Partial:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         final = error is None or (isinstance(error, QuireError) and not error.retryable)
-        # What went wrong before is what counts; a part that can't be kept is fetched again.
+        # The error of the block is raised, not one of the clean-up; a lost part is downloaded again.
         with self._translated() if error is None else contextlib.suppress(OSError):
             await in_thread(self._close, keep=not final and bool(self.validator))
 
     async def write(self, chunk: bytes) -> None:
-        """Adds what comes next; waits for the disk now and then, so a fast sender can't fill the memory."""
+        """Appends a chunk; waits for the disk when a block is full (backpressure for a fast sender)."""
         self._block += chunk
         if len(self._block) >= BLOCK_BYTES:
             with self._translated():
                 await in_thread(self._flush)
 
     async def restart(self, validator: str) -> None:
-        """Forgets everything; what comes next is the beginning of the version named so."""
+        """Drops all bytes; the next chunk is the beginning of this version."""
         with self._translated():
             await in_thread(self._restart, validator)
 
     async def pieces(self) -> AsyncIterator[bytes]:
-        """All that has arrived, from its beginning."""
+        """Yields all bytes from the beginning."""
         with self._translated():
             await in_thread(self._flush)
             at = 0
@@ -85,7 +84,7 @@ class Partial:
         make_private_folder(self._folder)
         self._fd = _locked(self._path)
         if self._fd < 0:
-            # Somebody still works on it (this process was thought dead, or that one): a place of our own then.
+            # Another process still writes it (a worker that was presumed dead): this attempt uses its own file.
             self._path = self._folder / f"{self._name}-{secrets.token_hex(4)}{_PART}"
             self._fd = _locked(self._path)
         try:
@@ -102,7 +101,7 @@ class Partial:
             raise
 
     def _restart(self, validator: str) -> None:
-        # In this order: a note must never stand beside bytes of another version.
+        # In this order: a note must never be beside bytes of another version.
         self._note.unlink(missing_ok=True)
         self._block.clear()
         os.ftruncate(self._fd, 0)
@@ -149,7 +148,7 @@ class Partial:
 
 
 def sweep_partials(folder: Path, before_s: float) -> int:
-    """Removes what nobody has touched since that time and nobody holds; how many documents. Blocking."""
+    """Deletes partials that are older than that time and not locked; returns their number. Blocking."""
     removed = 0
     for path in folder.glob(f"*{_PART}"):
         try:
@@ -169,20 +168,20 @@ def sweep_partials(folder: Path, before_s: float) -> int:
 
 
 async def remove_old_partials(folder: Path, before_s: float) -> int:
-    """`sweep_partials`, in a thread. A folder that can't be read has nothing that could be removed."""
+    """Runs `sweep_partials` in a thread. Returns 0 for a folder that can't be read."""
     with contextlib.suppress(OSError):
         return await asyncio.to_thread(sweep_partials, folder, before_s)
     return 0
 
 
 def _remove(path: Path) -> None:
-    """The bytes last: as long as they are there, whoever sweeps finds the rest by them."""
+    """Deletes the bytes last: a later sweep finds the other files by them."""
     for ending in (_NOTE, _NEW_NOTE, _PART):
         path.with_suffix(ending).unlink(missing_ok=True)
 
 
 def _locked(path: Path) -> int:
-    """A descriptor that holds the file's lock, or -1 if somebody else does."""
+    """Returns a descriptor that holds the file's lock, or -1 if another process holds it."""
     while True:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
@@ -190,7 +189,7 @@ def _locked(path: Path) -> int:
         except BlockingIOError:
             os.close(fd)
             return -1
-        # Whoever held it may have removed it just before we got the lock.
+        # The previous holder may have deleted the file just before we got the lock.
         if os.fstat(fd).st_nlink:
             return fd
         os.close(fd)
@@ -207,5 +206,5 @@ def _read_note(path: Path) -> dict[str, object]:
 def _boot_id() -> str:
     try:
         return _BOOT.read_text().strip()
-    except OSError:  # not Linux: a restart of the machine can't be told, so nothing is completed after one
+    except OSError:  # not Linux: a reboot can't be detected, so no partial is resumed
         return secrets.token_hex(8)

@@ -1,7 +1,7 @@
-"""Objects in S3, Google Cloud Storage or Azure, through obstore.
+"""The object store in S3, Google Cloud Storage or Azure, through obstore.
 
-Uploads are first collected in a local file: nothing is sent before the content is complete, so a caller that
-fails leaves nothing behind, and the copy is at hand for the worker that will read it next.
+An upload is first spooled to a local file: nothing is sent before the content is complete, so a caller that fails
+leaves nothing behind, and the worker that reads the object next finds a local copy.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from quire.objects.temporary_files import TemporaryFile
 if TYPE_CHECKING:
     from obstore import GetOptions
 
-_PART_BYTES = 5 << 20  # the least S3 takes; times 10,000 parts, the most it takes: 50 GB
+_PART_BYTES = 5 << 20  # the smallest part that S3 accepts; with 10,000 parts at most: 50 GB
 _PARTS_AT_ONCE = 2
 _LISTED_AT_ONCE = 1000
 
@@ -143,12 +143,12 @@ class RemoteStore(ObjectStore):
         await self._scratch.close()
 
     def spool(self) -> TemporaryFile:
-        """A local file to collect an upload in. Blocking."""
+        """Returns a local file to spool an upload. Blocking."""
         with self._translated():
             return self._scratch.temporary()
 
     async def upload(self, key: str, file: TemporaryFile, size: int) -> None:
-        """Send a finished file, and keep it as the local copy."""
+        """Uploads a finished file and keeps it as the local copy."""
         with self._translated():
             await obstore.put_async(
                 self._store, key, file.path, chunk_size=_PART_BYTES, max_concurrency=_PARTS_AT_ONCE
@@ -156,7 +156,7 @@ class RemoteStore(ObjectStore):
             self._scratch.adopt(key, file, size)
 
     async def _range(self, key: str, start: int, end: int | None) -> GetOptions | None:
-        """What to ask for; None if the range holds nothing (servers call that an error)."""
+        """Returns the range to request; None if it is empty, which servers refuse."""
         if start == 0 and end is None:
             return {}
         size = await self.size(key)
@@ -167,7 +167,7 @@ class RemoteStore(ObjectStore):
 
     @contextlib.contextmanager
     def _translated(self, key: str | None = None) -> Iterator[None]:
-        """Only the class of a foreign error is told: its text may hold addresses and signed headers."""
+        """Translates obstore's errors. Only their class is shown: their texts may have signed headers."""
         try:
             yield
         except FileNotFoundError as error:

@@ -18,7 +18,7 @@ Fetch = Callable[[TemporaryFile], Awaitable[None]]
 
 @dataclass(slots=True)
 class _Copy:
-    task: asyncio.Task[int]  # makes the copy and answers its size
+    task: asyncio.Task[int]  # makes the copy and returns its size
     path: Path
     users: int = 0
     size: int = 0
@@ -26,10 +26,10 @@ class _Copy:
 
 
 class Scratch:
-    """The copies of one process: each made once, the least recently used removed when they grow too many.
+    """The copies of one process: each is made once, and the least recently used are evicted above `max_bytes`.
 
-    Every process has a folder of its own below `copies`, and holds the lock of a file of the same name below
-    `lives`, by which `sweep` knows the folders of processes that are gone.
+    Every process has its own folder below `copies` and holds the lock of a file of the same name below `lives`;
+    `sweep` deletes the folders whose lock is free, because their process has ended.
     """
 
     def __init__(self, parent: Path, max_bytes: int) -> None:
@@ -41,12 +41,12 @@ class Scratch:
         self._count = 0
 
     def temporary(self) -> TemporaryFile:
-        """A file to write into; blocking."""
+        """Returns a new temporary file. Blocking."""
         return TemporaryFile(self._folder())
 
     @contextlib.asynccontextmanager
     async def copy(self, key: str, fetch: Fetch) -> AsyncIterator[Path]:
-        """The path of a copy that `fetch` writes if there is none yet; it stays while the block runs."""
+        """Yields the path of a copy, which `fetch` writes if there is none; it exists while the block runs."""
         copy = self._copies.get(key)
         if copy is None:
             path = self._next_path(key)
@@ -55,7 +55,7 @@ class Scratch:
         copy.users += 1
         self._copies.move_to_end(key)
         try:
-            # Others may be waiting for the same copy: one who leaves must not take it from them.
+            # Shielded: other callers may wait for the same copy when this one is cancelled.
             copy.size = await asyncio.shield(copy.task)
             self._evict()
             yield copy.path
@@ -70,7 +70,7 @@ class Scratch:
                 self._evict()
 
     def adopt(self, key: str, file: TemporaryFile, size: int) -> None:
-        """Keep a finished file as the copy of `key`; must be called within the event loop."""
+        """Keeps a finished file as the copy of `key`; must be called within the event loop."""
         self.forget(key)
         path = self._next_path(key)
         file.move_to(path)
@@ -79,7 +79,7 @@ class Scratch:
         self._evict()
 
     def forget(self, key: str) -> None:
-        """Hand the copy of `key` to nobody any more."""
+        """Drops the copy of `key`; its file is deleted once it is not used."""
         copy = self._copies.pop(key, None)
         if copy is not None:
             copy.dropped = True
@@ -101,7 +101,7 @@ class Scratch:
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
     def sweep(self) -> int:
-        """Remove the folders of processes that are gone; how many files were in them. Blocking."""
+        """Deletes the folders of ended processes; returns the number of files in them. Blocking."""
         removed = 0
         for folder in self._all_copies.glob("*"):
             if remove_if_left_over(self._lives / folder.name):

@@ -1,8 +1,8 @@
-"""Files in the making, told apart from files left over.
+"""Temporary files that are locked while they are written, so that orphans can be recognised.
 
-Whoever writes a temporary file holds a lock on it; the kernel lets go of the lock when the process ends,
-however it ends. So what can be locked by somebody else is left over, and may be removed at any time, even
-while other processes work in the same folder.
+The writer of a temporary file holds a lock on it, and the kernel releases the lock when the process ends. So a
+file that another process can lock is an orphan and may be deleted at any time, even while other processes write in
+the same folder.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class TemporaryFile:
             self.path = folder / secrets.token_hex(16)
             self._fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             fcntl.flock(self._fd, fcntl.LOCK_EX)
-            # A sweep may have taken the file between its creation and the lock.
+            # A sweep may have deleted the file between its creation and the lock.
             if os.fstat(self._fd).st_nlink == 1:
                 return
             os.close(self._fd)
@@ -38,13 +38,13 @@ class TemporaryFile:
         os.fsync(self._fd)
 
     def move_to(self, target: Path) -> None:
-        """Make the content appear at `target` in one step, with the folders it needs."""
+        """Renames the file to `target` and creates the folders that it needs."""
         for attempt in range(_ATTEMPTS):
             make_private_folder(target.parent)
             try:
                 self.path.rename(target)
                 break
-            except FileNotFoundError:  # somebody removed the folder because it was empty
+            except FileNotFoundError:  # another process deleted the empty folder
                 if attempt == _ATTEMPTS - 1:
                     raise
         self.close()
@@ -61,9 +61,9 @@ class TemporaryFile:
 
 
 def make_private_folder(path: Path) -> None:
-    """Create a folder, and those above it that are missing, for this user only.
+    """Creates a folder, and missing folders above it, for this user only.
 
-    Others may be removing the same folders because they are empty: then it is tried again.
+    Retries when another process deletes one of the empty folders at the same time.
     """
     for attempt in range(_ATTEMPTS):
         last = attempt == _ATTEMPTS - 1
@@ -82,7 +82,7 @@ def make_private_folder(path: Path) -> None:
 
 
 def sweep(folder: Path) -> int:
-    """Remove the temporary files in `folder` whose writers are gone; how many that was."""
+    """Deletes the orphans in `folder`; returns their number."""
     try:
         found = list(folder.iterdir())
     except (FileNotFoundError, NotADirectoryError):
@@ -91,7 +91,7 @@ def sweep(folder: Path) -> int:
 
 
 def remove_if_left_over(path: Path) -> bool:
-    """Remove a temporary file that nobody holds the lock of; True if it is gone."""
+    """Deletes a temporary file whose lock is free; returns True if it no longer exists."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except FileNotFoundError:
@@ -100,7 +100,9 @@ def remove_if_left_over(path: Path) -> bool:
         return False
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        path.unlink(missing_ok=True)  # with the lock in hand: its maker looks for this once it has the lock
+        path.unlink(
+            missing_ok=True
+        )  # while holding the lock: a writer checks the link count after it got the lock
         return True
     except OSError:
         return False

@@ -1,37 +1,86 @@
-"""What the GhostServer facade asks of the pipeline: find a job, tell how it stands, take reports from outside."""
+"""What the GhostServer facade asks of the pipeline: find a job, its status in GhostServer's words, its figures."""
 
 from __future__ import annotations
 
 import math
-import secrets
 import statistics
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from enum import StrEnum
 from typing import Any
 
 from quire.coordination.ghost_records import Served
-from quire.domain.delivery import GhostRequest, GhostStatus, status_of
-from quire.domain.job import JobId, JobStatus, MainJob, Mode, PageRecord, UnitKind
+from quire.domain.delivery import Delivery, DeliveryOutcome, Destination
+from quire.domain.job import JobStatus, MainJob, Mode, UnitKind
 from quire.domain.page import PageSource
-from quire.domain.page_ranges import PageRanges
-from quire.errors import MissingError, NotReadyError, PageError, RequestError
+from quire.errors import MissingError
 from quire.pipeline.engine import Engine
 from quire.pipeline.intake.upload_intake import Accepted, Submission
-from quire.pipeline.object_keys import chunk_key
 from quire.pipeline.parts import Parts
 from quire.pipeline.stages.export_stage import aggregated
-from quire.pipeline.stages.read_stage import failed_page, fallen_back
 
+PROCESSING_MODE = "bart_1"
 INLINE_BYTES = 1 << 20
 _COUNTED_LIVE = 2_000
 _AI_SOURCES = (PageSource.AI, PageSource.CACHE, PageSource.BATCH)
 _EXPORTING = 99
 
 
+class GhostStatus(StrEnum):
+    QUEUED = "queued"
+    PROCESSING = "processing"
+    SUCCESS = "success"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class GhostRequest:
+    """What is stored of a request beside its conversion, as the details of its delivery. Nothing in it is secret."""
+
+    file_id: str
+    file_path: str
+    destination: Destination
+    user: str = ""
+    source: str = "api"
+    ai_engine: str = ""
+    ai_provider: str = "openai"
+    processing_mode: str = PROCESSING_MODE
+    fast_upload: bool = False
+    ahead: int = 0
+    """The number of documents that had not ended when this one was accepted."""
+
+    def as_delivery(self) -> Delivery:
+        own = asdict(self)
+        details = {name: own[name] for name in own if name not in ("destination", "file_path", "user")}
+        return Delivery(self.destination, self.file_path, user=self.user, details=details)
+
+    @classmethod
+    def of(cls, delivery: Delivery) -> GhostRequest:
+        """The request of a delivery; one of POST /convert has the defaults and the source `convert`."""
+        plain = delivery.destination is Destination.PREFIX
+        given: dict[str, Any] = {"file_id": "", "source": "convert" if plain else "api", **delivery.details}
+        own = {one.name for one in fields(cls)} - {"destination", "file_path", "user"}
+        return cls(
+            file_path=delivery.file_path,
+            destination=delivery.destination,
+            user=delivery.user,
+            **{name: value for name, value in given.items() if name in own},
+        )
+
+
+def status_of(status: JobStatus, *, delivered: bool) -> GhostStatus:
+    """A cancelled job is `failed`: GhostServer has no fifth status. An undelivered result is still `processing`."""
+    if status is JobStatus.COMPLETED:
+        return GhostStatus.SUCCESS if delivered else GhostStatus.PROCESSING
+    if status in (JobStatus.FAILED, JobStatus.CANCELLED):
+        return GhostStatus.FAILED
+    return GhostStatus(status.value)
+
+
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """How long it may still take. `position` 0 means it is being worked on or over; `seconds` None: not known."""
+    """The expected wait. `position` is 0 once the job has started; `seconds` is None while nothing was measured."""
 
     position: int
     seconds: int | None
@@ -39,7 +88,7 @@ class Outlook:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Pages by how they were read; None where a running document is too long to count at every question."""
+    """Pages by how they were read; None while a document is running that is too long to be counted per request."""
 
     ai_pages: int | None
     text_only_pages: int | None
@@ -57,43 +106,30 @@ class GhostJobState:
     progress: int
     tally: Tally
     outlook: Outlook
-    delivery: Mapping[str, Any]
-    """`s3_url` or `local_path` with `text_len`, or `error`; empty before the export is over."""
-
-
-@dataclass(frozen=True, slots=True)
-class PageReport:
-    """What a dispatcher outside says about a page it has read."""
-
-    number: int
-    text: str
-    provider: str | None = None
-    model: str | None = None
-    tokens_in: int = 0
-    tokens_out: int = 0
-    epoch: int = 0
+    delivery: DeliveryOutcome | None
+    """None before the delivery has ended."""
 
 
 class Ghost:
+    """The facade's operations on jobs."""
+
     def __init__(self, parts: Parts, engine: Engine) -> None:
         self._parts = parts
         self._engine = engine
         self._records = parts.jobs.ghost
 
-    # ---- for callers ---------------------------------------------------------------------------------------
-
     async def ahead(self) -> int:
-        """Documents that are not over at this moment."""
+        """Returns the number of documents that have not ended."""
         return await self._parts.jobs.count_active()
 
-    async def accepted(self, submission: Submission, accepted: Accepted) -> MainJob:
-        """The job of a request that was just accepted; from now on its file id names it."""
-        if submission.ghost is not None and submission.ghost.file_id:
-            await self._records.remember_file(submission.team, submission.ghost.file_id, accepted.job_id)
+    async def accepted(self, submission: Submission, file_id: str, accepted: Accepted) -> MainJob:
+        """Returns the job of a request that was just accepted; from now on the file id names this job."""
+        if file_id:
+            await self._records.remember_file(submission.team, file_id, accepted.job_id)
         return await self._engine.job(submission.team, accepted.job_id)
 
     async def find(self, team: str, job_or_file_id: str) -> MainJob:
-        """The job of this id, or else the newest of the team's jobs for this file id. Raises NotFoundError."""
+        """Returns the job of this id, or else the team's newest job for this file id. Raises MissingError."""
         try:
             return await self._engine.job(team, job_or_file_id)
         except MissingError:
@@ -102,10 +138,11 @@ class Ghost:
                 raise MissingError(f"There is no job and no file {job_or_file_id[:60]!r}.") from None
             return await self._engine.job(team, job_id)
 
-    async def standing(self, job: MainJob) -> GhostJobState:
-        delivery = _delivery(job)
-        # A job made by POST /convert has nowhere to be delivered to.
-        status = status_of(job.status, delivered=bool(delivery) or job.export is None)
+    async def state(self, job: MainJob) -> GhostJobState:
+        """Returns the job's status, figures and outlook."""
+        delivery = job.delivery
+        # A job of POST /convert without `result_to` has no delivery to wait for.
+        status = status_of(job.status, delivered=delivery is not None or job.export is None)
         over = status in (GhostStatus.SUCCESS, GhostStatus.FAILED)
         return GhostJobState(
             job=job,
@@ -117,7 +154,7 @@ class Ghost:
         )
 
     async def text(self, job: MainJob) -> str | None:
-        """The aggregated text of a completed job, unless it is too long to be answered in one piece."""
+        """Returns the aggregated text of a completed job; None if it is longer than INLINE_BYTES."""
         if job.status is not JobStatus.COMPLETED or not job.result:
             return None
         text = bytearray()
@@ -126,91 +163,6 @@ class Ghost:
             if len(text) > INLINE_BYTES:
                 return None
         return text.decode(errors="replace")
-
-    # ---- for a dispatcher outside --------------------------------------------------------------------------
-
-    async def page_done(self, job_id: str, report: PageReport) -> bool:
-        """Whether it counts; a page that has a result keeps it. Raises RequestError, NotFoundError, NotReadyError."""
-        job = await self._job_with_page(job_id, report.number)
-        if not report.text.strip():
-            raise RequestError("text: empty. Report a page without text to /internal/page_failed.")
-        if job.status.terminal:  # nothing is worth storing
-            return await self._report(job, PageRecord(report.number, JobStatus.COMPLETED), report.epoch)
-        local = (await self._parts.jobs.pages(job.id, [report.number])).get(report.number)
-        raw = report.text.encode()
-        token = secrets.token_hex(6)
-        key = chunk_key(job.id, job.epoch, f"p{report.number}", f"report-{token}")
-        now = self._parts.clock.now()
-        record = replace(
-            local or PageRecord(report.number, JobStatus.COMPLETED),
-            status=JobStatus.COMPLETED,
-            source=PageSource.AI,
-            reader=None,
-            provider=report.provider,
-            model=report.model,
-            attempts=(local.attempts if local else 0) + 1,
-            tokens_in=report.tokens_in,
-            tokens_out=report.tokens_out,
-            confidence=None,
-            words=len(report.text.split()),
-            completed_at=now,
-            error=None,
-            ref=key,
-            offset=0,
-            length=len(raw),
-        )
-        await self._parts.objects.put(key, raw)
-        counted = False
-        try:
-            counted = await self._report(job, record, report.epoch)
-        finally:
-            if not counted:
-                await self._parts.objects.delete(key)
-        return counted
-
-    async def page_failed(self, job_id: str, number: int, epoch: int = 0) -> bool:
-        """The page gets its local text, or says that it has none. Raises NotReadyError before that text is known."""
-        job = await self._job_with_page(job_id, number)
-        local = (await self._parts.jobs.pages(job.id, [number])).get(number)
-        if not job.status.terminal and (local is None or (not local.status.terminal and not local.ref)):
-            raise NotReadyError(
-                f"Page {number} has not been read on this side yet. Report it again.", retry_after_s=1.0
-            )
-        now = self._parts.clock.now()
-        error = PageError("The page has no text of its own, and whoever was to read it has given it up.")
-        attempts = (local.attempts if local else 0) + 1
-        record = fallen_back(local, error, attempts, now) or failed_page(number, error, attempts, now, now)
-        return await self._report(job, record, epoch)
-
-    async def job_done(self, job_id: str) -> int:
-        """Ends the wait for results from outside; answers how many pages got their local text instead."""
-        job = await self._any_job(job_id)
-        given_up = await self._records.close(job.id, job.content_ref or "")
-        if given_up is None:
-            raise NotReadyError("The document has not been opened yet. Report it again.", retry_after_s=1.0)
-        return given_up
-
-    async def _report(self, job: MainJob, record: PageRecord, epoch: int) -> bool:
-        counted = await self._records.report(job.id, record, job.content_ref or "", epoch)
-        if counted is None:
-            raise NotReadyError("The document has not been opened yet. Report it again.", retry_after_s=1.0)
-        return counted
-
-    async def _any_job(self, job_id: str) -> MainJob:
-        """Of any team: whoever has the token reads for all of them."""
-        parsed = JobId.parse(job_id)
-        job = await self._parts.jobs.get(parsed.main) if parsed else None
-        if job is None:
-            raise MissingError(f"There is no job {job_id[:60]!r}.")
-        return job
-
-    async def _job_with_page(self, job_id: str, number: int) -> MainJob:
-        job = await self._any_job(job_id)
-        if job.ranges and number not in PageRanges.parse(job.ranges):
-            raise MissingError(f"Job {job.id} has no page {number}.")
-        return job
-
-    # ---- figures -------------------------------------------------------------------------------------------
 
     async def _tally(self, job: MainJob) -> Tally:
         if job.status is JobStatus.COMPLETED and job.result:
@@ -235,12 +187,12 @@ class Ghost:
         )
 
     def _ai_pages(self, job: MainJob, succeeded: int) -> int:
-        """Pages that were set apart for AI; where there is none of our own, those that AI outside has read."""
+        """Returns the pages routed to AI; without a provider of our own, the pages that an external AI has read."""
         ours = self._parts.readers.ai and job.options.mode is not Mode.LOCAL and not job.options.text_only
         return max(job.slow_pages, succeeded) if ours else succeeded
 
     async def _outlook(self, job: MainJob) -> Outlook:
-        request = GhostRequest.from_dict(job.export) if job.export else None
+        request = GhostRequest.of(Delivery.from_dict(job.export)) if job.export else None
         position = 0
         if job.status is JobStatus.QUEUED:
             waiting = 0
@@ -252,14 +204,8 @@ class Ghost:
         return Outlook(position, seconds_left(job, served, position, self._parts.clock.now()))
 
 
-def _delivery(job: MainJob) -> Mapping[str, Any]:
-    """What came of the export, unless that was of an earlier run."""
-    found = job.exported or {}
-    return found if found.get("epoch") == job.epoch and job.status is JobStatus.COMPLETED else {}
-
-
 def seconds_left(job: MainJob, served: Sequence[Served], position: int, now: float) -> int | None:
-    """An estimate from how the latest documents fared and how this one goes; None while nothing was measured."""
+    """Estimates from the latest documents' times and this one's own pace; None while nothing was measured."""
     pages_done = job.pages_completed + job.pages_failed
     left: float | None = None
     if job.status is JobStatus.QUEUED:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from quire.coordination.housekeeping_records import HousekeepingRecords
-from quire.domain.delivery import Destination, GhostRequest
+from quire.domain.delivery import Delivery, Destination
 from quire.domain.job import JobStatus
 from quire.errors import DownloadError, LinkRefusedError, ObjectsError, SettingsError, TooLargeError
 from quire.objects.buckets import Address, Buckets
@@ -113,8 +113,8 @@ async def test_local_result_goes_when_its_job_has_had_its_time(
 ) -> None:
     clock = _Later()
     async with quire(tmp_path, clock=clock) as one:
-        ghost = GhostRequest("id", "a.pdf", Destination.LOCAL)
-        asked = Submission(team=TEAM, filename="a.pdf", ghost=ghost)
+        delivery = Delivery(Destination.LOCAL, "a.pdf")
+        asked = Submission(team=TEAM, filename="a.pdf", delivery=delivery)
         place = await one.engine.intake.begin_upload(asked)
         async with place.writer as out:
             await out.write(make_pdf("kept for a while"))

@@ -235,7 +235,7 @@ async def test_result_stays_with_the_service_when_it_can_not_be_saved(
         job_id = (await process(client, file_path=url))["job_id"]
         done = await over(client, job_id)
         assert done["status"] == "success"
-        assert "could not be saved" in done["message"]
+        assert "could not be delivered" in done["message"]
         assert done["metadata"]["result_error"]["code"] == "objects_unavailable"
         assert done["result"] == f"=== Page 1 ===\n{text}"
         letters = (await client.get("/dlq?queue=export")).json["letters"]

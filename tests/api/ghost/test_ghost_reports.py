@@ -18,7 +18,8 @@ from quire.domain.job import JobStatus, MainJob, UnitKind
 from quire.domain.page import PageSource
 from quire.domain.routing import Readers
 from quire.errors import MissingError, NotReadyError, RequestError
-from quire.pipeline.ghost_service import Ghost, PageReport
+from quire.pipeline.ghost_service import Ghost
+from quire.pipeline.outside_reports import OutsideReports, PageReport
 from quire.pipeline.worker import STAGES, Worker, default_slots
 from tests.support.running import TEAM, quire, upload
 from tests.support.waiting import until
@@ -29,7 +30,9 @@ PICTURES = [["first words", "more of them"], ["second words", "and others"], ["t
 
 
 @asynccontextmanager
-async def outside(folder: Path, kinds: tuple[UnitKind, ...] = WORK) -> AsyncIterator[tuple[Runtime, Ghost]]:
+async def outside(
+    folder: Path, kinds: tuple[UnitKind, ...] = WORK
+) -> AsyncIterator[tuple[Runtime, OutsideReports]]:
     """Quire with AI promised, whose single pages nobody here reads."""
     async with quire(folder, kinds=None) as one:
         parts = replace(one.parts, readers=Readers(ocr=False, ai=True))
@@ -37,7 +40,7 @@ async def outside(folder: Path, kinds: tuple[UnitKind, ...] = WORK) -> AsyncIter
         worker = Worker(parts, str(WorkerId.of_this_process()), {kind: slots[kind] for kind in kinds}, STAGES)
         running = asyncio.create_task(worker.run())
         try:
-            yield one, Ghost(parts, one.engine)
+            yield replace(one, parts=parts), OutsideReports(parts)
         finally:
             await worker.drain(0)
             await asyncio.wait({running}, timeout=30)
@@ -73,13 +76,13 @@ def report(number: int, text: str, **more: int) -> PageReport:
 async def test_reported_pages_make_the_result_when_nobody_here_reads_them(
     tmp_path: Path, make_mixed: Mixed
 ) -> None:
-    async with outside(tmp_path) as (one, ghost):
+    async with outside(tmp_path) as (one, reports):
         job_id = await waiting(one, make_mixed("plain text", *PICTURES), 3)
-        assert await ghost.page_done(job_id, report(2, "AI read two", tokens_out=7))
-        assert not await ghost.page_done(job_id, report(2, "a second answer", tokens_out=9))
-        assert not await ghost.page_failed(job_id, 2)
-        assert await ghost.page_failed(job_id, 3)
-        assert await ghost.page_done(job_id, report(4, "AI read four"))
+        assert await reports.page_done(job_id, report(2, "AI read two", tokens_out=7))
+        assert not await reports.page_done(job_id, report(2, "a second answer", tokens_out=9))
+        assert not await reports.page_failed(job_id, 2)
+        assert await reports.page_failed(job_id, 3)
+        assert await reports.page_done(job_id, report(4, "AI read four"))
         job, text = await ended(one, job_id)
         assert "AI read two" in text
         assert "second words" in text
@@ -92,18 +95,18 @@ async def test_reported_pages_make_the_result_when_nobody_here_reads_them(
         ]
         assert (pages[1].provider, pages[1].model, pages[1].tokens_out) == ("other", "model-9", 7)
         assert (job.tokens_out, job.late_results) == (7, 2)
-        assert not await ghost.page_done(job_id, report(4, "too late"))
-        assert await ghost.job_done(job_id) == 0
+        assert not await reports.page_done(job_id, report(4, "too late"))
+        assert await reports.job_done(job_id) == 0
         assert (await job_of(one, job_id)).late_results == 3
-        standing = await ghost.standing(await job_of(one, job_id))
-        assert (standing.tally.ai_pages, standing.tally.ai_pages_succeeded) == (3, 2)
-        assert (standing.tally.mupdf_fallback_count, standing.tally.text_only_pages) == (1, 1)
+        state = await Ghost(one.parts, one.engine).state(await job_of(one, job_id))
+        assert (state.tally.ai_pages, state.tally.ai_pages_succeeded) == (3, 2)
+        assert (state.tally.mupdf_fallback_count, state.tally.text_only_pages) == (1, 1)
 
 
 async def test_report_ends_the_unit_when_it_is_parked_or_in_other_hands(
     tmp_path: Path, make_mixed: Mixed
 ) -> None:
-    async with outside(tmp_path) as (one, ghost):
+    async with outside(tmp_path) as (one, reports):
         job_id = await waiting(one, make_mixed(*PICTURES), 3)
         jobs, queues = one.parts.jobs, one.parts.queues
         await queues.ensure_groups([UnitKind.PAGE])
@@ -116,7 +119,7 @@ async def test_report_ends_the_unit_when_it_is_parked_or_in_other_hands(
         assert isinstance(held, Claim)
         assert await jobs.park(parked, one.parts.clock.now() + 1000, failed=True)
         for number in (1, 2, 3):
-            assert await ghost.page_done(job_id, report(number, f"from outside {number}"))
+            assert await reports.page_done(job_id, report(number, f"from outside {number}"))
         assert await jobs.check_claims(job_id, [("p2", "two")]) == [False]
         late = replace((await jobs.pages(job_id, [2])).get(2) or (await one.engine.pages(held.job))[1])
         assert await jobs.pages_done(held, [PageOutcome(replace(late, status=JobStatus.COMPLETED))]) == 0
@@ -127,7 +130,7 @@ async def test_report_ends_the_unit_when_it_is_parked_or_in_other_hands(
 
 async def test_report_counts_when_the_page_was_not_even_read_here(tmp_path: Path, make_mixed: Mixed) -> None:
     """Only the split has been done: the chunks that come later find their pages taken."""
-    async with outside(tmp_path, kinds=(UnitKind.SPLIT,)) as (one, ghost):
+    async with outside(tmp_path, kinds=(UnitKind.SPLIT,)) as (one, reports):
         job_id = (await upload(one, make_mixed("plain", *PICTURES))).job_id
 
         async def split() -> bool:
@@ -135,9 +138,9 @@ async def test_report_counts_when_the_page_was_not_even_read_here(tmp_path: Path
 
         await until(split)
         with pytest.raises(NotReadyError):
-            await ghost.page_failed(job_id, 2)
-        assert await ghost.page_done(job_id, report(2, "ahead of everybody"))
-        assert await ghost.job_done(job_id) == 0
+            await reports.page_failed(job_id, 2)
+        assert await reports.page_done(job_id, report(2, "ahead of everybody"))
+        assert await reports.job_done(job_id) == 0
         slots = dict.fromkeys((UnitKind.READ, UnitKind.MERGE), 2)
         parts = replace(one.parts, readers=Readers(ocr=False, ai=True))
         worker = Worker(parts, str(WorkerId.of_this_process()), slots, STAGES)
@@ -157,11 +160,11 @@ async def test_report_counts_when_the_page_was_not_even_read_here(tmp_path: Path
 async def test_job_ends_with_what_is_there_when_the_dispatcher_is_done(
     tmp_path: Path, make_mixed: Mixed
 ) -> None:
-    async with outside(tmp_path) as (one, ghost):
+    async with outside(tmp_path) as (one, reports):
         job_id = await waiting(one, make_mixed("plain", *PICTURES, None), 4)
-        assert await ghost.page_done(job_id, report(2, "in time"))
-        assert await ghost.job_done(job_id) == 3
-        assert await ghost.job_done(job_id) == 0
+        assert await reports.page_done(job_id, report(2, "in time"))
+        assert await reports.job_done(job_id) == 3
+        assert await reports.job_done(job_id) == 0
         job, text = await ended(one, job_id)
         assert "in time" in text
         assert "third words" in text
@@ -173,31 +176,31 @@ async def test_job_ends_with_what_is_there_when_the_dispatcher_is_done(
 async def test_report_is_only_counted_when_it_was_meant_for_an_earlier_run(
     tmp_path: Path, make_mixed: Mixed
 ) -> None:
-    async with outside(tmp_path) as (one, ghost):
+    async with outside(tmp_path) as (one, reports):
         job_id = await waiting(one, make_mixed("plain", PICTURES[0]), 1)
-        assert await ghost.page_failed(job_id, 2)
+        assert await reports.page_failed(job_id, 2)
         job, _ = await ended(one, job_id)
         assert await one.engine.retry(job, f"{job_id}-p2") == "started"
-        assert not await ghost.page_done(job_id, report(2, "for the first run", epoch=1))
-        assert await ghost.page_done(job_id, report(2, "for the second run", epoch=2))
+        assert not await reports.page_done(job_id, report(2, "for the first run", epoch=1))
+        assert await reports.page_done(job_id, report(2, "for the second run", epoch=2))
         job, text = await ended(one, job_id)
         assert "for the second run" in text
         assert (job.epoch, job.late_results) == (2, 1)
 
 
 async def test_report_is_refused_when_it_can_not_be_meant(tmp_path: Path, make_mixed: Mixed) -> None:
-    async with outside(tmp_path, kinds=()) as (one, ghost):
+    async with outside(tmp_path, kinds=()) as (one, reports):
         job_id = (await upload(one, make_mixed("not opened yet"))).job_id
         for asked in (
-            ghost.page_done(job_id, report(1, "x")),
-            ghost.page_failed(job_id, 1),
-            ghost.job_done(job_id),
+            reports.page_done(job_id, report(1, "x")),
+            reports.page_failed(job_id, 1),
+            reports.job_done(job_id),
         ):
             with pytest.raises(NotReadyError):
                 await asked
         with pytest.raises(RequestError):
-            await ghost.page_done(job_id, report(1, " \n"))
+            await reports.page_done(job_id, report(1, " \n"))
         for unknown in ("nothing", "00000000-0000-0000-0000-000000000000"):
             with pytest.raises(MissingError):
-                await ghost.page_done(unknown, report(1, "x"))
+                await reports.page_done(unknown, report(1, "x"))
         assert not list((tmp_path / "data" / "objects").rglob("p1-report-*"))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from quire.domain.delivery import file_id_of
+from quire.api.ghost.ghost_requests import file_id_of
 from tests.api.ghost.asking import fresh, over, process, progress, upload
 from tests.api.ghost.conftest import Bucket
 from tests.support.serving import Client, Server, client_of

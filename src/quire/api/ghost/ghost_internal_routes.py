@@ -1,4 +1,4 @@
-"""For a dispatcher outside that reads pages and reports them. Only with INTERNAL_TOKEN, set and sent."""
+"""The endpoints at which an external dispatcher reports pages (docs/protocol.md). They require INTERNAL_TOKEN."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, Field
 
-from quire.api.ghost.ghost_routes import ghost_of
 from quire.api.http.error_responses import ForbiddenError, documented
 from quire.api.http.request_bodies import media_type, read_json
 from quire.api.http.responses import json_answer
-from quire.api.http.services import ServicesDep, services
+from quire.api.http.services import Services, ServicesDep, services
 from quire.errors import MissingError, RequestError
-from quire.pipeline.ghost_service import PageReport
+from quire.pipeline.outside_reports import OutsideReports, PageReport
 
 _LARGEST_PAGE = 10_000_000
 _MOST_TOKENS = 1_000_000_000
@@ -24,7 +23,7 @@ _LONGEST_NAME = 200
 class Reported(BaseModel):
     job_id: str
     page_id: int
-    accepted: bool = Field(description="False for a page that already had a result: the first one stands.")
+    accepted: bool = Field(description="False if the page already had a result: the first one counts.")
 
 
 class Closed(BaseModel):
@@ -33,7 +32,8 @@ class Closed(BaseModel):
 
 
 async def _authorised(request: Request) -> None:
-    """Raises NotFoundError where no token is set, as if there were nothing here; ForbiddenError for a wrong one."""
+    """Raises MissingError if no token is configured, so that the endpoints seem absent; ForbiddenError for a wrong
+    token."""
     token = services(request).runtime.settings.auth.internal_token
     if not token:
         raise MissingError("There is nothing at this address.")
@@ -50,7 +50,7 @@ router = APIRouter(prefix="/internal", tags=["ghostserver"], dependencies=[Depen
 JobParam = Annotated[str, Query(max_length=100)]
 PageParam = Annotated[int, Query(ge=1, le=_LARGEST_PAGE)]
 EpochParam = Annotated[
-    int, Query(ge=0, le=1_000_000, description="The run that the page was read for; 0 is whichever runs.")
+    int, Query(ge=0, le=1_000_000, description="The run that the page was read for; 0 is the current run.")
 ]
 _TEXT_BODY: dict[str, Any] = {
     "requestBody": {
@@ -75,7 +75,7 @@ _TEXT_BODY: dict[str, Any] = {
 
 @router.post(
     "/page_done",
-    summary="A page was read outside",
+    summary="Report the text of a page",
     response_model=Reported,
     responses=documented(400, 403, 404, 409, 503),
     openapi_extra=_TEXT_BODY,
@@ -83,7 +83,7 @@ _TEXT_BODY: dict[str, Any] = {
 async def page_done(
     request: Request, services: ServicesDep, job_id: JobParam, page_id: PageParam, epoch: EpochParam = 0
 ) -> Response:
-    """The first result of a page counts, whoever had it in hand; a later one is only counted as late."""
+    """The first result of a page counts, also while a worker holds the page; a later result is counted as late."""
     given = await read_json(request)
     text = given.get("text")
     if not isinstance(text, str):
@@ -95,39 +95,43 @@ async def page_done(
         provider=_name("provider", given),
         model=_name("model", given),
         tokens_in=tokens_in,
-        # Only the sum is told: what is not known to be input counts as output.
+        # With only the sum given, tokens that are not known to be input count as output.
         tokens_out=_tokens("tokens_out", given) or max(_tokens("tokens_used", given) - tokens_in, 0),
         epoch=epoch,
     )
-    counted = await ghost_of(services).page_done(job_id, report)
+    counted = await _reports(services).page_done(job_id, report)
     return json_answer(Reported(job_id=job_id, page_id=page_id, accepted=counted))
 
 
 @router.post(
     "/page_failed",
-    summary="A page could not be read outside",
+    summary="Report that a page could not be read",
     response_model=Reported,
     responses=documented(400, 403, 404, 409, 503),
 )
 async def page_failed(
     request: Request, services: ServicesDep, job_id: JobParam, page_id: PageParam, epoch: EpochParam = 0
 ) -> Response:
-    """The page gets its local text. The body, if any, is not looked at."""
+    """The page gets its local text. A body is ignored."""
     media_type(request)
-    counted = await ghost_of(services).page_failed(job_id, page_id, epoch)
+    counted = await _reports(services).page_failed(job_id, page_id, epoch)
     return json_answer(Reported(job_id=job_id, page_id=page_id, accepted=counted))
 
 
 @router.post(
     "/job_done",
-    summary="No more pages will be reported",
+    summary="Report that no more pages will come",
     response_model=Closed,
     responses=documented(400, 403, 404, 409, 503),
 )
 async def job_done(services: ServicesDep, job_id: JobParam) -> Response:
-    """Pages that still wait get their local text, and the job ends with what is there."""
-    given_up = await ghost_of(services).job_done(job_id)
+    """Pages that still wait get their local text, and the job ends."""
+    given_up = await _reports(services).job_done(job_id)
     return json_answer(Closed(job_id=job_id, pages_given_up=given_up))
+
+
+def _reports(services: Services) -> OutsideReports:
+    return OutsideReports(services.runtime.parts)
 
 
 def _tokens(name: str, given: dict[str, Any]) -> int:

@@ -1,6 +1,6 @@
-"""From the fields of a GhostServer request to a submission. Complaints name the field, never its value.
+"""Maps the fields of a GhostServer request onto a submission. An error names the field, never its value.
 
-Fields that are not known are passed over, as GhostServer's own service does, and named in the answer.
+Unknown fields are ignored, as GhostServer's own service does, and listed in the response.
 """
 
 from __future__ import annotations
@@ -12,14 +12,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from quire.api.jobs.submission_fields import Fields, read_fields, submission
-from quire.domain.delivery import Destination, GhostRequest, file_id_of, provider_of
+from quire.domain.delivery import Destination
 from quire.domain.job import Mode
 from quire.errors import RequestError
 from quire.objects.buckets import Address, in_bucket
+from quire.pipeline.ghost_service import GhostRequest
 from quire.pipeline.intake.upload_intake import Submission
 from quire.settings import Settings
 
 UPLOAD = "upload"
+_PROVIDERS = {"openaiengine": "openai", "juniorengine": "openai", "claudeengine": "anthropic"}
+_MARK = re.compile(r"[._-]original$", re.IGNORECASE)
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _LINKS = ("http://", "https://")
 _FLAGS = ("force_fast", "text_only", "fast_upload")
@@ -41,11 +44,31 @@ _LONGEST_TEXT = 256
 
 @dataclass(frozen=True, slots=True)
 class GhostSubmission:
-    """A request, read and mapped onto a submission."""
+    """A request and the submission that it became."""
 
     submission: Submission
     ghost: GhostRequest
     ignored: tuple[str, ...]
+
+
+def provider_of(ai_engine: str) -> str | None:
+    """Returns the provider of an engine's name, in any case; None for an unknown name."""
+    return _PROVIDERS.get(ai_engine.lower())
+
+
+def file_id_of(path: str) -> str:
+    """Returns the file id in a path: its last part without the extension and without the mark of an original.
+
+    `in/4711.pdf`, `in/4711_original.pdf` and `in/4711/original.pdf` are all 4711.
+    """
+    parts = [part for part in path.split("/") if part]
+    if not parts:
+        return ""
+    stem, dot, _extension = parts[-1].rpartition(".")
+    name = stem if dot and stem else parts[-1]
+    if name.lower() == "original" and len(parts) > 1:
+        return parts[-2]
+    return _MARK.sub("", name) or name
 
 
 def read_request(
@@ -57,7 +80,10 @@ def read_request(
     ahead: int,
     filename: str | None = None,
 ) -> GhostSubmission:
-    """Raises RequestError. `filename` is that of an upload; without one the request must say where the file is."""
+    """Returns the submission. `filename` is that of an upload; without one the request must have an address.
+
+    Raises RequestError.
+    """
     texts = {name: _text(name, given.get(name)) for name in _TEXTS}
     flags = {name: _flag(name, given.get(name)) for name in _FLAGS}
     options = _options(given.get("options"))
@@ -84,13 +110,13 @@ def read_request(
     known = {*_TEXTS, *_FLAGS, *_PASSED_ON, "options"}
     ignored = [name[:60] for name in given if name not in known]
     ignored += [f"options.{name[:60]}" for name in options if name not in _OPTIONS]
-    return GhostSubmission(replace(asked, ghost=ghost), ghost, tuple(ignored[:50]))
+    return GhostSubmission(replace(asked, delivery=ghost.as_delivery()), ghost, tuple(ignored[:50]))
 
 
 def _fields(
     given: Mapping[str, Any], options: Mapping[str, Any], flags: Mapping[str, bool], place: str
 ) -> Fields:
-    """The fields under the names of POST /convert, which reads them."""
+    """Returns the fields under their names at POST /convert, so that its parser reads them."""
     named: dict[str, Any] = {name: options[name] for name in _OPTIONS if name in options}
     named |= {ours: given.get(theirs) for theirs, ours in _PASSED_ON.items()}
     if flags["force_fast"]:
@@ -103,7 +129,7 @@ def _fields(
 
 
 def _place(texts: Mapping[str, str], settings: Settings, *, uploaded: bool) -> str:
-    """The address of the document; a bare key is in the bucket of AWS_S3_BUCKET."""
+    """Returns the address of the document; a bare key is in the bucket of AWS_S3_BUCKET."""
     if uploaded:
         return ""
     name = "file_path" if texts["file_path"] else "file_url"
@@ -127,12 +153,12 @@ def _place(texts: Mapping[str, str], settings: Settings, *, uploaded: bool) -> s
 
 
 def _destination(place: str, source: str) -> Destination:
-    """Next to the original, where that is in a bucket and the caller doesn't call it an upload."""
+    """Next to the original if that is in a bucket and the caller did not call it an upload."""
     return Destination.BUCKET if in_bucket(place) and source != UPLOAD else Destination.LOCAL
 
 
 def _shown(place: str) -> str:
-    """The address without what may be secret in a link: credentials and the query."""
+    """Returns the address without the parts of a link that may be secret: credentials and the query."""
     if not place.startswith(_LINKS):
         return place
     scheme, _, rest = place.partition("://")
@@ -141,12 +167,12 @@ def _shown(place: str) -> str:
 
 
 def _provider(texts: Mapping[str, str], settings: Settings) -> str:
-    """That of the engine; an engine that is not known, or none, leaves it to `ai_provider` and the settings."""
+    """Returns the engine's provider; without a known engine, `ai_provider` or else the primary engine."""
     return provider_of(texts["ai_engine"]) or texts["ai_provider"] or settings.ai.primary_engine or "openai"
 
 
 def _options(value: Any) -> dict[str, Any]:
-    """An object; in a form, its JSON."""
+    """Returns the object; a form sends it as JSON text."""
     if value in (None, ""):
         return {}
     if isinstance(value, str):

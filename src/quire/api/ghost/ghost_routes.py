@@ -1,4 +1,4 @@
-"""The GhostServer facade: its requests, its words for how a document stands, its way to cancel."""
+"""The public endpoints of the GhostServer facade: process a document, its progress, cancel, health."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from quire.api.jobs.job_views import iso
 from quire.api.jobs.submission_fields import read_key
 from quire.api.jobs.upload_receiver import receive_upload
 from quire.api.operations import health_routes
-from quire.domain.delivery import GhostRequest, GhostStatus
+from quire.domain.delivery import Delivery, DeliveryOutcome
 from quire.domain.job import JobStatus, MainJob
 from quire.errors import CancelledError, QuireError, RequestError
-from quire.pipeline.ghost_service import Ghost, GhostJobState
+from quire.pipeline.ghost_service import Ghost, GhostJobState, GhostRequest, GhostStatus
 from quire.pipeline.intake.upload_intake import Accepted, Submission
 
 _LOG = logging.getLogger(__name__)
@@ -32,13 +32,15 @@ _LONGEST_REASON = 200
 
 
 class GhostAccepted(BaseModel):
-    """A document that was taken in."""
+    """The response to an accepted document."""
 
     status: GhostStatus
     job_id: str
     message: str
     estimated_time_seconds: int | None = Field(description="Null while nothing has been measured.")
-    queue_position: int = Field(description="At most so many documents are begun before it, itself included.")
+    queue_position: int = Field(
+        description="The number of documents up to and including this one that have not started."
+    )
     metadata: dict[str, Any]
 
 
@@ -55,7 +57,7 @@ class GhostProgress(BaseModel):
 class GhostCancelled(BaseModel):
     status: GhostStatus
     job_id: str
-    cancelled: bool = Field(description="False when the job was over already.")
+    cancelled: bool = Field(description="False if the job had already ended.")
     message: str
 
 
@@ -132,31 +134,31 @@ async def process_file(
         accepted = await engine.intake.accept_source(asked.submission)
     else:
         asked, accepted = await _take_upload(request, services, team, key, ahead)
-    job = await ghost.accepted(asked.submission, accepted)
+    job = await ghost.accepted(asked.submission, asked.ghost.file_id, accepted)
     _log(asked, accepted)
-    return json_answer(_accepted(asked, accepted, await ghost.standing(job)), 201)
+    return json_answer(_accepted(asked, accepted, await ghost.state(job)), 201)
 
 
 @router.get(
     "/progress_spec/{job_or_file_id:path}",
-    summary="How a document stands",
+    summary="The status of a document",
     response_model=GhostProgress,
     responses=documented(401, 404, 503),
 )
 async def progress(job_or_file_id: str, team: Team, services: ServicesDep) -> Response:
-    """By the job's id, or by the file's: then of the newest job for that file."""
+    """By the job's id, or by the file's id: then of the newest job for that file."""
     ghost = ghost_of(services)
-    standing = await ghost.standing(await ghost.find(team, job_or_file_id))
-    job = standing.job
-    over = standing.status in (GhostStatus.SUCCESS, GhostStatus.FAILED)
+    state = await ghost.state(await ghost.find(team, job_or_file_id))
+    job = state.job
+    over = state.status in (GhostStatus.SUCCESS, GhostStatus.FAILED)
     shown = GhostProgress(
-        status=standing.status,
-        progress=standing.progress,
-        message=_message(standing),
+        status=state.status,
+        progress=state.progress,
+        message=_message(state),
         start_time=iso(job.started_at),
         end_time=iso(job.completed_at) if over else None,
-        result=await ghost.text(job) if standing.status is GhostStatus.SUCCESS else None,
-        metadata=_metadata(standing),
+        result=await ghost.text(job) if state.status is GhostStatus.SUCCESS else None,
+        metadata=_metadata(state),
     )
     return json_answer(shown)
 
@@ -169,7 +171,7 @@ async def progress(job_or_file_id: str, team: Team, services: ServicesDep) -> Re
     openapi_extra=_CANCEL_BODY,
 )
 async def cancel_job(request: Request, team: Team, services: ServicesDep) -> Response:
-    """One that is over already stays as it is."""
+    """A job that has ended is not changed."""
     given = await read_json(request)
     job_id, reason = given.get("job_id"), given.get("reason") or ""
     if not isinstance(job_id, str) or not job_id:
@@ -179,14 +181,14 @@ async def cancel_job(request: Request, team: Team, services: ServicesDep) -> Res
     ghost = ghost_of(services)
     job = await ghost.find(team, job_id)
     why = CancelledError(f"The job was cancelled: {reason}" if reason else "The job was cancelled.")
-    stands = await services.runtime.engine.cancel(job, why)
-    standing = await ghost.standing(await ghost.find(team, job.id))
+    reached = await services.runtime.engine.cancel(job, why)
+    state = await ghost.state(await ghost.find(team, job.id))
     return json_answer(
         GhostCancelled(
-            status=standing.status,
+            status=state.status,
             job_id=job.id,
-            cancelled=stands is JobStatus.CANCELLED and not job.status.terminal,
-            message=_message(standing),
+            cancelled=reached is JobStatus.CANCELLED and not job.status.terminal,
+            message=_message(state),
         )
     )
 
@@ -221,10 +223,10 @@ async def _take_upload(
 
 
 def _log(asked: GhostSubmission, accepted: Accepted) -> None:
-    """Of what is secret only whether it is there, and how long."""
+    """Of secret fields only the presence and the length are logged."""
     hidden = asked.submission.secrets
     _LOG.info(
-        "document taken in for GhostServer",
+        "ghostserver document accepted",
         extra={
             "job_id": accepted.job_id,
             "source": asked.ghost.source,
@@ -238,18 +240,18 @@ def _log(asked: GhostSubmission, accepted: Accepted) -> None:
     )
 
 
-def _accepted(asked: GhostSubmission, accepted: Accepted, standing: GhostJobState) -> GhostAccepted:
+def _accepted(asked: GhostSubmission, accepted: Accepted, state: GhostJobState) -> GhostAccepted:
     hidden = asked.submission.secrets
-    # A new job may have been begun meanwhile; what is answered is how it was taken in.
+    # A worker may have started the new job already; the response shows the job as it was accepted.
     new = not accepted.deduplicated
     return GhostAccepted(
-        status=GhostStatus.QUEUED if new else standing.status,
+        status=GhostStatus.QUEUED if new else state.status,
         job_id=accepted.job_id,
-        message="An earlier job answers." if accepted.deduplicated else "The document was taken in.",
-        estimated_time_seconds=standing.outlook.seconds,
-        queue_position=max(standing.outlook.position, 1 if new else 0),
+        message="An earlier job has the result." if accepted.deduplicated else "The document was accepted.",
+        estimated_time_seconds=state.outlook.seconds,
+        queue_position=max(state.outlook.position, 1 if new else 0),
         metadata={
-            **_asked_for(asked.ghost, standing.job),
+            **_asked_for(asked.ghost, state.job),
             "has_password": bool(hidden.password),
             "ai_prompt_length": len(hidden.prompt or ""),
             "deduplicated": accepted.deduplicated,
@@ -274,10 +276,10 @@ def _asked_for(request: GhostRequest, job: MainJob) -> dict[str, Any]:
     }
 
 
-def _metadata(standing: GhostJobState) -> dict[str, Any]:
-    job, tally, delivery = standing.job, standing.tally, standing.delivery
+def _metadata(state: GhostJobState) -> dict[str, Any]:
+    job, tally, delivery = state.job, state.tally, state.delivery or DeliveryOutcome()
     found: dict[str, Any] = {
-        **({} if job.export is None else _asked_for(GhostRequest.from_dict(job.export), job)),
+        **({} if job.export is None else _asked_for(GhostRequest.of(Delivery.from_dict(job.export)), job)),
         "job_id": job.id,
         "total_pages": job.total_pages,
         "pages_done": job.pages_completed,
@@ -288,37 +290,35 @@ def _metadata(standing: GhostJobState) -> dict[str, Any]:
         "mupdf_fallback_count": tally.mupdf_fallback_count,
         "timeout_occurred": job.timed_out,
         "missing_pages": tally.missing_pages,
-        "queue_position": standing.outlook.position,
-        "estimated_time_seconds": standing.outlook.seconds,
+        "queue_position": state.outlook.position,
+        "estimated_time_seconds": state.outlook.seconds,
         "late_results": job.late_results,
         "cancelled": job.status is JobStatus.CANCELLED,
     }
     if job.status is JobStatus.COMPLETED:
         found["result_url"] = f"/jobs/{job.id}/result"
-    for ours, theirs in (("s3_url", "result_s3_url"), ("local_path", "result_local_path")):
-        if delivery.get(ours):
-            found[theirs] = delivery[ours]
-    if "text_len" in delivery:
-        found["result_text_len"] = delivery["text_len"]
-    if "error" in delivery:
-        found["result_error"] = delivery["error"]
-    if job.error:
-        found["error"] = job.error
-    return found
+    outcome = {
+        "result_s3_url": delivery.url,
+        "result_local_path": delivery.path,
+        "result_text_len": delivery.size_bytes,
+        "result_error": delivery.error,
+        "error": job.error,
+    }
+    return found | {name: value for name, value in outcome.items() if value is not None}
 
 
-def _message(standing: GhostJobState) -> str:
-    job, pages = standing.job, standing.job.total_pages
+def _message(state: GhostJobState) -> str:
+    job, pages = state.job, state.job.total_pages
     if job.status is JobStatus.CANCELLED:
         text = (job.error or {}).get("error", "The job was cancelled.")
     elif job.status is JobStatus.FAILED:
         text = (job.error or {}).get("error", QuireError("The document could not be read.").public)
-    elif standing.status is GhostStatus.SUCCESS:
-        text = _ending(standing)
+    elif state.status is GhostStatus.SUCCESS:
+        text = _ending(state)
     elif job.status is JobStatus.COMPLETED:
         text = "All pages are read; the result is being saved."
     elif job.status is JobStatus.QUEUED:
-        text = "Waiting for its turn."
+        text = "The document is queued."
     elif not pages:
         text = "The document is being fetched and opened."
     else:
@@ -326,18 +326,16 @@ def _message(standing: GhostJobState) -> str:
     return str(text)
 
 
-def _ending(standing: GhostJobState) -> str:
-    told = ["Completed."]
-    if standing.job.timed_out:
-        told.append(
-            f"Time ran out: {standing.tally.missing_pages} pages have their local text instead of AI's."
+def _ending(state: GhostJobState) -> str:
+    sentences = ["Completed."]
+    if state.job.timed_out:
+        sentences.append(
+            f"Time ran out: {state.tally.missing_pages} pages have their local text instead of AI's."
         )
-    elif standing.tally.mupdf_fallback_count:
-        told.append(f"{standing.tally.mupdf_fallback_count} pages have their local text instead of AI's.")
-    if standing.job.pages_failed:
-        told.append(f"{standing.job.pages_failed} pages could not be read.")
-    if "error" in standing.delivery:
-        told.append(
-            f"The result could not be saved where it should be: {standing.delivery['error']['error']}"
-        )
-    return " ".join(told)
+    elif state.tally.mupdf_fallback_count:
+        sentences.append(f"{state.tally.mupdf_fallback_count} pages have their local text instead of AI's.")
+    if state.job.pages_failed:
+        sentences.append(f"{state.job.pages_failed} pages could not be read.")
+    if state.delivery and state.delivery.error:
+        sentences.append(f"The result could not be delivered: {state.delivery.error['error']}")
+    return " ".join(sentences)

@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from quire.coordination.job_records import JobState
+from quire.domain.delivery import DeliveryOutcome
 from quire.domain.job import (
     ChildJob,
     JobId,
@@ -266,8 +267,8 @@ def _download(job: MainJob) -> DownloadView | None:
 def _delivery(job: MainJob) -> DeliveryView | None:
     if job.export is None:
         return None
-    found = job.delivery
-    return DeliveryView(url=found.get("s3_url"), bytes=found.get("text_len"), error=found.get("error"))
+    found = job.delivery or DeliveryOutcome()
+    return DeliveryView(url=found.url, bytes=found.size_bytes, error=found.error)
 
 
 def child_job(job: MainJob, kind: JobType) -> ChildJobView:

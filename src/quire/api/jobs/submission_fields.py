@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from quire.domain.delivery import Destination, GhostRequest
+from quire.domain.delivery import Delivery, Destination
 from quire.domain.job import JobOptions, JobSecrets, Mode
 from quire.errors import RequestError
 from quire.pipeline.intake.upload_intake import Submission
@@ -79,15 +79,8 @@ def submission(team: str, fields: Fields, filename: str, key: str | None) -> Sub
         filename=filename,
         force=fields.force,
         idempotency_key=key,
-        ghost=_delivery(fields.result_to),
+        delivery=Delivery(Destination.PREFIX, result_to=fields.result_to) if fields.result_to else None,
     )
-
-
-def _delivery(result_to: str) -> GhostRequest | None:
-    """Results are delivered as those of the GhostServer facade are."""
-    if not result_to:
-        return None
-    return GhostRequest("", "", Destination.PREFIX, source="convert", result_to=result_to)
 
 
 def _text(most: int) -> Callable[[str, Any], str]:

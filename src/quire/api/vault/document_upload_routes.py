@@ -83,8 +83,8 @@ async def _source(request: Request, vault: Vault, team: str, key: str | None) ->
 
 
 def _check(vault: Vault, asked: Submission) -> None:
-    """Returns the submission. Raises RequestError, also for options that only a conversion supports."""
-    if asked.ghost is not None:
+    """Raises RequestError, also for options that only a conversion supports."""
+    if asked.delivery is not None:
         raise RequestError(
             "result_to: is for POST /convert. The vault keeps its results; get them by GET /documents/{id}/content."
         )

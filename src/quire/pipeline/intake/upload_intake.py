@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 
 from quire.coordination.job_records import NewJob
 from quire.coordination.job_store import JobStore
-from quire.domain.delivery import Destination, GhostRequest
+from quire.domain.delivery import Delivery, Destination
 from quire.domain.job import JobOptions, JobSecrets, JobStatus, Mode, job_id_for_key, new_job_id
 from quire.domain.page_ranges import PageRanges
 from quire.errors import (
@@ -77,8 +77,8 @@ class Submission:
     filename: str = ""
     force: bool = False
     idempotency_key: str | None = None
-    ghost: GhostRequest | None = None
-    """Where else the result is to be delivered, if the caller asked for that."""
+    delivery: Delivery | None = None
+    """Where the result is put beside our own store; None if it stays there only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +124,8 @@ class UploadIntake:
             check_url(submission.secrets.callback_url, link_policy(self._parts))
         if submission.secrets.source_url:
             self.local_source(submission.secrets.source_url)
-        if submission.ghost and submission.ghost.destination is Destination.PREFIX:
-            prefix_of(self._parts, submission.ghost.result_to)
+        if submission.delivery and submission.delivery.destination is Destination.PREFIX:
+            prefix_of(self._parts, submission.delivery.result_to)
 
     def local_source(self, url: str) -> Path | None:
         """The file that a permitted `file://` source names; None for a permitted link or object in a bucket.
@@ -240,7 +240,7 @@ class UploadIntake:
             filename=safe_filename(submission.filename) if submission.filename else "",
             sealed=self._parts.sealer.seal(job_id, submission.secrets),
             has_callback=bool(submission.secrets.callback_url),
-            export=submission.ghost.as_dict() if submission.ghost else None,
+            export=submission.delivery.as_dict() if submission.delivery else None,
             document_timeout_s=jobs.processing_timeout_s,
             page_timeout_s=jobs.timeout_per_page_s,
             **found,
@@ -264,7 +264,7 @@ class UploadIntake:
             content,
             submission.options.as_dict(),
             *(hidden.password, hidden.prompt, hidden.callback_url),
-            *(submission.ghost.identity if submission.ghost else ()),
+            *(submission.delivery.identity if submission.delivery else ()),
         )
 
     async def _twin(self, team: str, fingerprint: str, job_id: str) -> Accepted | None:

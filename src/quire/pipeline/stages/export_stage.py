@@ -1,9 +1,7 @@
-"""Export: a job's text, put where its caller looks for it once the job is done.
+"""The export unit: delivers a completed job's text to the destination that its caller asked for.
 
-A GhostServer job's goes next to its original or into a file; that of a job with `result_to` under that prefix.
-
-It is a unit like any other: kept with the job in the same step that completes it, taken over when its worker
-dies, tried again with growing waits, and given up into the dead letters."""
+It is a unit like any other: the step that completes the job also stores the unit, another worker takes it over when
+its worker dies, it is retried with backoff, and after the last attempt it becomes a dead letter."""
 
 from __future__ import annotations
 
@@ -11,11 +9,10 @@ import os
 import secrets
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 from quire.coordination.ghost_records import Served
 from quire.coordination.job_records import Claim
-from quire.domain.delivery import Destination, GhostRequest
+from quire.domain.delivery import Delivery, DeliveryOutcome, Destination
 from quire.domain.job import MainJob
 from quire.errors import ObjectsError, QuireError
 from quire.links import safe_filename
@@ -31,67 +28,71 @@ _WRITTEN_AT_ONCE = 1 << 20
 
 
 async def run_export(claim: Claim, parts: Parts) -> None:
-    """Raises ObjectsError (worth another try unless it says otherwise) or LinkRefusedError (final)."""
+    """Delivers, and records the outcome. Raises ObjectsError (retried) or LinkRefusedError (final)."""
     job = claim.job
-    request = GhostRequest.from_dict(job.export or {})
-    outcome: dict[str, Any]
-    # Judged again, as before the download: the lists may have been changed since the job was accepted.
-    buckets = buckets_of(parts)
-    if request.destination is Destination.PREFIX:
-        address = prefix_of(parts, request.result_to).below(job.id, result_name(job))
-        markdown = parts.objects.stream((job.result or {})["key"])
-        size = await buckets.put(address, markdown, timeout_s=_UPLOAD_TIMEOUT_S, media_type="text/markdown")
-        outcome = {"s3_url": str(address), "text_len": size}
-    elif request.destination is Destination.BUCKET:
-        # What may be read from may be written to.
-        address = buckets.check(request.file_path).beside(RESULT_ENDING)
-        size = await buckets.put(address, aggregated(parts.objects, job), timeout_s=_UPLOAD_TIMEOUT_S)
-        outcome = {"s3_url": str(address), "text_len": size}
-    else:
-        path = local_result(parts, job.id)
-        size = await _write(path, aggregated(parts.objects, job))
-        outcome = {"local_path": str(path), "text_len": size}
+    delivery = Delivery.from_dict(job.export or {})
+    outcome = await _deliver(job, delivery, parts)
     claim.settlement.begun = True
-    kept = await parts.jobs.ghost.exported(job.id, claim.hint.epoch, outcome)
-    if kept and job.epoch == 1 and request.destination is not Destination.PREFIX:
-        await parts.jobs.ghost.add_served(_served(job, request))
+    kept = await parts.jobs.ghost.exported(job.id, claim.hint.epoch, outcome.as_dict())
+    if kept and job.epoch == 1 and delivery.destination is not Destination.PREFIX:
+        await parts.jobs.ghost.add_served(_served(job, delivery))
 
 
 async def export_failed(claim: Claim, parts: Parts, error: QuireError) -> None:
-    """Nobody will try again: the job says so, and its result can still be had from the service."""
+    """Records on the job that the delivery was given up; the result stays available from the service."""
     claim.settlement.begun = True
-    await parts.jobs.ghost.exported(claim.job.id, claim.hint.epoch, {"error": error.as_dict()})
+    outcome = DeliveryOutcome(error=error.as_dict())
+    await parts.jobs.ghost.exported(claim.job.id, claim.hint.epoch, outcome.as_dict())
+
+
+async def _deliver(job: MainJob, delivery: Delivery, parts: Parts) -> DeliveryOutcome:
+    # The address is checked again, as before a download: the lists may have changed since the job was accepted.
+    buckets = buckets_of(parts)
+    if delivery.destination is Destination.PREFIX:
+        address = prefix_of(parts, delivery.result_to).below(job.id, result_name(job))
+        markdown = parts.objects.stream((job.result or {})["key"])
+        size = await buckets.put(address, markdown, timeout_s=_UPLOAD_TIMEOUT_S, media_type="text/markdown")
+        return DeliveryOutcome(url=str(address), size_bytes=size)
+    if delivery.destination is Destination.BUCKET:
+        # A bucket that callers may read from may also be written to.
+        address = buckets.check(delivery.file_path).beside(RESULT_ENDING)
+        size = await buckets.put(address, aggregated(parts.objects, job), timeout_s=_UPLOAD_TIMEOUT_S)
+        return DeliveryOutcome(url=str(address), size_bytes=size)
+    path = local_result(parts, job.id)
+    size = await _write(path, aggregated(parts.objects, job))
+    return DeliveryOutcome(path=str(path), size_bytes=size)
 
 
 async def aggregated(objects: ObjectStore, job: MainJob) -> AsyncIterator[bytes]:
-    """The text of a completed job page by page: `=== Page N ===`, its text, a blank line, the next heading."""
+    """Yields the text of a completed job page by page: `=== Page N ===`, its text, a blank line, the next heading."""
     result = job.result or {}
     records = unpack_pages(await objects.get(result["pages_key"]))
-    cut = _Cut(objects.stream(result["key"]))
+    ranges = _RangeReader(objects.stream(result["key"]))
     before = ""
     for number in sorted(records):
         record = records[number]
-        text = await cut.take(record.offset, record.length)
+        text = await ranges.take(record.offset, record.length)
         yield f"{before}=== Page {number} ===\n".encode() + text.strip(b"\r\n")
         before = "\n\n"
 
 
 def prefix_of(parts: Parts, result_to: str) -> Address:
-    """The folder that `result_to` names. Raises LinkRefusedError unless results may be put there."""
+    """Returns the folder that `result_to` names. Raises LinkRefusedError unless the operator allows it."""
     return buckets_of(parts).check_prefix(result_to, parts.settings.aws.result_places)
 
 
 def result_name(job: MainJob) -> str:
-    """What the result is called under its prefix: as the document, with another ending."""
+    """Returns the file name of a result under its prefix: the document's name with the ending `.md`."""
     return f"{Path(safe_filename(job.filename or 'document')).stem}.md"
 
 
 def local_result(parts: Parts, job_id: str) -> Path:
+    """Returns the path of Destination.LOCAL."""
     return parts.settings.general.data_dir.absolute() / "results" / f"{job_id}.txt"
 
 
 async def forget_local_result(parts: Parts, job_id: str) -> None:
-    """Removes the file of a job whose time is up, if this machine has it."""
+    """Deletes the local result of an expired job, if this machine has it. Raises ObjectsError."""
     path = local_result(parts, job_id)
     try:
         await in_thread(path.unlink, missing_ok=True)
@@ -99,8 +100,8 @@ async def forget_local_result(parts: Parts, job_id: str) -> None:
         raise _unwritable(path, error) from error
 
 
-class _Cut:
-    """Takes stretches that follow each other out of a stream, holding no more than one of them."""
+class _RangeReader:
+    """Reads consecutive byte ranges from a stream and holds at most one of them in memory."""
 
     def __init__(self, stream: AsyncIterator[bytes]) -> None:
         self._stream = stream
@@ -113,7 +114,7 @@ class _Cut:
             if piece is None:
                 break
             self._held += piece
-            # What lies before the stretch is a separator: not worth holding.
+            # The bytes before the range are a separator and are dropped.
             passed = min(max(offset - self._at, 0), len(self._held))
             del self._held[:passed]
             self._at += passed
@@ -125,7 +126,7 @@ class _Cut:
 
 
 async def _write(path: Path, text: AsyncIterator[bytes]) -> int:
-    """Writes a file that is seen whole or not at all and outlives a power cut; answers its size."""
+    """Writes a file atomically and durably (fsync, then rename); returns its size. Raises ObjectsError."""
     fresh = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     size = 0
     try:
@@ -156,11 +157,11 @@ def _unwritable(path: Path, error: OSError) -> ObjectsError:
     return ObjectsError(f"The folder {path.parent} can't be used: {error.strerror or type(error).__name__}.")
 
 
-def _served(job: MainJob, request: GhostRequest) -> Served:
+def _served(job: MainJob, delivery: Delivery) -> Served:
     started = job.started_at or job.created_at
     return Served(
         waited_s=max(started - job.created_at, 0.0),
-        ahead=request.ahead,
+        ahead=int(delivery.details.get("ahead", 0)),
         service_s=max((job.completed_at or started) - started, 0.0),
         pages=job.total_pages,
     )
