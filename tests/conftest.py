@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
-import shutil
-import tempfile
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Callable
 from io import BytesIO
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+from tests.support import reaper
+from tests.support.environment import RUN_VARIABLE
 
 if TYPE_CHECKING:
     from tests.support.postgres import PostgresServer  # SQLAlchemy takes a while to import
@@ -29,6 +30,15 @@ _LONG = (
     "tests/client",
 )  # fmt: skip
 """What takes long begins first: several run at a time, and a long one that begins last is waited for alone."""
+
+
+# No property fails because the machine is busy: how long an example takes says nothing about it.
+settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("tests")
+
+
+def pytest_configure() -> None:
+    reaper.begin(RUN_VARIABLE)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -61,29 +71,14 @@ def make_pdf() -> Callable[..., bytes]:
 
 
 @pytest.fixture(scope="session")
-def postgres() -> Iterator[PostgresServer]:
-    """A PostgreSQL server for the whole run."""
-    from tests.support.postgres import PostgresServer
+def postgres() -> PostgresServer:
+    """One PostgreSQL server for all processes of the run; the reaper ends it with the run."""
+    from tests.support.postgres import shared_server
 
-    # Not under pytest's own folder: as root the server runs as another user, who must be able to get there.
-    folder = Path(tempfile.mkdtemp(prefix="quire-postgres-"))
-    # Going round hundreds of databases all the time takes from the tests.
-    server = PostgresServer(folder / "data", off=("autovacuum",))
-    yield server
-    server.stop(discard=True)
-    shutil.rmtree(folder, ignore_errors=True)
+    return shared_server(os.environ[RUN_VARIABLE])
 
 
 @pytest.fixture(scope="session")
 def template(postgres: PostgresServer) -> str:
     """The name of a database with all tables, to be copied: that is quicker than making them for each test."""
-    from quire.catalog.catalog import Catalog, CatalogOptions
-    from tests.support.clocks import MovableClock
-
-    url = postgres.database("with_tables")
-
-    async def make() -> None:
-        await (await Catalog.open(CatalogOptions(file=Path(), url=url), MovableClock())).close()
-
-    asyncio.run(make())
-    return "with_tables"
+    return postgres.template()

@@ -17,6 +17,7 @@ from quire.coordination.parse_queue import ParseLimits, ParseQueue
 from quire.objects.object_store import ObjectStore
 from tests.support.clocks import MovableClock
 from tests.support.coordination_servers import plain_server
+from tests.support.environment import ROOT
 
 TTL_S = 600.0
 START = 1_800_000_000.0
@@ -60,7 +61,7 @@ async def test_object_is_removed_when_its_process_was_killed_before_the_request_
     died = await asyncio.to_thread(
         subprocess.run,
         [sys.executable, "-c", KILLED_BEFORE_IT_SAID_SO, url, str(tmp_path)],
-        cwd=Path(__file__).parents[2],
+        cwd=ROOT,
         check=False,
     )
     assert died.returncode == -signal.SIGKILL

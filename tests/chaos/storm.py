@@ -18,11 +18,12 @@ from quire.coordination.embedded_server import EmbeddedServer
 from quire.coordination.job_store import JobStore
 from quire.coordination.streams import Queues
 from quire.domain.job import UnitKind
+from tests.support.environment import ROOT
 from tests.support.marked_documents import marked_pdf, marker, markers_in
 from tests.support.programs import LossError, Service
 from tests.support.waiting import wait_until
 
-SCAN = Path(__file__).parents[2] / "samples" / "scan.pdf"
+SCAN = ROOT / "samples" / "scan.pdf"
 _SETTINGS = {"READER_CHUNK_PAGES": "4", "WORKER_TTL": "3s"}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -13,6 +12,7 @@ from pathlib import Path
 import pymupdf
 import pytest
 
+from tests.support.environment import clean_environment
 from tests.support.waiting import DEADLINE_S
 
 
@@ -58,7 +58,7 @@ def cli(tmp_path: Path) -> Iterator[Cli]:
     folder, temporary = tmp_path / "work", tmp_path / "t"
     folder.mkdir()
     temporary.mkdir()
-    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "TMPDIR": str(temporary), "LANG": "C.UTF-8"}
+    env = clean_environment(HOME=str(tmp_path), TMPDIR=str(temporary), LANG="C.UTF-8")
     found = Cli(folder, env)
     yield found
     for process in found.running:

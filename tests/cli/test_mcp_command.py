@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from mcp import StdioServerParameters, stdio_client
 from mcp.client import Client
 
 from tests.support.client_fixtures import KEY
+from tests.support.environment import clean_environment
 from tests.support.serving import Server
 
 Pdf = Callable[..., bytes]
@@ -24,11 +24,10 @@ LONG = 20_000
 
 @asynccontextmanager
 async def agent(client_service: Server, folder: Path, *args: str) -> AsyncIterator[Client]:
-    passed = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
     parameters = StdioServerParameters(
         command=sys.executable,
         args=["-m", "quire", "mcp", *args],
-        env={**passed, "QUIRE_URL": client_service.url, "QUIRE_API_KEY": KEY},
+        env=clean_environment(QUIRE_URL=client_service.url, QUIRE_API_KEY=KEY),
         cwd=folder,
     )
     with (folder / "mcp.log").open("w") as log:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +11,7 @@ from quire.catalog.catalog import Catalog, CatalogOptions
 from quire.cli.doctor_checks import check_catalog
 from quire.clock import SystemClock
 from quire.settings import load
+from tests.support.environment import clean_environment
 from tests.support.serving import Server
 from tests.support.vault_client import VaultClient
 
@@ -19,11 +19,10 @@ NOTE = b"# Manual of the espresso machine\n\nFill the water tank before you swit
 
 
 def _quire(*args: str, **settings: str) -> subprocess.CompletedProcess[str]:
-    kept = {name: os.environ[name] for name in ("PATH", "HOME", "PYTHONPATH") if name in os.environ}
     return subprocess.run(
         [sys.executable, "-m", "quire", *args],
         check=False,
-        env={**kept, **settings},
+        env=clean_environment(**settings),
         capture_output=True,
         text=True,
         timeout=120,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -12,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.batching.callers import image, post_image
+from tests.support.environment import clean_environment
 from tests.support.parse_fixtures import Services, Simulated
 from tests.support.serving import Server
 from tests.support.waiting import until
@@ -35,7 +35,7 @@ def start_worker(simulated: Simulated, tmp_path: Path) -> Iterator[Start]:
             running.append(
                 subprocess.Popen(
                     [sys.executable, "-m", "quire", "worker", "--queues", "batch"],
-                    env={**os.environ, **settings},
+                    env=clean_environment(**settings),
                     stderr=log,
                 )
             )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import subprocess
 import sys
 import time
@@ -15,8 +14,8 @@ from typing import Any
 
 import aiohttp
 
-DEADLINE_S = 120.0
-"""For everything that a test waits for: generous, because the machine may be slow."""
+from tests.support.environment import clean_environment
+from tests.support.waiting import DEADLINE_S
 
 
 class RunningService:
@@ -27,11 +26,10 @@ class RunningService:
         self.data_dir = folder / "data"
         self.log_path = folder / "service.log"
         self._out = folder / "service.out"
-        kept = {key: os.environ[key] for key in ("PATH", "HOME", "LANG", "PYTHONPATH") if key in os.environ}
         with self._out.open("wb") as out, self.log_path.open("ab") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "quire", *(arguments or ("serve", "--port", "0"))],
-                env={**kept, "DATA_DIR": str(self.data_dir), "LOG_PRETTY": "false", **settings},
+                env=clean_environment(**{"DATA_DIR": str(self.data_dir), "LOG_PRETTY": "false", **settings}),
                 cwd=folder,
                 stdin=subprocess.DEVNULL,
                 stdout=out,

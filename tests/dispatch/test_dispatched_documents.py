@@ -18,11 +18,12 @@ from quire.domain.page import PageSource
 from quire.pipeline.intake.upload_intake import Submission
 from quire.simulator.simulator_thread import RunningSimulator
 from tests.pipeline.test_losing_the_server import embedded_server
+from tests.support.environment import ROOT
 from tests.support.marked_documents import marked_pdf, marker, markers_in
 from tests.support.running import TEAM, at_rest, convert, job_of, markdown, over, pages, quire, upload
 from tests.support.waiting import until
 
-SAMPLES = Path(__file__).parents[2] / "samples"
+SAMPLES = ROOT / "samples"
 
 
 def ai(folder: Path, sim: RunningSimulator, **env: str) -> AbstractAsyncContextManager[Runtime]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -11,6 +10,7 @@ from typing import IO
 
 from quire.domain.job import JobStatus, Mode, UnitKind
 from quire.simulator.simulator_thread import RunningSimulator
+from tests.support.environment import clean_environment
 from tests.support.marked_documents import marked_pdf, marker, markers_in
 from tests.support.running import at_rest, markdown, over, pages, quire, upload
 from tests.support.waiting import until
@@ -40,8 +40,7 @@ async def test_only_the_calls_that_were_out_are_made_again_when_a_worker_is_kill
     async with quire(tmp_path, kinds=others, **env) as one:
         accepted = await upload(one, marked_pdf(tmp_path / "a.pdf", PAGES), mode=Mode.AI)
         command = [sys.executable, "-m", "quire", "worker", "--queues", "slow"]
-        alive = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-        alive |= {**env, "DATA_DIR": str(tmp_path / "data")}
+        alive = clean_environment(**env, DATA_DIR=str(tmp_path / "data"))
 
         def start(log: IO[bytes]) -> subprocess.Popen[bytes]:
             return subprocess.Popen(command, env=alive, stdout=log, stderr=log)

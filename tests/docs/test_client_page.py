@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from tests.support.client_fixtures import KEY
+from tests.support.environment import ROOT
 from tests.support.serving import Server
 
-PAGE = Path(__file__).parents[2] / "docs" / "client.md"
+PAGE = ROOT / "docs" / "client.md"
 
 
 def test_every_block_of_the_page_runs_when_typed_in_order(

@@ -16,9 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.environment import ROOT, clean_environment
 from tests.support.waiting import DEADLINE_S
-
-ROOT = Path(__file__).parents[2]
 
 
 def commands(heading: str) -> str:
@@ -73,14 +72,14 @@ def test_every_command_works_when_pasted_in_order_into_one_shell(folder: Path, w
             f"trap 'kill $(jobs -p) 2> /dev/null || true' EXIT\n{script}\nwait",
         ],
         cwd=folder,
-        env={
-            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-            "HOME": str(folder),
-            "LANG": "C.UTF-8",
-            "PORT": address.rpartition(":")[2],
-            "QUIRE_URL": address,
-            "ALLOW_PRIVATE_URLS": "true",
-        },
+        env=clean_environment(
+            PATH=f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            HOME=str(folder),
+            LANG="C.UTF-8",
+            PORT=address.rpartition(":")[2],
+            QUIRE_URL=address,
+            ALLOW_PRIVATE_URLS="true",
+        ),
         capture_output=True,
         text=True,
         timeout=DEADLINE_S * 2,

@@ -9,11 +9,12 @@ import pytest
 from quire.domain.job import JobSecrets, JobStatus, JobType
 from quire.domain.page import PageClass, PageSource
 from quire.errors import RequestError, StateConflictError
+from tests.support.environment import ROOT
 from tests.support.marked_documents import marked_pdf, marker, markers_in
 from tests.support.running import at_rest, convert, job_of, markdown, over, page_texts, pages, quire, upload
 from tests.support.waiting import until
 
-SAMPLES = Path(__file__).parents[2] / "samples"
+SAMPLES = ROOT / "samples"
 
 
 async def test_every_page_is_there_once_and_in_order_when_converted(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from quire.pipeline.intake.upload_intake import Submission
 from quire.pipeline.parts import Parts
 from quire.pipeline.stages.read_stage import PageReader
 from quire.pipeline.worker import STAGES
+from tests.support.environment import ROOT
 from tests.support.marked_documents import marked_pdf, marker, markers_in
 from tests.support.running import (
     TEAM,
@@ -37,7 +38,7 @@ from . import breaking
 
 READ_CHUNK = "quire.pipeline.stages.read_stage.read_chunk"
 RECOGNISE = "quire.pipeline.stages.read_stage.recognise_page"
-SAMPLES = Path(__file__).parents[2] / "samples"
+SAMPLES = ROOT / "samples"
 
 
 def sleeping(document: Path) -> list[int]:

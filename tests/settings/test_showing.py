@@ -3,7 +3,6 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -13,6 +12,7 @@ from quire.errors import SettingsError
 from quire.settings import load, render_markdown
 from quire.settings.sections import declarations
 from quire.settings.setting_kinds import read_duration, read_size, write_duration, write_size
+from tests.support.environment import ROOT
 
 SECRETS = {
     "API_KEYS": "team:hunter2",
@@ -50,7 +50,7 @@ def test_settings_are_the_same_when_sent_to_another_process() -> None:
 
 
 def test_page_is_current_when_compared_with_the_declarations() -> None:
-    page = Path(__file__).parents[2] / "docs" / "settings.md"
+    page = ROOT / "docs" / "settings.md"
     assert page.read_text("utf-8") == render_markdown()
 
 

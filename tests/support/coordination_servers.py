@@ -89,4 +89,6 @@ def cluster() -> Iterator[str]:
 def _spawn(port: int, home: Path, *more: str) -> subprocess.Popen[bytes]:
     command = [str(_binary()), "--port", str(port), "--bind", "127.0.0.1", "--dir", str(home)]
     command += ["--save", "", "--appendonly", "no", "--daemonize", "no", *more]
+    # A title would be written over the environment, where the reaper looks for its mark.
+    command += ["--set-proc-title", "no"]
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

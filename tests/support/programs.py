@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -15,6 +14,7 @@ from typing import Any
 
 import psutil
 
+from tests.support.environment import clean_environment
 from tests.support.waiting import DEADLINE_S, wait_until
 
 _BOUNDARY = "part-of-the-storm"
@@ -28,13 +28,12 @@ class Program:
     """One `quire` process and everything below it. Its log goes to a file that later runs add to."""
 
     def __init__(self, folder: Path, name: str, *args: str, **settings: str) -> None:
-        kept = {key: os.environ[key] for key in ("PATH", "HOME", "LANG", "PYTHONPATH") if key in os.environ}
         self.log_path = folder / f"{name}.log"
         self.out_path = folder / f"{name}.out"
         with self.out_path.open("wb") as out, self.log_path.open("ab") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "quire", *args],
-                env={**kept, "LOG_LEVEL": "info", "LOG_PRETTY": "false", **settings},
+                env=clean_environment(**{"LOG_LEVEL": "info", "LOG_PRETTY": "false", **settings}),
                 cwd=folder,
                 stdin=subprocess.DEVNULL,
                 stdout=out,

@@ -16,6 +16,8 @@ from typing import Any
 
 import aiohttp
 
+from tests.support.environment import ROOT, clean_environment
+
 START_S = 60
 
 
@@ -26,15 +28,14 @@ class Server:
         self.data_dir = folder / "data"
         self.log_path = folder / "server.log"
         self._out = folder / "address"
-        environment = {
-            name: os.environ[name] for name in ("PATH", "HOME", "LANG", "PYTHONPATH") if name in os.environ
-        }
-        environment |= {"DATA_DIR": str(self.data_dir), "PORT": "0", "LOG_LEVEL": "debug", **settings}
+        environment = clean_environment(
+            **{"DATA_DIR": str(self.data_dir), "PORT": "0", "LOG_LEVEL": "debug", **settings}
+        )
         with self._out.open("wb") as out, self.log_path.open("wb") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "tests.support.serving"],
                 env=environment,
-                cwd=Path(__file__).parents[2],
+                cwd=ROOT,
                 stdout=out,
                 stderr=log,
             )

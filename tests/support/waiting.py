@@ -1,6 +1,7 @@
 """How tests wait for another process: they poll a condition to a deadline that only a broken program reaches.
 
-Deadlines are multiplied by QUIRE_TEST_PATIENCE (1 by default) for machines that are slow or busy.
+Deadlines are multiplied by the environment variable TEST_PATIENCE (1 by default) for machines that are slow or busy.
+Its name does not begin with QUIRE_: a service refuses such variables when it does not know them.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import os
 import time
 from collections.abc import Awaitable, Callable
 
-PATIENCE = float(os.environ.get("QUIRE_TEST_PATIENCE", "1"))
+PATIENCE = float(os.environ.get("TEST_PATIENCE", "1"))
 DEADLINE_S = 120.0 * PATIENCE
 """How long any one condition may take."""
 

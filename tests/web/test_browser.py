@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import socket
 import subprocess
@@ -14,6 +13,7 @@ import pytest
 from playwright.sync_api import Browser, Route, expect
 
 from quire.client import Quire
+from tests.support.environment import ROOT, clean_environment
 from tests.support.office_files import mail
 from tests.support.serving import Server
 from tests.web.browsing import PASSWORD, Window, browser, drop, needs_browser
@@ -187,14 +187,10 @@ def test_cards_and_pages_fill_in_live_when_a_worker_comes(
         expect(page.locator("main h1")).to_have_text("forty.pdf")
         expect(page.locator(".badge").first).to_contain_text("Queued")
         expect(page.locator(".cell")).to_have_count(0)
-        environment = {
-            name: os.environ[name] for name in ("PATH", "HOME", "PYTHONPATH") if name in os.environ
-        }
         worker = subprocess.Popen(
             [sys.executable, "-m", "quire", "worker"],
-            env=environment
-            | {"DATA_DIR": str(server.data_dir), "READER_PROCESSES": "1", "LOCAL_CLASSIFIER": "0"},
-            cwd=Path(__file__).parents[2],
+            env=clean_environment(DATA_DIR=str(server.data_dir), READER_PROCESSES="1", LOCAL_CLASSIFIER="0"),
+            cwd=ROOT,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import urllib.parse
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.environment import clean_environment
 from tests.support.serving import Client, Server, client_of
 
 TOKEN = "token-of-the-dispatcher-outside"
@@ -109,13 +109,10 @@ def outside_server(
         RUN_DISPATCHER="0", INTERNAL_TOKEN=TOKEN, API_KEYS="alpha:key-of-alpha,beta:key-of-beta"
     ).wait_ready()
     log = tmp_path_factory.mktemp("worker") / "worker.log"
-    environment = {
-        name: os.environ[name] for name in ("PATH", "HOME", "LANG", "PYTHONPATH") if name in os.environ
-    }
     with log.open("wb") as out:
         worker = subprocess.Popen(
             [sys.executable, "-m", "quire", "worker", "--queues", "download,split,read,merge,export"],
-            env={**environment, "DATA_DIR": str(server.data_dir), "READER_PROCESSES": "1"},
+            env=clean_environment(DATA_DIR=str(server.data_dir), READER_PROCESSES="1"),
             stdout=out,
             stderr=out,
         )

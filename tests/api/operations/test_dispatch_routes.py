@@ -9,9 +9,10 @@ import pytest
 from quire.cli.doctor_checks import Finding, examine
 from quire.settings import load
 from quire.simulator.simulator_thread import RunningSimulator
+from tests.support.environment import ROOT
 from tests.support.serving import Server, client_of
 
-SAMPLES = Path(__file__).parents[3] / "samples"
+SAMPLES = ROOT / "samples"
 
 
 async def test_models_and_errors_are_shown_when_the_service_is_asked(

@@ -24,6 +24,7 @@ from quire.errors import (
 from quire.reading.pool.child_pool import ChildPool, PoolOptions
 from quire.reading.pool.forkserver import data_bytes
 from tests.reading.pool import pool_tasks as tasks
+from tests.support.environment import ROOT, clean_environment
 from tests.support.processes import alive, descendants
 from tests.support.waiting import until
 
@@ -372,7 +373,7 @@ async def test_no_orphan_and_no_port_is_left_when_the_parent_is_killed(tmp_path:
     parent = subprocess.Popen(  # noqa: ASYNC220 - a moment, and nothing else runs here
         [sys.executable, "-c", PARENT, str(mark)],
         stdout=subprocess.PIPE,
-        env={"PYTHONPATH": str(Path(__file__).parents[3])},
+        env=clean_environment(PYTHONPATH=str(ROOT)),
     )
     assert parent.stdout is not None
     port = int(await asyncio.to_thread(parent.stdout.readline))
