@@ -115,23 +115,29 @@ def _cell(text: str) -> str:
     return escape(_CELL_LEADER.sub("", clean(text))).replace("|", "\\|")
 
 
-def join_lines(lines: Sequence[str], breaks: Sequence[bool], *, join_hyphens: bool) -> str:
-    """Lines as one paragraph. `breaks[i]` says that line i was ended on purpose, so the break stays."""
+def join_lines(lines: Sequence[str], breaks: Sequence[bool], *, join_hyphens: bool) -> tuple[str, list[int]]:
+    """Lines as one paragraph, and where each begins in it.
+
+    `breaks[i]` says that line i was ended on purpose, so the break stays.
+    """
     text = ""
+    starts: list[int] = []
     for i, line in enumerate(lines):
         if not text:
             text = line
-        elif (join_hyphens and line[:1].islower() and _HYPHEN_END.fullmatch(text[-3:])) or text.endswith(
+            starts.append(0)
+            continue
+        if (join_hyphens and line[:1].islower() and _HYPHEN_END.fullmatch(text[-3:])) or text.endswith(
             _SOFT_HYPHEN
         ):
-            text = text[:-1] + line
+            text = text[:-1]
         elif breaks[i - 1]:
-            text += "\n" + line
-        elif _is_wide(text[-1]) and _is_wide(line[0]):
-            text += line
-        else:
-            text += " " + line
-    return text
+            text += "\n"
+        elif not line or not (_is_wide(text[-1]) and _is_wide(line[0])):
+            text += " "
+        starts.append(len(text))
+        text += line
+    return text, starts
 
 
 def _is_wide(char: str) -> bool:

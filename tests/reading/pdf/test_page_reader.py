@@ -170,7 +170,7 @@ def running_pdf(pages: int = 8) -> Any:
 
 def test_running_lines_go_when_neighbours_have_them_too(save: Make) -> None:
     for reading in read_pages(save(running_pdf()), None, range(1, 9)):
-        assert "Proceedings" not in reading.markdown
+        assert ("Proceedings" in reading.markdown) == (reading.number == 1)
         assert "Page" not in reading.markdown
         assert f"Body of {reading.number}" in reading.markdown
 
@@ -189,7 +189,7 @@ def test_neighbours_are_left_alone_when_those_known_decide() -> None:
     document = Edges(100, unread)
     for number in (11, 12, 13):
         document.put(number, tuple(edge_lines(lines(number), 842.0).values()))
-    assert running(13, lines(13), edge_lines(lines(13), 842.0), document) == {0, 2}
+    assert running(13, lines(13), edge_lines(lines(13), 842.0), document).left_out == {0, 2}
 
 
 def test_running_lines_stay_when_told(save: Make) -> None:

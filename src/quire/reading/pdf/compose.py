@@ -1,31 +1,23 @@
-"""A page's Markdown, put together from the layout reader's order, MuPDF's lines and the tables found."""
+"""Puts a page together from the layout reader's order, MuPDF's lines and the tables found.
+
+The result is a list of blocks with their lines; `block_elements` makes elements of them.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from quire.domain.element import hull
 from quire.reading.pdf.block_matching import FilledBlock, compact, match
 from quire.reading.pdf.drawn_rules import Box
-from quire.reading.pdf.headings import HeadingGroup, PageType, groups_of, is_heading, level_of
 from quire.reading.pdf.layout_blocks import LayoutBlock
 from quire.reading.pdf.ruled_tables import Table
-from quire.reading.pdf.text_lines import TextLine, body_size
-from quire.rendering import markdown_writer
-
-_BULLET_LINE = re.compile(r"^([•●▪■◦‣➢➤►❖\uf0b7\uf0a7\uf0d8\uf076])\s*(?=\S)")
+from quire.reading.pdf.text_lines import TextLine
 
 _TOUCHED = 0.05
-
-
-@dataclass(frozen=True, slots=True)
-class ComposeStyle:
-    """What the composition needs to know besides the page itself."""
-
-    body_size: float
-    height: float
-    join_hyphens: bool
+NOWHERE = (-1e6, -1e6, -1e6, -1e6)
+"""The box of prose that shares a table's frame: no other block is placed relative to it."""
 
 
 def compose(
@@ -33,27 +25,15 @@ def compose(
     lines: Sequence[TextLine],
     tables: Sequence[Table],
     dropped: Sequence[TextLine],
-    style: ComposeStyle,
-) -> str:
-    """Markdown of the whole page without the lines `dropped`.
+) -> list[FilledBlock]:
+    """The blocks of the whole page without the lines `dropped`.
 
-    No other line is lost: those that no block has are put in where they stand. Tables keep all they have.
+    No other line is lost: a line that is in no block becomes a block of its own. Tables keep all they have.
     """
     kept, cut = _with_tables(blocks, tables)
     filled, orphans = match(kept, outside(lines, tables), cut)
-    _place(filled, orphans)
-    return render(_without(filled, dropped), style)
-
-
-def compose_plain(filled: Sequence[FilledBlock], tables: Sequence[Table], style: ComposeStyle) -> str:
-    """Markdown of blocks that follow one another down the page, with the tables between them."""
-    return render(_with_tables_between(filled, tables), style)
-
-
-def render(filled: Sequence[FilledBlock], style: ComposeStyle) -> str:
-    """Markdown of blocks that have their lines, in the order given."""
-    page = _page_type(filled, style)
-    return _join([part for item in filled for part in _parts(item, page, style)])
+    place_lines(filled, orphans)
+    return _without(filled, dropped)
 
 
 def _without(filled: Sequence[FilledBlock], dropped: Sequence[TextLine]) -> list[FilledBlock]:
@@ -139,10 +119,10 @@ def _bullets(block: LayoutBlock) -> list[LayoutBlock]:
 
 
 def _table_blocks(table: Table) -> list[LayoutBlock]:
-    nowhere = (-1e6, -1e6, -1e6, -1e6)
+    nowhere = NOWHERE
     return [
         *(LayoutBlock("paragraph", nowhere, text) for text in table.before),
-        LayoutBlock("table", table.box, rows=table.rows),
+        LayoutBlock("table", table.box, rows=table.rows, spans=table.spans),
         *(LayoutBlock("paragraph", nowhere, text) for text in table.after),
     ]
 
@@ -152,7 +132,7 @@ def _inside(point: tuple[float, float], box: Box) -> bool:
 
 
 def _share(box: Box, other: Box) -> float:
-    """How much of `box` lies in `other`."""
+    """Which share of `box` is inside `other`."""
     width = min(box[2], other[2]) - max(box[0], other[0])
     height = min(box[3], other[3]) - max(box[1], other[1])
     area = (box[2] - box[0]) * (box[3] - box[1])
@@ -160,19 +140,22 @@ def _share(box: Box, other: Box) -> float:
 
 
 def compose_lines(
-    lines: Sequence[TextLine], tables: Sequence[Table], dropped: Sequence[TextLine], style: ComposeStyle
-) -> str:
-    """Markdown from MuPDF's blocks alone, for a page that the layout reader could not read."""
+    lines: Sequence[TextLine], tables: Sequence[Table], dropped: Sequence[TextLine]
+) -> list[FilledBlock]:
+    """The blocks that MuPDF alone gives, for a page that the layout reader could not read."""
     gone = {id(line) for line in dropped}
     blocks: dict[int, list[TextLine]] = {}
     for line in outside(lines, tables):
         if id(line) not in gone:
             blocks.setdefault(line.block, []).append(line)
-    filled = [FilledBlock(LayoutBlock("paragraph", _hull(run)), run) for run in blocks.values()]
-    return render(_with_tables_between(filled, tables), style)
+    filled = [
+        FilledBlock(LayoutBlock("paragraph", hull([line.box for line in run])), run)
+        for run in blocks.values()
+    ]
+    return with_tables_between(filled, tables)
 
 
-def _with_tables_between(filled: Sequence[FilledBlock], tables: Sequence[Table]) -> list[FilledBlock]:
+def with_tables_between(filled: Sequence[FilledBlock], tables: Sequence[Table]) -> list[FilledBlock]:
     """The blocks with each table in front of the first that begins below it."""
     result = list(filled)
     for table in tables:
@@ -186,20 +169,8 @@ def outside(lines: Sequence[TextLine], tables: Sequence[Table]) -> list[TextLine
     return [line for line in lines if not any(_inside(line.middle, t.box) for t in tables)]
 
 
-def _page_type(filled: Sequence[FilledBlock], style: ComposeStyle) -> PageType:
-    lines = [line for item in filled for line in item.lines]
-    size = style.body_size or body_size(lines)
-    plain = PageType(size, style.height)
-    bold = any(
-        group.bold and is_heading(group, plain)
-        for item in filled
-        for group in groups_of(item.lines, item.block.kind == "heading")
-    )
-    return PageType(size, style.height, bold)
-
-
-def _place(filled: list[FilledBlock], orphans: Sequence[TextLine]) -> None:
-    """Put each run of orphans behind the last block that ends above it in its column, else at the end."""
+def place_lines(filled: list[FilledBlock], orphans: Sequence[TextLine]) -> None:
+    """Insert each run of orphans behind the last block that ends above it in its column, else at the end."""
     runs: list[list[TextLine]] = []
     for line in orphans:
         if runs and runs[-1][-1].block == line.block:
@@ -207,123 +178,13 @@ def _place(filled: list[FilledBlock], orphans: Sequence[TextLine]) -> None:
         else:
             runs.append([line])
     for run in runs:
-        hull = _hull(run)
-        block = LayoutBlock("paragraph", hull, " ".join(line.text for line in run))
+        box = hull([line.box for line in run])
+        block = LayoutBlock("paragraph", box, " ".join(line.text for line in run))
         at = len(filled)
         if run[0].upright:
             at = 0
             for i, item in enumerate(filled):
                 x0, _, x1, y1 = item.block.box
-                if y1 <= hull[1] + 2 and x0 < hull[2] and hull[0] < x1:
+                if y1 <= box[1] + 2 and x0 < box[2] and box[0] < x1:
                     at = i + 1
         filled.insert(at, FilledBlock(block, run))
-
-
-def _hull(lines: Sequence[TextLine]) -> tuple[float, float, float, float]:
-    return (
-        min(line.box[0] for line in lines),
-        min(line.box[1] for line in lines),
-        max(line.box[2] for line in lines),
-        max(line.box[3] for line in lines),
-    )
-
-
-def _parts(item: FilledBlock, page: PageType, style: ComposeStyle) -> Sequence[str | markdown_writer.Item]:
-    block = item.block
-    if block.kind == "rule":
-        return []
-    if block.kind == "table":
-        return [markdown_writer.table(block.rows)]
-    if block.kind == "code":
-        return [markdown_writer.code(block.lines)]
-    if not item.lines:
-        return _unmatched(block)
-    if block.kind == "list_item":
-        return _list_parts(item, style)
-    parts: list[str] = []
-    pending: list[TextLine] = []
-    for group in groups_of(item.lines, block.kind == "heading"):
-        if is_heading(group, page):
-            parts.extend(_text_parts(pending, block, style))
-            pending = []
-            parts.append(_heading_part(group, page, style))
-        else:
-            pending.extend(group.lines)
-    parts.extend(_text_parts(pending, block, style))
-    return parts
-
-
-def _unmatched(block: LayoutBlock) -> list[str | markdown_writer.Item]:
-    text = markdown_writer.clean(block.text)
-    if not text:
-        return []
-    if block.kind == "heading" and len(text) <= 160:
-        return [markdown_writer.heading(text, block.level or 2)]
-    if block.kind == "list_item":
-        return [markdown_writer.Item(text, block.marker, block.level)]
-    return [markdown_writer.paragraph(text)]
-
-
-def _heading_part(group: HeadingGroup, page: PageType, style: ComposeStyle) -> str:
-    texts = [markdown_writer.clean(line.text) for line in group.lines]
-    text = markdown_writer.join_lines(texts, [False] * len(texts), join_hyphens=style.join_hyphens)
-    return markdown_writer.heading(text, level_of(group, page))
-
-
-def _list_parts(item: FilledBlock, style: ComposeStyle) -> list[markdown_writer.Item]:
-    block = item.block
-    rows: list[list[TextLine]] = []
-    for line in item.lines:
-        if not rows or _BULLET_LINE.match(line.text):
-            rows.append([line])
-        else:
-            rows[-1].append(line)
-    parts: list[markdown_writer.Item] = []
-    for i, row in enumerate(rows):
-        texts = [markdown_writer.clean(line.text) for line in row]
-        text = markdown_writer.join_lines(texts, [False] * len(texts), join_hyphens=style.join_hyphens)
-        marker = block.marker if i == 0 else ""
-        if i == 0 and marker and text.startswith(marker):
-            text = text[len(marker) :].lstrip()
-        text = _BULLET_LINE.sub("", text)
-        if text:
-            parts.append(markdown_writer.Item(text, marker, block.level + (i > 0)))
-    return parts
-
-
-def _text_parts(lines: Sequence[TextLine], block: LayoutBlock, style: ComposeStyle) -> list[str]:
-    if not lines:
-        return []
-    texts = [markdown_writer.clean(line.text) for line in lines]
-    text = markdown_writer.join_lines(texts, _breaks(lines, block), join_hyphens=style.join_hyphens)
-    return [markdown_writer.paragraph(text)] if text else []
-
-
-def _breaks(lines: Sequence[TextLine], block: LayoutBlock) -> list[bool]:
-    """Whether each line was ended on purpose: the next line's first word would have fitted behind it."""
-    right = max(block.box[2], *(line.box[2] for line in lines)) if lines else 0.0
-    breaks = []
-    for line, following in zip(lines, [*lines[1:], None], strict=True):
-        if following is None:
-            breaks.append(False)
-            continue
-        first = following.text.split(" ", 1)[0]
-        width = (following.box[2] - following.box[0]) * (len(first) + 1) / max(1, len(following.text))
-        below = following.box[1] >= line.box[1] + 0.5 * line.size
-        breaks.append(below and line.box[2] + width * 1.3 + line.size < right)
-    return breaks
-
-
-def _join(parts: Sequence[str | markdown_writer.Item]) -> str:
-    """Parts with an empty line between them, but items of a list right below one another."""
-    texts: list[str] = []
-    items: list[markdown_writer.Item] = []
-    for part in [*parts, ""]:
-        if isinstance(part, markdown_writer.Item):
-            items.append(part)
-            continue
-        if items:
-            texts.append(markdown_writer.list_items(items))
-            items = []
-        texts.append(part)
-    return "\n\n".join(text for text in texts if text)

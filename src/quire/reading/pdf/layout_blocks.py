@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from quire.domain.element import CellSpan
 from quire.reading.pdf.mupdf import mupdf
 
 Box = tuple[float, float, float, float]
@@ -37,6 +38,7 @@ class LayoutBlock:
     ordered: bool = False
     lines: tuple[str, ...] = ()
     rows: tuple[tuple[str, ...], ...] = ()
+    spans: tuple[CellSpan, ...] = ()
 
 
 def make_parser() -> Any:

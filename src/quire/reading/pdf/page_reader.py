@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from quire.domain.element import Element, ElementKind, element_id
 from quire.domain.page import PageClass, PageReading, PageSignals
 from quire.reading.files.document_source import PdfSource, open_documents, page_errors
 from quire.reading.files.image_source import HEIC_OVER_BOUND, ImageSource
@@ -14,19 +15,22 @@ from quire.reading.files.text_source import TextSource
 from quire.reading.office.office_source import OfficeSource
 from quire.reading.office.zip_container import OfficeLimits
 from quire.reading.pdf.aligned_tables import could_be_aligned, find_aligned
+from quire.reading.pdf.block_elements import ComposeStyle, PageBuilder
 from quire.reading.pdf.block_matching import FilledBlock, compact
-from quire.reading.pdf.compose import ComposeStyle, compose, compose_lines, compose_plain, outside
+from quire.reading.pdf.compose import compose, compose_lines, outside, place_lines, with_tables_between
 from quire.reading.pdf.drawn_rules import Box, Rules, rules_of
 from quire.reading.pdf.layout_blocks import LayoutBlock, lay_out, make_parser
 from quire.reading.pdf.line_pieces import PageWord
+from quire.reading.pdf.missing_words import lines_with, missing_words
 from quire.reading.pdf.mupdf import mupdf
 from quire.reading.pdf.page_signals import Thresholds, classify, garbled_ratio, measure_marks
 from quire.reading.pdf.reading_direction import View, view_of
 from quire.reading.pdf.ruled_tables import Table, could_be_grid, find_grids
-from quire.reading.pdf.running_lines import EdgeLine, Edges, edge_lines, running
+from quire.reading.pdf.running_lines import EdgeLine, Edges, RunningLines, edge_lines, running
 from quire.reading.pdf.text_flow import flow
 from quire.reading.pdf.text_lines import TextLine, body_size, lines_of
-from quire.rendering.markdown_writer import clean, paragraph
+from quire.rendering.markdown_writer import clean
+from quire.rendering.page_markdown import render_markdown
 
 READER_LAYOUT = "liteparse"
 READER_MUPDF = "mupdf"
@@ -82,7 +86,7 @@ def read_text(
 class _Seen:
     """A page as analysis leaves it: the reading without Markdown, and what to make it from.
 
-    `plain` is for a page that needs no layout reader; `running` has the lines that go.
+    `plain` is for a page that needs no layout reader.
     """
 
     reading: PageReading
@@ -90,7 +94,7 @@ class _Seen:
     lines: list[TextLine]
     tables: list[Table]
     edges: dict[int, EdgeLine]
-    running: tuple[TextLine, ...] = ()
+    running: RunningLines = field(default_factory=RunningLines)
     plain: list[FilledBlock] | None = None
 
 
@@ -114,41 +118,117 @@ def _parser() -> Any:
 
 def _ordered(source: PdfSource, seen: _Seen, options: ReadOptions) -> _Seen:
     """The page with its running lines known, and with its blocks if they are plain to see."""
-    running = _running_lines(source, seen) if options.strip_running else ()
-    gone = {id(line) for line in running}
+    running = _running_lines(source, seen) if options.strip_running else RunningLines()
+    gone = {id(seen.lines[i]) for i in running.left_out | running.shown}
     rest = [line for line in outside(seen.lines, seen.tables) if id(line) not in gone]
     boxes = [table.box for table in seen.tables]
-    return replace(seen, running=running, plain=flow(rest, boxes, seen.view.height))
+    plain = flow(rest, boxes, seen.view.height)
+    return replace(seen, running=running, plain=plain)
 
 
 def _compose(seen: _Seen, blocks: list[LayoutBlock] | None, options: ReadOptions) -> PageReading:
-    reading, dropped = seen.reading, seen.running
+    reading = seen.reading
     if not seen.lines:
-        return replace(reading, markdown=paragraph(clean(reading.text)))
+        return _unplaced(reading)
     style = ComposeStyle(body_size(seen.lines), seen.view.height, options.join_hyphens)
-    if seen.plain is not None:
-        text, reader = compose_plain(seen.plain, seen.tables, style), READER_MUPDF
+    reader, filled, elements = _best_attempt(seen, blocks, style)
+    lost = missing_words(reading.text, elements)
+    if lost:
+        place_lines(filled, lines_with(lost, seen.lines))
+        elements = _elements(seen, filled, style)
+        lost = missing_words(reading.text, elements)
+    text = render_markdown(elements)
+    return replace(
+        reading,
+        markdown=text,
+        reader=reader,
+        reasons=reading.reasons if text else (*reading.reasons, "no_readable_text"),
+        elements=tuple(elements),
+        words_missing=len(lost),
+    )
+
+
+def _best_attempt(
+    seen: _Seen, blocks: list[LayoutBlock] | None, style: ComposeStyle
+) -> tuple[str, list[FilledBlock], list[Element]]:
+    """The reader, the blocks and the elements of the first way to put the page together that keeps its text."""
+    wanted = _KEPT_AT_LEAST * len(compact(seen.reading.text))
+    for reader, compose_blocks in _attempts(seen, blocks):
+        filled = compose_blocks()
+        elements = _elements(seen, filled, style)
+        if sum(len(compact(element.plain_text)) for element in elements) >= wanted:
+            return reader, filled, elements
+    return reader, filled, elements
+
+
+def _attempts(
+    seen: _Seen, blocks: list[LayoutBlock] | None
+) -> Iterator[tuple[str, Callable[[], list[FilledBlock]]]]:
+    """The ways to put the page together, the best first; a later one is for a page where text was lost."""
+    lines, tables, plain = seen.lines, seen.tables, seen.plain
+    dropped = [lines[i] for i in seen.running.left_out | seen.running.shown]
+    if plain is not None:
+        yield READER_MUPDF, lambda: with_tables_between(plain, tables)
     elif blocks:
-        text, reader = compose(blocks, seen.lines, seen.tables, dropped, style), READER_LAYOUT
-    else:
-        text, reader = compose_lines(seen.lines, seen.tables, dropped, style), READER_MUPDF
-    wanted = len(compact(reading.text)) - sum(len(compact(line.text)) for line in dropped)
-    if len(compact(text)) < _KEPT_AT_LEAST * wanted:
-        text, reader = compose_lines(seen.lines, seen.tables, dropped, style), READER_MUPDF
-    if len(compact(text)) < _KEPT_AT_LEAST * wanted:
-        text = compose_lines(seen.lines, [], dropped, style)
-    if not text and dropped:
-        # Nothing but a page number: better that than a page that is silently empty.
-        text, reader = compose_lines(seen.lines, [], [], style), READER_MUPDF
-    reasons = reading.reasons if text else (*reading.reasons, "no_readable_text")
-    return replace(reading, markdown=text, reader=reader, reasons=reasons)
+        yield READER_LAYOUT, lambda: compose(blocks, lines, tables, dropped)
+    yield READER_MUPDF, lambda: compose_lines(lines, tables, dropped)
+    yield READER_MUPDF, lambda: compose_lines(lines, [], dropped)
 
 
-def _running_lines(source: PdfSource, seen: _Seen) -> tuple[TextLine, ...]:
+def _elements(seen: _Seen, filled: Sequence[FilledBlock], style: ComposeStyle) -> list[Element]:
+    """The page's elements: running lines of the top first, then the blocks, then running lines of the bottom."""
+    first = {id(seen.lines[i]): _running_kind(seen, i) for i in seen.running.first}
+    page = PageBuilder(seen.reading.number, style, first)
+    _add_left_out(page, seen, at_top=True)
+    page.add_blocks([*_margin(seen, at_top=True), *filled, *_margin(seen, at_top=False)])
+    _add_left_out(page, seen, at_top=False)
+    if not filled:
+        # Nothing but running lines: better these than a page that is silently empty.
+        return [replace(element, repeated=False) for element in page.elements]
+    return page.elements
+
+
+def _add_left_out(page: PageBuilder, seen: _Seen, *, at_top: bool) -> None:
+    lines = seen.lines
+    for i in sorted(seen.running.left_out, key=lambda i: (lines[i].middle[1], lines[i].box[0])):
+        if seen.edges[i].at_top == at_top:
+            page.add_running(_running_kind(seen, i), lines[i])
+
+
+def _margin(seen: _Seen, *, at_top: bool) -> list[FilledBlock]:
+    """Running lines of one edge that Markdown shows."""
+    lines = [seen.lines[i] for i in sorted(seen.running.shown) if seen.edges[i].at_top == at_top]
+    if not lines:
+        return []
+    found = flow(lines, (), seen.view.height)
+    return found or [FilledBlock(LayoutBlock("paragraph", line.box), [line]) for line in lines]
+
+
+def _running_kind(seen: _Seen, place: int) -> ElementKind:
+    if place in seen.running.page_numbers:
+        return ElementKind.PAGE_NUMBER
+    at_top = seen.edges[place].at_top
+    return ElementKind.RUNNING_HEADER if at_top else ElementKind.RUNNING_FOOTER
+
+
+def _unplaced(reading: PageReading) -> PageReading:
+    """A page whose text has no usable positions."""
+    text = clean(reading.text)
+    if not text:
+        return replace(reading, markdown="")
+    element = Element(element_id(reading.number, 0), ElementKind.PARAGRAPH, text)
+    return replace(reading, markdown=render_markdown([element]), elements=(element,))
+
+
+def _running_lines(source: PdfSource, seen: _Seen) -> RunningLines:
     if not seen.edges:
-        return ()
+        return RunningLines()
     found = running(seen.reading.number, seen.lines, seen.edges, _edges(source))
-    return tuple(seen.lines[i] for i in sorted(found))
+    if not seen.tables:
+        return found
+    # A table keeps all its rows.
+    free = {id(line) for line in outside(seen.lines, seen.tables)}
+    return found.among(frozenset(i for i, line in enumerate(seen.lines) if id(line) in free))
 
 
 def _edges(source: PdfSource) -> Edges:
@@ -197,8 +277,8 @@ def _analyse(source: PdfSource, number: int, options: ReadOptions) -> _Seen:
         largest_image=round(marks.largest_image, 4),
         drawings=len(drawings),
         garbled_ratio=round(garbled_ratio(text), 4),
-        width_pt=float(page.rect.width),
-        height_pt=float(page.rect.height),
+        width_pt=view.width,
+        height_pt=view.height,
     )
     page_class, reasons = classify(signals, marks, options.thresholds)
     reading = PageReading(number, page_class, text, "", READER_MUPDF, reasons, signals)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from quire.domain.element import CellSpan
 from quire.reading.pdf.drawn_rules import Box, DrawnRule, Rules
 from quire.reading.pdf.line_pieces import (
     PageWord,
@@ -30,6 +31,7 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
+    spans: tuple[CellSpan, ...] = ()
 
 
 def could_be_grid(rules: Rules) -> bool:
@@ -117,9 +119,43 @@ def _grid(flat: Sequence[DrawnRule], tall: Sequence[DrawnRule], words: Sequence[
     for cell, found in inside.items():
         cells[cell // columns][cell % columns] = lines_text(found)
     split: list[list[str]] = []
+    starts: list[int] = []
     for row in range(rows):
+        starts.append(len(split))
         split.extend(_split_row(row, columns, owner, inside) or [cells[row]])
-    return _checked((xs[0], ys[0], xs[-1], ys[-1]), split, inside)
+    spans = _spans(owner, columns, [*starts, len(split)])
+    return _checked((xs[0], ys[0], xs[-1], ys[-1]), split, inside, spans)
+
+
+def _spans(owner: Sequence[int], columns: int, starts: Sequence[int]) -> list[CellSpan]:
+    """The cells that cover several places; `starts` has the first row shown of each drawn row, and the end."""
+    members: dict[int, list[int]] = {}
+    for i, first in enumerate(owner):
+        if i != first:
+            members.setdefault(first, []).append(i)
+    spans: list[CellSpan] = []
+    for first, others in members.items():
+        row, column = divmod(first, columns)
+        last_row, last_column = max(others) // columns, max(i % columns for i in others)
+        spans.append(
+            CellSpan(starts[row], column, starts[last_row + 1] - starts[row], last_column + 1 - column)
+        )
+    return spans
+
+
+def _kept_spans(
+    spans: Sequence[CellSpan], rows: Sequence[int], columns: Sequence[int]
+) -> tuple[CellSpan, ...]:
+    """The spans among the rows and columns that are left, which are given by their former places."""
+    kept: list[CellSpan] = []
+    for span in spans:
+        if span.row not in rows or span.column not in columns:
+            continue
+        height = sum(span.row <= row < span.row + span.row_span for row in rows)
+        width = sum(span.column <= column < span.column + span.column_span for column in columns)
+        if height > 1 or width > 1:
+            kept.append(CellSpan(rows.index(span.row), columns.index(span.column), height, width))
+    return tuple(kept)
 
 
 def _widened(xs: list[float], ys: Sequence[float], words: Sequence[PageWord]) -> list[float]:
@@ -184,17 +220,22 @@ def _unmerged(owner: Sequence[int], inside: dict[int, list[PageWord]], xs: Seque
     return result
 
 
-def _checked(box: Box, rows: list[list[str]], inside: dict[int, list[PageWord]]) -> Table | None:
+def _checked(
+    box: Box, rows: list[list[str]], inside: dict[int, list[PageWord]], spans: Sequence[CellSpan]
+) -> Table | None:
     """The table without empty rows and columns, if it still is one; a frame around prose is none."""
-    rows = [row for row in rows if any(row)]
+    places = [i for i, row in enumerate(rows) if any(row)]
+    rows = [rows[i] for i in places]
     used = [i for i in range(len(rows[0]) if rows else 0) if any(row[i] for row in rows)]
     rows = [[row[i] for i in used] for row in rows]
     before: list[str] = []
     after: list[str] = []
     while len(rows) > 2 and _is_note(rows[0]):
         before.append("".join(rows.pop(0)))
+        del places[0]
     while len(rows) > 2 and _is_note(rows[-1]):
         after.insert(0, "".join(rows.pop()))
+        del places[-1]
     filled = sum(bool(cell) for row in rows for cell in row)
     full = sum(sum(map(bool, row)) >= 2 for row in rows)
     if len(rows) < 2 or len(used) < 2 or filled < 4 or full < 2:
@@ -207,7 +248,8 @@ def _checked(box: Box, rows: list[list[str]], inside: dict[int, list[PageWord]])
         return None
     if filled < 0.25 * len(rows) * len(used):
         return None
-    return Table(box, tuple(tuple(row) for row in rows), tuple(before), tuple(after))
+    kept = _kept_spans(spans, places, used)
+    return Table(box, tuple(tuple(row) for row in rows), tuple(before), tuple(after), kept)
 
 
 def _is_note(row: Sequence[str]) -> bool:

@@ -1,14 +1,19 @@
-"""Running headers and footers: lines at a page's edge that its neighbours have in the same place.
+"""Finds running headers, running footers and page numbers: lines at a page's edge that its neighbours have too.
 
-A page is compared with the three before and the three after it, wherever the document was cut in chunks, so
-that the answer for a page never depends on what was read with it.
+Only two kinds of lines are left out of the text: those that neighbours have word for word in the same place, and page
+numbers proper, which count on with the pages. "Invoice 17" above "Invoice 18" is neither, and stays text; it is only
+set apart from the text around it. Of lines that repeat, the first page that has one keeps it.
+
+A page is compared with the three before and the three after it, wherever the document was cut in chunks, so the answer
+for a page does not depend on the chunk. Weakness: a header that is absent from three pages is shown again.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 
 from quire.reading.pdf.text_lines import TextLine, body_size
 
@@ -19,29 +24,75 @@ _SAME_PLACE_PT = 5.0
 _MIN_LETTERS = 3
 _MAX_CHARS = 200
 _KEPT_PAGES = 64
+_NEVER = 1_000
 _LEADING = 0.45
 _FAR = 1e6
-_LARGE_RATIO = 1.15
 _TITLE_RATIO = 1.8
+_APART_EM = 3.0
+"""A number with text closer behind it than this, in sizes of the type, is the number of that text."""
+
+_LARGE_RATIO = 1.15
 
 _NUMBER = re.compile(r"\d+")
 _LETTER = re.compile(r"[^\W\d_]")
 _PAGE_NUMBER = re.compile(
-    r"[\W_]*(?:page|pg\.?|p\.|seite|pagina|página|strana)?\W*\d{1,5}\W*(?:(?:of|/|von|de|di|sur|из)\W*\d{1,5})?[\W_]*",
+    r"[\W_]*(?:page|pg\.?|p\.|seite|pagina|página|strana)?\W*[1-9]\d{0,4}\W*"
+    r"(?:(?:of|/|von|de|di|sur|из)\W*[1-9]\d{0,4})?[\W_]*",
     re.I,
 )
+"""A number with leading zeros is the number of something else, as the numbers stamped on court files are."""
 
 
 @dataclass(frozen=True, slots=True)
 class EdgeLine:
-    """A line near the top or the bottom: its words with the numbers taken out, the numbers, and its height."""
+    """A line near the top or the bottom: its text, its words with the numbers taken out, the numbers, its height.
 
+    `is_page_number` says that there is nothing but a page number in it.
+    """
+
+    text: str
     words: str
     numbers: tuple[int, ...]
     y: float
     at_top: bool
     is_page_number: bool
     is_large: bool
+
+
+class _Likeness(IntEnum):
+    NONE = 0
+    SAME_FORM = 1
+    SAME_LINE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class RunningLines:
+    """Places of running lines in the page.
+
+    `repeated` have been on an earlier page word for word, `first` will be repeated by later ones, `page_numbers` count
+    on with the pages. `apart` have the form of a running line but carry other numbers on each page.
+    """
+
+    repeated: frozenset[int] = frozenset()
+    page_numbers: frozenset[int] = frozenset()
+    first: frozenset[int] = frozenset()
+    apart: frozenset[int] = frozenset()
+
+    @property
+    def left_out(self) -> frozenset[int]:
+        """The lines that Markdown does not show."""
+        return self.repeated | self.page_numbers
+
+    @property
+    def shown(self) -> frozenset[int]:
+        """The lines that Markdown shows, before or after the text of the page."""
+        return self.first | self.apart
+
+    def among(self, places: frozenset[int]) -> RunningLines:
+        """Only those whose place is one of the given."""
+        return RunningLines(
+            self.repeated & places, self.page_numbers & places, self.first & places, self.apart & places
+        )
 
 
 class Edges:
@@ -93,41 +144,84 @@ def edge_lines(lines: Sequence[TextLine], height: float) -> dict[int, EdgeLine]:
                 levels.append(y)
             if len(levels) > _OUTERMOST:
                 break
-            found[i] = _edge_line(lines[i], y, at_top, body)
+            others = [lines[j] for _, j in inside if j != i]
+            found[i] = _edge_line(lines[i], y, at_top, body, others)
     return found
 
 
 def running(
     number: int, lines: Sequence[TextLine], edges: dict[int, EdgeLine], document: Edges
-) -> frozenset[int]:
+) -> RunningLines:
     """Which of the edge lines of page `number` run on from page to page, by their place in `lines`.
 
     Neighbours are read only as long as they can still change the answer.
     """
     touching = _touching(lines, edges)
-    neighbours = document.neighbours(number)
-    needed = 1 if len(neighbours) <= REACH else 2
-    waiting = {i: 1 if edges[i].is_page_number else needed for i in _detached(set(edges), touching)}
-    found: set[int] = set()
-    for at, neighbour in enumerate(neighbours):
-        waiting = {i: n for i, n in waiting.items() if n <= len(neighbours) - at}
-        if not waiting:
-            break
+    candidates = _detached(set(edges), touching)
+    if not candidates:
+        return RunningLines()
+    tally = _Tally(number, edges, candidates, document)
+    found = _detached(tally.of_form(), touching)
+    same = tally.same() & found
+    numbers = frozenset(i for i in same if edges[i].is_page_number)
+    repeated = frozenset(same & tally.earlier) - numbers
+    return RunningLines(repeated, numbers, same - repeated - numbers, found - same)
+
+
+class _Tally:
+    """Counts, for each candidate, the neighbours that have a line of its form, and those that have the line itself."""
+
+    def __init__(
+        self, number: int, edges: dict[int, EdgeLine], candidates: Iterable[int], document: Edges
+    ) -> None:
+        self._edges = edges
+        neighbours = document.neighbours(number)
+        enough = 1 if len(neighbours) <= REACH else 2
+        self._form = {i: 1 if edges[i].is_page_number else enough for i in candidates}
+        self._line = dict(self._form)
+        self.earlier: set[int] = set()
+        """Those that a page before this one has."""
+        for at, neighbour in enumerate(neighbours):
+            wanted = [i for i in self._form if self._is_open(i, len(neighbours) - at, neighbour < number)]
+            if wanted:
+                self._compare(wanted, document.of(neighbour), neighbour - number)
+
+    def of_form(self) -> set[int]:
+        return {i for i, missing in self._form.items() if missing <= 0}
+
+    def same(self) -> frozenset[int]:
+        return frozenset(i for i, missing in self._line.items() if missing <= 0)
+
+    def _is_open(self, i: int, left: int, is_before: bool) -> bool:
+        """Whether a neighbour can change what is known of candidate `i`, with `left` neighbours to come."""
+        form, line = self._form[i], self._line[i]
+        if 0 < form <= left or (form <= left and 0 < line <= left):
+            return True
+        return line <= 0 and is_before and i not in self.earlier and not self._edges[i].is_page_number
+
+    def _compare(self, wanted: Sequence[int], others: Sequence[EdgeLine], distance: int) -> None:
         by_words: dict[str, list[EdgeLine]] = {}
-        for other in document.of(neighbour):
+        for other in others:
             by_words.setdefault(other.words, []).append(other)
-        for i in list(waiting):
-            line = edges[i]
-            if any(_same(line, other, neighbour - number) for other in by_words.get(line.words, ())):
-                waiting[i] -= 1
-                if not waiting[i]:
-                    del waiting[i]
-                    found.add(i)
-    return _detached(found, touching)
+        for i in wanted:
+            line = self._edges[i]
+            alike = max(
+                (_likeness(line, other, distance) for other in by_words.get(line.words, ())),
+                default=_Likeness.NONE,
+            )
+            if alike is _Likeness.NONE:
+                continue
+            self._form[i] -= 1
+            if alike is _Likeness.SAME_LINE:
+                self._line[i] -= 1
+                if distance < 0:
+                    self.earlier.add(i)
+            else:
+                self._line[i] = _NEVER  # its number counts on, so no page repeats it
 
 
 def _detached(found: set[int], touching: dict[int, set[int]]) -> frozenset[int]:
-    """Those lines that a gap sets off from the text; the first line of a form letter is not a header."""
+    """Those lines that a gap separates from the text; the first line of a form letter is not a header."""
     while True:
         attached = {i for i in found if not touching[i] <= found}
         if not attached:
@@ -136,7 +230,7 @@ def _detached(found: set[int], touching: dict[int, set[int]]) -> frozenset[int]:
 
 
 def _touching(lines: Sequence[TextLine], edges: dict[int, EdgeLine]) -> dict[int, set[int]]:
-    """For each edge line the lines that stand as close to it as the lines of one paragraph do."""
+    """For each edge line the lines that are as close to it as the lines of one paragraph are."""
     top = max((lines[i].box[3] for i, edge in edges.items() if edge.at_top), default=-_FAR)
     bottom = min((lines[i].box[1] for i, edge in edges.items() if not edge.at_top), default=_FAR)
     near = [(j, o) for j, o in enumerate(lines) if o.box[1] < top + o.size or o.box[3] > bottom - o.size]
@@ -150,27 +244,43 @@ def _touches(line: TextLine, other: TextLine) -> bool:
     return -0.5 * line.size < gap < _LEADING * line.size
 
 
-def _edge_line(line: TextLine, y: float, at_top: bool, body: float) -> EdgeLine:
+def _edge_line(line: TextLine, y: float, at_top: bool, body: float, others: Sequence[TextLine]) -> EdgeLine:
     text = line.text
-    words = " ".join(_NUMBER.sub("#", text).casefold().split())
-    numbers = tuple(int(n) for n in _NUMBER.findall(text[:_MAX_CHARS]) if len(n) <= 9)
-    is_page_number = _PAGE_NUMBER.fullmatch(text) is not None
-    return EdgeLine(words, numbers, y, at_top, is_page_number, line.size > _LARGE_RATIO * body)
+    return EdgeLine(
+        text=text,
+        words=" ".join(_NUMBER.sub("#", text).casefold().split()),
+        numbers=tuple(int(n) for n in _NUMBER.findall(text[:_MAX_CHARS]) if len(n) <= 9),
+        y=y,
+        at_top=at_top,
+        is_page_number=_PAGE_NUMBER.fullmatch(text) is not None and not _has_text_behind(line, others),
+        is_large=line.size > _LARGE_RATIO * body,
+    )
 
 
-def _same(line: EdgeLine, other: EdgeLine, distance: int) -> bool:
-    """Of two lines with the same words: in the same place, and each number the same or as far apart as the pages are.
+def _has_text_behind(line: TextLine, others: Sequence[TextLine]) -> bool:
+    """Whether text follows in the same row so closely that the number belongs to it: an item, a question."""
+    y = line.middle[1]
+    return any(
+        other.box[1] < y < other.box[3] and 0 <= other.box[0] - line.box[2] < _APART_EM * line.size
+        for other in others
+    )
 
-    Rows of a long table that begin alike on every page differ in their figures, and must stay; so must
-    "Chapter 2" in large type after "Chapter 1".
+
+def _likeness(line: EdgeLine, other: EdgeLine, distance: int) -> _Likeness:
+    """How much two lines with the same words have in common, of pages that are `distance` apart.
+
+    They must be in the same place, and each number the same or as far apart as the pages are. Rows of a long table
+    that begin alike on every page differ in their figures, and "Chapter 2" in large type is a heading.
     """
     if line.at_top != other.at_top or abs(line.y - other.y) > _SAME_PLACE_PT:
-        return False
+        return _Likeness.NONE
     if len(line.numbers) != len(other.numbers):
-        return False
+        return _Likeness.NONE
     steps = [b - a for a, b in zip(line.numbers, other.numbers, strict=True)]
     if any(step not in (0, distance) or (step and line.is_large) for step in steps):
-        return False
+        return _Likeness.NONE
     if line.is_page_number:
-        return distance in steps
-    return len(_LETTER.findall(line.words)) >= _MIN_LETTERS
+        return _Likeness.SAME_LINE if distance in steps else _Likeness.NONE
+    if len(_LETTER.findall(line.words)) < _MIN_LETTERS and not any(steps):
+        return _Likeness.NONE
+    return _Likeness.SAME_LINE if line.text == other.text else _Likeness.SAME_FORM

@@ -1,0 +1,200 @@
+"""Makes elements of a PDF page's blocks: headings, paragraphs, items of lists, tables, code, running lines."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from quire.domain.element import Box, Element, ElementKind, ElementLine, TableGrid, element_id, hull
+from quire.reading.pdf.block_matching import FilledBlock
+from quire.reading.pdf.headings import HeadingGroup, PageType, groups_of, is_heading, level_of
+from quire.reading.pdf.layout_blocks import LayoutBlock
+from quire.reading.pdf.text_lines import TextLine, body_size
+from quire.rendering.markdown_writer import clean, join_lines
+
+_BULLET_LINE = re.compile(r"^([•●▪■◦‣➢➤►❖\uf0b7\uf0a7\uf0d8\uf076])\s*(?=\S)")
+_LONGEST_HEADING = 160
+
+
+@dataclass(frozen=True, slots=True)
+class ComposeStyle:
+    """What the elements depend on besides the blocks."""
+
+    body_size: float
+    height: float
+    join_hyphens: bool
+
+
+class PageBuilder:
+    """Collects the elements of one page, and numbers them.
+
+    `first` has lines, by their `id`, that later pages repeat, and what they are.
+    """
+
+    def __init__(self, number: int, style: ComposeStyle, first: Mapping[int, ElementKind]) -> None:
+        self._number = number
+        self._style = style
+        self._first = first
+        self.elements: list[Element] = []
+
+    def add_running(self, kind: ElementKind, line: TextLine) -> None:
+        """A running header, a running footer or a page number that Markdown leaves out."""
+        text = clean(line.text)
+        if text:
+            self.elements.append(
+                Element(
+                    self._next_id(),
+                    kind,
+                    text,
+                    line.box,
+                    repeated=True,
+                    lines=(ElementLine(0, line.box),),
+                )
+            )
+
+    def add_blocks(self, filled: Sequence[FilledBlock]) -> None:
+        """The elements of blocks that have their lines, in the order given."""
+        page = _page_type(filled, self._style)
+        for item in filled:
+            self._add_block(item, page)
+
+    def _next_id(self) -> str:
+        return element_id(self._number, len(self.elements))
+
+    def _add_block(self, item: FilledBlock, page: PageType) -> None:
+        block = item.block
+        if block.kind == "rule":
+            return
+        if block.kind == "table":
+            self._add_table(block)
+        elif block.kind == "code":
+            self.elements.append(
+                Element(self._next_id(), ElementKind.CODE, "\n".join(block.lines), _box_of(block))
+            )
+        elif not item.lines:
+            self._add_unmatched(block)
+        elif block.kind == "list_item":
+            self._add_items(item)
+        else:
+            self._add_text(item, page)
+
+    def _add_text(self, item: FilledBlock, page: PageType) -> None:
+        block = item.block
+        pending: list[TextLine] = []
+        for group in groups_of(item.lines, block.kind == "heading"):
+            if is_heading(group, page):
+                self._add_paragraph(pending, block)
+                pending = []
+                self._add_heading(group, page)
+            else:
+                pending.extend(group.lines)
+        self._add_paragraph(pending, block)
+
+    def _add_table(self, block: LayoutBlock) -> None:
+        rows = tuple(tuple(map(clean, row)) for row in block.rows)
+        if any(rows):
+            grid = TableGrid(rows, spans=block.spans)
+            self.elements.append(Element(self._next_id(), ElementKind.TABLE, box=_box_of(block), table=grid))
+
+    def _add_unmatched(self, block: LayoutBlock) -> None:
+        """A block whose lines were not found: the layout reader's own text is used."""
+        text = clean(block.text)
+        if not text:
+            return
+        kind, level, marker, depth = ElementKind.PARAGRAPH, 0, "", 0
+        if block.kind == "heading" and len(text) <= _LONGEST_HEADING:
+            kind, level = ElementKind.HEADING, block.level or 2
+        elif block.kind == "list_item":
+            kind, marker, depth = ElementKind.LIST_ITEM, block.marker, block.level
+        self.elements.append(
+            Element(self._next_id(), kind, text, _box_of(block), level=level, marker=marker, depth=depth)
+        )
+
+    def _add_heading(self, group: HeadingGroup, page: PageType) -> None:
+        self._add_lines(group.lines, ElementKind.HEADING, level=level_of(group, page))
+
+    def _add_paragraph(self, lines: Sequence[TextLine], block: LayoutBlock) -> None:
+        if not lines:
+            return
+        kind = ElementKind.PARAGRAPH
+        if self._first and all(id(line) in self._first for line in lines):
+            kind = self._first[id(lines[0])]
+        self._add_lines(lines, kind, breaks=_breaks(lines, block))
+
+    def _add_lines(
+        self, lines: Sequence[TextLine], kind: ElementKind, *, breaks: Sequence[bool] = (), level: int = 0
+    ) -> None:
+        text, starts = self._joined(lines, breaks)
+        if text:
+            boxes = [line.box for line in lines]
+            places = tuple(map(ElementLine, starts, boxes))
+            self.elements.append(Element(self._next_id(), kind, text, hull(boxes), level=level, lines=places))
+
+    def _joined(self, lines: Sequence[TextLine], breaks: Sequence[bool] = ()) -> tuple[str, list[int]]:
+        texts = [clean(line.text) for line in lines]
+        return join_lines(texts, breaks or [False] * len(texts), join_hyphens=self._style.join_hyphens)
+
+    def _add_items(self, item: FilledBlock) -> None:
+        block = item.block
+        rows: list[list[TextLine]] = []
+        for line in item.lines:
+            if not rows or _BULLET_LINE.match(line.text):
+                rows.append([line])
+            else:
+                rows[-1].append(line)
+        for i, row in enumerate(rows):
+            whole, starts = self._joined(row)
+            text, marker = whole, block.marker if i == 0 else ""
+            if marker and text.startswith(marker):
+                text = text[len(marker) :].lstrip()
+            text = _BULLET_LINE.sub("", text)
+            if text:
+                cut = len(whole) - len(text)
+                boxes = [line.box for line in row]
+                places = tuple(
+                    ElementLine(max(0, start - cut), box) for start, box in zip(starts, boxes, strict=True)
+                )
+                self.elements.append(
+                    Element(
+                        self._next_id(),
+                        ElementKind.LIST_ITEM,
+                        text,
+                        hull(boxes),
+                        marker=marker,
+                        depth=block.level + (i > 0),
+                        lines=places,
+                    )
+                )
+
+
+def _box_of(block: LayoutBlock) -> Box | None:
+    """The block's box; None for a block that is not placed on the page."""
+    return block.box if block.box[2] > block.box[0] >= -1e5 else None
+
+
+def _page_type(filled: Sequence[FilledBlock], style: ComposeStyle) -> PageType:
+    lines = [line for item in filled for line in item.lines]
+    size = style.body_size or body_size(lines)
+    plain = PageType(size, style.height)
+    bold = any(
+        group.bold and is_heading(group, plain)
+        for item in filled
+        for group in groups_of(item.lines, item.block.kind == "heading")
+    )
+    return PageType(size, style.height, bold)
+
+
+def _breaks(lines: Sequence[TextLine], block: LayoutBlock) -> list[bool]:
+    """Whether each line was ended on purpose: the next line's first word would have fitted behind it."""
+    right = max(block.box[2], *(line.box[2] for line in lines)) if lines else 0.0
+    breaks = []
+    for line, following in zip(lines, [*lines[1:], None], strict=True):
+        if following is None:
+            breaks.append(False)
+            continue
+        first = following.text.split(" ", 1)[0]
+        width = (following.box[2] - following.box[0]) * (len(first) + 1) / max(1, len(following.text))
+        below = following.box[1] >= line.box[1] + 0.5 * line.size
+        breaks.append(below and line.box[2] + width * 1.3 + line.size < right)
+    return breaks

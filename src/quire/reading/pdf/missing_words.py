@@ -1,0 +1,65 @@
+"""Compares the words of a page's text layer with the words of its elements, and names those that no element has.
+
+The order does not count, and neither do white space, hyphens at line ends, ligatures and punctuation: two readers of
+the same page disagree about them. Weakness: a word that another place of the page has once too often is not missed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from quire.domain.element import Element
+from quire.reading.pdf.block_matching import compact
+from quire.reading.pdf.text_lines import TextLine
+
+
+def missing_words(layer: str, elements: Sequence[Element]) -> list[str]:
+    """The words of `layer` that are in none of the elements, each as often as it is missing."""
+    wanted = Counter(layer.split())
+    there = Counter(_words(elements))
+    missing = wanted - there
+    if not missing:
+        return []
+    surplus = compact(" ".join((there - wanted).elements()))
+    lost: list[str] = []
+    for word in sorted(missing.elements(), key=len, reverse=True):
+        key = compact(word)
+        if not key:
+            continue
+        at = surplus.find(key)
+        if at < 0:
+            lost.append(word)
+        else:
+            surplus = surplus[:at] + " " + surplus[at + len(key) :]
+    return lost
+
+
+def lines_with(words: Sequence[str], lines: Iterable[TextLine]) -> list[TextLine]:
+    """The lines that have the given words, reduced to these words. Lines that have nothing else come first in doubt."""
+    left = Counter(words)
+    held = [(line, line.text.split()) for line in lines]
+    held = [(line, texts) for line, texts in held if any(text in left for text in texts)]
+    held.sort(key=lambda one: -sum(text in left for text in one[1]) / len(one[1]))
+    found: list[TextLine] = []
+    for line, texts in held:
+        taken: list[str] = []
+        for text in texts:
+            if left[text] > 0:
+                left[text] -= 1
+                taken.append(text)
+        if taken:
+            found.append(replace(line, text=" ".join(taken)))
+    return sorted(found, key=lambda line: (line.middle[1], line.box[0]))
+
+
+def _words(elements: Iterable[Element]) -> list[str]:
+    texts: list[str] = []
+    for element in elements:
+        texts.append(element.marker)
+        if element.table is None:
+            texts.append(element.text)
+        else:
+            texts.extend(cell for row in element.table.rows for cell in row)
+    return " ".join(texts).split()

@@ -1,0 +1,120 @@
+"""Running headers and footers: what repeats word for word is labelled and left out of Markdown, all else stays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pymupdf
+import pytest
+
+from quire.domain.element import RUNNING_KINDS, ElementKind
+from quire.domain.page import PageReading
+from quire.reading.pdf.page_reader import read_pages
+from quire.rendering.page_markdown import MarkdownOptions, render_markdown
+
+from .conftest import PROSE, Make, write
+
+
+def document_with(lines: list[tuple[str, ...]], *, y: float = 40, x: float = 72) -> Any:
+    """A PDF with a page for each entry, which has these lines at one height of the margin and prose below."""
+    document = pymupdf.open()
+    for number, texts in enumerate(lines, 1):
+        page = document.new_page()
+        for i, text in enumerate(texts):
+            write(page, x + 250 * i, y, text, size=9)
+        page.insert_textbox((72, 90, 520, 700), f"Body of {number}: " + PROSE * (3 + number % 3), fontsize=10)
+    return document
+
+
+def readings(path: str, pages: int) -> list[PageReading]:
+    return read_pages(path, None, range(1, pages + 1))
+
+
+KEPT = {
+    "invoices": [f"Invoice 2024-00{number}" for number in range(17, 23)],
+    "questions": [f"Question {number}" for number in range(1, 7)],
+    "numbered questions": [f"{number}. How many members were there?" for number in range(1, 7)],
+    "chapters": [f"Chapter {number}" for number in range(1, 7)],
+    "cases": [f"Case 1:23-cv-00456 Document 12 Page {number} of 6" for number in range(1, 7)],
+    "exhibits": [f"Exhibit {letter}" for letter in "ABCDEF"],
+    "numbered exhibits": [f"EXHIBIT {number}" for number in range(1, 7)],
+    "Bates numbers": [f"ACME{number:07d}" for number in range(120, 126)],
+    "short Bates numbers": [f"{number:05d}" for number in range(120, 126)],
+    "dates": [f"{day} March 2024" for day in range(11, 17)],
+    "dates in figures": [f"2024-03-{day}" for day in range(11, 17)],
+    "sums": [f"Carried forward {1000 + 317 * number}.50" for number in range(6)],
+    "title with page": [f"Annual report | {number}" for number in range(1, 7)],
+}
+
+
+@pytest.mark.parametrize("y", [40, 810], ids=["top", "bottom"])
+@pytest.mark.parametrize("what", KEPT)
+def test_line_stays_on_every_page_when_it_carries_other_words_or_numbers(
+    what: str, y: float, save: Make
+) -> None:
+    texts = KEPT[what]
+    for reading, text in zip(
+        readings(save(document_with([(text,) for text in texts], y=y)), 6), texts, strict=True
+    ):
+        assert text in reading.markdown.replace("\\", "")
+        assert not any(element.repeated for element in reading.elements)
+
+
+PAGE_NUMBERS = {
+    "figures": "{}",
+    "dashes": "- {} -",
+    "page": "Page {}",
+    "of": "Page {} of 6",
+    "slash": "{} / 6",
+    "German": "Seite {} von 6",
+}
+
+
+@pytest.mark.parametrize("y", [40, 810], ids=["top", "bottom"])
+@pytest.mark.parametrize("form", PAGE_NUMBERS)
+def test_page_number_is_labelled_and_left_out(form: str, y: float, save: Make) -> None:
+    texts = [PAGE_NUMBERS[form].format(number) for number in range(1, 7)]
+    path = save(document_with([(text,) for text in texts], y=y, x=290))
+    for reading, text in zip(readings(path, 6), texts, strict=True):
+        assert text not in reading.markdown.split("\n")
+        (found,) = [one for one in reading.elements if one.kind is ElementKind.PAGE_NUMBER]
+        assert (found.text, found.repeated) == (text, True)
+        assert found.box is not None
+        assert abs(found.box[3] - y) < 5
+
+
+@pytest.mark.parametrize("y", [40, 810], ids=["top", "bottom"])
+def test_first_occurrence_stays_and_later_ones_are_labelled(y: float, save: Make) -> None:
+    texts = ["Part One", "Part One", "Part One", "Part Two", "Part Two", "Part Two", "Part Two"]
+    found = readings(save(document_with([(text,) for text in texts], y=y)), 7)
+    shown = [text in reading.markdown for reading, text in zip(found, texts, strict=True)]
+    assert shown == [True, False, False, True, False, False, False]
+    kind = ElementKind.RUNNING_HEADER if y < 400 else ElementKind.RUNNING_FOOTER
+    for reading, text in zip(found, texts, strict=True):
+        labelled = [one for one in reading.elements if one.kind in RUNNING_KINDS]
+        assert [(one.kind, one.text) for one in labelled] == [(kind, text)]
+        place = 0 if y < 400 else len(reading.elements) - 1
+        assert reading.elements[place] is labelled[0]
+
+
+def test_nothing_is_taken_away_when_pages_have_their_own_lines_beside_a_header(save: Make) -> None:
+    lines = [("The Society", f"Minute {number}") for number in (31, 48, 77, 102)]
+    found = readings(save(document_with(lines)), 4)
+    assert [("The Society" in r.markdown, lines[r.number - 1][1] in r.markdown) for r in found] == [
+        (True, True),
+        (False, True),
+        (False, True),
+        (False, True),
+    ]
+
+
+def test_running_lines_are_shown_on_every_page_when_asked_for(save: Make) -> None:
+    path = save(document_with([("The Society",)] * 4))
+    for reading in readings(path, 4):
+        assert "The Society" in render_markdown(reading.elements, MarkdownOptions(keep_repeated=True))
+
+
+def test_header_of_two_pages_is_shown_once(save: Make) -> None:
+    first, second = readings(save(document_with([("The Society",)] * 2)), 2)
+    assert "The Society" in first.markdown
+    assert "The Society" not in second.markdown
