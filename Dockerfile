@@ -9,7 +9,7 @@ RUN python -m venv /opt/quire
 COPY pyproject.toml constraints.txt ./
 RUN python -c "import tomllib; p = tomllib.load(open('pyproject.toml', 'rb')); d = p['project']; print('\n'.join(d['dependencies'] + d['optional-dependencies']['postgres'] + p['build-system']['requires']))" > requirements.txt \
     && /opt/quire/bin/pip install --no-compile --constraint constraints.txt --requirement requirements.txt
-COPY README.md LICENSE ./
+COPY setup.py README.md LICENSE ./
 COPY src ./src
 RUN /opt/quire/bin/pip install --no-compile --no-deps --no-build-isolation . \
     && /opt/quire/bin/pip uninstall --yes setuptools pip

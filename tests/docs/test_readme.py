@@ -101,7 +101,11 @@ def test_install_commands_are_those_that_the_package_test_runs() -> None:
 
 def test_every_linked_file_exists() -> None:
     checked = 0
-    for page in [ROOT / "README.md", *ROOT.glob("docs/**/*.md"), ROOT / "CONTRIBUTING.md"]:
+    for page in [
+        ROOT / "README.md",
+        *ROOT.glob("docs/**/*.md"),
+        *(ROOT / name for name in ("CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")),
+    ]:
         for target, place in re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", page.read_text()):
             linked = page.parent / target if target else page
             assert linked.exists(), f"{page.name} links to {target}"
