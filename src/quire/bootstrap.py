@@ -275,7 +275,11 @@ def _ai_metrics() -> DispatchMetrics:
 
 
 def _worker(parts: Parts, worker_id: str, kinds: Collection[UnitKind], vault: Vault | None) -> Worker:
-    slots = default_slots(parts.settings.worker.concurrency, parts.reader_processes)
+    slots = default_slots(
+        parts.settings.worker.concurrency,
+        parts.reader_processes,
+        parts.settings.vault.classify_concurrency,
+    )
     if vault is None:
         return Worker(parts, worker_id, {kind: slots[kind] for kind in kinds if kind in STAGES})
     from quire.pipeline.vault.vault_stages import stages

@@ -10,6 +10,7 @@ import pytest
 
 from quire.catalog.catalog import Catalog
 from quire.domain.vault_document import (
+    UNSUPPORTED_TYPE,
     Classification,
     ContentPage,
     ConversionRecord,
@@ -262,7 +263,32 @@ async def test_counts_add_up_when_there_is_one_of_each_state(catalog: Catalog, c
     await catalog.create(new("failed"))
     await catalog.begin_processing("blue", "failed")
     await catalog.fail("blue", "failed", 1, FAILURE)
+    await catalog.create(new("zip"))
+    await catalog.begin_processing("blue", "zip")
+    await catalog.complete("blue", "zip", 1, None, error={"code": UNSUPPORTED_TYPE, "error": "A ZIP."})
     assert dict(await catalog.counts("blue")) == dict.fromkeys(DocumentState, 1)
+    assert await ids(catalog, state=DocumentState.UNSUPPORTED) == ["zip"]
+    assert await ids(catalog, state=DocumentState.NEEDS_CLASSIFICATION) == ["untitled"]
+
+
+async def test_classification_that_ends_late_fills_the_completed_document(catalog: Catalog) -> None:
+    await catalog.create(new("d"))
+    await catalog.begin_processing("blue", "d")
+    await catalog.complete("blue", "d", 1, None, error={"code": "classifying", "error": "Not yet."})
+    first = await catalog.get("blue", "d")
+    made = Classification(title="Late", by="local", tags=("a",))
+
+    assert not await catalog.complete("blue", "d", 1, made)
+    assert await catalog.complete("blue", "d", 1, made, late=True)
+    after = await catalog.get("blue", "d")
+    assert (after.title, after.tags, after.error, after.completed_at) == (
+        "Late",
+        ("a",),
+        None,
+        first.completed_at,
+    )
+    await catalog.begin_processing("blue", "d")
+    assert not await catalog.complete("blue", "d", 1, made, late=True)
 
 
 async def test_each_gives_every_document_when_there_are_more_than_a_page(catalog: Catalog) -> None:

@@ -52,5 +52,11 @@ class VaultClient(Client):
             assert time.monotonic() < deadline, f"still {found}"
             await asyncio.sleep(0.05)
 
+    async def classified(self, document_id: str, attempt: int = 1) -> dict[str, Any]:
+        """The document once the classification of this attempt, or a later one, has ended."""
+        found = await self.settled(document_id, attempt)
+        await self.over(found["jobs"]["classify"])
+        return await self.document(document_id)
+
     async def kept(self, name: str, data: bytes, **fields: str) -> dict[str, Any]:
         return await self.settled(await self.add(name, data, **fields))

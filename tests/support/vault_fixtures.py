@@ -28,6 +28,7 @@ def start_vault(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[.
             "RETRY_JITTER": "0",
             "MAX_UPLOAD_MB": "4MB",
             "ALLOW_PRIVATE_URLS": "true",
+            "CLASSIFY_WAIT": "1h",  # a slow machine must not complete a document before its classification
             **settings,
         }
         server = Server(tmp_path_factory.mktemp("vault"), **given).wait_ready()
@@ -115,6 +116,8 @@ def ai_settings(sim: RunningSimulator) -> dict[str, str]:
         "CLASSIFY_RATE_LIMIT_DELAY": "200ms",
         "CLASSIFY_RETRY_DELAY": "100ms",
         "CLASSIFY_TIMEOUT": "8s",
+        "CLASSIFY_IMAGE_TIMEOUT": "8s",
+        "CLASSIFY_MAX_ATTEMPTS": "3",
         "REQUEST_TIMEOUT": "2s",
         "BREAKER_BASE_BACKOFF": "50ms",
         "BREAKER_MAX_BACKOFF": "100ms",

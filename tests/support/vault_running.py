@@ -29,6 +29,7 @@ async def vault_at(
             "RETRY_BASE_DELAY": "20ms",
             "RETRY_JITTER": "0",
             "SHUTDOWN_TIMEOUT": "0",
+            "CLASSIFY_WAIT": "1h",
             **env,
         }
     )

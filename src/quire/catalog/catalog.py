@@ -244,13 +244,16 @@ class Catalog:
         classification: Classification | None,
         *,
         error: Mapping[str, Any] | None = None,
+        late: bool = False,
     ) -> bool:
         """Completes the attempt. False, and nothing changed, when it isn't the pending one.
+
+        With `late` the attempt may be completed already: a classification that ends after its document became usable.
 
         Without a classification the fields of an earlier one stay as they were (no title, if there was none);
         `error` then says why it is missing.
         """
-        return await self._documents.complete(team, document_id, attempt, classification, error)
+        return await self._documents.complete(team, document_id, attempt, classification, error, late=late)
 
     async def fail(self, team: str, document_id: str, attempt: int, error: Mapping[str, Any]) -> bool:
         """Fails the attempt. False, and nothing changed, when it isn't the pending one."""

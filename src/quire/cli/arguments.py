@@ -257,7 +257,7 @@ def _search(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     )
     parser.add_argument(
         "--status",
-        choices=("pending", "completed", "failed", "stale", "needs_classification"),
+        choices=("pending", "completed", "failed", "stale", "needs_classification", "unsupported"),
         help="only documents with this status",
     )
     parser.add_argument("--tag", metavar="TAG", help="only documents with this tag")

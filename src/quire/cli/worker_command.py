@@ -26,7 +26,7 @@ QUEUES: dict[str, tuple[UnitKind, ...]] = {
     "merge": (UnitKind.MERGE,),
     "export": (UnitKind.EXPORT,),
     "callback": (UnitKind.CALLBACK,),
-    "classify": (UnitKind.VAULT, UnitKind.CLASSIFY),
+    "classify": (UnitKind.VAULT, UnitKind.CLASSIFY, UnitKind.CLASSIFY_IMAGE),
     "embed": (UnitKind.EMBED,),
     "batch": (),
 }

@@ -107,8 +107,14 @@ QUEUES: dict[UnitKind, QueueKeys] = {
     UnitKind.CALLBACK: QueueKeys("jobs:callback", "workers:callback"),
     UnitKind.VAULT: QueueKeys("jobs:vault", "workers:vault"),
     UnitKind.CLASSIFY: QueueKeys("jobs:ai:classify", "workers:classify"),
+    UnitKind.CLASSIFY_IMAGE: QueueKeys("jobs:ai:classify:images", "workers:classify-images"),
     UnitKind.EMBED: QueueKeys("jobs:embed", "workers:embed"),
 }
+
+
+def vault_rate(second: int) -> str:
+    """string with TTL: vault jobs started in this second, over all workers."""
+    return f"vault:rate:{second}"
 
 
 def login_attempts(client: str) -> str:

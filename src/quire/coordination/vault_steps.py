@@ -27,13 +27,13 @@ from quire.domain.job import (
     step_job_id,
 )
 
-_STEPS = (JobType.CLASSIFY, JobType.EMBED)
 _FOLLOWED = (JobType.CLASSIFY,)
 """Steps whose end advances the document."""
 _FIRST_CHECK_S = 15.0
 _LETTERS_SCANNED = 10_000
 _EVENTS_KEPT = 1_000
 _EVENTS_KEPT_S = 86_400
+_RATE_KEPT_S = 5
 
 
 class Steps:
@@ -43,9 +43,10 @@ class Steps:
         self._jobs = jobs
         self._clock = clock
 
-    async def start(self, step: JobType, link: VaultLink, filename: str) -> bool:
+    async def start(self, step: JobType, link: VaultLink, filename: str, *, image: bool = False) -> bool:
         """Starts a step for the link's attempt; False if it was started before for this or a later attempt."""
-        job_id = step_job_id(step, link.team, link.document_id)
+        job_id = step_job_id(step, link.team, link.document_id, image=image)
+        unit = UnitKind.CLASSIFY_IMAGE.value if image else step.value
         now = self._now_ms()
         # Registered for the housekeeper first: it finds a step that was created but never queued.
         check_at = now + int(_FIRST_CHECK_S * 1000)
@@ -61,17 +62,25 @@ class Steps:
         }
         flat = [part for pair in fields.items() for part in pair]
         started, epoch = await self._script(
-            "step", job_id, step.value, link.attempt, now, self._jobs.running_ttl_ms, *flat
+            "step", job_id, unit, link.attempt, now, self._jobs.running_ttl_ms, *flat
         )
         if started:
-            await self._queues.put([Hint(job_id, step.value, int(epoch))])
+            await self._queues.put([Hint(job_id, unit, int(epoch))])
         else:
             # If it has ended, the housekeeper drops it from the set at its next visit.
             await self._connection.command("ZADD", keys.ACTIVE, "XX", "LT", now, job_id)
         return bool(started)
 
-    async def get(self, step: JobType, team: str, document_id: str) -> MainJob | None:
-        return await self._jobs.get(step_job_id(step, team, document_id))
+    async def get(self, step: JobType, team: str, document_id: str, *, image: bool = False) -> MainJob | None:
+        return await self._jobs.get(step_job_id(step, team, document_id, image=image))
+
+    async def start_delay_s(self, per_second: int) -> float:
+        """Counts the start of a job; returns 0 if it may run now, else the time to wait for a free second."""
+        now_s = self._clock.now()
+        key = keys.vault_rate(int(now_s))
+        count, _ = await self._connection.commands([("INCR", key), ("EXPIRE", key, _RATE_KEPT_S)])
+        behind = (int(count) - 1) // per_second
+        return behind - now_s % 1 if behind else 0.0
 
     async def done(
         self, claim: Claim, *, tokens_in: int = 0, tokens_out: int = 0, cost_usd: float = 0.0
@@ -101,7 +110,7 @@ class Steps:
     async def forget(self, team: str, document_id: str) -> None:
         """Removes a document's jobs, units, pages and events from Redis."""
         main = conversion_job_id(team, document_id)
-        ids = [main, *(step_job_id(step, team, document_id) for step in _STEPS)]
+        ids = [main, *step_ids(team, document_id)]
         for one in ids:
             await self._jobs.cancel(one)
         await self._forget_dead_letters(ids)
@@ -205,6 +214,15 @@ class Steps:
 
     def _now_ms(self) -> int:
         return int(self._clock.now() * 1000)
+
+
+def step_ids(team: str, document_id: str) -> tuple[str, ...]:
+    """Returns the ids of all step jobs that a document may have."""
+    return (
+        step_job_id(JobType.CLASSIFY, team, document_id),
+        step_job_id(JobType.CLASSIFY, team, document_id, image=True),
+        step_job_id(JobType.EMBED, team, document_id),
+    )
 
 
 def vault_events_id(team: str) -> str:

@@ -206,7 +206,8 @@ class Dispatcher:
         if ceiling:
             await self._settle(attempt.lease, CallOutcome.UNSENT)
             return self._exhausted(replace(spent, reasons=(*spent.reasons, ceiling)), retryable=False)
-        timeout_s = min(candidate.timeout_s, self._total_s(task) - spent.seconds)
+        whole_s = min(candidate.timeout_s, task.call_timeout_s or candidate.timeout_s)
+        timeout_s = min(whole_s, self._total_s(task) - spent.seconds)
         # At the deadline the document finishes and the worker cancels this call; the timeout is only a second
         # safeguard.
         timeout_s = min(timeout_s, self._until_deadline(task) + _AFTER_DEADLINE_S)
@@ -228,7 +229,7 @@ class Dispatcher:
             answer = await self.providers[candidate.provider].read(request)
         except ProviderError as error:
             # A timeout shorter than the model's own (page or document deadline) is no evidence against the model.
-            cut_short = isinstance(error, ProviderTimeoutError) and timeout_s < candidate.timeout_s
+            cut_short = isinstance(error, ProviderTimeoutError) and timeout_s < whole_s
             outcome = CallOutcome.NEUTRAL if cut_short else outcome_of(error)
             return await _finish(self._failed(attempt, error, outcome, self._clock.monotonic() - started))
         except BaseException:

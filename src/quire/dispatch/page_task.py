@@ -51,6 +51,8 @@ class PageTask:
     max_tokens_out: int | None = None
     total_timeout_s: float | None = None
     """The total time of all calls, where it differs from PAGE_TOTAL_TIMEOUT."""
+    call_timeout_s: float | None = None
+    """The time of one call, where it is shorter than the model's own."""
     owner: str | None = None
     """The vault document's job that answers are cached for: they are deleted with it."""
     redraw: Callable[[int], Awaitable[bytes]] | None = None

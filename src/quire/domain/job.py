@@ -13,8 +13,8 @@ A document is one main job. Its work is cut into units; each unit belongs to one
 
 A document of the vault has jobs beside its main job, each of one unit, named after the document:
 
-    classify    find title, summary, date, tags               classify-doc_<team>_<document>
-    embed       vectors of summary and tags                   embed-doc_<team>_<document>
+    classify    find title, summary, date, tags               classify-doc_<team>_<document>, classify-img_… for images
+    embed       vectors of summary and tags                   embed-tags_<team>_<document>
 """
 
 from __future__ import annotations
@@ -319,7 +319,7 @@ def progress(split_done: bool, pages_done: int, total_pages: int) -> int:
 
 _CHILD_ID = re.compile(r"(?P<main>[0-9a-f-]{36})(?:-(?P<kind>download|split|merge|p(?P<page>[0-9]{1,9})))?")
 _STEP_ID = re.compile(
-    r"(?P<step>process|classify|embed)-doc_(?P<team>[A-Za-z0-9][A-Za-z0-9_.-]{0,63})_(?P<document>[0-9a-f-]{36})"
+    r"(?P<step>process-doc|classify-doc|classify-img|embed-tags)_(?P<team>[A-Za-z0-9][A-Za-z0-9_.-]{0,63})_(?P<document>[0-9a-f-]{36})"
 )
 
 
@@ -346,9 +346,9 @@ class JobId:
         found = _STEP_ID.fullmatch(text)
         if not found:
             return None
-        if found["step"] == "process":
+        if found["step"] == "process-doc":
             return cls(conversion_job_id(found["team"], found["document"]), JobType.MAIN)
-        return cls(text, JobType(found["step"]))
+        return cls(text, JobType(found["step"].partition("-")[0]))
 
     def __str__(self) -> str:
         if self.type is JobType.MAIN or self.type.is_step:
@@ -376,8 +376,10 @@ def conversion_job_id(team: str, document_id: str) -> str:
     return str(uuid.uuid5(uuid.NAMESPACE_URL, f"quire:process-doc_{team}_{document_id}"))
 
 
-def step_job_id(step: JobType, team: str, document_id: str) -> str:
-    return f"{step.value}-doc_{team}_{document_id}"
+def step_job_id(step: JobType, team: str, document_id: str, *, image: bool = False) -> str:
+    """The id of a step's job: `classify-doc_…`, `classify-img_…` for an image, or `embed-tags_…`."""
+    what = "tags" if step is JobType.EMBED else "img" if image else "doc"
+    return f"{step.value}-{what}_{team}_{document_id}"
 
 
 def attachment_job_id(parent: str, place: int) -> str:
@@ -400,6 +402,7 @@ class UnitKind(StrEnum):
     CALLBACK = "callback"
     VAULT = "vault"
     CLASSIFY = "classify"
+    CLASSIFY_IMAGE = "classify-image"
     EMBED = "embed"
 
 

@@ -1,7 +1,8 @@
 """Documents of the vault: their records, statuses and the rules by which they change. Frozen, no I/O.
 
-A document is `pending` while a job works on it, then `completed` or `failed`. Two more states are derived, never
-stored: `stale` is pending for too long, `needs_classification` is completed without a title.
+A document is `pending` while a job works on it, then `completed` or `failed`. Three more states are derived, never
+stored: `stale` is pending for too long, `needs_classification` is completed without a title, `unsupported` is
+completed without a title because Quire can't read the type.
 
 Every processing of a document is a numbered *attempt*. A write names its attempt; a write of an attempt that is no
 longer current changes nothing.
@@ -17,6 +18,9 @@ from typing import Any
 
 STALE_AFTER_S = 600.0
 """Pending for longer than this is stale (ten minutes, as in the source)."""
+
+UNSUPPORTED_TYPE = "unsupported_type"
+"""The error code of a document whose type can't be read; the same as `UnsupportedTypeError.code`."""
 
 MAX_TITLE_CHARS = 300
 MAX_SUMMARY_CHARS = 4_000
@@ -43,6 +47,7 @@ class DocumentState(StrEnum):
     FAILED = "failed"
     STALE = "stale"
     NEEDS_CLASSIFICATION = "needs_classification"
+    UNSUPPORTED = "unsupported"
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,8 +167,14 @@ class VaultDocument:
         if self.status is DocumentStatus.PENDING:
             return DocumentState.STALE if self.is_stale(now_s, stale_after_s) else DocumentState.PENDING
         if self.status is DocumentStatus.COMPLETED and self.title is None:
+            if (self.error or {}).get("code") == UNSUPPORTED_TYPE:
+                return DocumentState.UNSUPPORTED
             return DocumentState.NEEDS_CLASSIFICATION
         return DocumentState(self.status.value)
+
+    @property
+    def is_image(self) -> bool:
+        return self.content_type.startswith("image/")
 
     def is_stale(self, now_s: float, stale_after_s: float = STALE_AFTER_S) -> bool:
         since = self.pending_since if self.pending_since is not None else self.created_at

@@ -362,7 +362,7 @@ def _page_numbers(claim: Claim) -> list[int]:
     return PageRanges.parse(claim.job.ranges).numbers(first, last + 1)
 
 
-def default_slots(concurrency: int, reader_processes: int) -> dict[UnitKind, int]:
+def default_slots(concurrency: int, reader_processes: int, classifications: int) -> dict[UnitKind, int]:
     """Units that one worker claims at a time, by kind: two chunks for each reader process keep it busy."""
     return {
         UnitKind.DOWNLOAD: 4,
@@ -373,6 +373,7 @@ def default_slots(concurrency: int, reader_processes: int) -> dict[UnitKind, int
         UnitKind.EXPORT: 4,
         UnitKind.CALLBACK: 4,
         UnitKind.VAULT: 4,
-        UnitKind.CLASSIFY: concurrency,
+        UnitKind.CLASSIFY: classifications,
+        UnitKind.CLASSIFY_IMAGE: classifications,
         UnitKind.EMBED: 2,
     }

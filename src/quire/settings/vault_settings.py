@@ -28,7 +28,55 @@ class VaultSettings:
         "CLASSIFY_TIMEOUT",
         "90s",
         setting_kinds.duration("100ms", "1h"),
-        "The time that all calls of one classification have together.",
+        "The time that all calls of one classification of a text have together.",
+    )
+    classify_image_timeout_s: float = setting(
+        "CLASSIFY_IMAGE_TIMEOUT",
+        "90s",
+        setting_kinds.duration("100ms", "1h"),
+        "The time that all calls of one classification of an image have together.",
+    )
+    classify_download_timeout_s: float = setting(
+        "CLASSIFY_DOWNLOAD_TIMEOUT",
+        "60s",
+        setting_kinds.duration("100ms", "1h"),
+        "The time to fetch an image from the object store before it is classified.",
+    )
+    classify_call_timeout_s: float = setting(
+        "CLASSIFY_CALL_TIMEOUT",
+        "30s",
+        setting_kinds.duration("100ms", "1h"),
+        "The time of one call of a classification; a model that hangs costs no more than this.",
+    )
+    classify_wait_s: float = setting(
+        "CLASSIFY_WAIT",
+        "3s",
+        setting_kinds.duration("0", "1h"),
+        "A document whose text is read completes after this time even if its classification has not ended.",
+    )
+    classify_max_attempts: int = setting(
+        "CLASSIFY_MAX_ATTEMPTS",
+        "12",
+        setting_kinds.integer(1, 1_000),
+        "How many rounds of calls one attempt at a document may use for its classification.",
+    )
+    classify_retry_for_s: float = setting(
+        "CLASSIFY_RETRY_FOR",
+        "24h",
+        setting_kinds.duration("1s", "30d"),
+        "How long a classification waits for a model that is unavailable.",
+    )
+    classify_concurrency: int = setting(
+        "CLASSIFY_CONCURRENCY",
+        "10",
+        setting_kinds.integer(1, 1_000),
+        "How many classifications of texts, and how many of images, a worker runs at once.",
+    )
+    jobs_per_second: int = setting(
+        "VAULT_JOBS_PER_SECOND",
+        "20",
+        setting_kinds.integer(0, 100_000),
+        "How many classification and embedding jobs all workers together start in a second; 0 means no limit.",
     )
     classify_quota_delay_s: float = setting(
         "CLASSIFY_QUOTA_DELAY",
@@ -52,7 +100,7 @@ class VaultSettings:
         "VAULT_TIMEOUT",
         "10m",
         setting_kinds.duration("1s", "7d"),
-        "The time after which no classification of an attempt is started any more.",
+        "The time of one round of classification, the wait for a free model included.",
     )
     stale_after_s: float = setting(
         "VAULT_STALE_AFTER",

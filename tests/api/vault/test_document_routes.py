@@ -153,7 +153,7 @@ async def test_unsupported_type_completes_untouched(alpha: VaultClient) -> None:
     content = await alpha.get(f"{place}/content")
 
     assert (document["status"], document["title"]) == ("completed", None)
-    assert document["state"] == "needs_classification"
+    assert document["state"] == "unsupported"
     assert document["error"]["code"] == "unsupported_type"
     assert document["type"] == "zip"
     assert (again.status, again.json["outcome"], again.json["status"]) == (200, "skipped", "completed")

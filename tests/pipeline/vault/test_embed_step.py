@@ -89,11 +89,11 @@ async def test_document_stays_completed_when_embedding_fails(tmp_path: Path, sim
         row = await settled(vault, document_id)
 
         async def given_up() -> bool:
-            step = await one.parts.jobs.get(f"embed-doc_{TEAM}_{document_id}")
+            step = await one.parts.jobs.get(f"embed-tags_{TEAM}_{document_id}")
             return step is not None and step.status.terminal
 
         await until(given_up, "the end of the embedding")
-        step = await one.parts.jobs.get(f"embed-doc_{TEAM}_{document_id}")
+        step = await one.parts.jobs.get(f"embed-tags_{TEAM}_{document_id}")
         after = await settled(vault, document_id)
         vector = await query_vector(vault, TEAM, "apples")
         catalog = await vault.catalog()
@@ -128,7 +128,7 @@ async def test_nothing_is_embedded_and_the_document_is_found_by_its_words_when_t
         row = await settled(vault, document_id)
 
         async def begun() -> bool:
-            step = await one.parts.jobs.get(f"embed-doc_{TEAM}_{document_id}")
+            step = await one.parts.jobs.get(f"embed-tags_{TEAM}_{document_id}")
             return step is not None and not step.status.terminal and step.started_at is not None
 
         await until(begun, "the embedding to be begun")

@@ -45,7 +45,7 @@ class DocumentView(BaseModel):
 
     document_id: str
     status: str = Field(description="`pending`, `completed` or `failed`.")
-    state: str = Field(description="The status, or `stale`, or `needs_classification`.")
+    state: str = Field(description="The status, or `stale`, `needs_classification` or `unsupported`.")
     progress: int | None = Field(description="Per cent of the conversion while pending.")
     filename: str
     type: str
@@ -209,7 +209,7 @@ class Viewer:
             attachments=[AttachedView(**one) for one in row.metadata.get("attachments") or ()],
             jobs=DocumentJobs(
                 process=conversion_job_id(row.team, row.id),
-                classify=step_job_id(JobType.CLASSIFY, row.team, row.id),
+                classify=step_job_id(JobType.CLASSIFY, row.team, row.id, image=row.is_image),
                 embed=step_job_id(JobType.EMBED, row.team, row.id),
             ),
             links=links(row),

@@ -8,12 +8,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import Column, ColumnElement, Select, and_, exists, select, text
+from sqlalchemy import Column, ColumnElement, Select, and_, exists, func, not_, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from quire.catalog.database.schema import ASSIGNMENTS, DOCUMENTS, TAGS
 from quire.catalog.search import word_rules
-from quire.domain.vault_document import DocumentFilters, DocumentState, DocumentStatus
+from quire.domain.vault_document import (
+    UNSUPPORTED_TYPE,
+    DocumentFilters,
+    DocumentState,
+    DocumentStatus,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +130,11 @@ def _conditions(filters: DocumentFilters, stale_before_s: float) -> list[ColumnE
     found: list[ColumnElement[bool]] = []
     if filters.state is DocumentState.STALE:
         found += [columns.status == DocumentStatus.PENDING.value, columns.pending_since < stale_before_s]
-    elif filters.state is DocumentState.NEEDS_CLASSIFICATION:
+    elif filters.state in (DocumentState.NEEDS_CLASSIFICATION, DocumentState.UNSUPPORTED):
         # Written out, because a partial index is only used where its own condition can be seen.
         found.append(text("documents.status = 'completed' AND documents.title IS NULL"))  # type: ignore[arg-type]
+        unsupported = func.coalesce(columns.error, "").contains(f'"{UNSUPPORTED_TYPE}"', autoescape=True)
+        found.append(unsupported if filters.state is DocumentState.UNSUPPORTED else not_(unsupported))
     elif filters.state is not None:
         found.append(columns.status == filters.state.value)
     if filters.kinds:

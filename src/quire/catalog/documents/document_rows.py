@@ -146,7 +146,7 @@ class DocumentRows:
             .group_by(DOCUMENTS.c.status)
         ]
         async with self._database.reading() as connection:
-            for state in (DocumentState.STALE, DocumentState.NEEDS_CLASSIFICATION):
+            for state in (DocumentState.STALE, DocumentState.NEEDS_CLASSIFICATION, DocumentState.UNSUPPORTED):
                 narrowing = await self.narrowing(connection, team, DocumentFilters(state=state))
                 counted = select(literal(state.value), func.count()).select_from(DOCUMENTS)
                 parts.append(counted.where(narrowing.where()))
@@ -155,6 +155,7 @@ class DocumentRows:
             found = dict.fromkeys(DocumentState, 0) | {DocumentState(name): int(many) for name, many in rows}
         found[DocumentState.PENDING] -= found[DocumentState.STALE]
         found[DocumentState.COMPLETED] -= found[DocumentState.NEEDS_CLASSIFICATION]
+        found[DocumentState.COMPLETED] -= found[DocumentState.UNSUPPORTED]
         return found
 
     async def delete(self, team: str, document_id: str) -> VaultDocument | None:
@@ -263,9 +264,11 @@ class DocumentRows:
         attempt: int,
         found: Classification | None,
         error: Mapping[str, Any] | None,
+        *,
+        late: bool,
     ) -> bool:
         async def change(connection: AsyncConnection) -> bool:
-            ending = self._ending(team, document_id, attempt, DocumentStatus.COMPLETED, error)
+            ending = self._ending(team, document_id, attempt, DocumentStatus.COMPLETED, error, late=late)
             if found is not None:
                 ending = ending.values(
                     title=None if found.title is None else storable(found.title).strip() or None,
@@ -333,15 +336,16 @@ class DocumentRows:
         )
         return kept
 
-    def _finishing(self, team: str, document_id: str, attempt: int) -> Update:
-        """A change that only the pending attempt may make."""
+    def _finishing(self, team: str, document_id: str, attempt: int, *, late: bool = False) -> Update:
+        """A change that only the pending attempt may make; with `late` also the current one if it is completed."""
+        open_to = (_PENDING, DocumentStatus.COMPLETED.value) if late else (_PENDING,)
         return (
             update(DOCUMENTS)
             .where(
                 DOCUMENTS.c.team == team,
                 DOCUMENTS.c.id == document_id,
                 DOCUMENTS.c.attempt == attempt,
-                DOCUMENTS.c.status == _PENDING,
+                DOCUMENTS.c.status.in_(open_to),
             )
             .values(updated_at=self._clock.now())
             .returning(*DOCUMENTS.c)
@@ -354,10 +358,13 @@ class DocumentRows:
         attempt: int,
         status: DocumentStatus,
         error: Mapping[str, Any] | None,
+        *,
+        late: bool = False,
     ) -> Update:
-        return self._finishing(team, document_id, attempt).values(
+        now_s = self._clock.now()
+        return self._finishing(team, document_id, attempt, late=late).values(
             status=status.value,
-            completed_at=self._clock.now(),
+            completed_at=func.coalesce(DOCUMENTS.c.completed_at, now_s) if late else now_s,
             pending_since=None,
             error=None if error is None else row_mapping.as_json(error),
         )

@@ -106,7 +106,7 @@ class PageReader:
         )
 
     async def _ocr(self, number: int) -> Chunk | None:
-        """The page by OCR, if that finds any text."""
+        """The page by OCR, also if it has no text; None if OCR could not read it."""
         try:
             async with local_document(self._parts.objects, self._job.content_ref or "") as path:
                 found = await self._ocr_pass(str(path), number)
@@ -114,7 +114,7 @@ class PageReader:
             if error.retryable:
                 raise
             return None
-        return found if found.pages[0].has_text else None
+        return found
 
     async def _ocr_pass(self, path: str, number: int) -> Chunk:
         settings = self._parts.settings.ocr

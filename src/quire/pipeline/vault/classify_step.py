@@ -5,17 +5,21 @@ A failed call is retried after a delay that depends on its error category; then 
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 import logging
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
+from pathlib import Path
 
 from quire.classification.local_classifier import LocalText, classify_locally
 from quire.coordination.job_records import Claim
 from quire.dispatch.answer_checks import CUT_OFF, EMPTY, REFUSED, REPEATING
+from quire.dispatch.dispatcher import UNAVAILABLE
 from quire.dispatch.ledger import Spent
 from quire.dispatch.page_task import Answered, Exhausted, PagePicture, PageTask, Parked
-from quire.domain.job import JobStatus, MainJob, Mode
+from quire.domain.job import JobStatus, MainJob, Mode, VaultLink
 from quire.domain.vault_document import Classification, DocumentStatus, VaultDocument
 from quire.errors import CatalogError, MissingError, ObjectsError, PageError, QuireError
 from quire.pipeline.object_keys import local_document
@@ -46,11 +50,14 @@ _TEXTS = {
     "model_not_found": "The AI does not know the model; the operator has to correct the model's name.",
     "auth": "The AI does not accept the API key; the operator has to replace it.",
     "validation": "The AI rejected the request.",
+    UNAVAILABLE: "No AI model is available at the moment.",
 }
 _BAD_ANSWERS = (INVALID, EMPTY, REFUSED, CUT_OFF, REPEATING)
 _BAD_ANSWER = "The AI's answer could not be used."
-_TIMED_OUT = ("page_timeout", "ai_unavailable")
-_FINAL = frozenset({"ai_content_blocked", "validation", "auth"})
+_TIMED_OUT = ("page_timeout",)
+_FINAL = frozenset({"ai_content_blocked", "validation"})
+_LONGEST_DELAY_S = 60.0
+"""Later retries come at least this often, so that a classification follows soon after a model is back."""
 
 
 class ClassificationError(QuireError):
@@ -75,6 +82,11 @@ def classification_error(reasons: Sequence[str]) -> ClassificationError:
     return ClassificationError("ai_failed", "The AI failed.", retryable=True)
 
 
+def no_text_error() -> ClassificationError:
+    public = "No text was found in the document, so it has no title. Its file can be downloaded."
+    return ClassificationError("no_text", public, retryable=False)
+
+
 def timeout_error() -> ClassificationError:
     return ClassificationError("timeout", _TEXTS["timeout"], retryable=True)
 
@@ -84,8 +96,16 @@ def retry_delay_s(reasons: Sequence[str], settings: VaultSettings) -> float:
     waits = {
         "ai_quota": settings.classify_quota_delay_s,
         "rate_limit": settings.classify_rate_limit_delay_s,
+        "auth": settings.classify_rate_limit_delay_s,
     }
     return max((waits.get(reason, settings.classify_retry_delay_s) for reason in reasons), default=0.0)
+
+
+def later_delay_s(delay_s: float, failures: int, quick: int) -> float:
+    """Returns the delay after so many failed rounds: as it is for the first `quick` ones, then doubling to a minute."""
+    if failures <= quick:
+        return delay_s
+    return max(delay_s, min(_LONGEST_DELAY_S, delay_s * 2.0 ** min(failures - quick, 10)))
 
 
 _LOG = logging.getLogger(__name__)
@@ -93,8 +113,6 @@ _QUESTION_BYTES = 12_000
 _LOCAL_BYTES = 64_000
 _TAGS_SHOWN = 60
 _LOCAL_TIMEOUT_S = 30.0
-_JOB_WAIT_S = 180.0
-"""Source 002: longer than a model's 90 s and a download's 60 s together."""
 _LARGEST_HEIC = 15 << 20
 _OUTAGE_DELAY_S = (1.0, 60.0)
 
@@ -114,20 +132,26 @@ async def run_classify(claim: Claim, vault: Vault) -> None:
         if row is None and await vault.has_document(link) is None:
             raise missing_row_error(link.document_id)
         conversion = await vault.conversion(row) if row else None
-        wanted = row is not None and row.status is DocumentStatus.PENDING and row.attempt == link.attempt
+        # The document may be completed: it does not wait for a model, but this attempt's classification still runs.
+        wanted = row is not None and row.status is not DocumentStatus.FAILED and row.attempt == link.attempt
         if row is None or conversion is None or not wanted or conversion.status is not JobStatus.COMPLETED:
             await vault.steps.done(claim)
+            return
+        delay_s = await start_delay_s(vault)
+        if delay_s > 0:
+            await vault.parts.jobs.park(claim, vault.parts.clock.now() + delay_s, failed=False)
             return
         found = await _Classifier(claim, vault, row, conversion).run()
         if found is None:  # parked
             return
         made, spent = found
-        if await catalog.complete(row.team, row.id, row.attempt, made):
+        if await catalog.complete(row.team, row.id, row.attempt, made, late=True):
             await vault.announce(row, DocumentStatus.COMPLETED)
     except (CatalogError, ObjectsError) as error:
         await postpone(claim, vault, error)
         return
     except ClassificationError as error:
+        await release(vault, link, error)
         if error.retryable:
             await vault.parts.queues.add_dead_letter(claim.hint, error.public)
         await vault.parts.jobs.fail(claim, error)
@@ -135,6 +159,23 @@ async def run_classify(claim: Claim, vault: Vault) -> None:
     await vault.steps.done(
         claim, tokens_in=spent.tokens_in, tokens_out=spent.tokens_out, cost_usd=spent.cost_usd
     )
+
+
+async def start_delay_s(vault: Vault) -> float:
+    """Returns how long VAULT_JOBS_PER_SECOND makes a job wait; 0 if it may start."""
+    per_second = vault.parts.settings.vault.jobs_per_second
+    return await vault.steps.start_delay_s(per_second) if per_second else 0.0
+
+
+async def release(vault: Vault, link: VaultLink, error: ClassificationError) -> None:
+    """Completes the document without a classification, with the reason; a later round may still bring one."""
+    catalog = await vault.catalog()
+    row = await catalog.find(link.team, link.document_id)
+    shown = error.as_dict()
+    if row is None or row.attempt != link.attempt or row.error == shown:
+        return
+    if await catalog.complete(link.team, link.document_id, link.attempt, None, error=shown, late=True):
+        await vault.announce(row, DocumentStatus.COMPLETED)
 
 
 def missing_row_error(document_id: str) -> CatalogError:
@@ -162,6 +203,7 @@ class _Classifier:
         self._settings = vault.parts.settings.vault
         self._row = row
         self._conversion = conversion
+        self._link = VaultLink(row.team, row.id, row.attempt)
         self._seen = ""
 
     async def run(self) -> tuple[Classification, Spent] | None:
@@ -187,8 +229,11 @@ class _Classifier:
         catalog = await self._vault.catalog()
         known = [tag.name for tag in await catalog.tags(self._row.team, limit=200)]
         info = self._conversion.info
+        found_text = await self._text(_LOCAL_BYTES)
+        if not any(map(str.isalnum, found_text)):
+            raise no_text_error()
         text = LocalText(
-            text=await self._text(_LOCAL_BYTES),
+            text=found_text,
             filename=self._row.filename,
             title=str(info.get("title") or ""),
             today=self._today().isoformat(),
@@ -209,20 +254,19 @@ class _Classifier:
     # ---- by a model ----------------------------------------------------------------------------------------
 
     async def _by_ai(self, ai: AiReading) -> tuple[Classification, Spent] | None:
-        now, deadline = self._parts.clock.now(), self._deadline()
-        if now >= deadline:
-            raise timeout_error()
+        deadline = self._parts.clock.now() + self._settings.timeout_s
         task = await self._task(deadline)
         try:
             outcome = await ai.dispatcher.read(task)
         except PageError as error:
             raise ClassificationError(error.code, error.public, retryable=error.retryable) from error
         if isinstance(outcome, Parked):
-            left_s = max(0.0, deadline - self._parts.clock.now())
-            await ai.waiting.park(self._claim, min(outcome.wait_s, left_s), in_line=outcome.in_line)
+            if self._is_too_old():
+                raise classification_error((UNAVAILABLE,))
+            await ai.waiting.park(self._claim, outcome.wait_s, in_line=outcome.in_line)
             return None
         if isinstance(outcome, Exhausted):
-            await self._retry_later(ai, task, outcome, deadline)
+            await self._retry_later(ai, task, outcome)
             return None
         await ai.dispatcher.ledger.forget(task.job_id, task.epoch, task.number)
         return self._parsed(outcome), outcome.spent
@@ -233,23 +277,28 @@ class _Classifier:
             raise classification_error(())
         return made
 
-    async def _retry_later(self, ai: AiReading, task: PageTask, outcome: Exhausted, deadline: float) -> None:
-        """Parks the unit for another round; raises ClassificationError if no round is left."""
-        at = self._parts.clock.now() + retry_delay_s(outcome.reasons, self._settings)
-        last = self._claim.failures + 1 >= self._parts.settings.jobs.max_attempts
-        if not outcome.retryable or last or at >= deadline:
+    async def _retry_later(self, ai: AiReading, task: PageTask, outcome: Exhausted) -> None:
+        """Completes the document and parks the unit for another round; raises ClassificationError if none is left.
+
+        A round in which no model was asked, because every breaker is open, does not count.
+        """
+        error = classification_error(outcome.reasons)
+        asked = any(reason != UNAVAILABLE for reason in outcome.reasons)
+        failures = self._claim.failures + int(asked)
+        if not error.retryable or failures >= self._settings.classify_max_attempts or self._is_too_old():
             await ai.dispatcher.ledger.forget(task.job_id, task.epoch, task.number)
-            raise classification_error(outcome.reasons)
-        await ai.dispatcher.another_round(task, replace(outcome.spent, seconds=0.0))
-        await self._parts.jobs.park(self._claim, at, failed=True)
+            raise error
+        await release(self._vault, self._link, error)
+        await ai.dispatcher.another_round(task, replace(outcome.spent, seconds=0.0, reasons=()))
+        quick = self._parts.settings.jobs.max_attempts
+        delay_s = later_delay_s(retry_delay_s(outcome.reasons, self._settings), failures, quick)
+        if asked:
+            await self._parts.jobs.park(self._claim, self._parts.clock.now() + delay_s, failed=True)
+        else:
+            await ai.waiting.park(self._claim, delay_s, in_line=True)
 
-    def _deadline(self) -> float:
-        """Returns the end of the document's time; after a long conversion at least what a model needs."""
-        since = self._row.pending_since or self._row.created_at
-        return max(since + self._settings.timeout_s, self._claim.job.created_at + self._job_wait_s())
-
-    def _job_wait_s(self) -> float:
-        return max(_JOB_WAIT_S, 2 * self._settings.classify_timeout_s)
+    def _is_too_old(self) -> bool:
+        return self._parts.clock.now() >= self._claim.job.created_at + self._settings.classify_retry_for_s
 
     async def _task(self, deadline: float) -> PageTask:
         row = self._row
@@ -260,9 +309,7 @@ class _Classifier:
         asked = question(self._seen, row.filename, tags, mark)
         pictured = self._is_picture()
         if not pictured and not any(map(str.isalnum, self._seen)):
-            raise ClassificationError(
-                "no_text", "The document has no text by which it could be classified.", retryable=False
-            )
+            raise no_text_error()
 
         async def prepare() -> PagePicture:
             if pictured:
@@ -287,9 +334,14 @@ class _Classifier:
             judge=judge,
             answer=ANSWER,
             max_tokens_out=MAX_TOKENS_OUT,
-            total_timeout_s=self._settings.classify_timeout_s,
+            total_timeout_s=self._timeout_s(),
+            call_timeout_s=self._settings.classify_call_timeout_s,
             owner=self._conversion.id,
         )
+
+    def _timeout_s(self) -> float:
+        settings = self._settings
+        return settings.classify_image_timeout_s if self._row.is_image else settings.classify_timeout_s
 
     def _is_picture(self) -> bool:
         mime = self._conversion.mime or self._row.content_type
@@ -297,11 +349,24 @@ class _Classifier:
             return False
         return mime.startswith("image/")
 
+    @asynccontextmanager
+    async def _downloaded(self) -> AsyncIterator[Path]:
+        """The image as a local file. Raises ClassificationError when CLASSIFY_DOWNLOAD_TIMEOUT has passed."""
+        async with AsyncExitStack() as stack:
+            try:
+                async with asyncio.timeout(self._settings.classify_download_timeout_s):
+                    ref = self._conversion.content_ref or ""
+                    path = await stack.enter_async_context(local_document(self._parts.objects, ref))
+            except TimeoutError as error:
+                public = "The image could not be fetched from the object store in time."
+                raise ClassificationError("timeout", public, retryable=True) from error
+            yield path
+
     async def _picture(self, asked: str) -> PagePicture:
         settings = self._parts.settings
         images = settings.images
         render = RenderOptions.of(images, settings.limits.max_pixels)
-        async with local_document(self._parts.objects, self._conversion.content_ref or "") as path:
+        async with self._downloaded() as path:
             page = await self._parts.pool.run(
                 picture_page,
                 *(str(path), None, 1, render, ContextOptions(radius=0, max_bytes=0, own_text=False)),
@@ -310,9 +375,9 @@ class _Classifier:
         return PagePicture(page.image, page.mime, asked, "", page.pixels)
 
     async def _text(self, most_bytes: int) -> str:
-        key = (self._conversion.result or {}).get("key")
+        result = self._conversion.result or {}
         try:
-            return await text_excerpt(self._parts.objects, key, most_bytes) if key else ""
+            return await text_excerpt(self._parts.objects, result, most_bytes) if result.get("key") else ""
         except MissingError:  # a retry has just replaced the result
             return ""
 

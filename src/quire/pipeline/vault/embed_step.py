@@ -11,7 +11,7 @@ from quire.coordination.job_records import Claim
 from quire.dispatch.remote_embedder import NoEmbedderFreeError
 from quire.domain.vault_document import TextToEmbed, Vector
 from quire.errors import CatalogError, ObjectsError, QuireError
-from quire.pipeline.vault.classify_step import postpone
+from quire.pipeline.vault.classify_step import postpone, start_delay_s
 from quire.pipeline.vault.embedder import Embedder
 from quire.pipeline.vault.vault import Vault
 from quire.providers.provider_protocol import RejectedError
@@ -29,6 +29,10 @@ async def run_embed(claim: Claim, vault: Vault) -> None:
     link, embedder = claim.job.vault, vault.embedder
     if link is None or embedder is None:
         await vault.steps.done(claim)
+        return
+    delay_s = await start_delay_s(vault)
+    if delay_s > 0:
+        await vault.parts.jobs.park(claim, vault.parts.clock.now() + delay_s, failed=False)
         return
     try:
         catalog = await vault.catalog()

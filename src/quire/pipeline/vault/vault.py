@@ -27,7 +27,7 @@ from quire.domain.job import (
     conversion_job_id,
 )
 from quire.domain.vault_document import ConversionRecord, DocumentStatus, NewDocument, VaultDocument
-from quire.errors import CancelledError, MissingError, UnsupportedTypeError
+from quire.errors import CancelledError, MissingError, QuireError, UnsupportedTypeError
 from quire.pipeline.engine import Engine
 from quire.pipeline.object_keys import FILE_SCHEME, answer_prefix, job_prefix
 from quire.pipeline.parts import Parts
@@ -49,6 +49,13 @@ _LATE_WRITERS_S = 60.0
 """A worker that holds the document may still write an object; after this time it has been stopped."""
 
 OpenCatalog = Callable[[], Awaitable["Catalog"]]
+
+
+class ClassifyingError(QuireError):
+    """A document is usable and its classification still runs."""
+
+    code = "classifying"
+    retryable = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,12 +187,13 @@ class Vault:
         filed = await self._attached.create_all(row, job)
         if filed is None or not await self._file(catalog, filed, job):
             return False  # another attempt has begun
-        step = await self.steps.get(JobType.CLASSIFY, row.team, row.id)
+        image = (job.mime or row.content_type).startswith("image/")
+        step = await self.steps.get(JobType.CLASSIFY, row.team, row.id, image=image)
         if step is None or step.vault is None or step.vault.attempt < row.attempt:
             link = VaultLink(row.team, row.id, row.attempt)
-            return await self.steps.start(JobType.CLASSIFY, link, row.filename)
+            return await self.steps.start(JobType.CLASSIFY, link, row.filename, image=image)
         if not step.status.terminal:
-            return False
+            return await self._complete_unclassified(catalog, row, step)
         # The step has ended and the document is still pending: the step failed or was cancelled.
         error = step.error or CancelledError("The classification was cancelled.").as_dict()
         done = await catalog.complete(row.team, row.id, row.attempt, None, error=error)
@@ -193,6 +201,28 @@ class Vault:
             await self.announce(row, DocumentStatus.COMPLETED)
             await self._embed(catalog, row)
         return done
+
+    async def _complete_unclassified(self, catalog: Catalog, row: VaultDocument, step: MainJob) -> bool:
+        """Completes a document whose text is read once its classification takes longer than CLASSIFY_WAIT."""
+        if self.parts.clock.now() < self._wait_ends(step):
+            return False
+        error = ClassifyingError("The classification has not ended yet. It continues by itself.").as_dict()
+        done = await catalog.complete(row.team, row.id, row.attempt, None, error=error)
+        if done:
+            await self.announce(row, DocumentStatus.COMPLETED)
+        return done
+
+    async def classification_wait_ends(self, team: str, document_id: str) -> float | None:
+        """Returns when a pending document completes without its classification; None if it waits for none."""
+        row = await (await self.catalog()).find(team, document_id)
+        if row is None or row.status is not DocumentStatus.PENDING:
+            return None
+        step = await self.steps.get(JobType.CLASSIFY, team, document_id, image=row.is_image)
+        current = step is not None and step.vault is not None and step.vault.attempt == row.attempt
+        return self._wait_ends(step) if current and step is not None and not step.status.terminal else None
+
+    def _wait_ends(self, step: MainJob) -> float:
+        return step.created_at + self.parts.settings.vault.classify_wait_s
 
     async def _end_without_text(self, catalog: Catalog, row: VaultDocument, job: MainJob) -> bool:
         """Ends an attempt whose conversion failed. An unsupported type is no failure: the file is kept."""

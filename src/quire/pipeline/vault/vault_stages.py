@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping
 
 from quire.coordination.job_records import Claim
-from quire.domain.job import UnitKind
+from quire.domain.job import JobType, UnitKind
 from quire.errors import CatalogError, ObjectsError, QuireError
 from quire.pipeline.parts import Parts
 from quire.pipeline.stages.download_stage import run_download
@@ -26,6 +26,11 @@ async def run_filing(claim: Claim, vault: Vault) -> None:
             if await vault.has_document(link) is None:
                 raise missing_row_error(link.document_id)
             await vault.advance(link.team, link.document_id)
+            ends = await vault.classification_wait_ends(link.team, link.document_id)
+            if ends is not None and claim.job.type is JobType.MAIN:
+                # The unit runs again then: a document must not wait for a model, also if every slot hangs.
+                await vault.parts.jobs.park(claim, ends, failed=False)
+                return
     except (CatalogError, ObjectsError) as error:
         await postpone(claim, vault, error)
         return
@@ -62,5 +67,6 @@ def stages(vault: Vault) -> Mapping[UnitKind, Stage]:
         UnitKind.DOWNLOAD: fetching,
         UnitKind.VAULT: filing,
         UnitKind.CLASSIFY: classify,
+        UnitKind.CLASSIFY_IMAGE: classify,
         UnitKind.EMBED: embed,
     }

@@ -77,7 +77,7 @@ class Sweeper:
         job = await self._vault.conversion(row)
         if job is not None and not job.status.terminal:
             return True
-        step = await self._vault.steps.get(JobType.CLASSIFY, row.team, row.id)
+        step = await self._vault.steps.get(JobType.CLASSIFY, row.team, row.id, image=row.is_image)
         current = step is not None and step.vault is not None and step.vault.attempt == row.attempt
         return current and step is not None and not step.status.terminal
 

@@ -7,12 +7,13 @@ import { thumbnail } from "./thumbnail.js";
 const STATES = {
   pending: ["busy", "Being read", ""], stale: ["warn", "Stuck", "Retry"], completed: ["good", "Ready", ""],
   needs_classification: ["warn", "Not classified", "Retry classification"], failed: ["bad", "Failed", "Retry processing"],
+  unsupported: ["idle", "Stored, not read", ""],
 };
 
 /** Tone and words of a document's state, and what its retry is called; "" where there is nothing to retry. */
 export function statusOf(found) {
   const [tone, words, retry] = STATES[found.state] || ["idle", found.state, ""];
-  if (found.error?.code === "unsupported_type") return { tone: "idle", words: "Stored, not read", retry: "" };
+  if (found.state === "needs_classification" && found.error?.code === "classifying") return { tone: "busy", words: "Being classified", retry: "" };
   if (found.state === "pending" && found.progress === 100) return { tone, words: "Being classified", retry };
   return { tone, words, retry };
 }
@@ -22,8 +23,8 @@ export const named = (found) => found.title || found.filename || found.document_
 /** Pieces of a text with the matches marked. Built as elements, never as markup: the text is untrusted. */
 export const marked = (pieces) => pieces.map((piece) => (piece.match ? h("mark", {}, piece.text) : piece.text));
 
-/** Reprocesses a document; asks for the password of a protected one. */
-export async function reprocess(found) {
+/** Reprocesses a document; asks for the password of a protected one. Calls `onSent` just before the request. */
+export async function reprocess(found, onSent = () => {}) {
   const fields = {};
   if (["password_required", "password_wrong"].includes(found.error?.code)) {
     const password = await question({ title: "Password of the document", yes: "Try again", secret: true,
@@ -31,6 +32,7 @@ export async function reprocess(found) {
     if (!password) return null;
     fields.password = password;
   }
+  onSent();
   const answer = await send(`/documents/${found.document_id}/reprocess`, fields);
   say({ started: "Processing has started again.", running: "It is already being processed.", skipped: "There is nothing to do: the type is not supported." }[answer.outcome] || "");
   return answer;
@@ -46,12 +48,12 @@ export function card(id, onChanged, signal) {
   const text = h("p.text"), error = h("p.error"), facts = h("p.facts-line"), tags = h("p.chips"), tools = h("span.tools");
   const bar = h("progress", { max: 100 });
   const element = h("li.card", {}, picture.element, h("div.body", {}, h("div.first", {}, badge, file), name, text, error, bar, h("div.last", {}, tags, facts), tools));
-  const draw = drawer({ id, name, badge, tools, onChanged });
+  const draw = drawer({ name, badge, tools, onChanged, redraw: (found) => update(found, null) });
 
-  function update(found, hit) {
-    const how = draw(found, hit);
+  function update(given, hit) {
+    const found = draw.retrying(given), how = draw(found, hit);
     element.className = `card ${how.tone}`;
-    const fresh = found.state === "pending" && !found.title && !hit?.snippet;
+    const fresh = found.state === "pending" && (found !== given || !found.title && !hit?.snippet);
     picture.show(found);
     write(file, found.title ? found.filename : found.type);
     if (fresh) fill(text, h("span.bone"), h("span.bone"));
@@ -73,9 +75,10 @@ export function row(id, onChanged) {
   const name = h("a.name", { href: `#/vault/${id}` }), badge = h("span.badge"), tags = h("span.chips"), tools = h("span.tools");
   const file = h("span.hint"), date = h("td.date"), type = h("td.type"), pages = h("td.pages"), added = h("td.added");
   const element = h("tr", {}, h("th", { scope: "row" }, name, file), h("td.state", {}, badge), h("td.tags", {}, tags), date, type, pages, added, h("td.do", {}, tools));
-  const draw = drawer({ id, name, badge, tools, onChanged });
+  const draw = drawer({ name, badge, tools, onChanged, redraw: (found) => update(found, null) });
 
-  function update(found, hit) {
+  function update(given, hit) {
+    const found = draw.retrying(given);
     element.className = draw(found, hit).tone;
     write(file, hit?.snippet ? "" : found.title ? found.filename : "");
     if (hit?.snippet) fill(file, ...marked(hit.snippet.pieces));
@@ -89,9 +92,28 @@ export function row(id, onChanged) {
 }
 
 /** Name, state and retry of a card or row, redrawn only when they change. */
-function drawer({ name, badge, tools, onChanged }) {
-  let shown = "", before = "";
-  return (found, hit) => {
+function drawer({ name, badge, tools, onChanged, redraw }) {
+  let shown = "", before = "", retried = null;
+
+  /** While a retry is being requested, the document is drawn as pending: its skeleton appears at once. */
+  function retrying(found) {
+    if (retried === null || found.attempt > retried || found.status === "pending") return found;
+    return { ...found, status: "pending", state: "pending", progress: null, error: null };
+  }
+
+  async function retry(found) {
+    retried = found.attempt;
+    try {
+      const answer = await reprocess(found, () => redraw(found));
+      if (answer?.outcome === "started") await onChanged(found.document_id);
+    } finally {
+      retried = null;
+      redraw(found);
+    }
+    await onChanged(found.document_id);
+  }
+
+  const draw = (found, hit) => {
     const how = statusOf(found);
     if (hit?.title) fill(name, ...marked(hit.title.pieces));
     else write(name, named(found));
@@ -103,10 +125,9 @@ function drawer({ name, badge, tools, onChanged }) {
     const state = `${how.retry} ${found.error?.code}`;
     if (state !== shown) {
       shown = state;
-      fill(tools, how.retry && action([icon("retry"), how.retry], async () => {
-        if (await reprocess(found)) await onChanged(found.document_id);
-      }, ".small"));
+      fill(tools, how.retry && action([icon("retry"), how.retry], () => retry(found), ".small"));
     }
     return how;
   };
+  return Object.assign(draw, { retrying });
 }

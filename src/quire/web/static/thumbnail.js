@@ -43,7 +43,7 @@ export function thumbnail(signal) {
   function show(found) {
     const picture = /^(png|jpe?g|webp|gif|tiff?|bmp|hei[cf])$/.test(found.type);
     if (!element.firstChild) fill(element, h("span.sheet", {}, icon(picture ? "picture" : "file"), h("span", {}, found.type || "")));
-    const ready = found.pages && found.jobs?.process && found.error?.code !== "unsupported_type";
+    const ready = found.pages && found.jobs?.process && found.state !== "unsupported";
     wanted = ready ? found.jobs.process : "";
     if (seen) look();
   }

@@ -8,7 +8,7 @@ import { uploads } from "./uploads.js";
 const AT_ONCE = 48;
 const TYPING_MS = 220;
 const LOOK = "quire-vault-view";
-const STATES = [["", "All"], ["pending", "Being read"], ["needs_classification", "Not classified"], ["stale", "Stuck"], ["failed", "Failed"]];
+const STATES = [["", "All"], ["pending", "Being read"], ["needs_classification", "Not classified"], ["stale", "Stuck"], ["unsupported", "Not readable"], ["failed", "Failed"]];
 
 export function vault(main, { query: asked }, signal) {
   let filters = read(asked), shown = new Map(), cursor = null, turn = 0, typing = 0, live = false;
