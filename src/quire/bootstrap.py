@@ -394,6 +394,7 @@ def _batcher(parts: Parts, connection: RedisConnection, stack: AsyncExitStack, *
         failures_to_open=options.failure_threshold,
         cooldown_s=options.cooldown_s,
         backoff_s=options.retry_delay_s,
+        call_timeout_s=options.backend_timeout_s,
     )
     # An id of its own: the worker of this process may leave earlier, or not be there at all.
     queue = ParseQueue(connection, parts.clock, str(WorkerId.of_this_process()), limits)

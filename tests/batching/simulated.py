@@ -35,6 +35,8 @@ class Script:
     extra: int = 0
     poison: str = ""  # hash of the image that makes any batch with it fail
     status: int = 200  # answered at once instead of working
+    batch_status: int = 200  # the same for batches only: /health stays fine
+    empty: bool = False  # batches are answered without any results
     hang: bool = False
     hold: bool = False  # batches are answered when another script says so
     crowded: int = 0  # one that comes while so many are there is turned away before it is read
@@ -54,6 +56,8 @@ class State:
     here: int = 0  # also those of which the end has not come
     most_here: int = 0
     turned_away: int = 0
+    calls: int = 0  # of /parse-batch
+    health_checks: int = 0
     chance: random.Random = field(default_factory=lambda: random.Random(1))
 
 
@@ -62,8 +66,12 @@ Answer = tuple[int, Any]
 
 async def parse_batch(state: State, body: bytearray, arrived: float) -> Answer:
     script, computed, spans = state.script, state.computed, state.spans
-    if script.status != 200:
-        return script.status, {"error": "told so"}
+    state.calls += 1
+    status = script.status if script.status != 200 else script.batch_status
+    if status != 200:
+        return status, {"error": "told so"}
+    if script.empty:
+        return 200, {"batch_id": "b", "results": []}
     read = time.monotonic()
     images = _hashed(body) if script.hashes else [(name, "") for name in _names(body)]
     state.sizes.append(len(images))
@@ -73,6 +81,8 @@ async def parse_batch(state: State, body: bytearray, arrived: float) -> Answer:
         await asyncio.sleep((script.fixed_ms + script.each_ms * len(images)) / 1000)
         while state.script.hold:  # noqa: ASYNC110 - a script says so, and another ends it
             await asyncio.sleep(0.01)
+        if script.hold and state.script.batch_status != 200:  # what ended the hold is a fault
+            return state.script.batch_status, {"error": "told so"}
         if script.poison and any(digest == script.poison for _, digest in images):
             return 500, {"error": "CUDA error", "status": "failed"}
         computed.update(digest for _, digest in images)
@@ -122,6 +132,7 @@ def _hashed(body: bytearray) -> list[tuple[str, str]]:
 
 
 async def health(state: State, _body: bytearray, _arrived: float) -> Answer:
+    state.health_checks += 1
     status = state.script.status
     return status, {"status": "healthy" if status == 200 else "away"}
 
@@ -142,13 +153,15 @@ async def stats(state: State, _body: bytearray, _arrived: float) -> Answer:
         "here": state.here,
         "most_here": state.most_here,
         "turned_away": state.turned_away,
+        "calls": state.calls,
+        "health_checks": state.health_checks,
     }
 
 
 async def reset(state: State, _body: bytearray, _arrived: float) -> Answer:
     # New ones, so that what is still being computed for an earlier test is counted there.
     state.computed, state.sizes, state.spans = Counter(), [], []
-    state.most_at_once = state.most_here = state.turned_away = 0
+    state.most_at_once = state.most_here = state.turned_away = state.calls = 0
     return 200, {}
 
 

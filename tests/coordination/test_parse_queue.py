@@ -17,6 +17,7 @@ from quire.coordination.parse_requests import (
     NewRequest,
     NoBatch,
     Outcome,
+    Permission,
     Priority,
     QueueFull,
     RequestAccepted,
@@ -74,7 +75,7 @@ async def house(server_url: str) -> AsyncIterator[House]:
 
 _BATCHES = (*"abcd", *(f"a{turn}" for turn in range(10)))
 _STANDING = (
-    *("queue", "seq", "batches", "slots", "segments", "expiry", "breaker", "model", "stats"),
+    *("queue", "seq", "batches", "slots", "segments", "expiry", "breaker", "calls", "model", "stats"),
     *(f"b:{one}" for one in _BATCHES),
 )
 
@@ -248,29 +249,77 @@ async def test_missing_result_is_charged_and_a_batch_given_back_is_not(house: Ho
     assert [(one.id, one.misses) for one in batch.requests] == [(names[0], 1), (names[1], 0)]
 
 
-async def test_one_batch_tries_when_the_breaker_has_cooled_down(house: House) -> None:
+async def test_one_replica_probes_when_the_breaker_has_cooled_down(house: House) -> None:
     names, _ = await house.put(*[Priority.NORMAL] * 3)
     for _ in range(3):
-        observed = await house.one.observe("failed")
-    assert observed.failures == 3
+        observed = await house.one.observe("failed", 1)
+    assert (observed.failures, observed.opened) == (3, True)
     assert isinstance(await house.one.claim("a", 1), NoBatch)
     assert (await house.put(Priority.NORMAL))[1] == [BreakerOpen(house.clock.time + 30)]
+    await house.one.observe("failed")  # the probe image, sent at once
     house.clock.time += 31
-    assert ids(await house.one.claim("b", 1)) == names[:1]
-    waits = await house.two.claim("c", 1)
-    assert isinstance(waits, NoBatch)
-    assert waits.why == "wait"
-    assert (await house.one.observe("ok", 1, 0.1)).failures == 0
-    assert ids(await house.two.claim("c", 1)) == names[1:2]
+    probes = [await house.one.claim("b", 1), await house.two.claim("c", 1)]
+    assert [one.why for one in probes if isinstance(one, NoBatch)] == ["probe", "wait"]
+    assert (await house.one.observe("ok", 0)).failures == 0
+    assert ids(await house.two.claim("c", 1)) == names[:1]
 
 
-async def test_trial_comes_early_when_the_backend_says_that_it_is_well(house: House) -> None:
+async def test_calls_are_limited_to_those_that_open_the_breaker_when_one_has_failed(house: House) -> None:
+    house = House(house.connection, slots=4)
+    await house.put(*[Priority.NORMAL] * 4)
+    for name in ("a", "b"):
+        assert len(ids(await house.one.claim(name, 1))) == 1
+    await house.one.observe("failed", 1, batch_id="a")
+    assert await house.one.may_call("a") is Permission.GO  # with b, two calls: both may fail
+    refused = await house.two.claim("c", 1)
+    assert isinstance(refused, NoBatch)
+    assert refused.why == "wait"
+    await house.one.observe("failed", 1, batch_id="b")
+    assert await house.one.may_call("b") is Permission.BUSY  # the call of a decides
+    await house.one.observe("ok", 1, 0.1, batch_id="a")
+    assert await house.one.may_call("b") is Permission.GO
+
+
+async def test_no_call_is_permitted_when_the_breaker_is_open(house: House) -> None:
+    for _ in range(3):
+        await house.one.observe("failed", 1)
+    assert await house.one.may_call("a") is Permission.WAIT
+    house.clock.time += 31
+    assert await house.one.may_call("a") is Permission.WAIT  # only the probe image is sent
+
+
+async def test_call_of_a_dead_process_does_not_count_when_its_lease_is_over(house: House) -> None:
+    house = House(house.connection, slots=4)
+    await house.put(*[Priority.NORMAL] * 4)
+    for name in ("a", "b"):
+        await house.one.claim(name, 1)
+    await house.one.observe("failed", 1)
+    assert isinstance(await house.two.claim("c", 1), NoBatch)
+    house.clock.time += 200
+    assert len(ids(await house.two.claim("c", 1))) == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "checks", "early"),
+    [
+        ("down", ["unhealthy", "healthy"], True),
+        ("down", ["healthy"], False),
+        ("failed", ["unhealthy", "healthy"], False),
+    ],
+)
+async def test_probe_comes_early_only_when_an_unreachable_backend_is_healthy_again(
+    house: House, kind: str, checks: list[str], early: bool
+) -> None:
     await house.put(Priority.NORMAL)
     for _ in range(3):
-        await house.one.observe("down")
-    assert isinstance(await house.one.claim("a", 1), NoBatch)
-    await house.one.observe("healthy")
-    assert len(ids(await house.one.claim("b", 1))) == 1
+        await house.one.observe(kind, 1)
+    if kind == "failed":
+        await house.one.observe(kind)
+    for check in checks:
+        await house.one.observe(check)
+    found = await house.one.claim("b", 1)
+    assert isinstance(found, NoBatch)
+    assert found.why == ("probe" if early else "wait")
 
 
 async def test_bucket_refills_when_time_passes(house: House) -> None:

@@ -44,6 +44,7 @@ class BatchFormer:
         self._parts = parts
         self._workers = workers
         self._options = options
+        parts.breaker.on_change = self.apply
         self._wake = asyncio.Event()
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._claiming: set[str] = set()
@@ -89,7 +90,8 @@ class BatchFormer:
         self._not_before_s = state.not_before_s
         opened = state.failures >= self._options.failures_to_open
         self.opened_until_s = state.not_before_s if opened else 0.0
-        if self._ahead is not None and self._paused():
+        # Calls ahead of a slot are not counted by the breaker: there are none while the backend fails.
+        if self._ahead is not None and (state.failures or self._paused()):
             ahead, self._ahead = self._ahead, None
             self._tasks[ahead.batch_id].cancel()  # its requests go back to the queue
 
@@ -182,11 +184,18 @@ class BatchFormer:
         finally:
             self._claiming.discard(batch_id)
         self._not_before_s = claimed.until_s
-        if claimed.why == "none":
+        if claimed.why == "probe":
+            self._group.create_task(self._probe(), name="parse-probe")
+        elif claimed.why == "none":
             self.depth = 0
         elif claimed.why == "few":
             self.depth = min(self.depth, size - 1)
         return False
+
+    async def _probe(self) -> None:
+        """Sends the probe image, for which this replica has the lease."""
+        await self._parts.breaker.probe()
+        self.wake()
 
     # One batch ahead
 
@@ -365,9 +374,6 @@ class _Slot:
     images: int
     permit: SendPermit
     since_s: float = 0.0
-
-    def apply(self, state: BackendState) -> None:
-        self.former.apply(state)
 
     def refused(self) -> None:
         self.former.refused()

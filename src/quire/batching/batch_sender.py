@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
+from quire.batching.backend_breaker import BackendBreaker, has_results
 from quire.batching.backend_protocol import Backend, BatchAnswer, ImageAnswer, SendPermit, SentImage
 from quire.batching.body_memory import BodyMemory, Bytes
 from quire.batching.object_shelves import Shelves
@@ -17,7 +18,6 @@ from quire.batching.waiting_callers import Failed, ParseResult, Settled, Waiters
 from quire.clock import Clock
 from quire.coordination.parse_queue import ParseQueue
 from quire.coordination.parse_requests import (
-    BackendState,
     ClaimedBatch,
     ClaimedRequest,
     Outcome,
@@ -46,9 +46,6 @@ class Slot(Protocol):
         """When the batch got the slot."""
         ...
 
-    def apply(self, state: BackendState) -> None:
-        """Uses the state of the breaker and of the service times after a call."""
-
     def refused(self) -> None:
         """The backend rejects batches that are sent ahead of their slot."""
 
@@ -72,6 +69,7 @@ class SenderOptions:
 class SenderParts:
     queue: ParseQueue
     backend: Backend
+    breaker: BackendBreaker
     objects: ObjectStore
     shelves: Shelves
     memory: BodyMemory
@@ -82,17 +80,25 @@ class SenderParts:
 
 
 @dataclass(slots=True)
+class _SingleFailures:
+    """The failures of an image that was sent alone."""
+
+    since_s: float
+    count: int = 0
+
+
+@dataclass(slots=True)
 class BatchSender:
     parts: SenderParts
     options: SenderOptions
     batch: ClaimedBatch
     slot: Slot
     _groups: deque[list[ClaimedRequest]] = field(default_factory=deque)
-    _alone: dict[str, int] = field(default_factory=dict)
+    _alone: dict[str, _SingleFailures] = field(default_factory=dict)
     _open: dict[str, ClaimedRequest] = field(default_factory=dict)
     _names: dict[str, str] = field(default_factory=dict)
     _released: bool = False
-    _succeeded: bool = False
+    _called: bool = False
 
     async def run(self) -> None:
         """Finishes every request of the batch or puts it back into the queue. Raises only when cancelled."""
@@ -108,42 +114,52 @@ class BatchSender:
             if images is None:
                 await self._requeue()
                 return
-            if images and not await self._send(group, images):
+            if not images:
+                continue
+            # The claim permits the first call only.
+            permitted = not self._called or await self.parts.breaker.permits(self.batch.id)
+            if not permitted or not await self._send(group, images):
+                await self._requeue()
                 return
         await self._end()
 
     async def _send(self, group: list[ClaimedRequest], images: list[SentImage]) -> bool:
-        """Sends one group; False if the rest of the batch went back to the queue."""
+        """Sends one group; False if the backend fails, so that the rest of the batch has to wait."""
         parts = self.parts
+        self._called = True
         began = parts.clock.monotonic()
         try:
             answer = await self._call(images)
         except BackendDownError as error:
             parts.metrics.call_ended("down", self._seconds_since(began))
             _LOG.warning("batch backend unavailable", extra={"reason": str(error), "images": len(images)})
-            await self._observe("down")
-            await self._requeue()
+            await parts.breaker.record("down", batch_id=self.batch.id, images=len(images))
             return False
         except BackendFailedError as error:
             parts.metrics.call_ended("failed", self._seconds_since(began))
             _LOG.warning("batch failed", extra={"reason": str(error), "images": len(images)})
-            # A single image that fails after others have succeeded is no sign of a failing backend.
-            if len(images) > 1 or not self._succeeded:
-                await self._observe("failed")
-            await self._retry_or_fail([one for one in group if one.id in self._open])
-            return True
+            if not await self._backend_works(len(images)):
+                return False
+            return await self._retry_or_fail([one for one in group if one.id in self._open])
         seconds = self._seconds_since(began)
         parts.metrics.call_ended("ok", seconds)
-        self._succeeded = True
         await self._apply_answer(images, answer, seconds)
         return True
+
+    async def _backend_works(self, images: int) -> bool:
+        """Records a failed call; False if it has opened the breaker and the probe image fails too."""
+        breaker = self.parts.breaker
+        state = await breaker.record("failed", batch_id=self.batch.id, images=images)
+        if state is None:
+            return False
+        return await breaker.probe(self.batch.id) if state.opened else not breaker.is_open(state)
 
     async def _call(self, images: list[SentImage]) -> BatchAnswer:
         """Calls the backend. If its slot is not free yet, the call starts ahead of it and is repeated on failure."""
         permit = self.slot.permit
         early = not permit.granted.done()
         try:
-            answer = await self.parts.backend.parse(images, permit)
+            answer = await self._parse(images, permit)
         except (BackendDownError, BackendFailedError) as error:
             if not early:
                 raise
@@ -152,8 +168,14 @@ class BatchSender:
             if permit.is_sent and isinstance(error, BackendFailedError):
                 raise  # the backend may have read it
             await permit.wait()
-            return await self.parts.backend.parse(images, permit)
+            return await self._parse(images, permit)
         await permit.wait()
+        return answer
+
+    async def _parse(self, images: list[SentImage], permit: SendPermit) -> BatchAnswer:
+        answer = await self.parts.backend.parse(images, permit)
+        if not has_results(answer):
+            raise BackendFailedError("the answer has no usable result")
         return answer
 
     def _seconds_since(self, began_s: float) -> float:
@@ -203,7 +225,7 @@ class BatchSender:
         for what in ("unknown", "repeated", "malformed"):
             if count := getattr(answer, what):
                 self.parts.metrics.odd_results.labels(what).inc(count)
-        over = not self._groups and not self._to_repeat(images, answer)
+        over = not self._groups
         if over and self.slot.wanted():
             await self._release()  # first, because another batch waits for it
         outcomes: list[Outcome] = []
@@ -224,17 +246,18 @@ class BatchSender:
             elif found is not None and found.final:
                 error = PageError(found.error).as_dict()
                 outcomes.append(Outcome(image.request_id, RequestOutcome.ERROR, error=error, seconds=seconds))
-            elif len(images) > 1:
+            else:
                 self.parts.metrics.odd_results.labels("missing").inc()
                 outcomes.append(Outcome(image.request_id, RequestOutcome.AGAIN))
-            else:
-                await self._retry_or_fail([self._open[image.request_id]])
         storing = asyncio.ensure_future(self._store(outcomes, fragments))
         try:
             if not self._released:
                 # No batch waits for the slot: after a short wait, all is written in one round trip.
                 await asyncio.wait([storing], timeout=_WRITE_HEAD_START_S)
-            work = [self._observe("ok", len(images), seconds)]
+            breaker = self.parts.breaker
+            work: list[Awaitable[object]] = [
+                breaker.record("ok", batch_id=self.batch.id, images=len(images), seconds=seconds)
+            ]
             if outcomes:
                 work.append(self._record(storing, fragments))
             if over:
@@ -243,27 +266,40 @@ class BatchSender:
         finally:
             storing.cancel()
 
-    def _to_repeat(self, images: Sequence[SentImage], answer: BatchAnswer) -> bool:
-        """Whether the images are a single one that has no usable answer and is sent again at once."""
-        found = answer.images.get(images[0].request_id)
-        return len(images) == 1 and (found is None or bool(found.error and not found.final))
+    async def _retry_or_fail(self, group: list[ClaimedRequest]) -> bool:
+        """Sends a failed group again in halves; a single image a few times, then its caller gets an error.
 
-    async def _retry_or_fail(self, group: list[ClaimedRequest]) -> None:
-        """Sends a failed group again in halves; a single image a few times, then its caller gets an error."""
+        False if a single image can't be blamed, because the backend does not read the probe image either.
+        """
         if len(group) > 1:
             middle = (len(group) + 1) // 2
             self._groups += [group[:middle], group[middle:]]
-            return
+            return True
         for one in group:
-            failures = self._alone[one.id] = self._alone.get(one.id, 0) + 1
-            if failures < self.options.max_retry_count:
-                await asyncio.sleep(self.options.retry_delay_s / 10 * 2 ** (failures - 1))
+            failures = self._alone.setdefault(one.id, _SingleFailures(self.parts.clock.now()))
+            failures.count += 1
+            if failures.count < self.options.max_retry_count:
+                await asyncio.sleep(self.options.retry_delay_s / 10 * 2 ** (failures.count - 1))
                 self._groups.append([one])
                 continue
+            if not await self._is_to_blame(failures.since_s):
+                return False
             error = PageError(
-                f"The image could not be read: {failures} attempts failed. Other images were not affected."
+                f"The image could not be read: {failures.count} attempts failed. Other images were not affected."
             )
             await self._finish([Outcome(one.id, RequestOutcome.ERROR, error=error.as_dict())], {})
+        return True
+
+    async def _is_to_blame(self, since_s: float) -> bool:
+        """Whether an image that has failed alone since then is the cause: other images, or the probe, succeeded."""
+        breaker = self.parts.breaker
+        try:
+            state = (await self.parts.queue.status()).backend
+        except CoordinationError:
+            return False
+        if state.last_success_s >= since_s:
+            return True
+        return await breaker.permits(self.batch.id) and await breaker.probe(self.batch.id)
 
     def _fragment(self, found: ImageAnswer, position: int, size: int) -> bytes:
         return b"".join(
@@ -344,12 +380,6 @@ class BatchSender:
             settled = Failed(one.id, one.error)
         if settled is not None:
             self.parts.waiters.deliver(settled)
-
-    async def _observe(self, what: str, images: int = 0, seconds: float = 0.0) -> None:
-        try:
-            self.slot.apply(await self.parts.queue.observe(what, images, seconds))
-        except CoordinationError as error:
-            _LOG.warning("the outcome of a backend call was not recorded", extra={"code": error.code})
 
     async def _release(self) -> None:
         if not self._released:

@@ -6,6 +6,7 @@ import asyncio
 from contextlib import suppress
 from dataclasses import dataclass
 
+from quire.batching.backend_breaker import BackendBreaker
 from quire.batching.backend_protocol import Backend
 from quire.batching.batch_former import BatchFormer, FormerOptions
 from quire.batching.batch_sender import SenderOptions, SenderParts
@@ -100,6 +101,7 @@ class Batcher:
         sending = SenderParts(
             queue=queue,
             backend=parts.backend,
+            breaker=BackendBreaker(queue, parts.backend, clock, settings.failure_threshold),
             objects=objects,
             shelves=shelves,
             memory=self.memory,

@@ -195,13 +195,14 @@ class Upkeep:
             await parts.waiters.refresh(ids)
 
     async def _check_backend(self) -> None:
-        """While the breaker is open: a healthy backend gets its probe batch before the cooldown is over."""
+        """While the breaker is open: a backend that was unreachable gets its probe as soon as it is healthy again."""
         status = await self.status()
         self._parts.former.depth = status.depth
         opened = status.backend.failures >= self._options.failures_to_open
         waiting = status.backend.not_before_s > self._parts.clock.now()
-        if opened and waiting and await self.reachable(_URGENT_HEALTH_S if status.depth else math.inf):
-            await self._parts.queue.observe("healthy")
+        if opened and waiting:
+            healthy = await self.reachable(_URGENT_HEALTH_S if status.depth else math.inf)
+            self._parts.former.apply(await self._parts.queue.observe("healthy" if healthy else "unhealthy"))
             self._parts.former.wake()
 
     async def _drop_unused_bodies(self) -> None:

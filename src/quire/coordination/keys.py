@@ -150,7 +150,10 @@ PARSE_EXPIRY = f"{_PARSE}expiry"
 """zset: objects of the batcher by the time (ms) they are to be deleted."""
 
 PARSE_BREAKER = f"{_PARSE}breaker"
-"""hash: failures in a row, when to try again, the batch that tries."""
+"""hash: failures in a row, when to try again, the kind of failure, the lease of the probe."""
+
+PARSE_CALLS = f"{_PARSE}calls"
+"""zset: batches with a call at the backend, by the time (ms) when the lease of the call ends."""
 
 PARSE_MODEL = f"{_PARSE}model"
 """hash: weighted sums over batch sizes and service times, from which the line is fitted."""

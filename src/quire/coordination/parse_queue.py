@@ -22,6 +22,7 @@ from quire.coordination.parse_requests import (
     NewRequest,
     NoBatch,
     Outcome,
+    Permission,
     QueueStatus,
     RequestOutcome,
     RequestState,
@@ -36,6 +37,7 @@ WORK = "work"
 _DECAY = 0.95
 _MAX_BACKOFF_S = 10.0
 _MAX_SENDS = 10
+_CALL_MARGIN_S = 30.0
 _POLL_S = 5.0
 
 
@@ -48,6 +50,8 @@ class ParseLimits:
     failures_to_open: int
     cooldown_s: float
     backoff_s: float
+    call_timeout_s: float = 120.0
+    """After this time, and a margin, a call whose process has died does not count any more."""
 
 
 class ParseQueue:
@@ -59,6 +63,7 @@ class ParseQueue:
         self.replica = replica
         self._limits = limits
         self._ttl_ms = int(limits.ttl_s * 1000)
+        self._call_lease_ms = int((limits.call_timeout_s + _CALL_MARGIN_S) * 1000)
 
     async def accept(
         self, object_key: str, requests: Sequence[NewRequest], *, forms_batches: bool
@@ -108,6 +113,7 @@ class ParseQueue:
                 keys.PARSE_BREAKER,
                 keys.PARSE_STATS,
                 keys.parse_batch(batch_id),
+                keys.PARSE_CALLS,
             ],
             self._now_ms(),
             self._ttl_ms,
@@ -119,6 +125,7 @@ class ParseQueue:
             keys.parse_request(""),
             release,
             1 if ahead else 0,
+            self._call_lease_ms,
         )
         if answer[0] != "batch":
             return NoBatch(answer[0], float(answer[1]) / 1000 if len(answer) > 1 else 0.0)
@@ -131,8 +138,9 @@ class ParseQueue:
 
         None if the batch does not belong to this replica any more.
         """
-        names = [keys.PARSE_BATCHES, keys.PARSE_SLOTS, keys.parse_batch(batch_id)]
-        args: tuple[Arg, ...] = (batch_id, self.replica, self._limits.slots, release, keys.parse_request(""))
+        names = [keys.PARSE_BATCHES, keys.PARSE_SLOTS, keys.parse_batch(batch_id), keys.PARSE_CALLS]
+        args: list[Arg] = [batch_id, self.replica, self._limits.slots, release, keys.parse_request("")]
+        args += [self._now_ms(), self._call_lease_ms]
         answer = int(await self._connection.script("parse/slot", names, *args))
         return None if answer < 0 else answer == 1
 
@@ -157,6 +165,7 @@ class ParseQueue:
             keys.PARSE_STATS,
             keys.parse_batch(batch_id),
             keys.PARSE_WAKE,
+            keys.PARSE_CALLS,
         ]
         args: list[Arg] = [
             int(at_s * 1000),
@@ -202,6 +211,7 @@ class ParseQueue:
                 keys.PARSE_SEGMENTS,
                 keys.parse_batch(batch_id),
                 keys.PARSE_WAKE,
+                keys.PARSE_CALLS,
             ],
             batch_id,
             owner,
@@ -233,11 +243,28 @@ class ParseQueue:
         )
         return int(wait_ms) / 1000
 
-    async def observe(self, what: str, images: int = 0, seconds: float = 0.0) -> BackendState:
-        """Records the outcome of a backend call (`ok`, `failed`, `down`), or that its health check is `healthy`."""
+    async def may_call(self, batch_id: str) -> Permission:
+        """Asks the breaker whether a batch that has failed before may make another call."""
+        answer = await self._connection.script(
+            "parse/call",
+            [keys.PARSE_BREAKER, keys.PARSE_CALLS],
+            self._now_ms(),
+            batch_id,
+            self._limits.failures_to_open,
+            self._call_lease_ms,
+        )
+        return Permission(answer[0])
+
+    async def observe(
+        self, what: str, images: int = 0, seconds: float = 0.0, batch_id: str = ""
+    ) -> BackendState:
+        """Records a backend call (`ok`, `failed`, `down`) or a health check (`healthy`, `unhealthy`).
+
+        A call without images is a probe.
+        """
         answer = await self._connection.script(
             "parse/observe",
-            [keys.PARSE_BREAKER, keys.PARSE_MODEL, keys.PARSE_STATS],
+            [keys.PARSE_BREAKER, keys.PARSE_MODEL, keys.PARSE_STATS, keys.PARSE_CALLS],
             self._now_ms(),
             what,
             images,
@@ -247,9 +274,17 @@ class ParseQueue:
             int(self._limits.backoff_s * 1000),
             int(_MAX_BACKOFF_S * 1000),
             _DECAY,
+            batch_id,
+            self._call_lease_ms,
         )
-        sums = tuple(float(one) for one in answer[2:7])
-        return BackendState(int(answer[0]), int(answer[1]) / 1000, sums)  # type: ignore[arg-type]
+        failures, until_ms, opened, last_ok_ms, *sums = answer
+        return BackendState(
+            int(failures),
+            float(until_ms) / 1000,
+            tuple(float(one) for one in sums),  # type: ignore[arg-type]
+            opened=int(opened) == 1,
+            last_success_s=int(last_ok_ms) / 1000,
+        )
 
     async def depth(self) -> int:
         return int(await self._connection.command("ZCARD", keys.PARSE_QUEUE))
@@ -275,6 +310,7 @@ class ParseQueue:
         times = [int(one) / 1000 for one in ages if one]
         counters = {name: int(value) for name, value in pairs(stats).items()}
         last = counters.pop("last_batch", None)
+        last_ok = counters.pop("last_ok", 0)
         return QueueStatus(
             depth=int(depth),
             oldest_at=min(times, default=None),
@@ -283,6 +319,7 @@ class ParseQueue:
                 int(breaker[0] or 0),
                 int(breaker[1] or 0) / 1000,
                 tuple(float(one or 0) for one in sums),  # type: ignore[arg-type]
+                last_success_s=last_ok / 1000,
             ),
             last_batch_at=None if last is None else last / 1000,
             counters=counters,

@@ -80,10 +80,19 @@ class ClaimedBatch:
 
 @dataclass(frozen=True, slots=True)
 class NoBatch:
-    """No batch: the queue is empty (`none`) or too short (`few`), no slot is free (`busy`), or breaker (`wait`)."""
+    """No batch: the queue is empty (`none`) or too short (`few`), no slot is free (`busy`), or the breaker
+    permits no call (`wait`) or only that of the probe image, by this replica (`probe`)."""
 
     why: str
     until_s: float = 0.0
+
+
+class Permission(StrEnum):
+    """Whether the breaker permits a call: yes, when other calls have ended, or not before its cooldown is over."""
+
+    GO = "go"
+    BUSY = "busy"
+    WAIT = "wait"
 
 
 class RequestOutcome(StrEnum):
@@ -138,6 +147,9 @@ class BackendState:
     failures: int
     not_before_s: float
     sums: tuple[float, float, float, float, float]
+    opened: bool = False
+    """Whether the call that was just recorded opened the breaker."""
+    last_success_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

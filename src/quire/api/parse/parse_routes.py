@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from typing import Annotated, Any
@@ -43,7 +44,7 @@ from quire.batching.parse_errors import ClientRateLimitedError, QueueFullError, 
 from quire.batching.parse_intake import ParseSubmission
 from quire.batching.waiting_callers import Failed, ParseResult, Settled
 from quire.coordination.parse_requests import Priority
-from quire.errors import OverloadedError, QuireError, RequestError
+from quire.errors import QuireError, RequestError
 
 router = APIRouter(tags=["batching"])
 
@@ -60,6 +61,8 @@ _PLAIN = {
 
 _CREDENTIALS = frozenset({b"authorization", b"x-api-key", b"cookie"})
 _MAX_KNOWN_HOSTS = 64
+_TYPES = {"response_timeout": "timeout", "page_failed": "server_error"}
+"""Codes of errors for which source 004 has another word."""
 _STATUS_BY_CODE = {"page_failed": 422, "not_found": 404, "stopping": 503, "coordination_unavailable": 503}
 
 
@@ -365,8 +368,6 @@ def _refusal(request: Request, error: QuireError, parse_id: str = "") -> Respons
     if isinstance(error, QueueFullError):
         shown["queue_depth"] = error.depth
         shown["estimated_wait_minutes"] = round(error.wait_s / 60, 2)
-    elif isinstance(error, OverloadedError):
-        shown["type"] = error.code
     if status == 503 and "retry_after_seconds" not in shown:
         shown["retry_after_seconds"] = 1
     return _failure(parse_id or request_id(request), shown, status)
@@ -376,6 +377,8 @@ def _failure(shown_id: str, error: dict[str, Any], status: int) -> Response:
     """An error response: the shape of all errors, plus the names that source 004 has for the same values."""
     body = {
         **error,
+        "message": error["error"],
+        "type": _TYPES.get(error["code"], error["code"]),
         "request_id": shown_id,
         "status": "failed",
         "retry_suggested": bool(error.get("retryable")),
@@ -383,8 +386,9 @@ def _failure(shown_id: str, error: dict[str, Any], status: int) -> Response:
     headers = {}
     wait_s = error.get("retry_after_seconds")
     if isinstance(wait_s, int | float):
-        body["estimated_retry_time_seconds"] = wait_s
-        headers["Retry-After"] = str(max(1, round(wait_s + 0.5)))
+        whole_s = max(1, math.ceil(wait_s))
+        body["retry_after_seconds"] = body["estimated_retry_time_seconds"] = whole_s
+        headers["Retry-After"] = str(whole_s)
     return JSONResponse(body, status, headers)
 
 

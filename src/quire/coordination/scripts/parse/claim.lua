@@ -1,9 +1,10 @@
 -- Claims a batch: the first requests of the queue.
--- KEYS  1 queue, 2 batches, 3 slots, 4 breaker, 5 stats, 6 the new batch's set; records are found by their prefix
+-- KEYS  1 queue, 2 batches, 3 slots, 4 breaker, 5 stats, 6 the new batch's set, 7 calls; records are found by their prefix
 -- ARGV  1 now ms, 2 ttl ms, 3 batch id ('' to give back a slot only), 4 replica, 5 maximum size, 6 number of slots,
 --       7 failures that open the breaker, 8 prefix of records, 9 batch whose slot is given back first ('' if none),
---       10 '1' to claim a full batch ahead of its slot (slot.lua gives it the slot)
+--       10 '1' to claim a full batch ahead of its slot (slot.lua gives it the slot), 11 lease of a call ms
 -- Answers {'none'} | {'few'} | {'busy'} | {'wait', until ms}
+--   | {'probe'}: the breaker is half open, and this replica has the lease to send the probe image
 --   | {'batch', depth left, then ten for each request:
 --      id, team, file name, object, offset, length, holder, keyed, misses, enqueued ms}
 local now, batch, owner, ahead = tonumber(ARGV[1]), ARGV[3], ARGV[4], ARGV[10] == '1'
@@ -27,16 +28,18 @@ if depth == 0 then return {'none'} end
 if ahead and depth < tonumber(ARGV[5]) then return {'few'} end
 if not ahead and redis.call('HLEN', KEYS[3]) >= tonumber(ARGV[6]) then return {'busy'} end
 local breaker = redis.call('HMGET', KEYS[4], 'failures', 'until', 'probe')
-local failures, not_before = tonumber(breaker[1] or 0), tonumber(breaker[2] or 0)
+local failures, not_before, threshold = tonumber(breaker[1] or 0), tonumber(breaker[2] or 0), tonumber(ARGV[7])
 if not_before > now then return {'wait', not_before} end
 if ahead and failures > 0 then return {'wait', now + 500} end
-if failures >= tonumber(ARGV[7]) then
-  -- Half open: one batch is the probe; the others wait for its outcome.
-  if breaker[3] and redis.call('HEXISTS', KEYS[2], breaker[3]) == 1 then
-    return {'wait', now + 500}
-  end
-  redis.call('HSET', KEYS[4], 'probe', batch)
+if failures >= threshold then
+  -- Half open. The probe is an image of our own: an image of a caller could be the cause of the failures.
+  if tonumber(breaker[3] or 0) > now then return {'wait', now + 500} end
+  redis.call('HSET', KEYS[4], 'probe', now + tonumber(ARGV[11]))
+  return {'probe'}
 end
+redis.call('ZREMRANGEBYSCORE', KEYS[7], '-inf', now)
+-- After a failure, no more calls are made at the same time than may fail until the breaker opens.
+if failures > 0 and redis.call('ZCARD', KEYS[7]) >= threshold - failures then return {'wait', now + 100} end
 local popped = redis.call('ZPOPMIN', KEYS[1], ARGV[5])
 local ids = {}
 for i = 1, #popped, 2 do
@@ -52,7 +55,11 @@ if #answer == 2 then return {'none'} end
 redis.call('SADD', KEYS[6], unpack(ids))
 redis.call('PEXPIRE', KEYS[6], ARGV[2])
 redis.call('HSET', KEYS[2], batch, owner)
-if not ahead then redis.call('HSET', KEYS[3], batch, owner) end
+if not ahead then
+  redis.call('HSET', KEYS[3], batch, owner)
+  redis.call('ZADD', KEYS[7], now + tonumber(ARGV[11]), batch)
+  redis.call('PEXPIRE', KEYS[7], ARGV[11])
+end
 redis.call('HINCRBY', KEYS[5], 'batches', 1)
 redis.call('HSET', KEYS[5], 'last_batch', now)
 answer[2] = redis.call('ZCARD', KEYS[1])

@@ -1,5 +1,5 @@
 -- Records the outcomes of requests of a batch. A request that has already ended is not changed.
--- KEYS  1 queue, 2 batches, 3 slots, 4 segments, 5 stats, 6 the batch's set, 7 wake channel;
+-- KEYS  1 queue, 2 batches, 3 slots, 4 segments, 5 stats, 6 the batch's set, 7 wake channel, 8 calls;
 --       then each request's record
 -- ARGV  1 now ms, 2 ttl ms, 3 batch id, 4 replica, 5 '1' if the batch is over, 6 object with the results ('' if none);
 --       then for each request seven: id, what, a, b, position, size of the batch as sent, seconds
@@ -8,7 +8,7 @@
 local now, ttl, owner = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[4]
 local unneeded, ended, counts, bodies, over = {}, {}, {}, {}, {}
 local function count(where, what) where[what] = (where[what] or 0) + 1 end
-local k = 8
+local k = 9
 for a = 7, #ARGV, 7 do
   local id, what, record = ARGV[a], ARGV[a + 1], KEYS[k]
   k = k + 1
@@ -47,6 +47,7 @@ end
 if ARGV[5] == '1' then
   redis.call('HDEL', KEYS[2], ARGV[3])
   redis.call('HDEL', KEYS[3], ARGV[3])
+  redis.call('ZREM', KEYS[8], ARGV[3])
   redis.call('DEL', KEYS[6])
 elseif #over > 0 then
   redis.call('SREM', KEYS[6], unpack(over))

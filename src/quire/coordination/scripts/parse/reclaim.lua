@@ -1,5 +1,5 @@
 -- Puts the unfinished requests of a batch back to their places in the queue, because its replica is dead.
--- KEYS  1 queue, 2 batches, 3 slots, 4 segments, 5 the batch's set, 6 wake channel; records are found by their prefix
+-- KEYS  1 queue, 2 batches, 3 slots, 4 segments, 5 the batch's set, 6 wake channel, 7 calls; records are found by their prefix
 -- ARGV  1 batch id, 2 the replica that owns it, 3 prefix of records, 4 maximum number of sends,
 --       5 JSON of the error for a request that was sent more often, 6 now ms
 -- Answers {how many went back, then the objects whose bodies are not needed any more}; {-1} if it is not that replica's.
@@ -29,5 +29,6 @@ end
 redis.call('HDEL', KEYS[2], ARGV[1])
 redis.call('HDEL', KEYS[3], ARGV[1])
 redis.call('DEL', KEYS[5])
+redis.call('ZREM', KEYS[7], ARGV[1])
 if #ended > 0 then redis.call('PUBLISH', KEYS[6], table.concat(ended, ' ')) end
 return answer
