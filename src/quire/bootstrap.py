@@ -7,7 +7,7 @@ import importlib
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from quire.clock import Clock, SystemClock
@@ -66,6 +66,8 @@ class Runtime:
     batcher: Batcher | None
     ai_metrics: DispatchMetrics | None = None
     vault: Vault | None = None
+    ready: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set by a long-running entry point once it serves: the SDKs of the AI providers are loaded from then on."""
 
 
 @asynccontextmanager
@@ -109,6 +111,7 @@ async def runtime(
         kept = _vault(parts, engine, connection, stack) if vault else None
         worker = _worker(parts, worker_id, kinds, kept) if kinds else None
         housekeeper = Housekeeper(parts, HousekeepingRecords(connection, clock), worker_id, kept)
+        ready = asyncio.Event()
         async with asyncio.TaskGroup() as group:
             side = [
                 group.create_task(events.run(), name="events"),
@@ -119,7 +122,8 @@ async def runtime(
             if batcher is not None:
                 side.append(group.create_task(batcher.run(), name="batcher"))
             if parts.ai is not None and kinds and UnitKind.PAGE in kinds:
-                side.append(group.create_task(parts.ai.wake_periodically(), name="ai-wake_periodically"))
+                side.append(group.create_task(parts.ai.wake_periodically(), name="ai-wake"))
+                side.append(group.create_task(_preload(parts.ai.dispatcher, ready), name="ai-preload"))
             if kept is not None and kinds is not None:
                 side.append(group.create_task(_sweeper(kept, worker_id).run(), name="vault-sweeper"))
             working = group.create_task(worker.run(), name="worker") if worker else None
@@ -134,6 +138,7 @@ async def runtime(
                     batcher=batcher,
                     ai_metrics=ai_metrics,
                     vault=kept,
+                    ready=ready,
                 )
             finally:
                 if worker is not None and working is not None and not working.done():
@@ -251,13 +256,24 @@ def _with_ai(
         ),
         cache=AnswerCache(AnswerIndex(connection), parts.objects, parts.jobs, _answers_kept_s(settings)),
         clock=clock,
-        options=DispatchOptions(ai.page_total_timeout_s, ai.max_tokens_out),
+        options=DispatchOptions(ai.page_total_timeout_s, ai.max_tokens_out, _wait_max_s(settings)),
         wake=waiting.wake,
         counting=counting,
     )
     stack.push_async_callback(dispatcher.close)
     reading = AiReading(dispatcher, waiting, Pictures())
     return replace(parts, ai=reading, readers=replace(parts.readers, ai=True))
+
+
+def _wait_max_s(settings: Settings) -> float:
+    """The strict policy (one attempt) never waits for a breaker."""
+    return 0.0 if settings.jobs.max_attempts == 1 else settings.ai.wait_max_s
+
+
+async def _preload(dispatcher: Dispatcher, ready: asyncio.Event) -> None:
+    """Not before the process is ready: imports and the start compete for one interpreter lock."""
+    await ready.wait()
+    await dispatcher.preload()
 
 
 def _admission(settings: Settings, connection: RedisConnection, timeout_s: float) -> Admission:

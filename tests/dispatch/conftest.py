@@ -145,7 +145,7 @@ async def make(redis_url: str, sim: RunningSimulator, tmp_path: Path) -> AsyncIt
                 ai.cache_ttl_s,
             ),
             clock=clock,
-            options=DispatchOptions(ai.page_total_timeout_s, ai.max_tokens_out),
+            options=DispatchOptions(ai.page_total_timeout_s, ai.max_tokens_out, ai.wait_max_s),
             wake=wake,
             counting=counting,
         )

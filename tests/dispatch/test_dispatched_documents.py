@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 import time
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import pytest
 from quire.bootstrap import Runtime
 from quire.domain.job import JobOptions, JobSecrets, JobStatus, MainJob, Mode, UnitKind
 from quire.domain.page import PageSource
+from quire.errors import NotReadyError
 from quire.pipeline.intake.upload_intake import Submission
 from quire.simulator.simulator_thread import RunningSimulator
 from tests.pipeline.test_losing_the_server import embedded_server
@@ -123,6 +124,41 @@ async def test_each_candidate_is_asked_once_and_nothing_is_tried_again_when_the_
         assert await sources(one, job) == {1: "mupdf_fallback"}
         calls = {name: model["calls"] for name, model in sim.stats()["models"].items()}
         assert calls == {"a1": 1, "a2": 1, "b1": 1}
+
+
+async def test_a_document_is_usable_with_its_own_text_when_every_call_hangs(
+    tmp_path: Path, sim: RunningSimulator
+) -> None:
+    sim.play({"rules": [{"fault": "hang"}]})
+    async with ai(tmp_path, sim) as one:
+        accepted = await upload(one, marked_pdf(tmp_path / "a.pdf", 3), mode=Mode.AI)
+        job = await job_of(one, accepted.job_id)
+        found = None
+        deadline = time.monotonic() + 60
+        while found is None:
+            assert time.monotonic() < deadline
+            job = await job_of(one, accepted.job_id)
+            with suppress(NotReadyError):
+                found = await one.engine.partial_result(job)
+            await asyncio.sleep(0.02)
+        assert not job.status.terminal
+        text = b"".join([piece async for piece in one.engine.partial_text(found)]).decode()
+        assert markers_in(text) == [marker(1, n) for n in (1, 2, 3)]
+        assert found.metadata()["pages_pending"] == [1, 2, 3]
+        await one.engine.cancel(job)
+
+
+async def test_a_document_falls_back_without_a_call_when_all_breakers_are_open_and_the_policy_is_strict(
+    tmp_path: Path, sim: RunningSimulator
+) -> None:
+    sim.play({"rules": [{"fault": "server_error"}]})
+    async with ai(tmp_path, sim, JOB_MAX_ATTEMPTS="1", BREAKER_BASE_BACKOFF="1h") as one:
+        await convert(one, marked_pdf(tmp_path / "a.pdf", 1), mode=Mode.AI)
+        calls = sim.stats()["total"]["calls"]
+        job = await convert(one, marked_pdf(tmp_path / "b.pdf", 2), mode=Mode.AI)
+        assert set((await sources(one, job)).values()) == {"mupdf_fallback"}
+        assert sim.stats()["total"]["calls"] == calls
+        assert (await pages(one, job))[1].reasons[-1] == "ai_unavailable"
 
 
 async def test_a_scan_is_read_by_ocr_when_ai_fails_and_it_has_no_text(

@@ -13,9 +13,10 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from quire.coordination.ai_admission import ModelState
-from quire.dispatch.dispatcher import OUT_OF_TIME, UNAVAILABLE
+from quire.dispatch.dispatcher import OUT_OF_TIME
 from quire.dispatch.ledger import DOCUMENT_CEILING, TEAM_CEILING
 from quire.dispatch.page_task import Answered, Exhausted, Parked
+from quire.dispatch.waiting_policy import UNAVAILABLE
 from quire.telemetry.metrics import DispatchMetrics
 from tests.dispatch.conftest import PAGE, Bench
 
@@ -33,6 +34,13 @@ def rule(fault: str, model: str = "*", **more: object) -> dict[str, object]:
 async def states(bench: Bench) -> dict[str, ModelState]:
     found = await bench.dispatcher.admission.states(bench.dispatcher.candidates.all())
     return {one.target.model: one for one in found}
+
+
+async def until_state(bench: Bench, model: str, state: str) -> None:
+    deadline = time.monotonic() + 60
+    while (await states(bench))[model].state != state:
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.02)
 
 
 async def test_the_primary_model_answers_when_all_is_well(make: Make) -> None:
@@ -185,7 +193,7 @@ async def test_the_engine_and_the_tier_asked_for_come_first(make: Make) -> None:
 
 
 async def test_a_page_is_parked_without_a_call_when_every_breaker_is_open(make: Make) -> None:
-    bench = make(BREAKER_BASE_BACKOFF="60s")
+    bench = make(BREAKER_BASE_BACKOFF="60s", AI_WAIT_MAX="2m")
     bench.sim.play({"rules": [rule("server_error")]})
     first = await bench.read()
     assert isinstance(first, Exhausted)
@@ -196,6 +204,46 @@ async def test_a_page_is_parked_without_a_call_when_every_breaker_is_open(make: 
     assert isinstance(second, Parked)
     assert 50 < second.wait_s <= 60
     assert bench.calls() == calls
+
+
+@pytest.mark.parametrize(("wait_max", "backoff"), [("10s", "60s"), ("0", "5s")], ids=["default", "strict"])
+async def test_a_page_gives_up_without_a_call_when_no_probe_is_due_in_time(
+    make: Make, wait_max: str, backoff: str
+) -> None:
+    bench = make(BREAKER_BASE_BACKOFF=backoff, AI_WAIT_MAX=wait_max)
+    bench.sim.play({"rules": [rule("server_error")]})
+    await bench.read()
+    calls = bench.calls()
+    outcome = await bench.read()
+    assert isinstance(outcome, Exhausted)
+    assert (outcome.reasons, outcome.retryable) == ((UNAVAILABLE,), False)
+    assert bench.calls() == calls
+
+
+async def test_a_page_gives_up_after_its_waiting_time_when_the_probe_hangs(make: Make) -> None:
+    bench = make(
+        BREAKER_BASE_BACKOFF="50ms",
+        AI_WAIT_MAX="1s",
+        ANTHROPIC_BASE_URL="",
+        ANTHROPIC_API_KEY="",
+        OPENAI_SECONDARY_MODEL="a1",
+    )
+    bench.sim.play({"rules": [rule("server_error", last=1), rule("hang")]})
+    assert isinstance(await bench.read(), Exhausted)
+    await until_state(bench, "a1", "half_open")
+    probe = asyncio.create_task(bench.read())
+    deadline = time.monotonic() + 60
+    while not (await states(bench))["a1"].in_flight:
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.02)
+    task = bench.task()
+    while not isinstance(outcome := await bench.dispatcher.read(task), Exhausted):
+        assert isinstance(outcome, Parked)
+        assert time.monotonic() < deadline
+        await asyncio.sleep(min(outcome.wait_s, 0.1))
+    assert outcome.reasons == (UNAVAILABLE,)
+    probe.cancel()
+    await asyncio.wait({probe})
 
 
 async def test_a_page_gives_up_at_once_when_no_breaker_closes_before_the_deadline(make: Make) -> None:
@@ -210,7 +258,7 @@ async def test_a_page_gives_up_at_once_when_no_breaker_closes_before_the_deadlin
 
 async def test_a_round_is_over_when_one_failed_and_the_others_are_open(make: Make) -> None:
     """What was tried stays known while the page is parked, and is tried again only in another round."""
-    bench = make(ANTHROPIC_BASE_URL="", ANTHROPIC_API_KEY="", BREAKER_BASE_BACKOFF="60s")
+    bench = make(ANTHROPIC_BASE_URL="", ANTHROPIC_API_KEY="", BREAKER_BASE_BACKOFF="60s", AI_WAIT_MAX="2m")
     bench.sim.play({"rules": [rule("server_error")]})
     task = bench.task()
     outcome = await bench.dispatcher.read(task)
@@ -227,10 +275,7 @@ async def test_exactly_one_probe_goes_out_when_a_breaker_is_half_open(make: Make
     )
     bench.sim.play({"rules": [rule("server_error", last=1)], "models": [{"model": "a1", "latency": 0.2}]})
     assert isinstance(await bench.read(), Exhausted)
-    deadline = time.monotonic() + 10
-    while (await states(bench))["a1"].state != "half_open":
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.02)
+    await until_state(bench, "a1", "half_open")
     outcomes = await asyncio.gather(*(bench.read() for _ in range(12)))
     assert sum(isinstance(one, Answered) for one in outcomes) == 1
     assert sum(isinstance(one, Parked) for one in outcomes) == 11

@@ -104,6 +104,7 @@ class _Service:
                 await self._app.state.services.readiness.condition()
                 self._door.open()
                 self._announce(on_ready)
+                self._running.ready.set()
                 await _either(serving, stop.asked)
             if serving.done():
                 serving.result()

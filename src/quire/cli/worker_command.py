@@ -80,5 +80,6 @@ async def _work(settings: Settings, kinds: list[UnitKind], *, batching: bool) ->
                 "reader_processes": running.parts.reader_processes,
             },
         )
+        running.ready.set()
         await until_stopped()
         _LOG.info("worker stopping", extra={"in_hand": running.worker.in_hand if running.worker else 0})

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from quire.clock import Clock
-from quire.coordination.ai_admission import Admission, Ask, Busy, BusyReason, CallOutcome, Free, Lease
+from quire.coordination.ai_admission import Admission, Ask, Busy, CallOutcome, Free, Lease
 from quire.dispatch.answer_cache import AnswerCache, CachedAnswer
 from quire.dispatch.call_outcomes import CallCounter, NullCallCounter, outcome_of, reported_limits
 from quire.dispatch.candidates import Candidate, Candidates
 from quire.dispatch.ledger import Ledger, Size, Spent, estimate
 from quire.dispatch.page_task import Answered, Exhausted, Outcome, PagePicture, PageTask, Parked
+from quire.dispatch.waiting_policy import LEAST_CALL_S, UNAVAILABLE, WaitingPolicy, exhausted
 from quire.errors import CoordinationError, ObjectsError
 from quire.providers import configured_providers
 from quire.providers.provider_protocol import (
@@ -42,14 +42,11 @@ T = TypeVar("T")
 
 _LOG = logging.getLogger(__name__)
 _FINISH_S = 10.0
-_LEAST_CALL_S = 0.5
-"""A call with less time than this is not made."""
 _AFTER_DEADLINE_S = 2.0
 _ROOM_USED = 8
 _TYPICAL = Size(characters=5_000, own_characters=3_000, pixels=850 * 1100)
 
 OUT_OF_TIME = "page_timeout"
-UNAVAILABLE = "ai_unavailable"
 _PAGES_ONLY = (configured_providers.OCR, configured_providers.DOLPHIN)
 
 
@@ -58,8 +55,11 @@ Wake = Callable[[int], Awaitable[object]]
 
 @dataclass(frozen=True, slots=True)
 class DispatchOptions:
+    """`wait_max_s`: the most time that a page waits while the breakers of all its candidates are open."""
+
     page_total_timeout_s: float = 120.0
     max_tokens_out: int = 8192
+    wait_max_s: float = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +99,7 @@ class Dispatcher:
         self._options = options
         self._wake = wake
         self._counting = counting or NullCallCounter()
+        self._waiting = WaitingPolicy(ledger, clock, options.wait_max_s)
 
     async def read(self, task: PageTask) -> Outcome:
         """Returns the answer, where to park the page, or why every candidate failed.
@@ -115,11 +116,11 @@ class Dispatcher:
     async def _read(self, task: PageTask) -> Outcome:
         candidates = self._candidates_of(task)
         if not candidates:
-            return self._exhausted(Spent(reasons=(UNAVAILABLE,)), retryable=False)
+            return exhausted(Spent(reasons=(UNAVAILABLE,)), retryable=False)
         cached = await self._cached(task, candidates)
         if cached is not None:
             return cached
-        if task.prepared and self._until_deadline(task) >= _LEAST_CALL_S:
+        if task.prepared and self._waiting.until_deadline(task) >= LEAST_CALL_S:
             return await self._ask_at_once(task, candidates)
         spent = await self.ledger.spent(task.job_id, task.epoch, task.number)
         # Drawing a page is wasted work if no model is free.
@@ -127,7 +128,7 @@ class Dispatcher:
             _asks(_untried(candidates, spent) or candidates, _TYPICAL, self._tokens_out(task))
         )
         if isinstance(seen, Busy):
-            return self._busy(task, seen, spent)
+            return await self._waiting.when_busy(task, seen, spent)
         picture = await task.prepare()
         return await self._ask_in_turn(task, candidates, picture, spent)
 
@@ -143,7 +144,7 @@ class Dispatcher:
                 await self._settle(lease, CallOutcome.UNSENT)
             return await self._ask_in_turn(task, candidates, picture, spent)
         if isinstance(lease, Busy):
-            return self._busy(task, lease, spent)
+            return await self._waiting.when_busy(task, lease, spent)
         outcome = await self._call(self._attempt(task, picture, candidates[lease.place], lease, spent))
         if not isinstance(outcome, Spent):
             return outcome
@@ -155,14 +156,14 @@ class Dispatcher:
         while True:
             left = _untried(candidates, spent)
             if not left:
-                return self._exhausted(spent)
-            if self._total_s(task) - spent.seconds < _LEAST_CALL_S:
-                return self._exhausted(replace(spent, reasons=(*spent.reasons, OUT_OF_TIME)), retryable=False)
-            if self._until_deadline(task) < _LEAST_CALL_S:
-                return Parked(max(0.0, self._until_deadline(task)), in_line=False)
+                return exhausted(spent)
+            if self._total_s(task) - spent.seconds < LEAST_CALL_S:
+                return exhausted(replace(spent, reasons=(*spent.reasons, OUT_OF_TIME)), retryable=False)
+            if self._waiting.until_deadline(task) < LEAST_CALL_S:
+                return Parked(max(0.0, self._waiting.until_deadline(task)), in_line=False)
             lease = await self.admission.admit(_asks(left, _size(task, picture), self._tokens_out(task)))
             if isinstance(lease, Busy):
-                return self._busy(task, lease, spent)
+                return await self._waiting.when_busy(task, lease, spent)
             outcome = await self._call(self._attempt(task, picture, left[lease.place], lease, spent))
             if not isinstance(outcome, Spent):
                 return outcome
@@ -193,6 +194,17 @@ class Dispatcher:
         """Allows every candidate again for this page; keeps what was spent."""
         await self.ledger.keep(task.job_id, task.epoch, task.number, replace(spent, tried=()))
 
+    async def preload(self) -> None:
+        """Loads every SDK and the price list, so that no page's deadline pays for the imports.
+
+        A part that can't be loaded is logged: the first call that needs it reports the same error.
+        """
+        for load in (*(one.open for one in self.providers.values()), self.ledger.preload):
+            try:
+                await load()
+            except Exception:
+                _LOG.exception("AI provider not loaded")
+
     async def close(self) -> None:
         for provider in self.providers.values():
             await provider.close()
@@ -205,12 +217,12 @@ class Dispatcher:
         ceiling = await self.ledger.reserve(task.job_id, task.team, attempt.reserved_usd)
         if ceiling:
             await self._settle(attempt.lease, CallOutcome.UNSENT)
-            return self._exhausted(replace(spent, reasons=(*spent.reasons, ceiling)), retryable=False)
+            return exhausted(replace(spent, reasons=(*spent.reasons, ceiling)), retryable=False)
         whole_s = min(candidate.timeout_s, task.call_timeout_s or candidate.timeout_s)
         timeout_s = min(whole_s, self._total_s(task) - spent.seconds)
         # At the deadline the document finishes and the worker cancels this call; the timeout is only a second
         # safeguard.
-        timeout_s = min(timeout_s, self._until_deadline(task) + _AFTER_DEADLINE_S)
+        timeout_s = min(timeout_s, self._waiting.until_deadline(task) + _AFTER_DEADLINE_S)
         request = VisionRequest(
             model=candidate.target.model,
             instructions=task.instructions,
@@ -299,7 +311,7 @@ class Dispatcher:
             extra={**_log_fields(task, candidate), "code": error.code, "duration_s": round(seconds, 3)},
         )
         if isinstance(error, RejectedError):
-            return self._exhausted(spent, retryable=False)
+            return exhausted(spent, retryable=False)
         return spent
 
     def _count(
@@ -381,32 +393,6 @@ class Dispatcher:
 
     def _tokens_out(self, task: PageTask) -> int:
         return task.max_tokens_out or self._options.max_tokens_out
-
-    def _busy(self, task: PageTask, busy: Busy, spent: Spent) -> Parked | Exhausted:
-        """Parks the page, unless waiting can't help: round over, wrong key, or deadline too near."""
-        if all(why is BusyReason.PROVIDER_OPEN for why in busy.why):
-            return self._exhausted(replace(spent, reasons=(*spent.reasons, "auth")), retryable=False)
-        if spent.tried and all(why.broken for why in busy.why):
-            return self._exhausted(spent)
-        left_s = self._until_deadline(task)
-        if left_s < _LEAST_CALL_S:
-            return Parked(max(0.0, left_s), in_line=False)
-        if busy.wait_s > left_s - _LEAST_CALL_S:
-            return self._exhausted(replace(spent, reasons=(*spent.reasons, UNAVAILABLE)), retryable=False)
-        in_line = any(why in (BusyReason.IN_FLIGHT, BusyReason.PROBING) for why in busy.why)
-        return Parked(busy.wait_s, in_line)
-
-    def _exhausted(self, spent: Spent, *, retryable: bool | None = None) -> Exhausted:
-        if retryable is None:
-            retryable = any(reason not in _FINAL for reason in spent.reasons)
-        return Exhausted(tuple(dict.fromkeys(spent.reasons)), spent, retryable)
-
-    def _until_deadline(self, task: PageTask) -> float:
-        return math.inf if task.deadline_at is None else task.deadline_at - self._clock.now()
-
-
-_FINAL = frozenset({ContentBlockedError.code, ProviderAuthError.code, RejectedError.code})
-"""Reasons that another round would only repeat."""
 
 
 async def _finish(work: Coroutine[Any, Any, T]) -> T:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import time
 from dataclasses import dataclass, replace
@@ -48,6 +49,10 @@ class Spent:
     seconds: float = 0.0
     tried: tuple[str, ...] = ()
     reasons: tuple[str, ...] = ()
+    waiting_since: float = 0.0
+    """When the page first found the breakers of all its candidates open; 0 if it never did."""
+    last: str = ""
+    """The candidate of the last failed call, as `provider:model`."""
 
     def after(
         self, name: str, usage: TokenUsage, cost_usd: float, seconds: float, reason: str, *, failed: bool
@@ -62,6 +67,7 @@ class Spent:
             seconds=self.seconds + seconds,
             tried=(*self.tried, name) if failed else self.tried,
             reasons=reasons,
+            last=name if failed else self.last,
         )
 
 
@@ -102,6 +108,10 @@ class Ledger:
         self._clock = clock
         self._document_micro = round(ceilings.document_usd * _MICRO)
         self._team_micro = round(ceilings.team_usd * _MICRO)
+
+    async def preload(self) -> None:
+        """Loads the price list in a thread, because its import takes a moment."""
+        await asyncio.to_thread(self._prices.preload)
 
     def price(self, target: Target, usage: TokenUsage) -> float:
         """Returns the price in US dollars; 0 where it is unknown."""

@@ -24,6 +24,7 @@ from quire.domain.page_ranges import PageRanges
 from quire.errors import MissingError, NotReadyError, QuireError, StateConflictError
 from quire.pipeline.intake.upload_intake import UploadIntake
 from quire.pipeline.object_keys import local_document
+from quire.pipeline.partial_result import PartialResult
 from quire.pipeline.parts import Parts
 from quire.pipeline.stages.merge_stage import failure_note, unpack_pages
 from quire.pipeline.upkeep.record_archive import RecordArchive
@@ -163,6 +164,13 @@ class Engine:
             return record, failure_note(record)
         _check_kept(job)
         return record, Text(record.ref, record.offset, record.length)
+
+    async def partial_result(self, job: MainJob) -> PartialResult:
+        """What a running job has read so far. Raises NotReadyError while that is nothing."""
+        return PartialResult(job.id, await self.pages(job))
+
+    def partial_text(self, found: PartialResult) -> AsyncIterator[bytes]:
+        return found.stream(self._parts.objects)
 
     def text(self, found: Text) -> AsyncIterator[bytes]:
         end = None if found.length is None else found.offset + found.length

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from quire.providers.provider_protocol import TokenUsage
@@ -29,6 +30,15 @@ class PriceList:
     def __init__(self, prices: Sequence[AiPrice] = ()) -> None:
         self._own = {(one.provider, one.model): one for one in prices}
         self._unknown: set[tuple[str, str]] = set()
+
+    def preload(self) -> None:
+        """Imports the list. Blocks for a moment."""
+        try:
+            import genai_prices
+        except ImportError:
+            return
+        with suppress(LookupError):
+            genai_prices.calc_price(genai_prices.Usage(input_tokens=1), model_ref="-", provider_id="openai")
 
     def cost(self, provider: str, model: str, usage: TokenUsage) -> Cost:
         own = self._own.get((provider, model))

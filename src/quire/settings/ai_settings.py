@@ -111,6 +111,13 @@ class AiSettings:
         setting_kinds.duration("100ms", "1d"),
         "The time that all calls for one page have together.",
     )
+    wait_max_s: float = setting(
+        "AI_WAIT_MAX",
+        "10s",
+        setting_kinds.duration("0", "1d"),
+        "The longest that a page waits while the breakers of all its models are open; then its local text is used. "
+        "With JOB_MAX_ATTEMPTS=1 a page never waits for a breaker.",
+    )
     max_inflight_per_model: int = setting(
         "MAX_INFLIGHT_PER_MODEL",
         "16",

@@ -107,6 +107,12 @@ LinkParam = Annotated[
 ]
 
 
+PartialParam = Annotated[
+    bool,
+    Query(description="While the job runs, what has been read so far, instead of 409."),
+]
+
+
 @router.get(
     "/{job_id}/result",
     summary="The Markdown of a document or of one page",
@@ -120,13 +126,19 @@ async def result(
     *,
     format: FormatParam = None,
     link: LinkParam = False,
+    partial: PartialParam = False,
 ) -> Response:
     """Of a main or merge job once it is completed, of a page job as soon as that page is done.
+
+    With `partial=1` a main job that is still running answers with what it has read so far: pages that wait for AI
+    have their local text, and `metadata.pages_pending` names them. 409 only while nothing has been read.
 
     With `link=1` the answer is `{job_id, type, link: {url, signed, expires_at}}`.
     """
     if link:
         return await result_link(request, services, team, job_id)
+    if partial and (found := await _partial_answer(request, services.runtime.engine, team, job_id, format)):
+        return found
     return await result_answer(request, services.runtime.engine, team, job_id, format)
 
 
@@ -187,6 +199,35 @@ async def _answer(
     else:
         raise MissingError(f"A {asked.type.value} job has no result of its own; job {job.id} has.")
     body = await started(single_piece(text) if isinstance(text, bytes) else engine.text(text))
+    return _formatted(request, asked, body, metadata=metadata, stem=stem, chosen=chosen)
+
+
+async def _partial_answer(
+    request: Request, engine: Engine, team: str, job_id: str, chosen: Format | None
+) -> Response | None:
+    """None if the job is over, or its id is not that of a document: the usual answer is right then."""
+    job = await engine.job(team, job_id)
+    if job.status.terminal or job.id != job_id:
+        return None
+    found = await engine.partial_result(job)
+    try:
+        body = await started(engine.partial_text(found))
+    except MissingError:  # the merge has just replaced the pages by the final result
+        return None
+    stem = Path(safe_filename(job.filename or job.id)).stem
+    shown = JobId(job.id, JobType.MAIN)
+    return _formatted(request, shown, body, metadata=found.metadata(), stem=stem, chosen=chosen)
+
+
+def _formatted(
+    request: Request,
+    asked: JobId,
+    body: AsyncIterator[bytes],
+    *,
+    metadata: dict[str, Any],
+    stem: str,
+    chosen: Format | None,
+) -> Response:
     form = chosen or preferred(request.headers.get("accept", ""))
     if form is Format.JSON:
         head = {"job_id": str(asked), "type": asked.type.value}
