@@ -16,9 +16,9 @@ from pathlib import Path
 from quire.classification.local_classifier import LocalText, classify_locally
 from quire.coordination.job_records import Claim
 from quire.dispatch.answer_checks import CUT_OFF, EMPTY, REFUSED, REPEATING
-from quire.dispatch.dispatcher import UNAVAILABLE
 from quire.dispatch.ledger import Spent
 from quire.dispatch.page_task import Answered, Exhausted, PagePicture, PageTask, Parked
+from quire.dispatch.waiting_policy import UNAVAILABLE
 from quire.domain.job import JobStatus, MainJob, Mode, VaultLink
 from quire.domain.vault_document import Classification, DocumentStatus, VaultDocument
 from quire.errors import CatalogError, MissingError, ObjectsError, PageError, QuireError
