@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import pickle
 import signal
+import struct
 import sys
 import threading
 import time
@@ -144,3 +146,37 @@ def private_kib() -> tuple[int, int]:
 def sigint_is_ignored() -> bool:
     os.kill(os.getpid(), signal.SIGINT)
     return True
+
+
+def _task_socket() -> int:
+    """The descriptor that answers go through, as code that has taken over a parser would find it."""
+    for fd in range(3, 64):
+        with contextlib.suppress(OSError):
+            if str(Path(f"/proc/self/fd/{fd}").readlink()).startswith("socket:"):
+                return fd
+    raise AssertionError("there is no socket")
+
+
+def _send(content: bytes, claimed: int | None = None) -> None:
+    os.write(_task_socket(), struct.pack("<Q", len(content) if claimed is None else claimed) + content)
+
+
+def answer_with_a_pickle() -> int:
+    """Sends what an attacker would: a result whose unpickling runs code."""
+
+    class Bomb:
+        def __reduce__(self) -> tuple[Any, tuple[str]]:
+            return exec, ("import pathlib; pathlib.Path('/tmp/quire-was-here').touch()",)
+
+    _send(b"\x01" + pickle.dumps(Bomb()))
+    return 1
+
+
+def answer_with_noise() -> int:
+    _send(b"\x77" + os.urandom(100))
+    return 1
+
+
+def claim_a_huge_answer() -> int:
+    _send(b"\x01", claimed=1 << 60)
+    return 1

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import pickle
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from quire.errors import PageCrashedError, PageMemoryError, PageTimeoutError, QuireError
 from quire.reading.pool.child_process import Child, ChildDiedError, ChildOptions, Death, ForkServer
+from quire.reading.pool.child_results import MalformedAnswerError, decode_error, decode_result
 from quire.reading.pool.forkserver import ChildAnswer
 
 T = TypeVar("T")
@@ -23,6 +25,7 @@ _BIRTH_TIMEOUT_S = 60.0  # a fork server that imports the parsers on a cold, bus
 _ATTEMPTS = 3  # how often a task is started when the machinery, not the task, breaks
 _LAST_WORDS = (b"bad_alloc", b"memory allocation of", b"out of memory", b"Cannot allocate memory")
 _NEAR_LIMIT = 0.85
+_CLASS_NAME = re.compile(r"\w{1,100}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,14 +65,11 @@ class ChildPool:
         async with self._free:
             for _attempt in range(_ATTEMPTS):
                 try:
-                    reply = await self._attempt(payload, timeout_s)
-                    break
+                    result: T = await self._attempt(fn, payload, timeout_s)
+                    return result
                 except _LostError as lost:
                     self._drop(lost.server)
-            else:
-                raise PageCrashedError("The reader processes could not be kept running.", retryable=True)
-        result: T = _unpack(reply)
-        return result
+            raise PageCrashedError("The reader processes could not be kept running.", retryable=True)
 
     def warm(self) -> None:
         """Start the fork server and all children in the background. Must be called within the event loop."""
@@ -85,7 +85,7 @@ class ChildPool:
         while self._former:
             await self._former.pop().ended()
 
-    async def _attempt(self, payload: bytes, timeout_s: float) -> bytes:
+    async def _attempt(self, fn: Callable[..., T], payload: bytes, timeout_s: float) -> T:
         child = await self._take()
         try:
             async with asyncio.timeout(timeout_s):
@@ -97,11 +97,22 @@ class ChildPool:
             ) from None
         except ChildDiedError:
             raise await self._post_mortem(child) from None
+        except MalformedAnswerError:
+            child.kill()
+            raise PageCrashedError(_MALFORMED_TEXT) from None
         except BaseException:  # cancelled: whatever the child is doing, nobody waits for it
             child.kill()
             raise
+        try:
+            result: T = _unpack(fn, reply)
+        except MalformedAnswerError:
+            child.kill()  # it no longer runs our code
+            raise PageCrashedError(_MALFORMED_TEXT) from None
+        except QuireError:
+            self._give_back(child, reply)
+            raise
         self._give_back(child, reply)
-        return reply
+        return result
 
     async def _post_mortem(self, child: Child) -> Exception:
         death = await child.death()
@@ -181,6 +192,7 @@ class ChildPool:
         server.close()
 
 
+_MALFORMED_TEXT = "The reader process sent an answer that is none of ours."
 _MEMORY_TEXT = "Reading needed more memory than one page may use."
 
 
@@ -193,14 +205,17 @@ def _was_memory(death: Death, last_words: bytes, memory_bytes: int) -> bool:
     )
 
 
-def _unpack(reply: bytes) -> Any:
+def _unpack(function: Callable[..., Any], reply: bytes) -> Any:
+    """Raises the error that the reply describes, or MalformedAnswerError."""
     kind, content = reply[0], memoryview(reply)[1:]
     if kind == ChildAnswer.RESULT:
-        return pickle.loads(content)  # noqa: S301 - written by our own child
+        return decode_result(function, content)
     if kind == ChildAnswer.ERROR:
-        error = pickle.loads(content)  # noqa: S301 - written by our own child
-        if isinstance(error, QuireError):
-            raise error
+        raise decode_error(content)
     if kind == ChildAnswer.MEMORY:
         raise PageMemoryError(_MEMORY_TEXT)
-    raise PageCrashedError(f"The reader failed with {bytes(content).decode(errors='replace')}.")
+    if kind == ChildAnswer.CRASHED and _CLASS_NAME.fullmatch(
+        name := bytes(content[:100]).decode(errors="replace")
+    ):
+        raise PageCrashedError(f"The reader failed with {name}.")
+    raise MalformedAnswerError

@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from quire.reading.pool.child_results import MAX_ANSWER_BYTES, MalformedAnswerError
 from quire.reading.pool.forkserver import BEGUN, EXITED, FORK, FORKED, KILL, LENGTH, NOTICE, REQUEST
 
 _DEATH_TIMEOUT_S = 5.0
@@ -72,7 +73,10 @@ class Child:
         return await self.hear()
 
     async def hear(self) -> bytes:
+        """The next answer. Raises MalformedAnswerError for one that is too large, before any of it is read."""
         (size,) = LENGTH.unpack(await self._receive(LENGTH.size))
+        if not 0 < size <= MAX_ANSWER_BYTES:
+            raise MalformedAnswerError
         return await self._receive(size)
 
     async def _receive(self, size: int) -> bytes:

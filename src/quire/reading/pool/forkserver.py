@@ -8,7 +8,7 @@ the control socket have a fixed size; a task socket carries frames of `LENGTH` f
     server → parent   FORKED pid, EXITED pid status peak_kib
     parent → child    pickle of (function, arguments)
     child → file      BEGUN when it takes a task into hand, then whatever native code prints
-    child → parent    one byte of `Answer`, then its content; the first frame is READY
+    child → parent    one byte of `ChildAnswer`, then MessagePack (never a pickle); the first frame is READY
 
 Nothing survives the parent: the server leaves when its control socket closes, and the kernel kills the
 children with the server. Everything here runs in processes that parse hostile input, so it imports little.
@@ -35,6 +35,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from quire.errors import QuireError
+from quire.reading.pool.child_results import encode_error, encode_result
 
 REQUEST = struct.Struct("<ci")
 NOTICE = struct.Struct("<ciiq")
@@ -49,7 +50,7 @@ _PR_SET_PDEATHSIG = 1
 class ChildAnswer(IntEnum):
     READY = 0
     RESULT = 1
-    ERROR = 2  # a QuireError, pickled
+    ERROR = 2  # a QuireError: its class, text and retry policy
     MEMORY = 3  # the memory limit was met
     CRASHED = 4  # any other exception: the name of its class, never its text
 
@@ -173,9 +174,9 @@ def answer(payload: bytes) -> bytes:
     try:
         function, arguments = pickle.loads(payload)  # noqa: S301 - written by our own parent
         del payload
-        return bytes([ChildAnswer.RESULT]) + pickle.dumps(function(*arguments), pickle.HIGHEST_PROTOCOL)
+        return bytes([ChildAnswer.RESULT]) + encode_result(function(*arguments))
     except QuireError as error:
-        return bytes([ChildAnswer.ERROR]) + pickle.dumps(error)
+        return bytes([ChildAnswer.ERROR]) + encode_error(error)
     except MemoryError:
         return bytes([ChildAnswer.MEMORY])
     except BaseException as error:  # sys.exit() in a parser must not end the child without an answer
