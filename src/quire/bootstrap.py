@@ -8,6 +8,7 @@ import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from quire.clock import Clock, SystemClock
@@ -20,10 +21,11 @@ from quire.coordination.housekeeping_records import HousekeepingRecords
 from quire.coordination.job_events import Events
 from quire.coordination.job_store import JobStore
 from quire.coordination.liveness import WorkerId, Workers
+from quire.coordination.page_entries import EngineNames, PageEntries
 from quire.coordination.streams import Queues
 from quire.coordination.waiting_pages import Waiting
 from quire.dispatch.answer_cache import AnswerCache
-from quire.dispatch.candidates import Candidates
+from quire.dispatch.candidates import TIERS, Candidates
 from quire.dispatch.dispatcher import Dispatcher, DispatchOptions
 from quire.dispatch.ledger import Ceilings, Ledger
 from quire.domain.job import UnitKind
@@ -32,6 +34,7 @@ from quire.errors import CatalogError, CoordinationError
 from quire.objects.object_store import ObjectStore
 from quire.pipeline.engine import Engine
 from quire.pipeline.intake.sealing import Sealer
+from quire.pipeline.object_keys import content_url
 from quire.pipeline.parts import Parts
 from quire.pipeline.stages.ai_pages import AiReading, Pictures
 from quire.pipeline.stages.download_stage import clouds_of
@@ -185,11 +188,14 @@ async def _parts(
     settings: Settings, connection: RedisConnection, clock: Clock, pool: ChildPool, stack: AsyncExitStack
 ) -> Parts:
     data_dir = settings.general.data_dir.absolute()
-    queues = Queues(connection, clock)
     processes = _processes(settings)
     location = settings.objects_location
     objects = ObjectStore.open(location, data_dir / "scratch", clouds=clouds_of(settings))
     stack.push_async_callback(objects.close)
+    entries = PageEntries(connection, _engine_names(settings), partial(content_url, objects))
+    queues = Queues(connection, clock, entries.describe)
+    # All groups, also those of queues that no process of ours reads: an external dispatcher may read one.
+    await queues.ensure_groups(UnitKind)
     secret = settings.auth.secret_key
     jobs = JobStore(connection, queues, clock, settings.jobs.ttl_s)
     return Parts(
@@ -208,6 +214,13 @@ async def _parts(
         reader_processes=processes,
         ocr_turns=asyncio.Semaphore(processes),
     )
+
+
+def _engine_names(settings: Settings) -> EngineNames:
+    models = configured_providers.models(settings.ai)
+    order = [name for name in configured_providers.order(settings.ai) if name in models]
+    tiers = {name: {tier: models[name].of(tier) for tier in TIERS} for name in order}
+    return EngineNames(tuple(order), tiers)
 
 
 def _reads_scans(settings: Settings) -> bool:

@@ -363,3 +363,12 @@ async def test_failure_is_an_objects_error_when_s3_is_gone_or_has_no_bucket(
     with pytest.raises(ObjectsError, match="OBJECT_STORE"):
         ObjectStore.open("gopher://x/y", tmp_path)
     await nowhere.close()
+
+
+def test_address_names_the_object_when_the_store_is_a_directory_or_a_bucket(tmp_path: Path) -> None:
+    here = ObjectStore.open(str(tmp_path / "with space"), tmp_path / "scratch")
+    assert here.url("jobs/a/original") == f"file://{tmp_path}/with%20space/jobs/a/original"
+    bucket = ObjectStore.open(
+        "s3://bucket/prefix/", tmp_path / "scratch", credentials={"region": "us-east-1"}
+    )
+    assert bucket.url("jobs/a/original") == "s3://bucket/prefix/jobs/a/original"

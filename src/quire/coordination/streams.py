@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -60,6 +60,9 @@ class Hint:
         return cls(job_id, unit, epoch, content_ref=content_ref)
 
 
+DescribePages = Callable[[Sequence[Hint]], Awaitable[list[dict[str, str]]]]
+
+
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
     kind: UnitKind
@@ -71,9 +74,12 @@ class DeadLetter:
 
 
 class Queues:
-    def __init__(self, connection: RedisConnection, clock: Clock) -> None:
+    def __init__(
+        self, connection: RedisConnection, clock: Clock, describe_pages: DescribePages | None = None
+    ) -> None:
         self._connection = connection
         self._clock = clock
+        self._describe_pages = describe_pages
         self._put_later = asyncio.Event()
 
     async def ensure_groups(self, kinds: Iterable[UnitKind]) -> None:
@@ -86,10 +92,22 @@ class Queues:
                     raise
 
     async def put(self, hints: Iterable[Hint]) -> None:
+        queued = list(hints)
+        fields = await self._entry_fields(queued)
         await self._connection.commands(
-            ("XADD", QUEUES[hint.kind].stream, "MAXLEN", "~", _STREAM_BOUND, "*", *hint.fields())
-            for hint in hints
+            ("XADD", QUEUES[hint.kind].stream, "MAXLEN", "~", _STREAM_BOUND, "*", *fields[hint])
+            for hint in queued
         )
+
+    async def _entry_fields(self, hints: Iterable[Hint]) -> dict[Hint, tuple[str, ...]]:
+        """The fields of each entry; a page's also has the description that external dispatchers need."""
+        fields = {hint: hint.fields() for hint in hints}
+        pages = [hint for hint in fields if hint.kind is UnitKind.PAGE]
+        if pages and self._describe_pages is not None:
+            for hint, more in zip(pages, await self._describe_pages(pages), strict=True):
+                merged = {**pairs(fields[hint]), **more}
+                fields[hint] = tuple(part for pair in merged.items() for part in pair)
+        return fields
 
     async def put_units(self, job_id: str, epoch: int, units: Iterable[str], content_ref: str) -> None:
         """Queues units of one job."""

@@ -82,6 +82,9 @@ class DirectoryStore(ObjectStore):
         checked_key(key)
         return None
 
+    def url(self, key: str) -> str:
+        return self._path(key).as_uri()
+
     async def check(self) -> None:
         await self._in_thread(self._probe)
 

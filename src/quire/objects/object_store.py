@@ -107,6 +107,10 @@ class ObjectStore(abc.ABC):
         """
 
     @abc.abstractmethod
+    def url(self, key: str) -> str:
+        """Returns the unsigned address of an object: `file:///…`, `s3://…`, `gs://…` or `az://…`."""
+
+    @abc.abstractmethod
     async def check(self) -> None:
         """Writes and deletes an object. Raises ObjectsError with a sentence for the operator."""
 

@@ -130,6 +130,9 @@ class RemoteStore(ObjectStore):
         with self._translated():
             return await obstore.sign_async(self._store, "GET", checked_key(key), timedelta(seconds=for_s))
 
+    def url(self, key: str) -> str:
+        return f"{self._url.rstrip('/')}/{checked_key(key)}"
+
     async def check(self) -> None:
         key = f"checks/{secrets.token_hex(8)}"
         await self.put(key, b"quire")

@@ -70,6 +70,11 @@ def file_ref(path: Path) -> str:
     return FILE_SCHEME + quote(str(path.absolute()))
 
 
+def content_url(objects: ObjectStore, content_ref: str) -> str:
+    """Returns the address of a document for programs outside; an address is returned unchanged."""
+    return content_ref if not content_ref or "://" in content_ref else objects.url(content_ref)
+
+
 def _existing(path: Path) -> Path:
     if not path.is_file():
         raise MissingError(f"The file {path.name} no longer exists.")

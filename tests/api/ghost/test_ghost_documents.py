@@ -44,9 +44,9 @@ async def test_metadata_counts_every_page_when_over(client: Client, make_mixed: 
     url = bucket.put("in/counted.pdf", make_mixed(fresh("text"), fresh("more"), None))
     job_id = (await process(client, file_path=url, text_only=True))["job_id"]
     found = (await over(client, job_id))["metadata"]
-    assert (found["total_pages"], found["pages_done"], found["pages_failed"]) == (3, 2, 1)
+    assert (found["total_pages"], found["pages_done"], found["pages_unreadable"]) == (3, 2, 1)
     assert (found["text_only_pages"], found["ai_pages"], found["ai_pages_succeeded"]) == (2, 0, 0)
-    assert (found["mupdf_fallback_count"], found["missing_pages"]) == (0, 0)
+    assert (found["mupdf_fallback_count"], found["missing_pages"], found["pages_failed"]) == (0, 0, 0)
     assert found["timeout_occurred"] is False
     assert (found["queue_position"], found["estimated_time_seconds"]) == (0, 0)
 

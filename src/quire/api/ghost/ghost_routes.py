@@ -20,7 +20,7 @@ from quire.api.jobs.submission_fields import read_key
 from quire.api.jobs.upload_receiver import receive_upload
 from quire.api.operations import health_routes
 from quire.domain.delivery import Delivery, DeliveryOutcome
-from quire.domain.job import JobStatus, MainJob
+from quire.domain.job import JobStatus, MainJob, Mode
 from quire.errors import CancelledError, QuireError, RequestError
 from quire.pipeline.ghost_service import Ghost, GhostJobState, GhostRequest, GhostStatus
 from quire.pipeline.intake.upload_intake import Accepted, Submission
@@ -283,11 +283,15 @@ def _metadata(state: GhostJobState) -> dict[str, Any]:
         "job_id": job.id,
         "total_pages": job.total_pages,
         "pages_done": job.pages_completed,
-        "pages_failed": job.pages_failed,
+        "pages_failed": _failed_by_ai(state),
+        "pages_unreadable": job.pages_failed,
         "ai_pages": tally.ai_pages,
         "text_only_pages": tally.text_only_pages,
+        # The source has two names for each of these figures.
         "ai_pages_succeeded": tally.ai_pages_succeeded,
+        "ai_pages_completed": tally.ai_pages_succeeded,
         "mupdf_fallback_count": tally.mupdf_fallback_count,
+        "mupdf_fallback_pages": tally.mupdf_fallback_count,
         "timeout_occurred": job.timed_out,
         "missing_pages": tally.missing_pages,
         "queue_position": state.outlook.position,
@@ -305,6 +309,18 @@ def _metadata(state: GhostJobState) -> dict[str, Any]:
         "error": job.error,
     }
     return found | {name: value for name, value in outcome.items() if value is not None}
+
+
+def _failed_by_ai(state: GhostJobState) -> int | None:
+    """The pages that AI has given up, whether or not they have a local text; None where they are not counted."""
+    job, tally = state.job, state.tally
+    if tally.mupdf_fallback_count is None:
+        return None
+    local = job.options.mode is Mode.LOCAL or job.options.text_only
+    found = tally.mupdf_fallback_count + (0 if local else job.pages_failed)
+    if job.status.terminal:  # pages that local OCR has read after AI gave them up
+        found = max(found, (tally.ai_pages or 0) - (tally.ai_pages_succeeded or 0))
+    return found
 
 
 def _message(state: GhostJobState) -> str:
@@ -327,11 +343,9 @@ def _message(state: GhostJobState) -> str:
 
 
 def _ending(state: GhostJobState) -> str:
-    sentences = ["Completed."]
+    sentences = ["Completed with partial AI results (timeout)." if state.job.timed_out else "Completed."]
     if state.job.timed_out:
-        sentences.append(
-            f"Time ran out: {state.tally.missing_pages} pages have their local text instead of AI's."
-        )
+        sentences.append(f"{state.tally.missing_pages} pages have their local text instead of AI's.")
     elif state.tally.mupdf_fallback_count:
         sentences.append(f"{state.tally.mupdf_fallback_count} pages have their local text instead of AI's.")
     if state.job.pages_failed:
