@@ -36,7 +36,7 @@ async def outside(
     """Quire with AI promised, whose single pages nobody here reads."""
     async with quire(folder, kinds=None) as one:
         parts = replace(one.parts, readers=Readers(ocr=False, ai=True))
-        slots = default_slots(4, 1)
+        slots = default_slots(4, 1, 1)
         worker = Worker(parts, str(WorkerId.of_this_process()), {kind: slots[kind] for kind in kinds}, STAGES)
         running = asyncio.create_task(worker.run())
         try:
