@@ -281,3 +281,59 @@ async def test_document_is_usable_and_classified_later_when_the_provider_recover
     sim.play({})
     mended = await client.classified(document_id)
     assert (mended["title"], mended["attempt"], mended["error"]) == ("Delivery of the turbines", 1, None)
+
+
+async def test_photo_without_text_completes_with_the_true_reason(
+    degrading: Server, connect: Callable[..., VaultClient], sim: RunningSimulator
+) -> None:
+    client = connect(degrading)
+    sim.play({"rules": [{"fault": "server_error"}]})
+
+    document = await client.kept("photo.png", _picture())
+
+    assert (document["status"], document["state"], document["title"]) == (
+        "completed",
+        "needs_classification",
+        None,
+    )
+    assert document["error"]["code"] in ("classifying", "server", "ai_unavailable")
+    assert document["jobs"]["classify"].startswith("classify-img_")
+    assert document["jobs"]["embed"].startswith("embed-tags_")
+    content = (await client.get(f"/documents/{document['document_id']}/content")).body
+    assert b"has no text" in content
+    hits = (await client.get("/search?q=page+has+no+text")).json["hits"]
+    assert not any(hit["snippet"] and "no text" in hit["snippet"]["html"] for hit in hits)
+    sim.play({})
+    seen = await client.classified(document["document_id"])
+    assert seen["title"]
+    assert "no text" not in seen["title"]
+
+
+async def test_photo_without_text_is_not_titled_when_no_model_can_see_it(alpha: VaultClient) -> None:
+    document = await alpha.kept("photo.png", _picture())
+
+    assert (document["status"], document["title"], document["summary"]) == ("completed", None, None)
+    assert document["error"]["code"] == "no_text"
+
+
+async def test_damaged_picture_is_named_as_such_when_ai_was_never_asked(
+    degrading: Server, connect: Callable[..., VaultClient], sim: RunningSimulator
+) -> None:
+    client = connect(degrading)
+    whole = _picture()
+    document = await client.kept("damaged.png", whole[: len(whole) // 2])
+
+    assert document["status"] == "failed"
+    assert "damaged" in document["error"]["error"]
+    assert "AI" not in document["error"]["error"]
+    assert calls(sim) == 0
+
+
+async def test_jobs_of_the_vault_start_at_most_so_many_a_second(tmp_path: Path) -> None:
+    async with vault_at(tmp_path, kinds=None, EMBEDDING_PROVIDER="off") as (_, vault):
+        began = int(vault.parts.clock.now())
+        delays = [await vault.steps.start_delay_s(5) for _ in range(60)]
+        seconds = int(vault.parts.clock.now()) - began + 1
+
+    assert 5 <= delays.count(0.0) <= 5 * seconds
+    assert all(delay >= 0.0 for delay in delays)

@@ -93,28 +93,26 @@ class PageReader:
                 local, status=JobStatus.COMPLETED, source=PageSource.MUPDF_FALLBACK, completed_at=now
             )
             return with_spent(replace(fallback, error=None), outcome)
-        if self._parts.readers.ocr:
-            found = await self._ocr(local.number)
-            if found is not None:
-                return with_spent(await self._stored(found), outcome)
         why = PageError(
             f"The page has no text of its own, and AI could not read it ({', '.join(outcome.reasons)})."
         )
+        if self._parts.readers.ocr:
+            try:
+                return with_spent(await self._stored(await self._ocr(local.number)), outcome)
+            except PageError as error:
+                if error.retryable:
+                    raise
+                if not outcome.spent.calls:  # no model was asked: the page itself can't be drawn
+                    why = error
         failed = self._failed(local.number, why)
         return with_spent(
             replace(failed, page_class=local.page_class, reasons=(*local.reasons, *failed.reasons)), outcome
         )
 
-    async def _ocr(self, number: int) -> Chunk | None:
-        """The page by OCR, also if it has no text; None if OCR could not read it."""
-        try:
-            async with local_document(self._parts.objects, self._job.content_ref or "") as path:
-                found = await self._ocr_pass(str(path), number)
-        except PageError as error:
-            if error.retryable:
-                raise
-            return None
-        return found
+    async def _ocr(self, number: int) -> Chunk:
+        """The page by OCR, also if it has no text. Raises PageError if it can't be drawn."""
+        async with local_document(self._parts.objects, self._job.content_ref or "") as path:
+            return await self._ocr_pass(str(path), number)
 
     async def _ocr_pass(self, path: str, number: int) -> Chunk:
         settings = self._parts.settings.ocr
@@ -137,7 +135,7 @@ class PageReader:
         await self._parts.objects.put(f"{key}-{page.reader}", chunk.block)
         return self._page_record(page, f"{key}-{page.reader}", 0)
 
-    async def _recognise(self, path: str, local: Chunk) -> Chunk:
+    async def _recognise(self, path: str, local: Chunk) -> Chunk | PageRecord:
         """OCR; if that fails, the page's local text is used, with the reason."""
         page = local.pages[0]
         try:
@@ -145,6 +143,9 @@ class PageReader:
         except PageError as error:
             if error.retryable:
                 raise
+            if error.code == PageError.code and not page.has_text:  # it can't be drawn: its own words say why
+                failed = self._failed(page.number, error)
+                return replace(failed, page_class=page.page_class, reasons=(*page.reasons, error.code))
             return _with_reason(local, error.code)
         return _with_reason(found, HEIC_OVER_BOUND) if HEIC_OVER_BOUND in page.reasons else found
 

@@ -263,6 +263,8 @@ class _Classifier:
         if isinstance(outcome, Parked):
             if self._is_too_old():
                 raise classification_error((UNAVAILABLE,))
+            if not outcome.in_line and outcome.wait_s > self._settings.classify_wait_s:
+                await release(self._vault, self._link, classification_error((UNAVAILABLE,)))
             await ai.waiting.park(self._claim, outcome.wait_s, in_line=outcome.in_line)
             return None
         if isinstance(outcome, Exhausted):
