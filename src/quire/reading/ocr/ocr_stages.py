@@ -44,7 +44,7 @@ _COVERED = 0.8
 _GRAINY = 13.0
 _WRONG_WAY = 0.78
 _SURE_AGAIN = 0.85
-_CLEARLY_UP = 0.3
+_CLEARLY_BETTER = 1.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +151,7 @@ class _Reading:
                 self._notes.append(CAREFUL_MISSING)
             return None
         try:
-            if self._posture.way_up < _CLEARLY_UP:
+            if not self._posture.certain:
                 self._settle_way_up()
             seen = careful_reader.read(self._page, self._names)
             if (seen.confidence() or 0.0) < _WRONG_WAY and self._settle_way_up():
@@ -164,15 +164,15 @@ class _Reading:
         return seen
 
     def _settle_way_up(self) -> bool:
-        """Try a strip of the page the other ways up; whether the page lies another way now."""
-        if not self._posture.ink or self._settled:
+        """Reads a strip of the page the other ways up, unless the orientation model is sure; whether it was turned."""
+        if not self._posture.ink or self._posture.certain or self._settled:
             return False
         self._settled = True
         turns = self._posture.turns
-        ways = (turns, turns + 2) if self._posture.certain else (0, 1, 2, 3)
+        ways = (0, 1, 2, 3)
         scores = {way: self._strip_score(replace(self._posture, turns=way)) for way in ways}
         best = max(ways, key=lambda way: scores[way])
-        if scores[best] <= scores[turns] * 1.1:
+        if scores[best] <= scores[turns] * _CLEARLY_BETTER:
             return False
         self._posture = replace(self._posture, turns=best)
         self._lay()

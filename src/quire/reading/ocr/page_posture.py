@@ -1,9 +1,8 @@
-"""How a page lies in its picture: which way its lines run, how far they lean, what light it was taken in.
+"""Measures the posture of a page in its picture (quarter turns, skew, grain) and corrects it, and its light.
 
-Everything is worked out on a small copy of the picture, in a few dozen milliseconds. Lines of text show as
-dense and empty stripes when ink is summed up along their direction; the direction with the strongest stripes
-is that of the lines. Which way is up is told by letters: in Latin scripts more of them reach above the line's
-body (b, d, h, k, l, t, capitals, figures) than below it. That is a guess, to be confirmed by what is read.
+Everything is measured on a small copy of the picture. The turns come from the orientation model. Lines of text show
+as dense and empty stripes when ink is summed up along their direction; the skew is the angle with the strongest
+stripes. Without the model the direction of the stripes and the strokes above and below them decide.
 """
 
 from __future__ import annotations
@@ -14,6 +13,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from quire.reading.ocr import page_orientation
+from quire.reading.ocr.ink_lines import (
+    LEAST_INK,
+    STRIPS,
+    best_angle,
+    grain,
+    ink_bands,
+    ink_mask,
+    ink_points,
+    line_bands,
+    row_profile,
+    small_copy,
+)
 from quire.reading.ocr.ocr_words import Box
 
 if TYPE_CHECKING:
@@ -21,28 +33,18 @@ if TYPE_CHECKING:
 
     Pixels = Any  # numpy's arrays, without numpy being imported for their name
 
-_SMALL_PX = 1000
-_MAX_SKEW = 6.0
-_COARSE_STEP = 0.5
-_FINE_STEP = 0.1
 _LEAST_SKEW = 0.25
-_GAIN = 1.15  # a page leans only if its lines show this much better at another angle
-_LEAST_INK = 400
 _SPECKS = 30
 _STRIP_SHARE = 0.1
 _LEAST_STRIP_PX = 160
 _MARGIN_PX = 3
-_MOST_POINTS = 60_000
 _CLEAR_DIRECTION = 1.25
-_LEAST_LINE_PX = 5
-_TALLEST_BANDS = 2.5
-_TALLEST_SHARE = 0.2
-_STRIPS = 8
 _CLEARLY_HANGING = 0.1
+_SPECKLED, _SMOOTHED = 8.0, 0.4
+_OVERRULES_LINES = 0.88
 _PAPER_CELLS = 40
 _INK_PERCENT = 0.7
 _BAND_PX = 256
-_NOISE_ROWS = 1200
 _WHITE = 232.0
 _BLACK = 96.0
 _EVEN = 14.0
@@ -55,14 +57,14 @@ class Posture:
     turns: int = 0
     skew: float = 0.0
     noise: float = 0.0  # the grain's standard deviation, in grey levels
-    certain: bool = False  # whether there are lines whose direction shows
+    certain: bool = False  # whether the model is sure of the turns
     ink: bool = False  # whether there is anything on the page
-    way_up: float = 0.0  # from 0, a toss-up, to 1: how plainly the letters say that this is the right way up
+    way_up: float = 0.0  # from 0 to 1: how sure it is that this is the right way up
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """Where a point of the upright picture lies in the picture as it came."""
+    """Maps a point of the upright picture to the picture as it came."""
 
     turns: int
     skew: float
@@ -88,29 +90,69 @@ class Turn:
 
 
 def posture_of(picture: Image.Image) -> Posture:
-    """The posture of a grey picture. A picture without lines of text is taken as it lies."""
+    """The posture of a grey picture. A picture without ink is taken as it comes."""
     import numpy as np
 
-    noise = _noise(np.asarray(picture))
-    ink = _ink(np.asarray(_small(picture), dtype=np.float32), noise)
-    rows, columns = np.nonzero(ink)
-    if len(rows) < _LEAST_INK:
-        return Posture(noise=noise, ink=len(rows) >= _SPECKS)
-    if len(rows) > _MOST_POINTS:
-        kept = np.random.default_rng(0).choice(len(rows), _MOST_POINTS, replace=False)
-        rows, columns = rows[kept], columns[kept]
-    across_skew, across = _best_angle(rows, columns)
-    down_skew, down = _best_angle(columns, -rows)
-    if down > across * _CLEAR_DIRECTION:
-        turns, skew, certain = 1, down_skew, True
-    else:
-        turns, skew, certain = 0, across_skew, across > down * _CLEAR_DIRECTION
-    if not certain:
+    noise = grain(np.asarray(picture))
+    small = small_copy(picture)
+    ink = ink_mask(np.asarray(small, dtype=np.float32), noise)
+    count = int(np.count_nonzero(ink))
+    if count < LEAST_INK:
+        return Posture(noise=noise, ink=count >= _SPECKS)
+    if not page_orientation.available():
+        return _posture_by_strokes(ink, noise)
+    found = page_orientation.orientation_of(small)
+    turns = found.turns
+    if not found.is_sure or (turns % 2 and found.sure < _OVERRULES_LINES):
+        lines = _line_direction(ink)
+        # Lines that run down the picture may be upright Chinese or Japanese. Lines that run across it are not turned
+        # by a quarter unless the model is very sure: what looks like lines may be the edges of a photographed page.
+        if lines == 0 or (lines == 1 and not found.is_sure):
+            turns = found.best_of((lines, lines + 2))
+    level = np.rot90(ink, turns)
+    skew, _ = best_angle(*ink_points(level))
+    return Posture(
+        (turns + _joined_script_turn(small, turns, noise, skew)) % 4,
+        skew if abs(skew) >= _LEAST_SKEW else 0.0,
+        noise,
+        certain=found.is_sure,
+        ink=True,
+        way_up=found.sure,
+    )
+
+
+def _joined_script_turn(small: Image.Image, turns: int, noise: float, skew: float) -> int:
+    """The half turn that lines of a joined script ask for, which the model does not see."""
+    import numpy as np
+    from PIL import ImageFilter
+
+    if noise > _SPECKLED:
+        small, noise = small.filter(ImageFilter.MedianFilter(3)), noise * _SMOOTHED
+    ink = ink_mask(np.asarray(small, dtype=np.float32), noise)
+    return max(0, page_orientation.joined_script_turn(np.rot90(ink, turns), skew))
+
+
+def _line_direction(ink: Pixels) -> int | None:
+    """0 where lines run across the picture, 1 where they run down it; None where that does not show."""
+    rows, columns = ink_points(ink)
+    across, down = best_angle(rows, columns)[1], best_angle(columns, -rows)[1]
+    if max(across, down) <= _CLEAR_DIRECTION * min(across, down):
+        return None
+    return 0 if across > down else 1
+
+
+def _posture_by_strokes(ink: Pixels, noise: float) -> Posture:
+    """The posture without the model: in Latin scripts more strokes reach above the lines' bodies than below."""
+    import numpy as np
+
+    turns = _line_direction(ink)
+    if turns is None:
         return Posture(noise=noise, ink=True)
+    skew, _ = best_angle(*ink_points(np.rot90(ink, turns)))
     way_up = _upwardness(np.rot90(ink, turns), skew)
     if way_up < -_CLEARLY_HANGING:
         turns, way_up = turns + 2, -way_up
-    return Posture(turns, skew if abs(skew) >= _LEAST_SKEW else 0.0, noise, certain, ink=True, way_up=way_up)
+    return Posture(turns, skew if abs(skew) >= _LEAST_SKEW else 0.0, noise, ink=True, way_up=way_up)
 
 
 def upright(picture: Image.Image, posture: Posture) -> tuple[Image.Image, Turn]:
@@ -178,8 +220,8 @@ def covered(picture: Image.Image, words: Sequence[Box], other: Sequence[Box] = (
     """
     import numpy as np
 
-    small = _small(picture)
-    ink = _ink(np.asarray(small, dtype=np.float32), 0.0)
+    small = small_copy(picture)
+    ink = ink_mask(np.asarray(small, dtype=np.float32), 0.0)
     total = int(np.count_nonzero(ink))
     if total < _SPECKS:
         return 1.0
@@ -191,9 +233,9 @@ def covered(picture: Image.Image, words: Sequence[Box], other: Sequence[Box] = (
         ] = False
     usual = statistics.median(bottom - top for _, top, _, bottom in words) * ratio if words else 0.0
     left_out = 0.0
-    for strip in np.array_split(ink, _STRIPS, axis=1):
-        counts, _ = _profile(strip, 0.0)
-        for first, last in _bands(counts):
+    for strip in np.array_split(ink, STRIPS, axis=1):
+        counts, _ = row_profile(strip, 0.0)
+        for first, last in ink_bands(counts):
             if not usual or 0.5 * usual <= last - first <= 2.0 * usual:
                 left_out += float(counts[first:last].sum())
     return 1.0 - left_out / total
@@ -204,64 +246,16 @@ def dense_strip(picture: Image.Image) -> Image.Image:
     import numpy as np
 
     height = min(picture.height, max(_LEAST_STRIP_PX, round(picture.height * _STRIP_SHARE)))
-    small = _small(picture)
+    small = small_copy(picture)
     ratio = small.height / picture.height
     rows = np.zeros(small.height)
-    for strip in np.array_split(_ink(np.asarray(small, dtype=np.float32), 0.0), _STRIPS, axis=1):
-        counts, lowest = _profile(strip, 0.0)
-        for first, last in _line_bands(counts):
+    for strip in np.array_split(ink_mask(np.asarray(small, dtype=np.float32), 0.0), STRIPS, axis=1):
+        counts, lowest = row_profile(strip, 0.0)
+        for first, last in line_bands(counts):
             rows[lowest + first : lowest + last] += counts[first:last]
     sums = np.convolve(rows, np.ones(max(1, round(height * ratio))), mode="valid")
     top = min(round(int(np.argmax(sums)) / ratio), picture.height - height)
     return picture.crop((0, top, picture.width, top + height))
-
-
-def _small(picture: Image.Image) -> Image.Image:
-    if max(picture.size) <= _SMALL_PX:
-        return picture
-    ratio = _SMALL_PX / max(picture.size)
-    size = (max(1, round(picture.width * ratio)), max(1, round(picture.height * ratio)))
-    return picture.resize(size, reducing_gap=2.0)
-
-
-def _noise(pixels: Pixels) -> float:
-    """Grain, by what is left of the picture when everything smooth is taken out of it."""
-    import numpy as np
-
-    part = pixels[:: max(1, pixels.shape[0] // _NOISE_ROWS)].astype(np.int16)
-    if part.shape[0] < 3 or part.shape[1] < 5:
-        return 0.0
-    rough = 2 * part[:, 2:-2] - part[:, :-4] - part[:, 4:]
-    return float(np.median(np.abs(rough))) / 0.6745 / math.sqrt(6)
-
-
-def _ink(pixels: Pixels, noise: float) -> Pixels:
-    """Where a small picture is darker than its surroundings; big dark areas are no ink."""
-    import numpy as np
-    from PIL import Image, ImageFilter
-
-    picture = Image.fromarray(np.clip(pixels, 0, 255).astype(np.uint8))
-    around = np.asarray(picture.filter(ImageFilter.BoxBlur(12)), dtype=np.float32)
-    depth = around - pixels
-    strongest = float(np.percentile(depth, 99))
-    return depth > max(8.0, noise * 1.2, strongest * 0.35)
-
-
-def _best_angle(along: Pixels, across: Pixels) -> tuple[float, float]:
-    """The angle at which the stripes are strongest, and how strong they are."""
-    import numpy as np
-
-    def strength(angle: float) -> float:
-        places = along + across * math.tan(math.radians(angle))
-        counts = np.bincount((places - places.min()).astype(np.int64)).astype(np.float64)
-        return float(np.sum(np.diff(counts) ** 2)) if len(counts) > 2 else 0.0
-
-    coarse = max(np.arange(-_MAX_SKEW, _MAX_SKEW + 0.01, _COARSE_STEP), key=strength)
-    fine = max(np.arange(coarse - _COARSE_STEP, coarse + _COARSE_STEP + 0.01, _FINE_STEP), key=strength)
-    level, best = strength(0.0), strength(float(fine))
-    if level * _GAIN >= best:
-        return 0.0, level
-    return -round(float(fine), 2), best
 
 
 def _upwardness(ink: Pixels, skew: float) -> float:
@@ -272,9 +266,9 @@ def _upwardness(ink: Pixels, skew: float) -> float:
     import numpy as np
 
     above = below = 0.0
-    for strip in np.array_split(ink, _STRIPS, axis=1):
-        counts, _ = _profile(strip, skew)
-        for first, last in _line_bands(counts):
+    for strip in np.array_split(ink, STRIPS, axis=1):
+        counts, _ = row_profile(strip, skew)
+        for first, last in line_bands(counts):
             band = np.concatenate(([0.0], counts[first:last], [0.0]))
             steps = np.diff(band)
             top, bottom = int(np.argmax(steps)), int(np.argmin(steps))  # of the bodies: the steepest steps
@@ -282,43 +276,6 @@ def _upwardness(ink: Pixels, skew: float) -> float:
                 above += float(band[: top + 1].sum())
                 below += float(band[bottom + 1 :].sum())
     return (above - below) / (above + below) if above + below else 0.0
-
-
-def _profile(strip: Pixels, skew: float) -> tuple[Pixels, int]:
-    """How much ink there is at each height of a strip along lines that lean, and the height of the first."""
-    import numpy as np
-
-    rows, columns = np.nonzero(strip)
-    if len(rows) < _LEAST_INK // _STRIPS:
-        return np.zeros(1), 0
-    places = rows - columns * math.tan(math.radians(skew))
-    lowest = places.min()
-    return np.bincount((places - lowest).astype(np.int64)).astype(np.float64), int(lowest)
-
-
-def _line_bands(counts: Pixels) -> list[tuple[int, int]]:
-    """The bands that may be lines of text: a picture's is much taller than most."""
-    import numpy as np
-
-    bands = _bands(counts)
-    if not bands:
-        return []
-    usual = float(np.median([last - first for first, last in bands]))
-    most = min(_TALLEST_BANDS * usual, _TALLEST_SHARE * len(counts))
-    return [(first, last) for first, last in bands if last - first <= most or len(bands) == 1]
-
-
-def _bands(counts: Pixels) -> list[tuple[int, int]]:
-    """Runs of places with ink in them: the lines."""
-    import numpy as np
-
-    inked = np.concatenate(([False], counts > 0.04 * np.percentile(counts, 95), [False]))
-    edges = np.nonzero(np.diff(inked.astype(np.int8)))[0]
-    return [
-        (int(first), int(last))
-        for first, last in zip(edges[::2], edges[1::2], strict=True)
-        if last - first >= _LEAST_LINE_PX
-    ]
 
 
 def _paper_tone(picture: Image.Image) -> int:

@@ -1,0 +1,59 @@
+"""Pages of six scripts are upright after they were turned, and upright ones are left alone."""
+
+from __future__ import annotations
+
+import pytest
+from PIL import Image
+
+from quire.reading.ocr import page_orientation
+from quire.reading.ocr.page_posture import posture_of
+
+from . import scans, script_pages
+
+PAGES = [
+    ("latin", "prose", "noisy"),
+    ("latin", "sparse", "clean"),
+    ("cyrillic", "table", "clean"),
+    ("cyrillic", "letter", "photographed"),
+    ("chinese", "prose", "clean"),
+    ("chinese", "columns", "noisy"),
+    ("chinese", "sparse", "photographed"),
+    ("arabic", "prose", "clean"),
+    ("arabic", "letter", "noisy"),
+    ("arabic", "columns", "photographed"),
+    ("devanagari", "prose", "skewed"),
+    ("devanagari", "table", "noisy"),
+    ("greek", "picture", "low contrast"),
+]
+
+
+def drawn(script: str, layout: str, condition: str) -> Image.Image:
+    return script_pages.CONDITIONS[condition](script_pages.script_page(script, layout, 1), 1)
+
+
+def test_orientation_model_is_installed() -> None:
+    assert page_orientation.available()
+
+
+@pytest.mark.parametrize(("script", "layout", "condition"), PAGES)
+def test_page_is_made_upright_and_upright_page_is_kept_when_its_script_varies(
+    script: str, layout: str, condition: str
+) -> None:
+    page = drawn(script, layout, condition)
+    found = [posture_of(script_pages.turned(page, quarters)).turns for quarters in range(4)]
+    assert found == [0, 3, 2, 1]
+
+
+def test_lines_across_the_page_are_not_turned_by_a_quarter_when_the_model_is_not_very_sure(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    likely = page_orientation.Orientation((0.1, 0.8, 0.06, 0.04))
+    monkeypatch.setattr(page_orientation, "orientation_of", lambda small: likely)
+    assert posture_of(scans.sheet(4, dpi=100).picture).turns == 0
+
+
+@pytest.mark.parametrize("quarters", [0, 1, 2, 3])
+def test_strokes_decide_when_there_is_no_model(monkeypatch: pytest.MonkeyPatch, quarters: int) -> None:
+    monkeypatch.setattr(page_orientation, "available", lambda: False)
+    page = script_pages.turned(scans.sheet(4, dpi=150).picture, quarters)
+    assert (posture_of(page).turns + quarters) % 4 == 0
