@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test serve check format bench chaos samples settings-page conformance conformance-list clean
+.PHONY: demo test quick serve check format bench chaos samples settings-page conformance conformance-list clean
 
 demo: $(STAMP)
 	$(BIN)/python bench/demo.py
@@ -12,6 +12,12 @@ demo: $(STAMP)
 # Three at a time, in the order of tests/conftest.py: most tests wait for processes, not for a core.
 test: $(STAMP)
 	$(BIN)/python -m pytest tests -rs -n 3 --dist loadfile --no-loadscope-reorder
+
+# What needs no service, no PostgreSQL, no S3 and no browser: under 60 s of CPU.
+QUICK := tests/batching/test_longjson.py tests/batching/test_model.py tests/classification tests/coordination tests/dispatch/test_answer_checks.py \
+	tests/docs/test_architecture.py tests/domain tests/links tests/reading/files tests/reading/office tests/reading/pdf tests/settings tests/simulator
+quick: $(STAMP)
+	$(BIN)/python -m pytest $(QUICK)
 
 coverage: $(STAMP)
 	$(BIN)/coverage erase

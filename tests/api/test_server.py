@@ -16,7 +16,7 @@ import psutil
 from quire.api.http.error_responses import STATUSES
 from quire.errors import QuireError
 from tests.support.serving import Client, Server, client_of
-from tests.support.waiting import until
+from tests.support.waiting import DEADLINE_S, until
 
 Pdf = Callable[..., bytes]
 
@@ -110,11 +110,11 @@ async def test_server_finishes_what_it_has_and_exits_0_when_terminated(
         accepted = await one.upload(make_pdf(*(f"{n} {uuid.uuid4()}" for n in range(60))))
         events = await one.session.get(f"{server.url}{accepted.json['links']['events']}")
         server.process.send_signal(signal.SIGTERM)
-        await asyncio.wait_for(events.read(), 20)
+        await asyncio.wait_for(events.read(), DEADLINE_S)
         events.close()
     children = psutil.Process(server.process.pid).children(recursive=True)
-    assert server.process.wait(30) == 0
-    psutil.wait_procs(children, timeout=10)
+    assert server.process.wait(DEADLINE_S) == 0
+    psutil.wait_procs(children, timeout=DEADLINE_S)
     assert [child for child in children if child.is_running()] == []
     # Whatever was not finished is taken up by the next one.
     again = start_server(READER_PROCESSES="1", DATA_DIR=str(server.data_dir)).wait_ready()
@@ -146,7 +146,7 @@ def test_start_is_refused_with_one_sentence_when_the_port_is_taken(
 ) -> None:
     port = server.url.rsplit(":", 1)[1]
     second = start_server(PORT=port)
-    assert second.process.wait(60) == 2
+    assert second.process.wait(DEADLINE_S) == 2
     said = second.log_path.read_text().strip().splitlines()
     assert said == [
         f"Port {port} on 127.0.0.1 is in use by another program. Stop that one, or choose another PORT."
@@ -157,7 +157,7 @@ def test_start_is_refused_when_others_could_reach_it_without_keys(
     start_server: Callable[..., Server],
 ) -> None:
     second = start_server(HOST="0.0.0.0")
-    assert second.process.wait(60) == 2
+    assert second.process.wait(DEADLINE_S) == 2
     assert "API_KEYS" in second.log_path.read_text()
 
 

@@ -22,6 +22,7 @@ from quire.reading.ocr.picture_elements import ElementOptions, read_elements
 from quire.settings import load
 from tests.support.parse_fixtures import ROOT, Services
 from tests.support.serving import client_of
+from tests.support.waiting import DEADLINE_S
 
 FONT = 34
 
@@ -128,11 +129,11 @@ def backend_url() -> Iterator[str]:
     assert process.stdout is not None
     yield process.stdout.readline().split()[-1]
     process.terminate()
-    assert process.wait(20) == 0
+    assert process.wait(DEADLINE_S) == 0
 
 
 def asked(url: str) -> object:
-    with urllib.request.urlopen(url, timeout=10) as answer:
+    with urllib.request.urlopen(url, timeout=DEADLINE_S) as answer:
         return json.load(answer)
 
 

@@ -13,6 +13,7 @@ from quire.batching.backend_protocol import SendPermit, SentImage
 from quire.batching.parse_errors import BackendDownError, BackendFailedError
 from quire.batching.remote_backend import RemoteBackend
 from tests.support.parse_fixtures import Simulated
+from tests.support.waiting import DEADLINE_S
 
 
 @pytest.fixture
@@ -49,7 +50,7 @@ async def test_images_are_known_to_be_sent_when_the_backend_has_not_answered_yet
     simulated.script(hold=True)
     sent = asyncio.Event()
     parsing = asyncio.create_task(remote.parse(images(10, 3_000_000), SendPermit.immediate(sent.set)))
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(DEADLINE_S):
         await sent.wait()
         assert not parsing.done()
         simulated.script()

@@ -21,6 +21,7 @@ from quire.domain.vault_document import Vector
 from quire.errors import CatalogError, SettingsError
 from tests.catalog.stored_documents import new, stored
 from tests.support.clocks import MovableClock
+from tests.support.waiting import DEADLINE_S
 
 
 def database(options: CatalogOptions) -> Database:
@@ -140,7 +141,7 @@ async def test_changes_are_whole_or_not_there_when_a_writer_is_killed(empty: Cat
         sys.executable, "-c", code, str(empty.file), empty.url, "killed"
     )
     catalog = await Catalog.open(empty, MovableClock())
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(DEADLINE_S):
         while len((await catalog.list("blue", limit=10)).documents) < 10:  # noqa: ASYNC110 - another process
             await asyncio.sleep(0.02)
     process.kill()

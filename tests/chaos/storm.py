@@ -21,7 +21,7 @@ from quire.domain.job import UnitKind
 from tests.support.environment import ROOT
 from tests.support.marked_documents import marked_pdf, marker, markers_in
 from tests.support.programs import LossError, Service
-from tests.support.waiting import wait_until
+from tests.support.waiting import DEADLINE_S, wait_until
 
 SCAN = ROOT / "samples" / "scan.pdf"
 _SETTINGS = {"READER_CHUNK_PAGES": "4", "WORKER_TTL": "3s"}
@@ -179,7 +179,7 @@ async def nothing_left(connection: RedisConnection) -> None:
     """Raises LossError unless the queues and the list of running jobs become empty."""
     queues = Queues(connection, SystemClock())
     jobs = JobStore(connection, queues, SystemClock(), 60)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + DEADLINE_S
     while True:
         depths = {kind.value: await queues.depth(kind) for kind in UnitKind}
         held = {kind.value: sum((await queues.consumers(kind)).values()) for kind in UnitKind}

@@ -16,6 +16,7 @@ from quire.classification.local_classifier import (
     language_of,
 )
 from quire.reading.pool.child_pool import ChildPool, PoolOptions
+from tests.support.waiting import DEADLINE_S
 
 TODAY = "2026-11-16"
 
@@ -256,7 +257,7 @@ async def test_hostile_text_is_classified_within_the_time_of_a_child() -> None:
     try:
         for text in HOSTILE:
             given = LocalText(text[:64_000], "a.pdf", "", TODAY)
-            found = await pool.run(classify_locally, given, ["invoice"], timeout_s=60)
+            found = await pool.run(classify_locally, given, ["invoice"], timeout_s=DEADLINE_S)
             assert found.title
     finally:
         await pool.close()

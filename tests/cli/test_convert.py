@@ -15,7 +15,7 @@ from pathlib import Path
 import pymupdf
 import pytest
 
-from tests.support.waiting import wait_until
+from tests.support.waiting import DEADLINE_S, wait_until
 
 from .conftest import Cli, make_pdf
 
@@ -249,7 +249,7 @@ def test_output_ends_quietly_when_its_reader_leaves(cli: Cli) -> None:
     process.stdout.read(10)
     process.stdout.close()
     process.stdout = None
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=DEADLINE_S)
     assert process.returncode == 141
     assert err == b""
     assert cli.left_behind() == []
@@ -263,7 +263,7 @@ def test_nothing_is_left_behind_when_interrupted(cli: Cli, number: signal.Signal
     wait_until(lambda: len(_descendants(process).get("python", [])) >= 2, "the readers run")
     family = {(pid, _started(pid)) for pids in _descendants(process).values() for pid in pids}
     process.send_signal(number)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=DEADLINE_S)
     assert process.returncode == 130
     assert b"Traceback" not in err
     assert cli.left_behind() == []
@@ -275,7 +275,7 @@ def test_nothing_is_left_behind_when_interrupted_while_it_waits_for_stdin(cli: C
     process = cli.start("convert", "-")
     wait_until(lambda: bool(cli.left_behind()), "the private folder is there")
     process.send_signal(signal.SIGTERM)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=DEADLINE_S)
     assert (process.returncode, err) == (130, b"")
     assert cli.left_behind() == []
 
@@ -299,7 +299,7 @@ def test_bars_are_shown_when_stderr_is_a_terminal(cli: Cli) -> None:
         while piece := os.read(ours, 4096):
             seen += piece
     os.close(ours)
-    assert process.wait(60) == 1
+    assert process.wait(DEADLINE_S) == 1
     text = seen.decode()
     assert "all documents" in text
     assert "a.pdf: 1 page (1 local), " in text

@@ -17,6 +17,7 @@ from mcp.client import Client
 from tests.support.client_fixtures import KEY
 from tests.support.environment import clean_environment
 from tests.support.serving import Server
+from tests.support.waiting import DEADLINE_S
 
 Pdf = Callable[..., bytes]
 LONG = 20_000
@@ -174,7 +175,7 @@ def test_command_says_what_to_do_when_a_root_is_no_folder(tmp_path: Path) -> Non
         capture_output=True,
         text=True,
         stdin=subprocess.DEVNULL,
-        timeout=60,
+        timeout=DEADLINE_S,
         check=False,
     )
     assert done.returncode == 2
@@ -184,5 +185,5 @@ def test_command_says_what_to_do_when_a_root_is_no_folder(tmp_path: Path) -> Non
 @pytest.mark.parametrize("command", [["mcp", "--help"], ["--help"]])
 def test_help_does_not_load_the_protocol_when_only_help_is_asked_for(command: list[str]) -> None:
     code = f"import sys; from quire.cli import main; main({command!r}); sys.exit('mcp' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=DEADLINE_S, check=False)
     assert done.returncode == 0

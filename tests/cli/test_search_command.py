@@ -14,6 +14,7 @@ from quire.settings import load
 from tests.support.environment import clean_environment
 from tests.support.serving import Server
 from tests.support.vault_client import VaultClient
+from tests.support.waiting import DEADLINE_S
 
 NOTE = b"# Manual of the espresso machine\n\nFill the water tank before you switch the espresso machine on.\n"
 
@@ -25,7 +26,7 @@ def _quire(*args: str, **settings: str) -> subprocess.CompletedProcess[str]:
         env=clean_environment(**settings),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=DEADLINE_S,
     )
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-DEADLINE_S = 60
+from tests.support.waiting import DEADLINE_S
 
 
 def run(*args: str) -> subprocess.Popen[str]:

@@ -14,7 +14,7 @@ from tests.batching.callers import image, post_image
 from tests.support.environment import clean_environment
 from tests.support.parse_fixtures import Services, Simulated
 from tests.support.serving import Server
-from tests.support.waiting import until
+from tests.support.waiting import DEADLINE_S, until
 
 SIZE = 20_000
 Start = Callable[[Server], "subprocess.Popen[bytes]"]
@@ -54,7 +54,7 @@ async def test_callers_are_served_by_a_worker_when_the_service_forms_no_batches(
     service = services.start(RUN_DISPATCHER="0")
     callers = [asyncio.ensure_future(post_image(service.url, number, SIZE)) for number in range(60)]
     worker = start_worker(service)
-    replies = await asyncio.wait_for(asyncio.gather(*callers), 60)
+    replies = await asyncio.wait_for(asyncio.gather(*callers), DEADLINE_S)
     assert [reply.json["results"][0]["text"] for reply in replies] == [
         image(number, SIZE).digest for number in range(60)
     ]
@@ -74,7 +74,7 @@ async def test_batch_is_taken_over_when_its_worker_is_killed(
     worker.wait()
     start_worker(service)
     simulated.script(fixed_ms=5)
-    replies = await asyncio.wait_for(asyncio.gather(*callers), 60)
+    replies = await asyncio.wait_for(asyncio.gather(*callers), DEADLINE_S)
     assert [reply.json["results"][0]["text"] for reply in replies] == [
         image(number, SIZE).digest for number in range(8)
     ]

@@ -28,6 +28,7 @@ from quire.client.async_documents import AsyncDocuments
 from quire.client.records import PageDone
 from quire.client.sync_client import Documents
 from tests.support.serving import Server
+from tests.support.waiting import DEADLINE_S
 
 Pdf = Callable[..., bytes]
 
@@ -231,5 +232,5 @@ async def test_iteration_closes_its_connection_when_it_is_left_early(
     async for _event in stream:
         break
     await stream.aclose()  # type: ignore[attr-defined]
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(DEADLINE_S):
         assert (await aquire.wait(accepted.job_id)).status == "completed"

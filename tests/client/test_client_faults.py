@@ -26,6 +26,7 @@ from quire.client.conversions import EventReader
 from quire.client.records import Event
 from tests.client.conftest import KEY, QUICK, Wire
 from tests.support.serving import Server
+from tests.support.waiting import DEADLINE_S
 
 Pdf = Callable[..., bytes]
 
@@ -238,7 +239,7 @@ async def test_a_waiting_call_ends_when_another_thread_closes_the_client() -> No
         client = Quire(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", retrying=QUICK)
         waiting = asyncio.create_task(asyncio.to_thread(client.health))
         try:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(DEADLINE_S):
                 await asked.wait()
                 await asyncio.to_thread(client.close)
                 with pytest.raises(UsageError, match="closed"):

@@ -20,6 +20,7 @@ from tests.support.clocks import ShiftedClock
 from tests.support.coordination_servers import cluster
 from tests.support.marked_documents import marked_pdf, marker, markers_in
 from tests.support.running import at_rest, convert, markdown, quire
+from tests.support.waiting import DEADLINE_S
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +109,7 @@ async def test_who_waits_is_woken_when_the_subscription_is_the_first_thing_asked
         async with connection.subscription() as pubsub:
             await pubsub.subscribe(channel)
             await connection.command("PUBLISH", channel, "1-1")
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(DEADLINE_S):
                 while (message := await pubsub.get_message(timeout=1)) is None or message[
                     "type"
                 ] != "message":

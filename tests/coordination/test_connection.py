@@ -14,9 +14,7 @@ import pytest
 from quire.coordination.connection import RedisConnection
 from quire.errors import CoordinationCommandError, CoordinationError
 from tests.support.coordination_servers import _spawn, ask, free_port, says
-from tests.support.waiting import wait_until
-
-DEADLINE_S = 20.0
+from tests.support.waiting import DEADLINE_S, wait_until
 
 
 class Restartable:
@@ -38,7 +36,7 @@ class Restartable:
     def kill(self) -> None:
         if self._process is not None:
             self._process.kill()
-            self._process.wait(10)
+            self._process.wait(DEADLINE_S)
 
 
 @pytest.fixture

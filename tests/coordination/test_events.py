@@ -15,8 +15,7 @@ from quire.coordination.keys import JobKeys
 from quire.coordination.streams import Queues
 from quire.domain.job import JobOptions, new_job_id
 from tests.support.clocks import ShiftedClock
-
-DEADLINE_S = 20.0
+from tests.support.waiting import DEADLINE_S
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ from quire.coordination.keys import QUEUES
 from quire.coordination.streams import Hint, Queues
 from quire.domain.job import UnitKind
 from tests.support.clocks import ShiftedClock
+from tests.support.waiting import DEADLINE_S
 
 JOB = "00000000-0000-4000-8000-000000000001"
-DEADLINE_S = 20.0
 
 
 def hints(count: int) -> list[Hint]:
@@ -85,7 +85,7 @@ async def test_delayed_entries_move_once_when_their_time_has_come(
 async def test_housekeeper_is_called_when_an_entry_is_put_among_the_delayed_ones(
     queues: Queues, clock: ShiftedClock
 ) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE_S):
         calling = asyncio.create_task(queues.wait_for_delayed(300))
         await asyncio.sleep(0)
         await queues.put_later(hints(1)[0], clock.now())

@@ -22,7 +22,7 @@ from quire.settings.sections import declarations
 from tests.support.coordination_servers import free_port, plain_server
 from tests.support.postgres import PostgresServer
 from tests.support.programs import Program
-from tests.support.waiting import wait_until
+from tests.support.waiting import DEADLINE_S, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
@@ -189,7 +189,7 @@ def test_processes_of_the_split_file_convert_a_document_when_run_without_contain
 
         def asked(path: str, body: bytes | None = None, **more: str) -> bytes:
             request = urllib.request.Request(f"{url}{path}", body, {**headers, **more})
-            with urllib.request.urlopen(request, timeout=60) as answer:
+            with urllib.request.urlopen(request, timeout=DEADLINE_S) as answer:
                 found: bytes = answer.read()
                 return found
 

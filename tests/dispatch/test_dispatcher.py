@@ -19,6 +19,7 @@ from quire.dispatch.page_task import Answered, Exhausted, Parked
 from quire.dispatch.waiting_policy import UNAVAILABLE
 from quire.telemetry.metrics import DispatchMetrics
 from tests.dispatch.conftest import PAGE, Bench
+from tests.support.waiting import DEADLINE_S
 
 Make = Callable[..., Bench]
 LONG_BACKOFF = {
@@ -37,7 +38,7 @@ async def states(bench: Bench) -> dict[str, ModelState]:
 
 
 async def until_state(bench: Bench, model: str, state: str) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + DEADLINE_S
     while (await states(bench))[model].state != state:
         assert time.monotonic() < deadline
         await asyncio.sleep(0.02)
@@ -232,7 +233,7 @@ async def test_a_page_gives_up_after_its_waiting_time_when_the_probe_hangs(make:
     assert isinstance(await bench.read(), Exhausted)
     await until_state(bench, "a1", "half_open")
     probe = asyncio.create_task(bench.read())
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + DEADLINE_S
     while not (await states(bench))["a1"].in_flight:
         assert time.monotonic() < deadline
         await asyncio.sleep(0.02)
@@ -414,7 +415,7 @@ async def test_the_lease_is_given_back_when_a_call_is_stopped(make: Make) -> Non
     bench = make()
     bench.sim.play({"rules": [rule("hang")]})
     reading = asyncio.create_task(bench.read())
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + DEADLINE_S
     while not bench.calls():
         assert time.monotonic() < deadline
         await asyncio.sleep(0.02)

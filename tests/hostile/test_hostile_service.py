@@ -11,8 +11,9 @@ import pytest
 from tests.hostile.corpus import corpus
 from tests.hostile.feeding import feed, prepare, watched
 from tests.support.serving import Server, client_of
+from tests.support.waiting import DEADLINE_S
 
-PATIENCE_S = 240.0
+PATIENCE_S = 4 * DEADLINE_S
 
 
 @pytest.fixture

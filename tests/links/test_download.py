@@ -15,8 +15,11 @@ from aiohttp import web
 
 from quire.errors import DownloadError, LinkRefusedError, ObjectsError, TooLargeError
 from quire.links import Downloaded, LinkPolicy, Lookup, download, post_json, sign, verify
+from tests.support.waiting import DEADLINE_S
 
-LENIENT = LinkPolicy(allow_private=True, max_redirects=3, timeout_s=20, max_bytes=1_000_000, stall_s=10)
+LENIENT = LinkPolicy(
+    allow_private=True, max_redirects=3, timeout_s=DEADLINE_S, max_bytes=1_000_000, stall_s=10
+)
 STRICT = replace(LENIENT, allow_private=False)
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

@@ -22,6 +22,7 @@ from quire.objects.partial_downloads import Partial
 from quire.pipeline.stages.download_stage import clouds_of
 from quire.settings import load
 from tests.links.test_download import Received, serving
+from tests.support.waiting import DEADLINE_S
 
 ACCOUNT, KEY = "quireaccount", base64.b64encode(b"the key of the account").decode()
 
@@ -100,7 +101,7 @@ class Azure(Cloud):
 
 async def fetched(buckets: Buckets, url: str, max_bytes: int = 1 << 20) -> bytes:
     got = Received()
-    await buckets.fetch(buckets.check(url), got, max_bytes=max_bytes, timeout_s=20)
+    await buckets.fetch(buckets.check(url), got, max_bytes=max_bytes, timeout_s=DEADLINE_S)
     return bytes(got)
 
 
@@ -154,7 +155,7 @@ async def test_document_is_fetched_when_it_is_on_azure(credentials: dict[str, st
         }
         buckets = buckets_with(**account, **credentials)
         assert await fetched(buckets, "az://open/in/a b.pdf") == b"%PDF of Azure"
-        assert await buckets.put(Address.parse("az://open/in/a.md"), one(b"# A"), timeout_s=20) == 3
+        assert await buckets.put(Address.parse("az://open/in/a.md"), one(b"# A"), timeout_s=DEADLINE_S) == 3
         assert cloud.objects["/open/in/a.md"] == b"# A"
         assert cloud.wrong == []
         with pytest.raises(LinkRefusedError):
@@ -182,7 +183,7 @@ async def test_only_the_rest_is_fetched_when_a_part_of_the_same_version_is_there
                 await part.restart(validator)
                 await part.write(document[:1000])
                 address = buckets.check("gs://open/a.pdf")
-                await buckets.fetch(address, part, max_bytes=1 << 20, timeout_s=20)
+                await buckets.fetch(address, part, max_bytes=1 << 20, timeout_s=DEADLINE_S)
                 assert b"".join([piece async for piece in part.pieces()]) == document
             assert cloud.asked == asked
 

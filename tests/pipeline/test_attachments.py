@@ -18,6 +18,7 @@ from quire.pipeline.worker import STAGES
 from quire.reading.files.document_source import inspect
 from tests.support.office_files import mail
 from tests.support.running import TEAM, at_rest, convert, job_of, markdown, over, quire, upload, worker
+from tests.support.waiting import DEADLINE_S
 
 TABLE = b"name,city,sum\nAnn,Rome,1\nBob,Oslo,2\nCy,Bonn,3\n"
 
@@ -77,7 +78,7 @@ async def test_attachments_are_made_once_when_a_worker_dies_before_the_mail_is_r
         """The first worker makes them and dies; the second begins from the start."""
         limits = office_limits(claim.job, parts.settings.limits)
         async with local_document(parts.objects, claim.job.content_ref or "") as path:
-            info = await parts.pool.run(inspect, str(path), None, 100, limits, timeout_s=60)
+            info = await parts.pool.run(inspect, str(path), None, 100, limits, timeout_s=DEADLINE_S)
             await Attachments(claim, parts, str(path), info.attachments).create()
         await run_split(claim, parts)
 

@@ -19,6 +19,7 @@ from quire.simulator.simulated_answers import picture_mark
 from quire.simulator.simulator_thread import RunningSimulator
 from tests.providers.conftest import IMAGE, KEY, MODEL, PROMPT, TEXT, page
 from tests.providers.recording import Recorded, recording_server
+from tests.support.waiting import DEADLINE_S
 
 IMAGE_TOKENS = {"openai": 1105, "server": 1105, "anthropic": 1568}
 
@@ -202,6 +203,10 @@ print(sorted({"openai", "anthropic"} & set(sys.modules)))
 def test_nothing_is_loaded_when_a_provider_is_only_made_and_closed() -> None:
     """In a process of its own: in this one the SDKs are loaded."""
     done = subprocess.run(
-        [sys.executable, "-c", MADE_AND_CLOSED], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", MADE_AND_CLOSED],
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=False,
     )
     assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr

@@ -11,6 +11,7 @@ import pytest
 
 from quire.errors import RequestError
 from quire.simulator.simulator_thread import RunningSimulator, simulator
+from tests.support.waiting import DEADLINE_S
 
 KEY = {"Authorization": "Bearer k"}
 
@@ -132,7 +133,7 @@ async def test_call_is_no_longer_in_flight_when_its_caller_left(
     sim: RunningSimulator, http: aiohttp.ClientSession
 ) -> None:
     sim.play({"rules": [{"fault": "hang"}]})
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE_S):
         calls = [asyncio.create_task(status(http)) for _ in range(3)]
         await in_flight(sim, 3)
         for call in calls:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from quire.coordination.embedded_server import _binary
-from tests.support.waiting import wait_until
+from tests.support.waiting import DEADLINE_S, wait_until
 
 
 def free_port() -> int:
@@ -22,7 +22,7 @@ def free_port() -> int:
 
 def ask(port: int, *args: str) -> bytes:
     """One command over a bare socket."""
-    with socket.create_connection(("127.0.0.1", port), timeout=5) as stream:
+    with socket.create_connection(("127.0.0.1", port), timeout=DEADLINE_S) as stream:
         parts = [f"*{len(args)}\r\n"] + [f"${len(arg)}\r\n{arg}\r\n" for arg in args]
         stream.sendall("".join(parts).encode())
         return stream.recv(65536)
@@ -47,7 +47,7 @@ def plain_server() -> Iterator[tuple[str, int]]:
             yield f"redis://127.0.0.1:{port}/0", port
         finally:
             process.send_signal(signal.SIGTERM)
-            process.wait(10)
+            process.wait(DEADLINE_S)
 
 
 @contextmanager
@@ -83,7 +83,7 @@ def cluster() -> Iterator[str]:
         finally:
             for process in processes:
                 process.kill()
-                process.wait(10)
+                process.wait(DEADLINE_S)
 
 
 def _spawn(port: int, home: Path, *more: str) -> subprocess.Popen[bytes]:

@@ -15,6 +15,7 @@ import pytest
 from tests.support.coordination_servers import plain_server
 from tests.support.environment import ROOT
 from tests.support.serving import Server
+from tests.support.waiting import DEADLINE_S
 
 
 class Simulated:
@@ -54,7 +55,7 @@ class Simulated:
     def _ask(self, path: str, data: Any = None) -> Any:
         body = None if data is None else json.dumps(data).encode()
         request = urllib.request.Request(self.url + path, body, {"Content-Type": "application/json"})
-        with urllib.request.urlopen(request, timeout=20) as answer:
+        with urllib.request.urlopen(request, timeout=DEADLINE_S) as answer:
             return json.load(answer)
 
 

@@ -16,7 +16,8 @@ from typing import Any
 
 import pytest
 
-START_S = 90.0
+from tests.support.waiting import DEADLINE_S
+
 _PORTS = ("master", "volume", "filer", "s3")
 
 
@@ -81,13 +82,13 @@ def s3_endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             stderr=subprocess.STDOUT,
         )
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + DEADLINE_S
         while not _answers(endpoint):
             if server.poll() is not None or time.monotonic() > deadline:
                 pytest.fail(f"the S3 server did not start: {log.read_text()}")
             time.sleep(0.05)
         request = urllib.request.Request(f"{endpoint}/planes", method="PUT")
-        urllib.request.urlopen(request, timeout=10).close()
+        urllib.request.urlopen(request, timeout=DEADLINE_S).close()
         yield endpoint
     finally:
         server.kill()
@@ -188,7 +189,7 @@ def _wait_for(server: S3, process: subprocess.Popen[bytes], log: Path) -> None:
     """Until an object can be written: the first bucket is there before the first volume is."""
     from botocore.exceptions import BotoCoreError, ClientError
 
-    deadline = time.monotonic() + START_S
+    deadline = time.monotonic() + DEADLINE_S
     client = server.client()
     while True:
         try:

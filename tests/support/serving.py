@@ -17,8 +17,7 @@ from typing import Any
 import aiohttp
 
 from tests.support.environment import ROOT, clean_environment
-
-START_S = 60
+from tests.support.waiting import DEADLINE_S
 
 
 class Server:
@@ -42,7 +41,7 @@ class Server:
         self.url = ""
 
     def wait_ready(self) -> Server:
-        deadline = time.monotonic() + START_S
+        deadline = time.monotonic() + DEADLINE_S
         while not (address := self._out.read_text()).endswith("\n"):
             if self.process.poll() is not None or time.monotonic() > deadline:
                 raise AssertionError(f"the server did not start:\n{self.log_path.read_text()}")
@@ -55,7 +54,7 @@ class Server:
         if self.process.poll() is None:
             self.process.terminate()
         try:
-            return self.process.wait(START_S)
+            return self.process.wait(DEADLINE_S)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
@@ -110,7 +109,7 @@ class Client:
         form.add_field("file", data, filename=name)
         return await self.post("/convert" + (f"?wait={wait}" if wait else ""), data=form, headers=headers)
 
-    async def over(self, job_id: str, timeout_s: float = 60) -> dict[str, Any]:
+    async def over(self, job_id: str, timeout_s: float = DEADLINE_S) -> dict[str, Any]:
         """The job once it has ended."""
         deadline = time.monotonic() + timeout_s
         while True:

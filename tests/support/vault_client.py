@@ -9,8 +9,7 @@ from typing import Any
 import aiohttp
 
 from tests.support.serving import Answer, Client
-
-DEADLINE_S = 90.0
+from tests.support.waiting import DEADLINE_S
 
 
 class VaultClient(Client):

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from tests.support.waiting import DEADLINE_S
+
 CHROMIUM = Path("/usr/bin/chromium")
 FLAGS = (
     "--headless",
@@ -22,7 +24,7 @@ FLAGS = (
     "--disable-sync",
 )
 USER, PASSWORD = "admin", "correct horse battery staple"
-PATIENCE_MS = 60_000
+PATIENCE_MS = DEADLINE_S * 1000
 
 NO_BROWSER = "there is no browser, install it with `apt-get install chromium`"
 

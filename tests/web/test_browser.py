@@ -16,6 +16,7 @@ from quire.client import Quire
 from tests.support.environment import ROOT, clean_environment
 from tests.support.office_files import mail
 from tests.support.serving import Server
+from tests.support.waiting import DEADLINE_S
 from tests.web.browsing import PASSWORD, Window, browser, drop, needs_browser
 
 pytestmark = needs_browser
@@ -209,7 +210,7 @@ def test_cards_and_pages_fill_in_live_when_a_worker_comes(
     finally:
         if worker is not None:
             worker.terminate()
-            worker.wait(60)
+            worker.wait(DEADLINE_S)
         context.close()
         server.stop()
 

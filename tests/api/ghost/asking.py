@@ -10,6 +10,7 @@ from typing import Any
 import aiohttp
 
 from tests.support.serving import Answer, Client
+from tests.support.waiting import DEADLINE_S
 
 
 def fresh(text: str) -> str:
@@ -39,9 +40,9 @@ async def progress(client: Client, some_id: str) -> dict[str, Any]:
     return body
 
 
-async def over(client: Client, some_id: str, timeout_s: float = 60) -> dict[str, Any]:
+async def over(client: Client, some_id: str) -> dict[str, Any]:
     """How the job stands once it has ended."""
-    deadline = time.monotonic() + timeout_s
+    deadline = time.monotonic() + DEADLINE_S
     while True:
         body = await progress(client, some_id)
         if body["status"] in ("success", "failed"):

@@ -15,6 +15,7 @@ import pytest
 
 from tests.support.environment import clean_environment
 from tests.support.serving import Client, Server, client_of
+from tests.support.waiting import DEADLINE_S
 
 TOKEN = "token-of-the-dispatcher-outside"
 
@@ -42,7 +43,7 @@ class Bucket:
         headers = {"Authorization": signed, "Content-Type": "application/octet-stream"}
         place = f"{self.endpoint}/{self.name}/{urllib.parse.quote(key)}"
         request = urllib.request.Request(place, data=data, headers=headers, method=method)
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=DEADLINE_S) as answer:
             found: bytes = answer.read()
         return found
 
@@ -51,7 +52,7 @@ class Bucket:
 def make_bucket(s3_endpoint: str) -> Callable[[str], Bucket]:
     def make(name: str) -> Bucket:
         request = urllib.request.Request(f"{s3_endpoint}/{name}", method="PUT")
-        urllib.request.urlopen(request, timeout=10).close()
+        urllib.request.urlopen(request, timeout=DEADLINE_S).close()
         return Bucket(s3_endpoint, name)
 
     return make
@@ -118,7 +119,7 @@ def outside_server(
         )
     yield server
     worker.terminate()
-    worker.wait(30)
+    worker.wait(DEADLINE_S)
 
 
 @pytest.fixture

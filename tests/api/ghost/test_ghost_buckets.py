@@ -20,7 +20,7 @@ from quire.settings import load
 from tests.api.ghost.conftest import Bucket
 from tests.links.test_download import Received
 from tests.support.running import TEAM, quire
-from tests.support.waiting import until
+from tests.support.waiting import DEADLINE_S, until
 
 
 @pytest.fixture
@@ -63,13 +63,13 @@ async def test_long_text_arrives_whole_when_put_in_parts(buckets: Buckets, bucke
             yield piece
 
     address = Address.parse("s3://ghost-files/long.txt")
-    assert await buckets.put(address, pieces(), timeout_s=30) == 13 * len(piece)
+    assert await buckets.put(address, pieces(), timeout_s=DEADLINE_S) == 13 * len(piece)
     assert bucket.get("long.txt") == piece * 13
     got = Received()
-    await buckets.fetch(address, got, max_bytes=13 * len(piece), timeout_s=30)
+    await buckets.fetch(address, got, max_bytes=13 * len(piece), timeout_s=DEADLINE_S)
     assert got == piece * 13
     with pytest.raises(TooLargeError):
-        await buckets.fetch(address, Received(), max_bytes=13 * len(piece) - 1, timeout_s=30)
+        await buckets.fetch(address, Received(), max_bytes=13 * len(piece) - 1, timeout_s=DEADLINE_S)
 
 
 async def test_failure_is_told_in_our_words_when_the_bucket_is_away(
@@ -81,10 +81,10 @@ async def test_failure_is_told_in_our_words_when_the_bucket_is_away(
         yield b"x"
 
     with pytest.raises(DownloadError) as missing:
-        await buckets.fetch(Address.parse("s3://ghost-files/none"), got, max_bytes=9, timeout_s=9)
+        await buckets.fetch(Address.parse("s3://ghost-files/none"), got, max_bytes=9, timeout_s=DEADLINE_S)
     assert not missing.value.retryable
     with pytest.raises(ObjectsError) as gone:
-        await buckets.put(Address.parse("s3://no-such-bucket/a"), nothing(), timeout_s=9)
+        await buckets.put(Address.parse("s3://no-such-bucket/a"), nothing(), timeout_s=DEADLINE_S)
     assert not gone.value.retryable
     settings = load({**aws, "AWS_ENDPOINT_URL": "http://127.0.0.1:1"})
     away = Buckets(settings.aws.places, "", settings.aws.credentials())

@@ -22,7 +22,7 @@ from quire.pipeline.ghost_service import Ghost
 from quire.pipeline.outside_reports import OutsideReports, PageReport
 from quire.pipeline.worker import STAGES, Worker, default_slots
 from tests.support.running import TEAM, quire, upload
-from tests.support.waiting import until
+from tests.support.waiting import DEADLINE_S, until
 
 Mixed = Callable[..., bytes]
 WORK = (UnitKind.SPLIT, UnitKind.READ, UnitKind.MERGE, UnitKind.EXPORT)
@@ -43,7 +43,7 @@ async def outside(
             yield replace(one, parts=parts), OutsideReports(parts)
         finally:
             await worker.drain(0)
-            await asyncio.wait({running}, timeout=30)
+            await asyncio.wait({running}, timeout=DEADLINE_S)
             running.cancel()
 
 

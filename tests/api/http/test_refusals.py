@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from quire.reading.files import file_kinds
 from tests.support.serving import Answer, Client, Server, client_of
-from tests.support.waiting import until
+from tests.support.waiting import DEADLINE_S, until
 
 Pdf = Callable[..., bytes]
 BOUNDARY = "quire-tests"
@@ -210,7 +210,7 @@ async def test_announced_length_over_the_bound_is_refused_before_the_body(server
         f"POST /convert HTTP/1.1\r\nHost: {host}\r\nX-API-Key: key-of-alpha\r\nExpect: 100-continue\r\n"
         f"Content-Type: {FORM['Content-Type']}\r\nContent-Length: 99999999999\r\n\r\n".encode()
     )
-    line = await asyncio.wait_for(reader.readline(), 20)
+    line = await asyncio.wait_for(reader.readline(), DEADLINE_S)
     writer.close()
     assert b" 413 " in line
 

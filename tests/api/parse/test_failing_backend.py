@@ -13,7 +13,7 @@ import pytest
 from tests.batching.callers import image, post_image
 from tests.support.parse_fixtures import Services, Simulated
 from tests.support.serving import Server
-from tests.support.waiting import until
+from tests.support.waiting import DEADLINE_S, until
 
 SIZE = 2_000
 THRESHOLD = 5
@@ -21,7 +21,7 @@ THRESHOLD = 5
 
 async def asked(service: Server, path: str) -> dict[str, Any]:
     def ask() -> dict[str, Any]:
-        with urllib.request.urlopen(service.url + path, timeout=60) as answer:
+        with urllib.request.urlopen(service.url + path, timeout=DEADLINE_S) as answer:
             found: dict[str, Any] = json.load(answer)
             return found
 

@@ -16,7 +16,7 @@ from tests.api.parse.test_parse_callers import asked
 from tests.batching.callers import as_json, as_raw, image, post_image, request_of
 from tests.support.parse_fixtures import Services, Simulated
 from tests.support.serving import Server
-from tests.support.waiting import until
+from tests.support.waiting import DEADLINE_S, until
 
 SIZE = 20_000
 LIVE = b"GET /health/live HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
@@ -34,7 +34,7 @@ class Wire:
         await self.writer.drain()
 
     async def answer(self) -> tuple[int, dict[str, str], bytes]:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(DEADLINE_S):
             head = (await self.reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
             headers = {
                 name.lower(): value.strip()
@@ -44,7 +44,7 @@ class Wire:
         return int(head[0].split()[1]), headers, body
 
     async def is_over(self) -> bool:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(DEADLINE_S):
             return await self.reader.read(1) == b""
 
 

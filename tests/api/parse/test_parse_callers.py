@@ -15,7 +15,7 @@ import pytest
 from tests.batching.callers import Reply, as_json, image, post, post_image, request_of
 from tests.support.parse_fixtures import Services, Simulated
 from tests.support.serving import Server
-from tests.support.waiting import until
+from tests.support.waiting import DEADLINE_S, until
 
 SIZE = 20_000
 
@@ -25,7 +25,7 @@ def own(reply: Reply, number: int, size: int = SIZE) -> bool:
 
 
 def get(url: str, path: str) -> Any:
-    with urllib.request.urlopen(url + path, timeout=20) as answer:
+    with urllib.request.urlopen(url + path, timeout=DEADLINE_S) as answer:
         return json.load(answer)
 
 

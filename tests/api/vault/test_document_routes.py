@@ -14,7 +14,7 @@ from aiohttp import web
 
 from tests.support.vault_client import VaultClient
 from tests.support.vault_fixtures import on_both
-from tests.support.waiting import until
+from tests.support.waiting import DEADLINE_S, until
 
 INVOICE = b"""# RECHNUNG
 
@@ -260,7 +260,7 @@ async def test_changes_are_told_to_who_listens(alpha: VaultClient) -> None:
         assert "event: hello" in await _event(lines)
         document_id = await alpha.add("live.md", note(70))
         seen = ""
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(DEADLINE_S):
             while f'"{document_id}", "status": "completed"' not in seen:
                 seen += await _event(lines)
     assert f'"{document_id}", "status": "pending"' in seen

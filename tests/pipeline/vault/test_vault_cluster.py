@@ -20,7 +20,7 @@ from tests.support.vault_client import VaultClient
 from tests.support.vault_fixtures import ai_settings
 from tests.support.vault_links import follow, site
 from tests.support.vault_running import TEAM, add, row_of, settled, vault_at
-from tests.support.waiting import until
+from tests.support.waiting import DEADLINE_S, until
 
 MARKER = "megalosaurus"
 NOTE = (
@@ -164,7 +164,7 @@ async def test_documents_are_sent_found_and_tried_again_together_on_a_cluster(
     sim.play({"rules": [{"fault": "rejected"}]})
     async with client.session.get(f"{client.url}/documents/events") as news:
         live = await client.add("live.md", b"# Live\n\nIt is told of.\n")
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(DEADLINE_S):
             told = b""
             while f'"{live}", "status": "completed"'.encode() not in told:
                 told += await news.content.readline()

@@ -23,6 +23,7 @@ from quire.reading.pool.child_pool import ChildPool, PoolOptions
 from quire.settings import load
 from tests.reading.ocr import scans
 from tests.support.running import convert, pages, quire
+from tests.support.waiting import DEADLINE_S
 
 CLEAN, SPOILT = 0.005, 0.02
 
@@ -145,8 +146,8 @@ async def test_quick_reader_stands_when_the_careful_one_has_not_enough_memory(tm
     path.write_bytes(scans.png(scans.noisy(sheet.picture, 8)))
     pool = ChildPool(PoolOptions(processes=1, memory_bytes=384 << 20))
     try:
-        chunk = await pool.run(recognise_page, str(path), None, 1, OcrOptions(), timeout_s=600)
-        again = await pool.run(recognise_page, str(path), None, 1, OcrOptions(), timeout_s=600)
+        chunk = await pool.run(recognise_page, str(path), None, 1, OcrOptions(), timeout_s=5 * DEADLINE_S)
+        again = await pool.run(recognise_page, str(path), None, 1, OcrOptions(), timeout_s=5 * DEADLINE_S)
     finally:
         await pool.close()
     assert chunk.pages[0].reader == again.pages[0].reader == "tesseract"
@@ -165,7 +166,9 @@ async def test_careful_reader_fits_when_memory_is_what_it_is_by_default(tmp_path
     environment = {"TMPDIR": str(left), "HOME": str(left)}
     pool = ChildPool(PoolOptions(processes=1, memory_bytes=memory, environment=environment))
     try:
-        chunk = await pool.run(recognise_page, str(path), None, 1, OcrOptions(dpi=300), timeout_s=600)
+        chunk = await pool.run(
+            recognise_page, str(path), None, 1, OcrOptions(dpi=300), timeout_s=5 * DEADLINE_S
+        )
     finally:
         await pool.close()
     assert chunk.pages[0].reader == "rapidocr"

@@ -26,9 +26,9 @@ from quire.reading.pool.forkserver import data_bytes
 from tests.reading.pool import pool_tasks as tasks
 from tests.support.environment import ROOT, clean_environment
 from tests.support.processes import alive, descendants
-from tests.support.waiting import until
+from tests.support.waiting import DEADLINE_S, until
 
-LONG_S = 60.0
+LONG_S = DEADLINE_S
 MEMORY_BYTES = 200_000_000
 
 
@@ -142,8 +142,8 @@ async def test_deadline_does_not_run_when_the_task_waits_for_a_child(tmp_path: P
         gate = tmp_path / "gate"
         holder = asyncio.create_task(pool.run(tasks.wait_for, str(gate), timeout_s=LONG_S))
         await until(lambda: len(descendants(os.getpid())) >= 2, "the child runs")
-        waiting = asyncio.create_task(pool.run(tasks.echo, "in time", timeout_s=0.5))
-        done, _ = await asyncio.wait([waiting], timeout=1.0)
+        waiting = asyncio.create_task(pool.run(tasks.echo, "in time", timeout_s=1.5))
+        done, _ = await asyncio.wait([waiting], timeout=2.0)
         assert not done
         gate.touch()
         assert await waiting == "in time"

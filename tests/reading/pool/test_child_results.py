@@ -25,6 +25,7 @@ from quire.reading.pool.child_results import (
     encode_result,
 )
 from tests.reading.pool import pool_tasks
+from tests.support.waiting import DEADLINE_S
 
 MARK = Path("/tmp/quire-was-here")
 SOURCE = Path(__file__).resolve().parents[3] / "src" / "quire"
@@ -107,18 +108,18 @@ def test_text_of_an_error_is_bounded() -> None:
 async def test_child_that_sends_something_else_costs_one_task_and_is_replaced(
     pool: ChildPool, task: Any
 ) -> None:
-    before = await pool.run(pool_tasks.pid, timeout_s=60)
+    before = await pool.run(pool_tasks.pid, timeout_s=DEADLINE_S)
     MARK.unlink(missing_ok=True)  # noqa: ASYNC240
     with pytest.raises(PageCrashedError):
-        await pool.run(task, timeout_s=60)
+        await pool.run(task, timeout_s=DEADLINE_S)
     assert not MARK.exists()  # noqa: ASYNC240
-    assert await pool.run(pool_tasks.pid, timeout_s=60) != before
+    assert await pool.run(pool_tasks.pid, timeout_s=DEADLINE_S) != before
 
 
 async def test_answer_that_claims_to_be_huge_is_not_read(pool: ChildPool) -> None:
     with pytest.raises(PageCrashedError):
-        await pool.run(pool_tasks.claim_a_huge_answer, timeout_s=60)
-    assert await pool.run(pool_tasks.pid, timeout_s=60) > 0
+        await pool.run(pool_tasks.claim_a_huge_answer, timeout_s=DEADLINE_S)
+    assert await pool.run(pool_tasks.pid, timeout_s=DEADLINE_S) > 0
 
 
 def test_parent_never_unpickles() -> None:
