@@ -9,6 +9,7 @@ import pytest
 from quire.domain.job import JobSecrets, JobStatus, JobType
 from quire.domain.page import PageClass, PageSource
 from quire.errors import RequestError, StateConflictError
+from quire.rendering.page_markdown import render_markdown
 from tests.support.environment import ROOT
 from tests.support.marked_documents import marked_pdf, marker, markers_in
 from tests.support.running import at_rest, convert, job_of, markdown, over, page_texts, pages, quire, upload
@@ -42,7 +43,26 @@ async def test_every_page_is_there_once_and_in_order_when_converted(tmp_path: Pa
         kept = sorted(
             path.name.split("-")[0] for path in (tmp_path / "data/objects/jobs" / job.id).rglob("*")
         )
-        assert kept == ["original", "pages", "result"], "what only the work needed is gone"
+        assert kept == ["elements", "original", "pages", "result"], "what only the work needed is gone"
+
+
+async def test_elements_of_every_page_render_to_its_markdown(tmp_path: Path) -> None:
+    document = marked_pdf(tmp_path / "a.pdf", 40)
+    async with quire(tmp_path, READER_PROCESSES="2") as one:
+        job = await convert(one, document)
+        texts = await page_texts(one, job)
+        for number, text in enumerate(texts, 1):
+            page = await one.engine.page_elements(job, number)
+            assert (page.number, render_markdown(page.elements)) == (number, text)
+            assert page.width > 0
+            assert all(element.box for element in page.elements)
+        assert await one.engine.retry(job, f"{job.id}-p7") == "started"
+        again = await over(one, job.id)
+        for number in (1, 7, 40):
+            page = await one.engine.page_elements(again, number)
+            assert render_markdown(page.elements) == texts[number - 1]
+        await at_rest(one)
+        assert len(list((tmp_path / "data/objects/jobs" / job.id).glob("elements-*"))) == 1
 
 
 async def test_only_the_chosen_pages_are_read_when_some_are_asked_for(tmp_path: Path) -> None:

@@ -139,7 +139,9 @@ class Element:
     """One part of a page. Its order is its place in the page's sequence; `parent` is the id of another element.
 
     `text` has no markup. `markdown` is the same text as inline Markdown where it has links, emphasis or code, and is
-    empty otherwise. `repeated` marks a running line that other pages have too, which Markdown leaves out.
+    empty otherwise. `grounded` is False for text of a model that the page's own words do not support, and None where
+    there are no words to compare it with. `repeated` marks a running line that Markdown leaves out because an earlier
+    page has it, or because it is a page number.
     """
 
     id: str
@@ -154,7 +156,7 @@ class Element:
     latex: str = ""
     language: str = ""
     confidence: float | None = None
-    grounded: bool = True
+    grounded: bool | None = True
     reader: str = ""
     markdown: str = ""
     repeated: bool = False

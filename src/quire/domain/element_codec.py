@@ -107,8 +107,8 @@ def _packed(element: Element, page: int, place: int) -> dict[str, Any]:
         packed["b"] = _tenths(element.box)
     if element.parent is not None:
         packed["p"] = element.parent
-    if not element.grounded:
-        packed["g"] = 0
+    if element.grounded is not True:
+        packed["g"] = None if element.grounded is None else 0
     if element.repeated:
         packed["o"] = 1
     if element.lines:
@@ -136,7 +136,7 @@ def _unpacked(packed: Mapping[str, Any], page: int, place: int) -> Element:
         kind=_KIND_OF.get(packed.get("t", "p"), ElementKind.PARAGRAPH),
         box=_points(packed["b"]) if "b" in packed else None,
         parent=packed.get("p"),
-        grounded=bool(packed.get("g", 1)),
+        grounded=None if packed.get("g", 1) is None else bool(packed.get("g", 1)),
         repeated=bool(packed.get("o", 0)),
         lines=_lines(packed.get("l", ())),
         table=_unpacked_table(packed["c"]) if "c" in packed else None,

@@ -24,5 +24,8 @@ def page_view(job_id: str, record: PageRecord) -> dict[str, Any]:
         "cost_usd": record.cost_usd,
         "confidence": record.confidence,
         "words": record.words,
+        "words_missing": record.words_missing,
+        "ungrounded": record.ungrounded,
+        "ungrounded_numbers": record.ungrounded_numbers,
         "error": record.error,
     }

@@ -9,6 +9,8 @@ from typing import Any
 
 from quire.coordination.job_events import Events, JobEvent
 from quire.coordination.job_records import JobState
+from quire.domain.element import PageElements
+from quire.domain.element_codec import decode
 from quire.domain.job import (
     JobId,
     JobStatus,
@@ -23,7 +25,7 @@ from quire.domain.job import (
 from quire.domain.page_ranges import PageRanges
 from quire.errors import MissingError, NotReadyError, QuireError, StateConflictError
 from quire.pipeline.intake.upload_intake import UploadIntake
-from quire.pipeline.object_keys import local_document
+from quire.pipeline.object_keys import elements_ref, local_document
 from quire.pipeline.partial_result import PartialResult
 from quire.pipeline.parts import Parts
 from quire.pipeline.stages.merge_stage import failure_note, unpack_pages
@@ -171,6 +173,21 @@ class Engine:
 
     def partial_text(self, found: PartialResult) -> AsyncIterator[bytes]:
         return found.stream(self._parts.objects)
+
+    async def page_elements(self, job: MainJob, number: int) -> PageElements:
+        """A page's elements, as soon as that page is done.
+
+        Raises NotReadyError before that, and MissingError for a page that has none: it failed, or was read by a version
+        of Quire that stored no elements.
+        """
+        record, text = await self.page_result(job, number)
+        if isinstance(text, bytes) or not record.elements_length:
+            raise MissingError(f"Page {number} has no elements. Convert the document again to get them.")
+        start = record.elements_offset
+        stream = self._parts.objects.stream(
+            elements_ref(text.key), start=start, end=start + record.elements_length
+        )
+        return decode(b"".join([piece async for piece in stream]))
 
     def text(self, found: Text) -> AsyncIterator[bytes]:
         end = None if found.length is None else found.offset + found.length

@@ -32,11 +32,13 @@ def render_markdown(elements: Sequence[Element], options: MarkdownOptions | None
     shown = [element for element in elements if keep or not element.repeated]
     if not any(element.parent for element in shown):
         return _joined(shown, {})
-    ids = {element.id for element in shown}
+    kinds = {element.id: element.kind for element in shown}
     children: dict[str, list[Element]] = {}
     top: list[Element] = []
     for element in shown:
-        held = element.parent in ids and element.kind is not ElementKind.LIST_ITEM
+        holder = kinds.get(element.parent or "")
+        # Items inside an item are told by their depth.
+        held = holder is not None and {element.kind, holder} != {ElementKind.LIST_ITEM}
         (children.setdefault(element.parent or "", []) if held else top).append(element)
     return _joined(top, children)
 

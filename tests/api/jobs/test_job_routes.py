@@ -137,6 +137,20 @@ async def test_pages_are_listed_in_parts_when_asked(client: Client, make_pdf: Pd
     assert (await client.get(f"/jobs/{job_id}/pages?offset=99")).json["pages"] == []
 
 
+async def test_page_elements_have_boxes_when_the_page_exists(client: Client, make_pdf: Pdf) -> None:
+    job_id = await converted(client, make_pdf(fresh("one"), fresh("two")))
+    found = (await client.get(f"/jobs/{job_id}/pages/1/elements")).json
+    assert (found["schema_version"], found["page_number"], found["job_id"]) == (1, 1, f"{job_id}-p1")
+    assert found["elements"]
+    for order, element in enumerate(found["elements"]):
+        assert (element["order"], element["id"], len(element["box"])) == (order, f"p1-e{order + 1}", 4)
+        assert "lines" not in element
+    lines = (await client.get(f"/jobs/{job_id}/pages/1/elements?lines=1")).json
+    assert all(element["lines"] for element in lines["elements"])
+    for number in (0, 3):
+        assert (await client.get(f"/jobs/{job_id}/pages/{number}/elements")).status == 404
+
+
 async def test_page_image_is_a_picture_when_the_page_exists(client: Client, make_pdf: Pdf) -> None:
     job_id = await converted(client, make_pdf(fresh("to be drawn"), fresh("not wanted")), pages="1")
     image = await client.get(f"/jobs/{job_id}/pages/1/image")

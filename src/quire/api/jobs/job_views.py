@@ -170,6 +170,9 @@ class PageView(BaseModel):
     cost_usd: float
     confidence: float | None
     words: int
+    words_missing: int = Field(description="Words of the page's text layer that are in none of its elements.")
+    ungrounded: int = Field(description="Elements of an AI answer that the page's own words do not support.")
+    ungrounded_numbers: int = Field(description="Numbers of an AI answer that the page does not have.")
     error: dict[str, Any] | None
     url: str
     image_url: str

@@ -33,6 +33,7 @@ from quire.objects.object_store import PIECE_BYTES, in_thread
 from quire.pipeline.engine import Engine, Text
 from quire.pipeline.object_keys import FILE_SCHEME, local_document
 from quire.pipeline.result_links import signed_result
+from quire.rendering.element_json import page_json
 
 router = APIRouter(prefix="/jobs", tags=["results"])
 
@@ -291,6 +292,40 @@ async def image(job_id: str, number: int, team: Team, engine: EngineDep) -> Resp
     picture, media_type = await engine.image(job, number)
     headers = {"Cache-Control": "private, max-age=3600", **_NO_SNIFF}
     return Response(picture, media_type=media_type, headers=headers)
+
+
+class ElementsView(BaseModel):
+    """A page as elements in reading order, each with its kind, its text and its place on the upright page."""
+
+    job_id: str
+    schema_version: int
+    page_number: int
+    width: float | None = Field(
+        description="Of the upright page in points; null where the source has no pages."
+    )
+    height: float | None
+    reader: str | None
+    elements: list[dict[str, Any]]
+
+
+@router.get(
+    "/{job_id}/pages/{number}/elements",
+    summary="A page as elements with their boxes",
+    responses={200: {"model": ElementsView}, **documented(400, 401, 404, 409, 422, 503)},
+)
+async def elements(
+    job_id: str,
+    number: int,
+    team: Team,
+    engine: EngineDep,
+    *,
+    lines: Annotated[bool, Query(description="Adds the box of every line.")] = False,
+) -> Response:
+    """As soon as the page is done. Markdown is one rendering of these elements."""
+    main = await engine.job(team, job_id)
+    job = await engine.job(team, f"{main.id}-p{number}")
+    found = await engine.page_elements(job, number)
+    return json_answer(ElementsView(job_id=f"{job.id}-p{number}", **page_json(found, lines=lines)))
 
 
 @router.get(

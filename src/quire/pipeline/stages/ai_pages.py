@@ -15,9 +15,10 @@ from quire.dispatch.ledger import Spent
 from quire.dispatch.page_task import Answered, Exhausted, PagePicture, PageTask, Parked
 from quire.domain.job import JobStatus, PageRecord
 from quire.domain.page import PageClass, PageSource
-from quire.errors import CoordinationError, PageError
+from quire.errors import CoordinationError, DocumentError, PageError
 from quire.pipeline.object_keys import chunk_key, local_document
 from quire.providers import configured_providers
+from quire.reading.pdf.grounding import GroundedAnswer, ground_answer, pack_own_markdown
 from quire.reading.pdf.page_render import RenderOptions, render_page
 from quire.reading.pdf.vision_page import ContextOptions, picture_page
 
@@ -235,8 +236,9 @@ class AiPage:
     async def _record(self, answer: Answered) -> PageRecord:
         claim, spent = self._claim, answer.spent
         block = answer.text.encode("utf-8", "replace")
+        found = await self._elements(answer.text)
         key = chunk_key(claim.job.id, claim.hint.epoch, claim.hint.unit, claim.token)
-        await self._parts.objects.put(key, block)
+        await self._parts.objects.put(key, block + found.elements)
         return PageRecord(
             number=self._local.number,
             status=JobStatus.COMPLETED,
@@ -257,7 +259,31 @@ class AiPage:
             completed_at=self._parts.clock.now(),
             ref=key,
             length=len(block),
+            elements_offset=len(block) if found.elements else 0,
+            elements_length=len(found.elements),
+            ungrounded=found.ungrounded,
+            ungrounded_numbers=found.ungrounded_numbers,
         )
+
+    async def _elements(self, answer: str) -> GroundedAnswer:
+        """The answer's elements, compared with the page's own words. An answer that breaks this has none."""
+        number, settings = self._local.number, self._parts.settings
+        timeout_s = settings.reading.page_timeout_s
+        try:
+            if self._question is not None:
+                reader = self._local.reader or ""
+                return await self._parts.pool.run(
+                    pack_own_markdown, answer, number, reader, timeout_s=timeout_s
+                )
+            trusted = self._local.page_class is not PageClass.GARBLED
+            async with local_document(self._parts.objects, self._claim.job.content_ref or "") as path:
+                return await self._parts.pool.run(
+                    ground_answer,
+                    *(str(path), self._secrets.password, number, answer, trusted),
+                    timeout_s=timeout_s,
+                )
+        except (DocumentError, PageError):
+            return GroundedAnswer(b"")  # the answer is paid for, and counts without its elements
 
 
 def with_spent(record: PageRecord, outcome: Exhausted) -> PageRecord:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +15,7 @@ from quire.domain.page import PageSource
 from quire.domain.page_ranges import PageRanges
 from quire.errors import DocumentError, QuireError
 from quire.objects.object_store import ObjectStore
-from quire.pipeline.object_keys import chunks_prefix, pages_key, result_key
+from quire.pipeline.object_keys import chunks_prefix, elements_ref, pages_key, result_key
 from quire.pipeline.parts import Parts
 
 SEPARATOR = b"\n\n---\n\n"
@@ -39,19 +40,35 @@ async def run_merge(claim: Claim, parts: Parts) -> None:
 
 
 async def _write(objects: ObjectStore, claim: Claim, ordered: list[PageRecord]) -> tuple[str, str]:
+    """Writes the Markdown, the elements beside it if there are any, and the page records."""
     job, epoch, token = claim.job, claim.hint.epoch, claim.token
     key = result_key(job.id, epoch, token)
+    has_elements = any(record.elements_length for record in ordered)
     moved: list[PageRecord] = []
-    at = 0
-    async with objects.writer(key) as out:
+    at = elements_at = 0
+    async with AsyncExitStack() as stack:
+        out = await stack.enter_async_context(objects.writer(key))
+        beside = await stack.enter_async_context(objects.writer(elements_ref(key))) if has_elements else None
         for run in _runs(ordered):
-            for record, text in zip(run, await _texts(objects, run), strict=True):
+            for record, (text, elements) in zip(run, await _contents(objects, run), strict=True):
                 if moved:
                     await out.write(SEPARATOR)
                     at += len(SEPARATOR)
                 await out.write(text)
-                moved.append(replace(record, ref=key, offset=at, length=len(text)))
+                if elements and beside is not None:
+                    await beside.write(elements)
+                moved.append(
+                    replace(
+                        record,
+                        ref=key,
+                        offset=at,
+                        length=len(text),
+                        elements_offset=elements_at if elements else 0,
+                        elements_length=len(elements),
+                    )
+                )
                 at += len(text)
+                elements_at += len(elements)
     pages = pages_key(job.id, epoch, token)
     await objects.put(pages, pack_pages(moved))
     return key, pages
@@ -74,15 +91,38 @@ def _runs(ordered: list[PageRecord]) -> Iterator[list[PageRecord]]:
         yield run
 
 
-async def _texts(objects: ObjectStore, run: list[PageRecord]) -> list[bytes]:
+async def _contents(objects: ObjectStore, run: list[PageRecord]) -> list[tuple[bytes, bytes]]:
+    """The Markdown and the encoded elements of every page of a run."""
     ref = run[0].ref
     if ref is None:
-        return [failure_note(record) for record in run]
-    start = run[0].offset
-    block = b"".join(
-        [piece async for piece in objects.stream(ref, start=start, end=run[-1].offset + run[-1].length)]
-    )
-    return [block[record.offset - start : record.offset - start + record.length] for record in run]
+        return [(failure_note(record), b"") for record in run]
+    texts = [(record.offset, record.length) for record in run]
+    elements = [(record.elements_offset, record.elements_length) for record in run if record.elements_length]
+    beside = elements_ref(ref)
+    if elements and beside == ref and _reach([*texts, *elements]) <= 2 * _RUN_BYTES:
+        found = await _ranges(objects, ref, [*texts, *elements])  # a chunk has both, so one read fetches all
+    else:
+        found = await _ranges(objects, ref, texts) + (
+            await _ranges(objects, beside, elements) if elements else []
+        )
+    rest = iter(found[len(texts) :])
+    return [
+        (text, next(rest) if record.elements_length else b"")
+        for record, text in zip(run, found, strict=False)
+    ]
+
+
+def _reach(ranges: Iterable[tuple[int, int]]) -> int:
+    listed = list(ranges)
+    return max(at + length for at, length in listed) - min(at for at, _ in listed)
+
+
+async def _ranges(objects: ObjectStore, ref: str, ranges: list[tuple[int, int]]) -> list[bytes]:
+    """The bytes of each (offset, length), read in one go."""
+    start = min(at for at, _ in ranges)
+    end = start + _reach(ranges)
+    block = b"".join([piece async for piece in objects.stream(ref, start=start, end=end)])
+    return [block[at - start : at - start + length] for at, length in ranges]
 
 
 def failure_note(record: PageRecord) -> bytes:
@@ -128,6 +168,7 @@ async def _tidy(objects: ObjectStore, job: MainJob) -> None:
         await objects.delete_prefix(chunks_prefix(job.id, epoch))
     if job.result:
         await objects.delete(job.result["key"])
+        await objects.delete(elements_ref(job.result["key"]))
         await objects.delete(job.result["pages_key"])
 
 

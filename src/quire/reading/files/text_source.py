@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from quire.domain.element import Element, ElementKind, element_id
 from quire.errors import DamagedError, EmptyError, PageError, TooLargeError
 from quire.reading.files.document_source import DocumentInfo
-from quire.reading.files.file_kinds import FileKind, decode_text, legacy_text
+from quire.reading.files.file_kinds import MARKDOWN, FileKind, decode_text, legacy_text
 from quire.rendering.markdown_writer import code
 
+_EMPTY_LINES = re.compile(r"\n[ \t]*\n")
 MAX_TEXT_BYTES = 64 * 1024 * 1024
 MAX_PAGE_CHARS = 60_000
 """A page of text longer than this is cut at a paragraph, else at a line, else anywhere."""
@@ -68,6 +70,27 @@ class TextSource:
 
     def close(self) -> None:
         self._pages = []
+
+
+def text_elements(text: str, number: int, kind: FileKind) -> tuple[Element, ...]:
+    """The elements of page `number` of a text file: one of code, those of Markdown, or paragraphs."""
+    if kind.fence:
+        code_text = text.strip("\n")
+        return (Element(element_id(number, 0), ElementKind.CODE, code_text, language=kind.fence),)
+    if kind == MARKDOWN:
+        from quire.reading.files.markdown_elements import markdown_elements
+
+        return markdown_elements(text, number)
+    return paragraph_elements(text, number)
+
+
+def paragraph_elements(text: str, number: int) -> tuple[Element, ...]:
+    """A paragraph for each stretch of lines between empty ones."""
+    parts = [part.strip("\n") for part in _EMPTY_LINES.split(text)]
+    return tuple(
+        Element(element_id(number, place), ElementKind.PARAGRAPH, part)
+        for place, part in enumerate(part for part in parts if part.strip())
+    )
 
 
 def _cut(text: str) -> list[str]:

@@ -11,7 +11,8 @@ from quire.domain.element import Element, ElementKind, element_id
 from quire.domain.page import PageClass, PageReading, PageSignals
 from quire.reading.files.document_source import PdfSource, open_documents, page_errors
 from quire.reading.files.image_source import HEIC_OVER_BOUND, ImageSource
-from quire.reading.files.text_source import TextSource
+from quire.reading.files.text_source import TextSource, paragraph_elements, text_elements
+from quire.reading.office.office_elements import office_elements
 from quire.reading.office.office_source import OfficeSource
 from quire.reading.office.zip_container import OfficeLimits
 from quire.reading.pdf.aligned_tables import could_be_aligned, find_aligned
@@ -316,7 +317,10 @@ def _plain(source: PdfSource, number: int) -> PageReading:
         height_pt=float(page.rect.height),
     )
     reasons = () if signals.chars else ("no_text_layer",)
-    return PageReading(number, PageClass.TEXT_ONLY, text, text.strip(), READER_MUPDF, reasons, signals)
+    elements = paragraph_elements(text, number)
+    return PageReading(
+        number, PageClass.TEXT_ONLY, text, text.strip(), READER_MUPDF, reasons, signals, elements
+    )
 
 
 def _read_image(source: ImageSource, number: int) -> PageReading:
@@ -332,8 +336,10 @@ def _read_text_page(source: TextSource, number: int) -> PageReading:
     text = source.page_text(number)
     signals = PageSignals(chars=len("".join(text.split())), garbled_ratio=round(garbled_ratio(text), 4))
     reasons = () if signals.chars else ("blank_page",)
+    markdown = source.page_markdown(number)
     return PageReading(
-        number, PageClass.TEXT_ONLY, text, source.page_markdown(number), READER_TEXT, reasons, signals
+        *(number, PageClass.TEXT_ONLY, text, markdown, READER_TEXT, reasons, signals),
+        elements=text_elements(text, number, source.kind),
     )
 
 
@@ -343,4 +349,5 @@ def _read_office_page(source: OfficeSource, number: int) -> PageReading:
     has_pictures = source.has_pictures(number)
     reasons = ("has_pictures",) if has_pictures else () if signals.chars else ("blank_page",)
     page_class = PageClass.HAS_GRAPHICS if has_pictures else PageClass.TEXT_ONLY
-    return PageReading(number, page_class, text, text.strip(), source.reader, reasons, signals)
+    elements = office_elements(text.strip(), number)
+    return PageReading(number, page_class, text, text.strip(), source.reader, reasons, signals, elements)

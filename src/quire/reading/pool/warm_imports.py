@@ -12,7 +12,7 @@ import PIL.TiffImagePlugin
 import PIL.WebPImagePlugin
 import pymupdf
 
-from quire.reading.files import document_source
+from quire.reading.files import document_source, markdown_elements
 from quire.reading.office import (
     csv_reader,
     docx_reader,
@@ -25,4 +25,12 @@ from quire.reading.office import (
 from quire.reading.pdf import page_reader, page_render
 
 _OFFICE = (csv_reader, docx_reader, epub_reader, html_reader, mail_reader, pptx_reader, xlsx_reader)
-__all__ = ["PIL", "document_source", "liteparse", "page_reader", "page_render", "pymupdf"]
+__all__ = [
+    "PIL",
+    "document_source",
+    "liteparse",
+    "markdown_elements",
+    "page_reader",
+    "page_render",
+    "pymupdf",
+]

@@ -58,7 +58,7 @@ def test_a_page_is_the_same_after_storing() -> None:
             level=st.integers(0, 6),
             depth=st.integers(0, 9),
             marker=st.sampled_from(["", "-", "1."]),
-            grounded=st.booleans(),
+            grounded=st.none() | st.booleans(),
             repeated=st.booleans(),
         ),
         max_size=6,

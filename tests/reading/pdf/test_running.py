@@ -11,8 +11,7 @@ from quire.domain.element import RUNNING_KINDS, ElementKind
 from quire.domain.page import PageReading
 from quire.reading.pdf.page_reader import read_pages
 from quire.rendering.page_markdown import MarkdownOptions, render_markdown
-
-from .conftest import PROSE, Make, write
+from tests.reading.conftest import PROSE, Make, write
 
 
 def document_with(lines: list[tuple[str, ...]], *, y: float = 40, x: float = 72) -> Any:

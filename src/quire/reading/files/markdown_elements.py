@@ -1,0 +1,246 @@
+"""Makes elements of Markdown that others wrote: answers of models, and Markdown files.
+
+It is parsed as CommonMark with tables. Link references are not followed, so that notes stay text.
+"""
+
+from __future__ import annotations
+
+import functools
+import html
+import re
+from collections.abc import Sequence
+from html.parser import HTMLParser
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from quire.domain.element import Element, ElementKind, TableCell, TableGrid, element_id
+
+_FORMULA = re.compile(r"\$\$\s*(.+?)\s*\$\$|\\\[\s*(.+?)\s*\\\]", re.DOTALL)
+_NOTE = re.compile(r"\[\^([\w-]+)\]:\s*(.*)", re.DOTALL)
+_PICTURE = re.compile(r"\[(?:Picture|Image|Figure)(?::\s*(.*))?\]", re.DOTALL | re.I)
+_TAG = re.compile(r"<[^<>]*>")
+_MAX_SPAN = 64
+_SAID_BY = {"heading_open": ElementKind.HEADING, "blockquote_open": ElementKind.QUOTE}
+
+
+@functools.cache
+def _parser() -> MarkdownIt:
+    return MarkdownIt("commonmark").enable(["table", "strikethrough"]).disable("reference")
+
+
+def markdown_elements(markdown: str, number: int, reader: str = "") -> tuple[Element, ...]:
+    """The elements of page `number`, whose Markdown is given. No input is refused."""
+    walk = _Walk(number, reader)
+    walk.read(_parser().parse(markdown))
+    return tuple(walk.elements)
+
+
+class _Walk:
+    """Goes through the parser's tokens. `_holders` has the ids of open items and quotations that have their text."""
+
+    def __init__(self, number: int, reader: str) -> None:
+        self._number = number
+        self._reader = reader
+        self._holders: list[str] = []
+        self._open: list[Token] = []
+        self._depth = -1
+        self.elements: list[Element] = []
+
+    def read(self, tokens: Sequence[Token]) -> None:
+        at = 0
+        while at < len(tokens):
+            token = tokens[at]
+            if token.type == "table_open":
+                end = next(i for i in range(at, len(tokens)) if tokens[i].type == "table_close")
+                self._add(ElementKind.TABLE, table=_grid(tokens[at:end]))
+                at = end
+            else:
+                self._token(token)
+            at += 1
+
+    def _token(self, token: Token) -> None:
+        if token.type in ("bullet_list_open", "ordered_list_open"):
+            self._depth += 1
+        elif token.type in ("bullet_list_close", "ordered_list_close"):
+            self._depth -= 1
+        elif token.type in ("list_item_open", "blockquote_open", "heading_open"):
+            self._open.append(token)
+            self._holders.append("")
+        elif token.type in ("list_item_close", "blockquote_close", "heading_close"):
+            if not self._holders[-1] and self._open[-1].type == "list_item_open":
+                self._hold("")
+            self._open.pop()
+            self._holders.pop()
+        elif token.type == "inline":
+            self._text(token)
+        elif token.type in ("fence", "code_block"):
+            words = token.info.split()
+            self._add(ElementKind.CODE, token.content.rstrip("\n"), language=words[0][:40] if words else "")
+        elif token.type == "html_block":
+            self._html(token.content)
+
+    def _text(self, token: Token) -> None:
+        markdown = token.content
+        text = _words(token.children or ())
+        if self._open and not self._holders[-1]:
+            self._hold(text, markdown)
+        elif found := _FORMULA.fullmatch(markdown.strip()):
+            self._add(ElementKind.FORMULA, markdown.strip(), latex=found[1] or found[2])
+        elif found := _NOTE.fullmatch(markdown):
+            self._add(ElementKind.FOOTNOTE, found[2], marker=found[1])
+        elif found := _PICTURE.fullmatch(markdown.strip()):
+            self._add(ElementKind.FIGURE, found[1] or "", markdown=markdown.strip())
+        elif _is_image(token):
+            self._add(ElementKind.FIGURE, text, markdown=markdown)
+        elif text.strip():
+            self._add(ElementKind.PARAGRAPH, text, markdown=markdown if markdown != text else "")
+
+    def _hold(self, text: str, markdown: str = "") -> None:
+        """The first text of the item, the quotation or the heading that is open."""
+        token = self._open[-1]
+        kind = _SAID_BY.get(token.type, ElementKind.LIST_ITEM)
+        is_item = kind is ElementKind.LIST_ITEM
+        marker = (f"{token.info}{token.markup}" if token.info else token.markup) if is_item else ""
+        self._holders[-1] = self._add(
+            kind,
+            text,
+            level=int(token.tag[1:]) if kind is ElementKind.HEADING else 0,
+            marker=marker,
+            depth=max(0, self._depth) if is_item else 0,
+            markdown=markdown if markdown != text else "",
+            outer=self._holders[:-1],
+        )
+
+    def _html(self, content: str) -> None:
+        if "<table" in content.lower():
+            reader = _HtmlTable()
+            reader.feed(content)
+            reader.close()
+            if reader.cells:
+                self._add(ElementKind.TABLE, table=TableGrid.from_cells(reader.cells))
+                return
+        text = html.unescape(_TAG.sub(" ", content))
+        if text.strip():
+            self._add(ElementKind.PARAGRAPH, " ".join(text.split()))
+
+    def _add(
+        self,
+        kind: ElementKind,
+        text: str = "",
+        *,
+        level: int = 0,
+        marker: str = "",
+        depth: int = 0,
+        table: TableGrid | None = None,
+        latex: str = "",
+        language: str = "",
+        markdown: str = "",
+        outer: Sequence[str] | None = None,
+    ) -> str:
+        held = [holder for holder in (self._holders if outer is None else outer) if holder]
+        made = Element(
+            element_id(self._number, len(self.elements)),
+            kind,
+            text,
+            parent=held[-1] if held else None,
+            level=level,
+            marker=marker,
+            depth=depth,
+            table=table,
+            latex=latex,
+            language=language,
+            reader=self._reader,
+            markdown=markdown,
+        )
+        self.elements.append(made)
+        return made.id
+
+
+def _words(children: Sequence[Token]) -> str:
+    """The text of inline tokens without their markup."""
+    parts: list[str] = []
+    for child in children:
+        if child.type in ("softbreak", "hardbreak"):
+            parts.append("\n")
+        elif child.type == "image" or child.type in ("text", "code_inline", "text_special"):
+            parts.append(child.content)
+    return "".join(parts)
+
+
+def _is_image(token: Token) -> bool:
+    return len(token.children or ()) == 1 and (token.children or [])[0].type == "image"
+
+
+def _grid(tokens: Sequence[Token]) -> TableGrid:
+    rows: list[list[TableCell]] = []
+    head = 0
+    for at, token in enumerate(tokens):
+        if token.type == "thead_open":
+            head = 1
+        elif token.type == "thead_close":
+            head = 0
+        elif token.type == "tr_open":
+            rows.append([])
+        elif token.type in ("th_open", "td_open"):
+            inline = tokens[at + 1]
+            text = _words(inline.children or ())
+            marked = inline.content if inline.content != text else ""
+            rows[-1].append(TableCell(len(rows) - 1, len(rows[-1]), 1, 1, bool(head), text, marked))
+    return TableGrid.from_cells(cell for row in rows for cell in row)
+
+
+class _HtmlTable(HTMLParser):
+    """The cells of the tables in a piece of HTML, spans included, one table below the other."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cells: list[TableCell] = []
+        self._row = -1
+        self._taken: set[tuple[int, int]] = set()
+        self._cell: TableCell | None = None
+        self._words: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "tr":
+            self._end()
+            self._row += 1
+        elif tag in ("td", "th") and self._row >= 0:
+            self._end()
+            given = dict(attrs)
+            column = 0
+            while (self._row, column) in self._taken:
+                column += 1
+            self._cell = TableCell(
+                self._row, column, _span(given.get("rowspan")), _span(given.get("colspan")), tag == "th", ""
+            )
+        elif tag == "br":
+            self._words.append(" ")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in ("td", "th", "tr", "table"):
+            self._end()
+
+    def handle_data(self, data: str) -> None:
+        if self._cell is not None:
+            self._words.append(data)
+
+    def close(self) -> None:
+        super().close()
+        self._end()
+
+    def _end(self) -> None:
+        if self._cell is not None:
+            cell = self._cell._replace(text=" ".join("".join(self._words).split()))
+            self._taken |= {
+                (cell.row + row, cell.column + column)
+                for row in range(cell.row_span)
+                for column in range(cell.column_span)
+            }
+            self.cells.append(cell)
+        self._cell = None
+        self._words = []
+
+
+def _span(given: str | None) -> int:
+    return max(1, min(_MAX_SPAN, int(given))) if given and given.isdigit() else 1

@@ -1,0 +1,169 @@
+"""Compares the elements of a model's answer with the words that the page itself has.
+
+An element that enough of the page's words support gets their box. One that is not supported, or has a number that the
+page has not, is marked, so that an invented sentence or number can be seen and counted.
+
+Weakness: words in pictures are not in the text layer, so a right answer about them is marked as well; a page without a
+text layer is not compared at all.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from quire.domain.element import Box, Element, ElementKind, PageElements, hull
+from quire.domain.element_codec import encode
+from quire.reading.files.document_source import PdfSource, open_documents
+from quire.reading.office.office_elements import office_elements
+from quire.reading.pdf.block_matching import compact
+from quire.reading.pdf.line_pieces import PageWord
+from quire.reading.pdf.mupdf import mupdf
+from quire.reading.pdf.reading_direction import View, view_of
+
+READER_AI = "ai"
+_LEAST_WORDS = 5
+_ENOUGH = 0.6
+_SLACK = 6
+_MOST_PLACES = 24
+_STEP = 3
+_LONG = 6
+_TOGETHER = 0.4
+"""Of the words of a longer text at least this share is followed by the word that follows it on the page."""
+_DIGITS = re.compile(r"\d")
+
+
+@dataclass(frozen=True, slots=True)
+class GroundedAnswer:
+    """The stored form of an answer's elements, how many have no ground, and how many numbers have none."""
+
+    elements: bytes
+    ungrounded: int = 0
+    ungrounded_numbers: int = 0
+
+
+def ground_answer(path: str, password: str | None, number: int, answer: str, trusted: bool) -> GroundedAnswer:
+    """The elements of a model's answer about page `number`. `trusted` says whether the page's own text can be read.
+
+    Raises what opening the document raises.
+    """
+    from quire.reading.files.markdown_elements import markdown_elements
+
+    elements = markdown_elements(answer, number)
+    source = open_documents().get(path, password)
+    words: list[PageWord] = []
+    width = height = 0.0
+    if isinstance(source, PdfSource):
+        view, words = _words_of(source, number)
+        width, height = view.size
+    found = ground(elements, words if trusted else [])
+    page = PageElements(number, found.elements, READER_AI, width, height)
+    return GroundedAnswer(encode(page), found.ungrounded, found.ungrounded_numbers)
+
+
+def pack_own_markdown(markdown: str, number: int, reader: str) -> GroundedAnswer:
+    """The elements of a page whose Markdown our office readers wrote."""
+    return GroundedAnswer(encode(PageElements(number, office_elements(markdown, number), reader)))
+
+
+def _words_of(source: PdfSource, number: int) -> tuple[View, list[PageWord]]:
+    page = source.page(number)
+    textpage = page.get_textpage(flags=mupdf().TEXTFLAGS_TEXT)
+    view = view_of(page, textpage.extractDICT())
+    return view, [PageWord(word[4], view.turn(word[:4])) for word in textpage.extractWORDS()]
+
+
+@dataclass(frozen=True, slots=True)
+class Grounded:
+    elements: tuple[Element, ...]
+    ungrounded: int
+    ungrounded_numbers: int
+
+
+def ground(elements: Sequence[Element], words: Sequence[PageWord]) -> Grounded:
+    """The elements with boxes and marks. With hardly any words on the page nothing is known of any of them."""
+    if len(words) < _LEAST_WORDS:
+        return Grounded(tuple(replace(element, grounded=None) for element in elements), 0, 0)
+    page = _PageIndex(words)
+    grounded = [page.ground(element) for element in elements]
+    return Grounded(
+        tuple(element for element, _ in grounded),
+        sum(element.grounded is False for element, _ in grounded),
+        sum(count for _, count in grounded),
+    )
+
+
+class _PageIndex:
+    """Where each word of the page is, and which numbers the page has."""
+
+    def __init__(self, words: Sequence[PageWord]) -> None:
+        self._boxes = [word.box for word in words]
+        self._places: dict[str, list[int]] = {}
+        keys = [compact(word.text) for word in words]
+        for place, key in enumerate(keys):
+            if key:
+                self._places.setdefault(key, []).append(place)
+            if words[place].text.endswith(("-", "\u00ad")) and place + 1 < len(keys):
+                self._places.setdefault(key + keys[place + 1], []).append(place)
+        runs = "".join(key if key.isdigit() else " " for key in keys)  # 1 204 is one number
+        self._numbers = {key for key in keys if _DIGITS.search(key)} | set(runs.split())
+        self._digits = {"".join(filter(str.isdigit, key)) for key in self._numbers}
+
+    def ground(self, element: Element) -> tuple[Element, int]:
+        """The element with its box and its mark, and how many of its numbers the page has not."""
+        keys = [key for word in element.plain_text.split() if (key := compact(word))]
+        if not keys:
+            return replace(element, grounded=None), 0
+        unknown = sum(
+            "".join(filter(str.isdigit, key)) not in self._digits for key in keys if _DIGITS.search(key)
+        )
+        is_table = element.kind is ElementKind.TABLE
+        places = self._anywhere(keys) if is_table else self._nearest(keys)
+        supported = len(places) >= _ENOUGH * len(keys)
+        box = self._box(places) if supported else None
+        return replace(element, box=box, grounded=supported and not unknown), unknown
+
+    def _anywhere(self, keys: Sequence[str]) -> list[int]:
+        """A place for each of the keys: the cells of a table may be in any order."""
+        return [self._places[key][0] for key in keys if key in self._places]
+
+    def _nearest(self, keys: Sequence[str]) -> list[int]:
+        """One place for each of the keys, all of them close together in the order of the page, as many as possible."""
+        marks = sorted(
+            (place, i) for i, key in enumerate(keys) for place in self._places.get(key, ())[:_MOST_PLACES]
+        )
+        reach = len(keys) + len(keys) // 2 + _SLACK
+        best: tuple[int, int, int] = (0, 0, 0)
+        counts: dict[int, int] = {}
+        start = 0
+        for end, (place, i) in enumerate(marks):
+            counts[i] = counts.get(i, 0) + 1
+            while place - marks[start][0] > reach:
+                gone = marks[start][1]
+                counts[gone] -= 1
+                if not counts[gone]:
+                    del counts[gone]
+                start += 1
+            if len(counts) > best[0]:
+                best = (len(counts), start, end)
+        window = marks[best[1] : best[2] + 1] if best[0] else []
+        return self._in_order(window)
+
+    def _in_order(self, window: Sequence[tuple[int, int]]) -> list[int]:
+        """For each word of the element the place that fits the order best; none where the order is all different."""
+        if not window:
+            return []
+        offsets = sorted(place - i for place, i in window)
+        middle = offsets[len(offsets) // 2]
+        taken: dict[int, int] = {}
+        for place, i in window:
+            if i not in taken or abs(place - i - middle) < abs(taken[i] - i - middle):
+                taken[i] = place
+        together = sum(0 < taken[i + 1] - taken[i] <= _STEP for i in taken if i + 1 in taken)
+        if len(taken) >= _LONG and together < _TOGETHER * len(taken):
+            return []
+        return sorted(taken.values())
+
+    def _box(self, places: Sequence[int]) -> Box:
+        return hull([self._boxes[place] for place in places])

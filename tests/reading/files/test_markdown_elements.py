@@ -1,0 +1,97 @@
+"""Markdown that others wrote, as elements, and elements as Markdown that parses to the same blocks."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from quire.domain.element import ElementKind
+from quire.reading.files.markdown_elements import markdown_elements
+from quire.rendering.page_markdown import render_markdown
+
+SAMPLE = """# Title *x*
+
+Text with **bold**, a [link](http://e.example) and `code`.
+
+- one
+  - inner
+
+    more
+- two
+
+  ```py
+  x = 1
+  ```
+
+1. first
+2. second
+
+> said
+>
+> - inside
+
+| a | **b** |
+|---|---|
+| 1 | 2 |
+
+$$
+x^2
+$$
+
+[^1]: A note.
+
+![a chart](chart.png)
+"""
+
+
+def test_every_block_becomes_an_element_of_its_kind() -> None:
+    found = [(one.kind.value, one.text, one.depth, one.marker) for one in markdown_elements(SAMPLE, 4)]
+    assert found == [
+        ("heading", "Title x", 0, ""),
+        ("paragraph", "Text with bold, a link and code.", 0, ""),
+        ("list_item", "one", 0, "-"),
+        ("list_item", "inner", 1, "-"),
+        ("paragraph", "more", 0, ""),
+        ("list_item", "two", 0, "-"),
+        ("code", "x = 1", 0, ""),
+        ("list_item", "first", 0, "1."),
+        ("list_item", "second", 0, "2."),
+        ("quote", "said", 0, ""),
+        ("list_item", "inside", 0, "-"),
+        ("table", "", 0, ""),
+        ("formula", "$$\nx^2\n$$", 0, ""),
+        ("footnote", "A note.", 0, "1"),
+        ("figure", "a chart", 0, ""),
+    ]
+
+
+def test_html_table_keeps_its_spans() -> None:
+    html = (
+        "<table><tr><th colspan='2'>Name</th><th rowspan='2'>Sum</th></tr>"
+        "<tr><td>first</td><td>last &amp; co</td></tr></table>"
+    )
+    (table,) = markdown_elements(html, 1)
+    assert table.kind is ElementKind.TABLE
+    assert table.table is not None
+    assert [tuple(cell)[:6] for cell in table.table.cells()] == [
+        (0, 0, 1, 2, True, "Name"),
+        (0, 2, 2, 1, True, "Sum"),
+        (1, 0, 1, 1, False, "first"),
+        (1, 1, 1, 1, False, "last & co"),
+    ]
+
+
+def shape(markdown: str) -> list[tuple[str, int, int]]:
+    return [(one.kind.value, one.level, one.depth) for one in markdown_elements(markdown, 1)]
+
+
+def test_rendered_markdown_parses_to_the_same_blocks() -> None:
+    assert shape(render_markdown(markdown_elements(SAMPLE, 1))) == shape(SAMPLE)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(st.sampled_from("ab #*-_`~>|[]()!\\\n\t1.$<&^:"), max_size=80))
+def test_no_markdown_breaks_the_parser(text: str) -> None:
+    elements = markdown_elements(text, 1)
+    assert [one.id for one in elements] == [f"p1-e{place}" for place in range(1, len(elements) + 1)]
+    render_markdown(elements)
