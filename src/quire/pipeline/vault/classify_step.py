@@ -297,6 +297,9 @@ class _Classifier:
         if asked:
             await self._parts.jobs.park(self._claim, self._parts.clock.now() + delay_s, failed=True)
         else:
+            # Rarer the longer it lasts: thousands of documents may wait for the same model.
+            age_s = self._parts.clock.now() - self._claim.job.created_at
+            delay_s = max(delay_s, min(_LONGEST_DELAY_S, age_s / 4))
             await ai.waiting.park(self._claim, delay_s, in_line=True)
 
     def _is_too_old(self) -> bool:

@@ -7,7 +7,7 @@ import { thumbnail } from "./thumbnail.js";
 const STATES = {
   pending: ["busy", "Being read", ""], stale: ["warn", "Stuck", "Retry"], completed: ["good", "Ready", ""],
   needs_classification: ["warn", "Not classified", "Retry classification"], failed: ["bad", "Failed", "Retry processing"],
-  unsupported: ["idle", "Stored, not read", ""],
+  unsupported: ["idle", "Not readable", ""],
 };
 
 /** Tone and words of a document's state, and what its retry is called; "" where there is nothing to retry. */
@@ -58,7 +58,7 @@ export function card(id, onChanged, signal) {
     write(file, found.title ? found.filename : found.type);
     if (fresh) fill(text, h("span.bone"), h("span.bone"));
     else if (hit?.snippet) fill(text, hit.snippet.page > 1 && h("span.where", {}, `Page ${hit.snippet.page}: `), ...marked(hit.snippet.pieces));
-    else fill(text, found.summary);
+    else fill(text, found.state === "unsupported" ? found.error?.error : found.summary);
     write(error, how.tone === "bad" || how.tone === "warn" ? found.error?.error || "" : "");
     bar.hidden = found.status !== "pending";
     if (found.progress === null) bar.removeAttribute("value");
@@ -118,7 +118,7 @@ function drawer({ name, badge, tools, onChanged, redraw }) {
     if (hit?.title) fill(name, ...marked(hit.title.pieces));
     else write(name, named(found));
     name.classList.toggle("plain", !found.title);
-    const share = found.state === "pending" && found.progress ? ` ${found.progress} %` : "";
+    const share = found.state === "pending" && found.progress && found.progress < 100 ? ` ${found.progress} %` : "";
     showStatus(badge, { ...how, words: `${how.words}${share}` });
     if (before && before !== found.state) say(`${named(found)}: ${how.words}`);
     before = found.state;

@@ -1,17 +1,20 @@
 // Uploads: the drop zone, the options of a conversion, and the progress of each file.
 
 import { action, complain, h, icon, say, write } from "./element.js";
-import { send, upload } from "./service.js";
+import { get, send, upload } from "./service.js";
 
 const AT_ONCE = 2;
 
 /** The panel that sends to `path`. `place(answer)` is the address of an accepted document; `onAccepted(answer)` is called for each. */
 export function uploads(path, { place, onAccepted }, signal) {
   const picker = h("input.unseen", { type: "file", multiple: true, id: "files", "aria-describedby": "files-hint" });
+  const engine = choice("AI provider", "engine", [["", "as configured"]]);
   const form = h("form.options", { autocomplete: "off" },
     choice("Read", "mode", [["auto", "best way for each page"], ["local", "on this machine only"], ["ai", "with AI"]]),
+    engine, choice("Model tier", "model_tier", [["", "as configured"], ["primary", "primary"], ["secondary", "secondary"], ["fast", "fast"]]),
     field("Pages", "pages", { placeholder: "all, or 1-5,8" }),
     field("Password of a PDF", "password", { type: "password", autocomplete: "new-password" }),
+    h("label.wide", {}, "Instructions for the AI", h("textarea", { name: "prompt", rows: "2", maxlength: "8000", placeholder: "for example: keep the line breaks of the poem" })),
     h("label.check", {}, h("input", { type: "checkbox", name: "force", value: "true" }), " Read again if it exists already"));
   const link = h("input", { type: "url", required: true, placeholder: "https://…", "aria-label": "Link to a document" });
   const waiting = [], list = h("ul.uploads", { "aria-label": "Uploads" });
@@ -39,7 +42,7 @@ export function uploads(path, { place, onAccepted }, signal) {
   const zone = h("section.drop", { "aria-label": "Add documents" },
     h("p.lead", {}, h("label.button.primary", { for: "files" }, icon("upload"), "Choose files"), picker, " or drop them anywhere on this page"),
     h("p.hint", { id: "files-hint" }, "PDF, scans, photos, office files, mail, text. Several at once are fine."),
-    h("details", {}, h("summary", {}, "Options, or a link instead of a file"), form,
+    h("details", { ontoggle: () => offerProviders(engine.querySelector("select"), signal) }, h("summary", {}, "Options, or a link instead of a file"), form,
       h("form.link", { onsubmit: async (event) => {
         event.preventDefault();
         try {
@@ -94,6 +97,13 @@ function row(path, file, fields, { begin, place, onAccepted }) {
     }
   }
   return item;
+}
+
+/** Adds the configured AI providers to the choice, once. */
+async function offerProviders(select, signal) {
+  if (select.options.length > 1) return;
+  const { models = [] } = await get("/dispatch", signal).catch(() => ({}));
+  for (const name of new Set(models.map((model) => model.provider))) select.append(h("option", { value: name }, name));
 }
 
 function field(label, name, options) {
