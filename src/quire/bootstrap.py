@@ -401,7 +401,7 @@ def _batcher(parts: Parts, connection: RedisConnection, stack: AsyncExitStack, *
     from quire.batching.backend_protocol import Backend
     from quire.batching.batcher import Batcher, BatcherParts
     from quire.batching.local_backend import LocalBackend
-    from quire.batching.remote_backend import RemoteBackend
+    from quire.batching.remote_backend import BackendAddress, RemoteBackend
     from quire.coordination.parse_queue import ParseLimits, ParseQueue
     from quire.reading.ocr.picture_elements import ElementOptions
     from quire.telemetry.metrics import BatchingMetrics
@@ -411,7 +411,9 @@ def _batcher(parts: Parts, connection: RedisConnection, stack: AsyncExitStack, *
     backend: Backend
     if options.backend_url:
         backend = RemoteBackend(
-            options.backend_url, options.backend_timeout_s, options.max_concurrent_batches
+            BackendAddress.of(options.backend_url, options.backend_path),
+            options.backend_timeout_s,
+            options.max_concurrent_batches,
         )
     else:
         elements = ElementOptions.of(settings.ocr, settings.limits.max_pixels)

@@ -190,7 +190,7 @@ async def test_health_names_the_part_when_it_is_out_of_reach(start_server: Calla
         await until(unavailable)
         ready = (await one.get("/health")).json
         assert (ready["status"], ready["failing"], ready["redis_connected"]) == (
-            "unavailable",
+            "unhealthy",
             ["objects"],
             True,
         )

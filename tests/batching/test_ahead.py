@@ -10,7 +10,7 @@ import pytest
 
 from quire.batching.backend_protocol import SendPermit
 from quire.batching.parse_errors import BackendFailedError
-from quire.batching.remote_backend import RemoteBackend
+from quire.batching.remote_backend import BackendAddress, RemoteBackend
 from tests.api.parse.test_parse_callers import SIZE, asked, own
 from tests.support.parse_fixtures import Services, Simulated
 from tests.support.serving import Server
@@ -61,7 +61,7 @@ async def held_with_one_ahead(
 
 
 async def test_backend_has_a_batch_but_for_its_end_when_its_turn_has_not_come(simulated: Simulated) -> None:
-    remote = RemoteBackend(simulated.url, 60.0, 4)
+    remote = RemoteBackend(BackendAddress.of(simulated.url), 60.0, 4)
     permit = waiting()
     parsing = asyncio.create_task(remote.parse(images(10, 3_000_000, 90_000), permit))
     await until(lambda: simulated.stats()["here"] == 1)
@@ -74,7 +74,7 @@ async def test_backend_has_a_batch_but_for_its_end_when_its_turn_has_not_come(si
 
 async def test_time_is_counted_from_its_turn_when_a_batch_had_to_wait(simulated: Simulated) -> None:
     simulated.script(hang=True)
-    remote = RemoteBackend(simulated.url, 0.2, 4)
+    remote = RemoteBackend(BackendAddress.of(simulated.url), 0.2, 4)
     permit = waiting()
     parsing = asyncio.create_task(remote.parse(images(10), permit))
     await until(lambda: simulated.stats()["here"] == 1)

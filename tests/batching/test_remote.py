@@ -11,14 +11,14 @@ import pytest
 
 from quire.batching.backend_protocol import SendPermit, SentImage
 from quire.batching.parse_errors import BackendDownError, BackendFailedError
-from quire.batching.remote_backend import RemoteBackend
+from quire.batching.remote_backend import BackendAddress, RemoteBackend
 from tests.support.parse_fixtures import Simulated
 from tests.support.waiting import DEADLINE_S
 
 
 @pytest.fixture
 async def remote(simulated: Simulated) -> AsyncIterator[RemoteBackend]:
-    made = RemoteBackend(simulated.url, 60.0, 4)
+    made = RemoteBackend(BackendAddress.of(simulated.url), 60.0, 4)
     yield made
     await made.close()
 
@@ -58,9 +58,38 @@ async def test_images_are_known_to_be_sent_when_the_backend_has_not_answered_yet
 
 
 async def test_images_are_not_sent_when_the_backend_is_away(simulated: Simulated) -> None:
-    remote = RemoteBackend("http://127.0.0.1:9", 5.0, 4)
+    remote = RemoteBackend(BackendAddress.of("http://127.0.0.1:9"), 5.0, 4)
     calls: list[None] = []
     with pytest.raises((BackendDownError, BackendFailedError)):
         await remote.parse(images(10), SendPermit.immediate(lambda: calls.append(None)))
     await remote.close()
     assert calls == []
+
+
+@pytest.mark.parametrize(
+    ("url", "path", "batch_url", "health_url", "has_health"),
+    [
+        ("http://gpu:9000", "/parse-batch", "http://gpu:9000/parse-batch", "http://gpu:9000/health", True),
+        ("http://gpu/v1/", "/parse-batch", "http://gpu/v1/parse-batch", "http://gpu/v1/health", True),
+        (
+            "http://gpu/v1/parse-batch",
+            "/parse-batch",
+            "http://gpu/v1/parse-batch",
+            "http://gpu/v1/health",
+            True,
+        ),
+        ("http://gpu", "/v2/run", "http://gpu/v2/run", "http://gpu/health", True),
+        (
+            "https://me--app-parse-batch.modal.run",
+            "/parse-batch",
+            "https://me--app-parse-batch.modal.run",
+            "https://me--app-parse-batch.modal.run/health",
+            False,
+        ),
+        ("http://gpu/run?key=1", "-", "http://gpu/run?key=1", "http://gpu/health", False),
+    ],
+)
+def test_url_is_used_as_it_is_when_it_names_the_endpoint(
+    url: str, path: str, batch_url: str, health_url: str, has_health: bool
+) -> None:
+    assert BackendAddress.of(url, path) == BackendAddress(batch_url, health_url, has_health)

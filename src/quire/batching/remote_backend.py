@@ -6,7 +6,9 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit, urlunsplit
 
 import pybase64
 
@@ -29,9 +31,37 @@ _UNAVAILABLE = frozenset({429, 502, 503, 504})
 """Statuses of a backend that did not look at the images."""
 
 
+@dataclass(frozen=True, slots=True)
+class BackendAddress:
+    """Where batches are posted and health is checked. Without a known health endpoint any answer is a sign of life."""
+
+    batch_url: str
+    health_url: str
+    has_health: bool
+
+    @classmethod
+    def of(cls, url: str, path: str = "/parse-batch") -> BackendAddress:
+        """A URL that names the path, in its path or in its host, is the endpoint itself; any other is a base.
+
+        With the path `-` the URL is the endpoint, whatever its name is.
+        """
+        parts = urlsplit(url)
+        name = path.strip("/")
+        if path == "-" or (name and name in parts.netloc):
+            return cls(url, urlunsplit((parts.scheme, parts.netloc, "/health", "", "")), has_health=False)
+        base = parts.path.rstrip("/")
+        if name and (base == f"/{name}" or base.endswith(f"/{name}")):
+            base = base[: -len(name) - 1]
+            batch_url = url
+        else:
+            batch_url = urlunsplit((parts.scheme, parts.netloc, f"{base}/{name}", parts.query, ""))
+        health_url = urlunsplit((parts.scheme, parts.netloc, f"{base}/health", "", ""))
+        return cls(batch_url, health_url, has_health=True)
+
+
 class RemoteBackend:
-    def __init__(self, url: str, timeout_s: float, connections: int) -> None:
-        self._url = url.rstrip("/")
+    def __init__(self, address: BackendAddress, timeout_s: float, connections: int) -> None:
+        self._address = address
         self._timeout_s = timeout_s
         self._connections = connections
         self._session: aiohttp.ClientSession | None = None
@@ -44,7 +74,7 @@ class RemoteBackend:
             async with (
                 _time_limit(permit, self._timeout_s),
                 self._client().post(
-                    f"{self._url}/parse-batch",
+                    self._address.batch_url,
                     data=_pieces(openings, images, permit),
                     headers={
                         "Content-Type": "application/json",
@@ -73,9 +103,9 @@ class RemoteBackend:
 
         try:
             async with self._client().get(
-                f"{self._url}/health", timeout=aiohttp.ClientTimeout(total=_HEALTH_S)
+                self._address.health_url, timeout=aiohttp.ClientTimeout(total=_HEALTH_S)
             ) as response:
-                return response.status == 200
+                return response.status == 200 if self._address.has_health else response.status < 500
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError):
             return False
 

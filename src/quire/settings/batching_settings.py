@@ -16,7 +16,14 @@ class BatchingSettings:
         "BATCH_BACKEND_URL",
         "",
         setting_kinds.url("http", "https"),
-        "Where `/parse-batch` and `/health` of the batch backend are; when empty, pages are read on this machine.",
+        "The batch backend: a base address with `/parse-batch` and `/health`, or the complete address of the batch "
+        "endpoint; when empty, pages are read on this machine.",
+    )
+    backend_path: str = setting(
+        "BATCH_BACKEND_PATH",
+        "/parse-batch",
+        setting_kinds.text(),
+        "Appended to BATCH_BACKEND_URL unless that names it already; `-` uses the URL exactly as it is.",
     )
     max_batch_size: int = setting(
         "MAX_BATCH_SIZE", "32", setting_kinds.integer(1, 1_024), "The maximum number of images in one batch."
@@ -43,7 +50,14 @@ class BatchingSettings:
         "RATE_LIMIT_PER_CLIENT",
         "10",
         setting_kinds.integer(0, 1_000_000),
-        "Requests a minute for each API key's team or, without keys, each address; 0 means no limit.",
+        "Requests a minute for each client (RATE_LIMIT_BY); 0 means no limit.",
+    )
+    rate_limit_by: str = setting(
+        "RATE_LIMIT_BY",
+        "address",
+        setting_kinds.choice("address", "key"),
+        "What identifies a client: its address (behind TRUSTED_PROXIES the forwarded one), or its API key, where "
+        "each client has its own.",
     )
     max_request_bytes: int = setting(
         "MAX_REQUEST_SIZE",

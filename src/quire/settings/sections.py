@@ -50,6 +50,12 @@ class GeneralSettings:
         setting_kinds.path(),
         "The folder that holds everything Quire keeps on this machine.",
     )
+    min_free_disk_bytes: int = setting(
+        "MIN_FREE_DISK",
+        "1GB",
+        setting_kinds.size("0B", "1000TB", bare_unit="MB"),
+        "With less free space than this at DATA_DIR, `/health` is `degraded`.",
+    )
 
 
 @dataclass(frozen=True)
@@ -58,6 +64,12 @@ class HttpSettings:
 
     host: str = setting("HOST", "127.0.0.1", setting_kinds.host(), "The address that the service listens on.")
     port: int = setting("PORT", "8080", setting_kinds.integer(0, 65_535), "The port; 0 takes any free one.")
+    trusted_proxies: tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...] = setting(
+        "TRUSTED_PROXIES",
+        "",
+        setting_kinds.networks(),
+        "Proxies whose X-Forwarded-For header names the client, for limits by client address.",
+    )
     run_dispatcher: bool = setting(
         "RUN_DISPATCHER", "true", setting_kinds.boolean(), "Whether `quire serve` also runs workers."
     )

@@ -168,6 +168,21 @@ def host() -> ValueKind[str]:
     return ValueKind("an address or a host name", read, str)
 
 
+def networks() -> ValueKind[tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]]:
+    """Addresses and networks such as 10.0.0.0/8, comma-separated."""
+
+    def read(value: str) -> tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]:
+        items = filter(None, (part.strip() for part in value.split(",")))
+        return tuple(ipaddress.ip_network(item, strict=False) for item in items)
+
+    return ValueKind(
+        "addresses or networks such as 10.0.0.0/8, comma-separated",
+        read,
+        lambda value: ",".join(map(str, value)),
+        many=True,
+    )
+
+
 def url(*schemes: str, or_path: bool = False) -> ValueKind[str]:
     """A URL with one of the schemes, or nothing. Shown without its password."""
     listed = ", ".join(f"{scheme}://…" for scheme in schemes)

@@ -151,7 +151,7 @@ async def test_health_is_told_under_its_other_names_when_asked_for(server: Serve
     async with client_of(server) as anybody:
         for name in ("/health", "/health_check", "/status"):
             answer = await anybody.get(name)
-            assert (answer.status, answer.json["status"]) == (200, "ok")
+            assert (answer.status, answer.json["status"]) == (200, "healthy")
 
 
 @pytest.mark.parametrize(

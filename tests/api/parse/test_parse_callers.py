@@ -316,3 +316,35 @@ async def test_request_is_not_found_when_there_is_no_such(
     with pytest.raises(urllib.error.HTTPError) as refused:
         await asked(service.url, path)
     assert refused.value.code == 404
+
+
+async def test_each_client_behind_a_trusted_proxy_has_its_own_limit(
+    services: Services, simulated: Simulated
+) -> None:
+    service = services.start(RATE_LIMIT_PER_CLIENT="2", TRUSTED_PROXIES="127.0.0.0/8")
+    first = [await post_image(service.url, n, SIZE, X_Forwarded_For="198.51.100.1") for n in range(3)]
+    other = await post_image(service.url, 9, SIZE, X_Forwarded_For="198.51.100.1, 198.51.100.2")
+    assert [reply.status for reply in first] == [200, 200, 429]
+    assert other.status == 200
+
+
+async def test_forwarded_address_does_not_count_when_no_proxy_is_trusted(
+    services: Services, simulated: Simulated
+) -> None:
+    service = services.start(RATE_LIMIT_PER_CLIENT="2")
+    replies = [await post_image(service.url, n, SIZE, X_Forwarded_For=f"198.51.100.{n}") for n in range(3)]
+    assert [reply.status for reply in replies] == [200, 200, 429]
+
+
+async def test_members_of_a_team_have_their_own_limits_when_each_has_a_key(
+    services: Services, simulated: Simulated
+) -> None:
+    service = services.start(
+        RATE_LIMIT_PER_CLIENT="1", RATE_LIMIT_BY="key", API_KEYS="alpha:first-key,alpha:second-key"
+    )
+    keys = ("first-key", "first-key", "second-key")
+    replies = [await post_image(service.url, n, SIZE, X_API_Key=key) for n, key in enumerate(keys)]
+    assert [reply.status for reply in replies] == [200, 429, 200]
+    refused = replies[1].json
+    assert (refused["type"], refused["message"]) == ("rate_limited", refused["error"])
+    assert isinstance(refused["retry_after_seconds"], int)

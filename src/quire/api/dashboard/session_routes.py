@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, Field
 
+from quire.api.http.client_address import client_address
 from quire.api.http.error_responses import ErrorBody, ForbiddenError, ThrottledError, documented
 from quire.api.http.request_bodies import read_json
 from quire.api.http.responses import json_answer
@@ -210,7 +211,7 @@ async def sign_in(request: Request) -> Response:
     user, password = _text(given, "user"), _text(given, "password")
     # Plain HTTP on a private network must work too, so the browser reports whether it used TLS.
     secure = request.headers.get("origin", "").startswith("https://")
-    made = await known.sign_in(request.client.host if request.client else "", user, password, secure=secure)
+    made = await known.sign_in(client_address(request), user, password, secure=secure)
     response = json_answer(known.view(made))
     known.write(response, made)
     return response

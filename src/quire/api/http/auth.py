@@ -30,7 +30,7 @@ async def team_of(request: Request) -> str:
     if not auth.api_keys and not auth.web_password:
         _require_local_caller(request)
         return DEFAULT_TEAM
-    given = _given_key(request)
+    given = given_key(request)
     if given is not None:
         # A key takes precedence over the cookie, because a program sends it on purpose.
         team = _team_for(given, auth.api_keys)
@@ -49,7 +49,8 @@ async def team_of(request: Request) -> str:
 Team = Annotated[str, Depends(team_of)]
 
 
-def _given_key(request: Request) -> bytes | None:
+def given_key(request: Request) -> bytes | None:
+    """Returns the API key that the request carries, known or not."""
     scheme, _, credentials = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer" and credentials.strip():
         return credentials.strip().encode("latin-1", "replace")

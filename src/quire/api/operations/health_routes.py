@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import TypeVar
 
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, Field
@@ -22,6 +24,10 @@ router = APIRouter(prefix="/health", tags=["health"])
 
 _PROBE_TIMEOUT_S = 3.0
 _GOOD_FOR_S = 1.0
+_NEARLY_FULL = 0.8
+_UNSENT_S = 30.0
+
+T = TypeVar("T")
 
 
 class Live(BaseModel):
@@ -33,10 +39,17 @@ class Ready(BaseModel):
     failing: list[str] = Field(description="The parts that can't be used: `coordination`, `objects`.")
 
 
-class Health(Ready):
+class Health(BaseModel):
+    status: str = Field(
+        description="`healthy`; `degraded`: it works, but see `issues`; `unhealthy`: a plane can't be used.",
+        examples=["healthy"],
+    )
+    issues: list[str] = Field(description="What is wrong, one sentence each.")
+    timestamp: str
+    failing: list[str] = Field(description="The parts that can't be used: `coordination`, `objects`.")
     redis_connected: bool
     queue_depth: int | None = Field(description="Entries in all queues; null while they can't be counted.")
-    modal_reachable: bool | None = Field(description="The batch backend; null where there is none to ask.")
+    modal_reachable: bool | None = Field(description="The batch backend; null if it can't be checked.")
     last_batch_sent: str | None
     uptime_seconds: float
     version: str
@@ -45,13 +58,20 @@ class Health(Ready):
 @dataclass(frozen=True, slots=True)
 class PlaneCondition:
     failing: tuple[str, ...]
+    issues: tuple[str, ...]
     queue_depth: int | None
-    backend_reachable: bool | None = None
-    last_batch_at: float | None = None
+    backend_reachable: bool | None
+    last_batch_at: float | None
+
+    @property
+    def status(self) -> str:
+        if self.failing:
+            return "unhealthy"
+        return "degraded" if self.issues else "healthy"
 
 
 class Readiness:
-    """Tries the planes, at most once a second however many ask."""
+    """Checks the planes and what limits the work, at most once a second for all requests together."""
 
     def __init__(self, runtime: Runtime, clock: Clock) -> None:
         self._runtime = runtime
@@ -64,24 +84,67 @@ class Readiness:
             now = self._clock.monotonic()
             if self._seen is not None and now - self._seen[0] < _GOOD_FOR_S:
                 return self._seen[1]
-            depth, objects, batching = await asyncio.gather(
-                _outcome(self._depth), _outcome(self._runtime.parts.objects.check), self._batching()
-            )
-            failing = [
-                *(["coordination"] if isinstance(depth, Exception) else []),
-                *(["objects"] if isinstance(objects, Exception) else []),
-            ]
-            found = PlaneCondition(tuple(failing), depth if isinstance(depth, int) else None)
-            if batching is not None:
-                waiting = batching.status.depth
-                found = replace(
-                    found,
-                    queue_depth=None if found.queue_depth is None else found.queue_depth + waiting,
-                    backend_reachable=batching.backend_reachable,
-                    last_batch_at=batching.status.last_batch_at,
-                )
+            found = await self._check()
             self._seen = (self._clock.monotonic(), found)
             return found
+
+    async def _check(self) -> PlaneCondition:
+        parts = self._runtime.parts
+        depths, objects, workers, batching = await asyncio.gather(
+            _outcome(self._depths),
+            _outcome(parts.objects.check),
+            _outcome(parts.workers.heartbeats),
+            self._batching(),
+        )
+        failing, issues, depth = [], [], None
+        if isinstance(depths, Exception):
+            failing.append("coordination")
+            issues.append("The coordination server (Redis) can't be used.")
+        if isinstance(objects, Exception):
+            failing.append("objects")
+            issues.append("The object store can't be used.")
+        if isinstance(depths, tuple):
+            waiting, delayed = depths
+            depth = waiting + delayed + (batching.status.depth if batching else 0)
+            if waiting and isinstance(workers, dict) and not self._any_alive(workers):
+                issues.append(f"{waiting} units of work wait and no worker is alive. Start `quire worker`.")
+        if batching is not None:
+            issues += self._batching_issues(batching)
+        issues += self._disk_issues()
+        return PlaneCondition(
+            tuple(failing),
+            tuple(issues),
+            depth,
+            batching.backend_reachable if batching else None,
+            batching.status.last_batch_at if batching else None,
+        )
+
+    def _any_alive(self, workers: dict[str, float]) -> bool:
+        since = self._clock.now() - self._runtime.parts.workers.ttl_s
+        return any(heard_s >= since for heard_s in workers.values())
+
+    def _batching_issues(self, found: BatcherCondition) -> list[str]:
+        limits, status, now = self._runtime.settings.batching, found.status, self._clock.now()
+        issues = []
+        if not found.backend_reachable:
+            issues.append("The batch backend can't be reached (BATCH_BACKEND_URL).")
+        if status.backend.failures >= limits.failure_threshold:
+            issues.append("The breaker of the batch backend is open: its last calls failed.")
+        elif status.oldest_at and not status.slots_taken and now - status.oldest_at > _UNSENT_S:
+            issues.append(f"{status.depth} images wait and no process sends batches. Start `quire worker`.")
+        if status.depth > _NEARLY_FULL * limits.max_queue_size:
+            issues.append(f"The batch queue is nearly full: {status.depth} of {limits.max_queue_size}.")
+        return issues
+
+    def _disk_issues(self) -> list[str]:
+        general = self._runtime.settings.general
+        try:
+            free = shutil.disk_usage(general.data_dir).free
+        except OSError:
+            return ["The free space of DATA_DIR can't be read."]
+        if free >= general.min_free_disk_bytes:
+            return []
+        return [f"The disk is nearly full: {free // (1 << 20)} MB are free (MIN_FREE_DISK)."]
 
     async def _batching(self) -> BatcherCondition | None:
         try:
@@ -90,12 +153,13 @@ class Readiness:
         except (QuireError, TimeoutError):
             return None
 
-    async def _depth(self) -> int:
+    async def _depths(self) -> tuple[int, int]:
+        """Returns the entries that wait, and those that are delayed."""
         depths = await asyncio.gather(*(self._runtime.parts.queues.depth(kind) for kind in UnitKind))
-        return sum(depth["waiting"] + depth["delayed"] for depth in depths)
+        return sum(depth["waiting"] for depth in depths), sum(depth["delayed"] for depth in depths)
 
 
-async def _outcome(probe: Callable[[], Awaitable[int | None]]) -> int | Exception | None:
+async def _outcome(probe: Callable[[], Awaitable[T]]) -> T | Exception:
     try:
         async with asyncio.timeout(_PROBE_TIMEOUT_S):
             return await probe()
@@ -113,19 +177,25 @@ async def live() -> Response:
 )
 async def ready(request: Request) -> Response:
     condition = await request.app.state.services.readiness.condition()
-    return json_answer(
-        Ready(status=_word(condition), failing=list(condition.failing)), 503 if condition.failing else 200
-    )
+    status, code = ("unavailable", 503) if condition.failing else ("ok", 200)
+    return json_answer(Ready(status=status, failing=list(condition.failing)), code)
 
 
-@router.get("", summary="Both, and a few figures", response_model=Health, responses={503: {"model": Health}})
+@router.get(
+    "",
+    summary="The state of the service, what is wrong, and a few figures",
+    response_model=Health,
+    responses={503: {"model": Health}},
+)
 async def health(request: Request) -> Response:
     services = request.app.state.services
     condition = await services.readiness.condition()
     clock = services.runtime.parts.clock
     return json_answer(
         Health(
-            status=_word(condition),
+            status=condition.status,
+            issues=list(condition.issues),
+            timestamp=iso(clock.now()) or "",
             failing=list(condition.failing),
             redis_connected="coordination" not in condition.failing,
             queue_depth=condition.queue_depth,
@@ -136,7 +206,3 @@ async def health(request: Request) -> Response:
         ),
         503 if condition.failing else 200,
     )
-
-
-def _word(condition: PlaneCondition) -> str:
-    return "unavailable" if condition.failing else "ok"

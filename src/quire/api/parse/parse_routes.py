@@ -15,8 +15,9 @@ from pydantic import BaseModel, Field
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from quire.api.http.auth import Team, team_of
+from quire.api.http.auth import Team, given_key, team_of
 from quire.api.http.caller_wait import disconnected
+from quire.api.http.client_address import client_address
 from quire.api.http.error_responses import (
     MediaTypeError,
     SlowRequestError,
@@ -146,7 +147,7 @@ async def parse(request: Request) -> Response:
         batcher = batcher_of(request)
         ticket = await batcher.resume(team, key) if key is not None else None
         if ticket is None:
-            await batcher.admit(_client(request, team))
+            await batcher.admit(_client(request))
             ticket = await _submit(request, batcher, team, key)
         else:
             request.scope.pop("quire.body", None)  # the image is known
@@ -406,10 +407,13 @@ async def _team(request: Request, given: dict[bytes, bytes]) -> str:
     return team
 
 
-def _client(request: Request, team: str) -> str:
-    if services(request).runtime.settings.auth.api_keys:
-        return f"team:{team}"
-    return f"address:{request.client.host if request.client else ''}"
+def _client(request: Request) -> str:
+    """Returns what identifies the client for its rate limit. A team is not one client: it may share a key."""
+    if services(request).runtime.settings.batching.rate_limit_by == "key":
+        key = given_key(request)
+        if key is not None:
+            return f"key:{key.decode('latin-1')}"
+    return f"address:{client_address(request)}"
 
 
 def _filename(given: Any, body: Body) -> str:

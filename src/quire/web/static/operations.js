@@ -20,7 +20,7 @@ export function operations(main, _asked, signal) {
 
   async function refresh() {
     const [state, work, dead, dispatch, batching] = await Promise.all([
-      get("/health", signal).catch((error) => { if (error.status !== 503) throw error; return { status: "unavailable" }; }),
+      get("/health", signal).catch((error) => { if (error.status !== 503) throw error; return { status: "unhealthy" }; }),
       get("/queues", signal), get("/dlq", signal), get("/dispatch", signal),
       get("/queue/status", signal).catch((error) => { if (error.status !== 503) throw error; return null; }),
     ]);
@@ -36,11 +36,11 @@ export function operations(main, _asked, signal) {
 }
 
 function drawHealth(panel, state, work) {
-  const good = state.status === "ok";
+  const [tone, word] = { healthy: ["good", "✓ Healthy"], degraded: ["warn", "! Degraded"] }[state.status] || ["bad", "✕ Unavailable"];
   const hours = Math.floor((state.uptime_seconds || 0) / 3600), minutes = Math.floor((state.uptime_seconds || 0) / 60) % 60;
   fill(panel, h("h2", {}, "Health"),
-    h("p", {}, h(`span.badge.${good ? "good" : "bad"}`, {}, good ? "✓ Healthy" : "✕ Unavailable"),
-      state.failing?.length ? ` ${state.failing.join(", ")} failing` : ""),
+    h("p", {}, h(`span.badge.${tone}`, {}, word)),
+    state.issues?.length ? h("ul", {}, state.issues.map((issue) => h("li", {}, issue))) : "",
     facts([["Active documents", `${work.documents_active} of at most ${work.documents_max.toLocaleString()}`],
       ["Entries waiting", state.queue_depth ?? "unknown"], ["Up for", `${hours} h ${minutes} min`], ["Version", state.version]]));
 }

@@ -1,0 +1,90 @@
+"""`/health` says what is wrong; readiness and liveness do not depend on it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import urllib.request
+from typing import Any
+
+from tests.batching.callers import post_image
+from tests.support.parse_fixtures import Services, Simulated
+from tests.support.serving import Server
+from tests.support.waiting import until
+
+SIZE = 2_000
+
+
+async def asked(service: Server, path: str) -> dict[str, Any]:
+    def ask() -> dict[str, Any]:
+        with urllib.request.urlopen(service.url + path, timeout=60) as answer:
+            found: dict[str, Any] = json.load(answer)
+            return found
+
+    return await asyncio.to_thread(ask)
+
+
+async def has_issue(service: Server, words: str) -> bool:
+    health = await asked(service, "/health")
+    assert (health["status"] == "healthy") == (health["issues"] == [])
+    return health["status"] == "degraded" and any(words in issue for issue in health["issues"])
+
+
+async def test_health_has_its_fields_when_all_is_well(services: Services) -> None:
+    health = await asked(services.start(MIN_FREE_DISK="0"), "/health")
+    assert health["status"] == "healthy"
+    assert health["issues"] == []
+    assert health["timestamp"].endswith("Z")
+    assert health["queue_depth"] == 0
+    assert health["modal_reachable"] is True
+    assert health["redis_connected"] is True
+    assert health["last_batch_sent"] is None
+    assert health["uptime_seconds"] >= 0
+
+
+async def test_health_is_degraded_when_the_backend_is_unreachable_or_the_breaker_is_open(
+    services: Services, simulated: Simulated
+) -> None:
+    service = services.start(MIN_FREE_DISK="0", BATCH_COOLDOWN="1h", BATCH_FAILURE_THRESHOLD="2")
+    simulated.script(status=500)
+    await until(lambda: has_issue(service, "can't be reached"))
+    caller = asyncio.ensure_future(post_image(service.url, 1, SIZE))
+    await until(lambda: has_issue(service, "breaker"))
+    assert (await asked(service, "/health/ready"))["status"] == "ok"
+    assert (await asked(service, "/health/live"))["status"] == "ok"
+    caller.cancel()
+
+
+async def test_health_is_degraded_when_the_queue_is_nearly_full(
+    services: Services, simulated: Simulated
+) -> None:
+    service = services.start(
+        MIN_FREE_DISK="0", MAX_QUEUE_SIZE="5", MAX_BATCH_SIZE="1", MAX_CONCURRENT_BATCHES="1"
+    )
+    simulated.script(hold=True)
+    callers = [asyncio.ensure_future(post_image(service.url, number, SIZE)) for number in range(8)]
+    await until(lambda: has_issue(service, "nearly full"))
+    simulated.script(fixed_ms=1)
+    await asyncio.gather(*callers)
+
+
+async def test_health_is_degraded_when_the_disk_is_nearly_full(services: Services) -> None:
+    service = services.start(MIN_FREE_DISK="1000TB")
+    assert await has_issue(service, "disk is nearly full")
+
+
+async def test_health_is_degraded_when_work_waits_and_no_worker_is_alive(services: Services) -> None:
+    service = services.start(MIN_FREE_DISK="0", RUN_DISPATCHER="0")
+    assert (await asked(service, "/health"))["status"] == "healthy"
+
+    def upload() -> None:
+        body = (
+            b'--b\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\nhello\r\n--b--\r\n'
+        )
+        kind = {"Content-Type": "multipart/form-data; boundary=b"}
+        urllib.request.urlopen(
+            urllib.request.Request(service.url + "/convert", body, kind), timeout=60
+        ).close()
+
+    await asyncio.to_thread(upload)
+    await until(lambda: has_issue(service, "no worker is alive"))
