@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import sys
@@ -51,6 +52,12 @@ class Done:
     code: int
     out: str
     err: str
+
+    @property
+    def said(self) -> str:
+        """Standard error without the lines about progress, which come when a document takes longer than 2 s."""
+        lines = self.err.splitlines(keepends=True)
+        return "".join(line for line in lines if not re.search(r": \d+/\d+ pages$", line))
 
 
 @pytest.fixture

@@ -25,8 +25,8 @@ def test_markdown_goes_to_stdout_when_one_document_is_given(cli: Cli) -> None:
     done = cli.run("convert", "one.pdf")
     assert done.code == 0
     assert done.out == "The first page\n\n---\n\nThe second page\n"
-    assert done.err.startswith("one.pdf: 2 pages (2 local), ")
-    assert len(done.err.splitlines()) == 1
+    assert done.said.startswith("one.pdf: 2 pages (2 local), ")
+    assert len(done.said.splitlines()) == 1
     assert cli.left_behind() == []
     assert [path.name for path in cli.folder.iterdir()] == ["one.pdf"]
 
