@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import gzip
 import json
 import socket
@@ -42,15 +43,34 @@ class Received(bytearray):
         self.validator = validator
 
 
+def bound_together(first: str, *others: str) -> list[socket.socket]:
+    """Sockets at the same port of several addresses: a port that is taken at one of them is left for another port."""
+    while True:
+        sockets = [socket.socket()]
+        try:
+            sockets[0].bind((first, 0))
+            for host in others:
+                sockets.append(socket.socket())
+                sockets[-1].bind((host, sockets[0].getsockname()[1]))
+        except OSError as error:
+            for one in sockets:
+                one.close()
+            if error.errno != errno.EADDRINUSE:
+                raise
+        else:
+            return sockets
+
+
 @asynccontextmanager
-async def serving(handler: Handler, host: str = "127.0.0.1", port: int = 0) -> AsyncIterator[int]:
-    """A real server that answers everything with the handler; gives its port."""
+async def serving(handler: Handler, *hosts: str) -> AsyncIterator[int]:
+    """A real server that answers everything with the handler, at one port of all these addresses; gives the port."""
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", handler)
     runner = web.AppRunner(app, shutdown_timeout=0)
     await runner.setup()
     try:
-        await web.TCPSite(runner, host, port).start()
+        for bound in bound_together(*hosts or ("127.0.0.1",)):
+            await web.SockSite(runner, bound).start()
         yield runner.addresses[0][1]
     finally:
         await runner.cleanup()
@@ -178,18 +198,17 @@ async def test_no_request_is_made_when_any_address_of_the_host_is_private() -> N
     assert hits == []
 
 
-async def test_connection_goes_to_the_judged_address_when_the_name_is_rebound() -> None:
+async def test_connection_goes_to_the_checked_address_when_the_name_is_rebound() -> None:
     served_by = []
 
-    def by(address: str) -> Handler:
-        async def handler(_request: web.Request) -> web.Response:
-            served_by.append(address)
-            return web.Response(body=address.encode())
-
-        return handler
+    async def handler(request: web.Request) -> web.Response:
+        assert request.transport is not None
+        address = request.transport.get_extra_info("sockname")[0]
+        served_by.append(address)
+        return web.Response(body=address.encode())
 
     lookup, asked = answering(["127.0.0.2"], ["127.0.0.1"])
-    async with serving(by("127.0.0.2"), "127.0.0.2") as port, serving(by("127.0.0.1"), "127.0.0.1", port):
+    async with serving(handler, "127.0.0.2", "127.0.0.1") as port:
         got = Received()
         await download(f"http://rebound.example:{port}/", got, LENIENT, lookup=lookup)
     assert got == b"127.0.0.2"
@@ -197,7 +216,7 @@ async def test_connection_goes_to_the_judged_address_when_the_name_is_rebound() 
     assert asked == ["rebound.example"]
 
 
-async def test_redirect_is_judged_anew_when_it_leads_somewhere_else() -> None:
+async def test_redirect_is_checked_when_it_leads_somewhere_else() -> None:
     hits = []
 
     async def handler(request: web.Request) -> web.StreamResponse:
