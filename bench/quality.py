@@ -399,21 +399,28 @@ def mean(values: Sequence[float]) -> float:
 
 
 def table(outcomes: Sequence[Outcome], groups: Sequence[str], readers: Sequence[str]) -> str:
+    """A row for each reader and set: all documents, then those that rules may be set by, then those held out."""
     lines = [
-        f"{'reader':<10} {'set':<8} {'docs':>4} {'overall':>8} {'NID':>6} {'TEDS':>6} {'MHS':>6} {'ms/page':>8}"
+        f"{'reader':<10} {'set':<8} {'part':<8} {'docs':>4} {'overall':>8} {'NID':>6} {'TEDS':>6} {'MHS':>6} "
+        f"{'ms/page':>8}"
     ]
     for group in groups:
         for reader in readers:
-            mine = [o for o in outcomes if o.task.reader == reader and o.task.group == group]
-            figures = [
-                mean([o.scores[k] for o in mine if k in o.scores]) for k in ("overall", "NID", "TEDS", "MHS")
-            ]
-            shown = " ".join(
-                f"{'-' if f != f else format(f, '.3f'):>{8 if i == 0 else 6}}" for i, f in enumerate(figures)
-            )
-            ms = 1000 * sum(o.cpu_s for o in mine) / max(1, sum(o.pages for o in mine))
-            lines.append(f"{reader:<10} {group:<8} {len(mine):>4} {shown} {ms:>8.1f}")
+            every = [o for o in outcomes if o.task.reader == reader and o.task.group == group]
+            aside = [o for o in every if held_out(Path(o.task.pdf).stem)]
+            seen = [o for o in every if not held_out(Path(o.task.pdf).stem)]
+            for part, mine in (("all", every), ("seen", seen), ("held out", aside)):
+                lines.append(f"{reader:<10} {group:<8} {part:<8} {len(mine):>4} {_figures(mine)}")
     return "\n".join(lines)
+
+
+def _figures(mine: Sequence[Outcome]) -> str:
+    figures = [mean([o.scores[k] for o in mine if k in o.scores]) for k in ("overall", "NID", "TEDS", "MHS")]
+    shown = " ".join(
+        f"{'-' if f != f else format(f, '.3f'):>{8 if i == 0 else 6}}" for i, f in enumerate(figures)
+    )
+    ms = 1000 * sum(o.cpu_s for o in mine) / max(1, sum(o.pages for o in mine))
+    return f"{shown} {ms:>8.1f}"
 
 
 def main() -> int:

@@ -81,6 +81,15 @@ def test_another_version_is_refused() -> None:
         decode(b"\x09rest")
 
 
+@pytest.mark.parametrize(
+    "raw",
+    [b"\x01", b"\x01nonsense", b"\x01" + zlib.compress(b"[]"), b"\x01" + zlib.compress(b" " * (65 << 20))],
+)
+def test_damaged_bytes_are_refused(raw: bytes) -> None:
+    with pytest.raises(QuireError, match="damaged"):
+        decode(raw)
+
+
 def test_cells_and_grid_are_the_same_table() -> None:
     cells = [
         TableCell(0, 0, 1, 2, True, "Name"),

@@ -26,6 +26,7 @@ from quire.errors import QuireError
 
 VERSION = 1
 _COMPRESSION = 1
+_MOST_BYTES = 64 << 20
 _TENTHS = 10.0
 
 _KINDS = {
@@ -73,7 +74,10 @@ def encode(page: PageElements) -> bytes:
 
 
 def decode(raw: bytes) -> PageElements:
-    """The page of a stored form. Raises QuireError where it was written by a later version."""
+    """The page of a stored form. Raises QuireError where it was written by a later version or is damaged.
+
+    A reader process wrote it, which a hostile document may have taken over: what it unpacks to is bounded.
+    """
     if not raw:
         return PageElements(0)
     if raw[0] != VERSION:
@@ -81,7 +85,16 @@ def decode(raw: bytes) -> PageElements:
             f"The elements of this page were stored in version {raw[0]}; this Quire reads version {VERSION}. "
             "Convert the document again."
         )
-    packed = json.loads(zlib.decompress(raw[1:]))
+    try:
+        text = zlib.decompressobj().decompress(raw[1:], _MOST_BYTES)
+        return _page(json.loads(text))
+    except (zlib.error, ValueError, KeyError, TypeError, IndexError, RecursionError) as error:
+        raise QuireError(
+            "The stored elements of this page are damaged. Convert the document again."
+        ) from error
+
+
+def _page(packed: Mapping[str, Any]) -> PageElements:
     number = int(packed["n"])
     width, height = packed.get("s", (0.0, 0.0))
     return PageElements(

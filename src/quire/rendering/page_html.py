@@ -1,0 +1,132 @@
+"""Writes a page's elements as HTML: semantic, tables with their spans, and nothing in it that can act.
+
+All text is escaped. Inline Markdown goes through a CommonMark renderer that escapes HTML, follows no pictures and drops
+addresses with a scheme that a browser would run.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from html import escape
+
+from markdown_it import MarkdownIt
+
+from quire.domain.element import Element, ElementKind, TableGrid
+
+_TAGS = {
+    ElementKind.PARAGRAPH: "p",
+    ElementKind.FORM_FIELD: "p",
+    ElementKind.ATTACHMENT: "p",
+    ElementKind.RUNNING_HEADER: "header",
+    ElementKind.RUNNING_FOOTER: "footer",
+    ElementKind.PAGE_NUMBER: "footer",
+    ElementKind.FOOTNOTE: "aside",
+    ElementKind.CAPTION: "figcaption",
+}
+_MAX_LEVEL = 6
+
+
+@functools.cache
+def _inline() -> MarkdownIt:
+    return MarkdownIt("commonmark", {"html": False}).enable("strikethrough").disable("image")
+
+
+def render_html(elements: Sequence[Element], *, keep_repeated: bool = False) -> str:
+    """The HTML of a page's content, one line for each block; it has no document around it."""
+    shown = [element for element in elements if keep_repeated or not element.repeated]
+    kinds = {element.id: element.kind for element in shown}
+    children: dict[str, list[Element]] = {}
+    top: list[Element] = []
+    for element in shown:
+        held = element.parent if element.parent in kinds else None
+        (top if held is None else children.setdefault(held, [])).append(element)
+    return "\n".join(_blocks(top, children))
+
+
+def _blocks(elements: Sequence[Element], children: dict[str, list[Element]]) -> list[str]:
+    found: list[str] = []
+    items: list[Element] = []
+    for element in elements:
+        if element.kind is ElementKind.LIST_ITEM:
+            if items and element.depth <= items[0].depth and _is_ordered(element) != _is_ordered(items[0]):
+                found.append(_list(items, children))
+                items = []
+            items.append(element)
+            continue
+        if items:
+            found.append(_list(items, children))
+            items = []
+        found.append(_block(element, children))
+    if items:
+        found.append(_list(items, children))
+    return found
+
+
+def _list(items: Sequence[Element], children: dict[str, list[Element]]) -> str:
+    """Items as one list; those that are deeper than the first are lists inside the item before them."""
+    depth = items[0].depth
+    tag = "ol" if _is_ordered(items[0]) else "ul"
+    parts: list[str] = []
+    at = 0
+    while at < len(items):
+        item = items[at]
+        end = at + 1
+        while end < len(items) and items[end].depth > depth:
+            end += 1
+        inner = [_text(item), *_blocks(children.get(item.id, ()), children)]
+        if end > at + 1:
+            inner.append(_list(items[at + 1 : end], children))
+        parts.append(f'<li id="{escape(item.id)}">{"".join(inner)}</li>')
+        at = end
+    start = items[0].marker[:-1]
+    first = f' start="{int(start)}"' if tag == "ol" and int(start) != 1 else ""
+    return f"<{tag}{first}>{''.join(parts)}</{tag}>"
+
+
+def _is_ordered(item: Element) -> bool:
+    return item.marker[:-1].isdecimal() and item.marker[-1:] in (".", ")")
+
+
+def _block(element: Element, children: dict[str, list[Element]]) -> str:
+    kind, id_ = element.kind, f' id="{escape(element.id)}"'
+    inner = "".join(_blocks(children.get(element.id, ()), children))
+    if kind in (ElementKind.HEADING, ElementKind.TITLE):
+        level = max(1, min(_MAX_LEVEL, element.level or 1))
+        text = f"<h{level}{id_}>{_text(element)}</h{level}>{inner}"
+    elif kind is ElementKind.TABLE and element.table is not None:
+        text = f"{_table(element.table, id_)}{inner}"
+    elif kind is ElementKind.CODE:
+        language = f' class="language-{escape(element.language)}"' if element.language else ""
+        text = f"<pre{id_}><code{language}>{escape(element.text)}</code></pre>{inner}"
+    elif kind is ElementKind.QUOTE:
+        text = f"<blockquote{id_}><p>{_text(element)}</p>{inner}</blockquote>"
+    elif kind is ElementKind.FORMULA:
+        text = f'<p{id_} class="formula">{escape(element.latex or element.text)}</p>{inner}'
+    elif kind is ElementKind.FIGURE:
+        caption = f"<figcaption>{escape(element.text)}</figcaption>" if element.text else ""
+        text = f"<figure{id_}>{caption}{inner}</figure>"
+    else:
+        tag = _TAGS.get(kind, "p")
+        text = f"<{tag}{id_}>{_text(element)}</{tag}>{inner}"
+    return text
+
+
+def _text(element: Element) -> str:
+    if element.markdown:
+        return str(_inline().renderInline(element.markdown))
+    return escape(element.text).replace("\n", "<br>")
+
+
+def _table(table: TableGrid, id_: str) -> str:
+    rows: dict[int, list[str]] = {row: [] for row in range(len(table.rows))}
+    for cell in table.cells():
+        tag = "th" if cell.is_head else "td"
+        spans = f' rowspan="{cell.row_span}"' if cell.row_span > 1 else ""
+        spans += f' colspan="{cell.column_span}"' if cell.column_span > 1 else ""
+        text = str(_inline().renderInline(cell.markdown)) if cell.markdown else escape(cell.text)
+        rows[cell.row].append(f"<{tag}{spans}>{text}</{tag}>")
+    lines = [f"<tr>{''.join(cells)}</tr>" for cells in rows.values()]
+    head, body = lines[: table.head_rows], lines[table.head_rows :]
+    thead = f"<thead>{''.join(head)}</thead>" if head else ""
+    return f"<table{id_}>{thead}<tbody>{''.join(body)}</tbody></table>"

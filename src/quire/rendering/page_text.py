@@ -1,0 +1,31 @@
+"""Writes a page's elements as plain text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from quire.domain.element import Element, ElementKind
+
+
+def render_text(elements: Sequence[Element], *, keep_repeated: bool = False) -> str:
+    """The words of a page without markup: blocks with an empty line between them, cells with a tab, items by line."""
+    parts: list[str] = []
+    before: Element | None = None
+    for element in elements:
+        text = _text(element)
+        if not text or (element.repeated and not keep_repeated):
+            continue
+        if before is not None:
+            items = before.kind is element.kind is ElementKind.LIST_ITEM
+            parts.append("\n" if items else "\n\n")
+        parts.append(text)
+        before = element
+    return "".join(parts)
+
+
+def _text(element: Element) -> str:
+    text = element.plain_text or element.latex
+    if element.kind is ElementKind.LIST_ITEM:
+        mark = element.marker or "-"
+        return f"{'  ' * element.depth}{mark} {text}"
+    return text
