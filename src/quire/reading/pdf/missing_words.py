@@ -36,8 +36,11 @@ def missing_words(layer: str, elements: Sequence[Element]) -> list[str]:
     return lost
 
 
-def lines_with(words: Sequence[str], lines: Iterable[TextLine]) -> list[TextLine]:
-    """The lines that have the given words, reduced to these words. Lines that have nothing else come first in doubt."""
+def lines_with(words: Sequence[str], lines: Iterable[TextLine], body_size: float) -> list[TextLine]:
+    """The lines that have the given words, reduced to these words. Lines that have nothing else come first in doubt.
+
+    They are set in the type of the body: a part of a line is no heading.
+    """
     left = Counter(words)
     held = [(line, line.text.split()) for line in lines]
     held = [(line, texts) for line, texts in held if any(text in left for text in texts)]
@@ -50,7 +53,7 @@ def lines_with(words: Sequence[str], lines: Iterable[TextLine]) -> list[TextLine
                 left[text] -= 1
                 taken.append(text)
         if taken:
-            found.append(replace(line, text=" ".join(taken)))
+            found.append(replace(line, text=" ".join(taken), bold=False, size=min(line.size, body_size)))
     return sorted(found, key=lambda line: (line.middle[1], line.box[0]))
 
 

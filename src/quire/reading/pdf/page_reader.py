@@ -135,7 +135,7 @@ def _compose(seen: _Seen, blocks: list[LayoutBlock] | None, options: ReadOptions
     reader, filled, elements = _best_attempt(seen, blocks, style)
     lost = missing_words(reading.text, elements)
     if lost:
-        place_lines(filled, lines_with(lost, seen.lines))
+        place_lines(filled, lines_with(lost, seen.lines, style.body_size))
         elements = _elements(seen, filled, style)
         lost = missing_words(reading.text, elements)
     text = render_markdown(elements)
