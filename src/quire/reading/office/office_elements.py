@@ -1,7 +1,9 @@
 """Makes elements of the Markdown that the readers of this package write.
 
 It knows only the forms that they write (see `office_pages` and `inline_markdown`), which makes it about six times
-cheaper than a CommonMark parser (0.08 against 0.48 ms for a page of the corpus). Weakness: cells that span rows or columns are not known any more at this point.
+cheaper than a CommonMark parser (0.08 against 0.48 ms for a page of the corpus).
+
+Weakness: cells that span rows or columns are not known any more at this point.
 """
 
 from __future__ import annotations
