@@ -9,9 +9,10 @@ STAMP := $(VENV)/.installed
 demo: $(STAMP)
 	$(BIN)/python bench/demo.py
 
-# Three at a time, in the order of tests/conftest.py: most tests wait for processes, not for a core.
+# Several at a time, in the order of tests/conftest.py: most tests wait for processes, not for a core.
+WORKERS ?= 4
 test: $(STAMP)
-	$(BIN)/python -m pytest tests -rs -n 3 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest tests -rs -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 # What needs no service, no PostgreSQL, no S3 and no browser: under 60 s of CPU.
 QUICK := tests/batching/test_longjson.py tests/batching/test_model.py tests/classification tests/coordination tests/dispatch/test_answer_checks.py \

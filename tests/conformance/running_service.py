@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +13,7 @@ from typing import Any
 import aiohttp
 
 from tests.support.environment import clean_environment
-from tests.support.waiting import DEADLINE_S
+from tests.support.waiting import DEADLINE_S, eventually
 
 
 class RunningService:
@@ -112,14 +110,3 @@ class HttpClient:
             return job if job["status"] in ("completed", "failed", "cancelled") else None
 
         return await eventually(ended, f"the end of job {job_id}")
-
-
-async def eventually(
-    condition: Callable[[], Awaitable[Any]], what: str, timeout_s: float = DEADLINE_S
-) -> Any:
-    """Polls until the condition returns something true, and returns that."""
-    deadline = time.monotonic() + timeout_s
-    while not (found := await condition()):
-        assert time.monotonic() < deadline, f"it did not happen in {timeout_s:g} s: {what}"
-        await asyncio.sleep(0.05)
-    return found

@@ -14,9 +14,10 @@ import redis
 
 from quire.simulator.simulator_thread import RunningSimulator
 from tests.api.ghost.conftest import Bucket, make_bucket, make_mixed
-from tests.conformance.running_service import HttpAnswer, HttpClient, RunningService, eventually
+from tests.conformance.running_service import HttpAnswer, HttpClient, RunningService
 from tests.support.coordination_servers import plain_server
 from tests.support.s3_fixtures import s3_endpoint
+from tests.support.waiting import eventually
 
 __all__ = ["make_bucket", "make_mixed", "s3_endpoint"]
 

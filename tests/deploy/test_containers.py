@@ -20,11 +20,11 @@ import yaml
 
 from quire.settings.sections import declarations
 from tests.support.coordination_servers import free_port, plain_server
+from tests.support.environment import ROOT, clean_environment
 from tests.support.postgres import PostgresServer
 from tests.support.programs import Program
 from tests.support.waiting import DEADLINE_S, wait_until
 
-ROOT = Path(__file__).resolve().parents[2]
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
 COMPOSE = ("compose.yaml", "compose.split.yaml")
 SECRETS = {
@@ -110,7 +110,9 @@ def test_steps_of_the_dockerfile_give_a_quire_that_converts_when_run_in_a_fresh_
     build, target = tmp_path / "build", tmp_path / "opt" / "quire"
     build.mkdir()
     target.parent.mkdir()
-    environment = {"PATH": f"{Path(sys.base_prefix) / 'bin'}:{os.environ['PATH']}", "HOME": str(tmp_path)}
+    environment = clean_environment(
+        PATH=f"{Path(sys.base_prefix) / 'bin'}:{os.environ['PATH']}", HOME=str(tmp_path), PYTHONPATH=""
+    )
     environment |= {name: value for name, value in os.environ.items() if name.startswith("PIP_")}
     for name, rest in instructions()[1:]:
         if name == "FROM":
@@ -135,7 +137,7 @@ def test_steps_of_the_dockerfile_give_a_quire_that_converts_when_run_in_a_fresh_
     done = subprocess.run(
         [str(target / "bin" / "quire"), "convert", str(ROOT / "samples" / "scan.pdf"), "--pages", "1"],
         cwd=tmp_path,
-        env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)},
+        env=clean_environment(PATH="/usr/bin:/bin", HOME=str(tmp_path), PYTHONPATH=""),
         capture_output=True,
         text=True,
         check=False,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.support.environment import ROOT
+
 SOURCE = ROOT / "src" / "quire"
 PAGE = (ROOT / "docs" / "architecture.md").read_text()
 _PACKAGES = PAGE.split("\n## Packages\n")[1].split("\n## ")[0]

@@ -10,8 +10,9 @@ from quire.errors import SettingsError
 from quire.settings import load
 from quire.settings.sections import declarations
 from quire.settings.source_names import ALIASES, EXPLAINED, FILE_EXPLAINED, FILE_NAMES
+from tests.support.environment import ROOT
 
-CONFIGS = Path(__file__).resolve().parents[2] / "configs"
+CONFIGS = ROOT / "configs"
 FLEET = {
     "API_KEYS": "red:0123456789abcdef",
     "WEB_PASSWORD": "long enough",

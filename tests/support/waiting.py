@@ -10,6 +10,9 @@ import asyncio
 import os
 import time
 from collections.abc import Awaitable, Callable
+from typing import TypeVar, cast
+
+T = TypeVar("T")
 
 PATIENCE = float(os.environ.get("TEST_PATIENCE", "1"))
 DEADLINE_S = 120.0 * PATIENCE
@@ -29,6 +32,18 @@ async def until(condition: Callable[[], bool | Awaitable[bool]], what: str = "th
         assert time.monotonic() < deadline, f"did not happen within {DEADLINE_S:g} s: {what}"
         await asyncio.sleep(pause_s)
         pause_s = min(pause_s * 1.2, _LONGEST_PAUSE_S)
+
+
+async def eventually(condition: Callable[[], Awaitable[T | None]], what: str = "the condition") -> T:
+    """Returns the first true value that the condition returns; fails like `until`."""
+    found: list[T | None] = []
+
+    async def is_there() -> bool:
+        found[:] = [await condition()]
+        return bool(found[0])
+
+    await until(is_there, what)
+    return cast(T, found[0])
 
 
 def wait_until(condition: Callable[[], bool], what: str = "the condition") -> None:

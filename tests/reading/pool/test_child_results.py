@@ -25,10 +25,11 @@ from quire.reading.pool.child_results import (
     encode_result,
 )
 from tests.reading.pool import pool_tasks
+from tests.support.environment import ROOT
 from tests.support.waiting import DEADLINE_S
 
 MARK = Path("/tmp/quire-was-here")
-SOURCE = Path(__file__).resolve().parents[3] / "src" / "quire"
+SOURCE = ROOT / "src" / "quire"
 
 
 @pytest.fixture
@@ -160,7 +161,7 @@ def test_every_function_that_children_run_returns_a_type_that_can_be_checked() -
 
 
 def test_chunk_survives_the_way_back() -> None:
-    sample = Path(__file__).resolve().parents[3] / "samples" / "notes.md"
+    sample = ROOT / "samples" / "notes.md"
     from quire.reading.pdf.page_reader import ReadOptions
 
     chunk = read_chunk(str(sample), None, (1,), ReadOptions(), False)
