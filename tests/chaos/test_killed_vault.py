@@ -43,6 +43,7 @@ def start(tmp_path: Path, sim: RunningSimulator, database: dict[str, str]) -> It
             "CLASSIFY_TIMEOUT": "30s",
             "VAULT_MAX_REVIVALS": "100",
             "JOB_MAX_ATTEMPTS": "10",
+            "CLASSIFY_MAX_ATTEMPTS": "100",
         }
         | database
     )

@@ -118,6 +118,7 @@ def ai_settings(sim: RunningSimulator) -> dict[str, str]:
         "CLASSIFY_TIMEOUT": "8s",
         "CLASSIFY_IMAGE_TIMEOUT": "8s",
         "CLASSIFY_MAX_ATTEMPTS": "3",
+        "CLASSIFY_WAIT": "1h",  # tests of degradation set a short one
         "REQUEST_TIMEOUT": "2s",
         "BREAKER_BASE_BACKOFF": "50ms",
         "BREAKER_MAX_BACKOFF": "100ms",
