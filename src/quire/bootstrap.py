@@ -197,7 +197,7 @@ async def _parts(
     # All groups, also those of queues that no process of ours reads: an external dispatcher may read one.
     await queues.ensure_groups(UnitKind)
     secret = settings.auth.secret_key
-    jobs = JobStore(connection, queues, clock, settings.jobs.ttl_s)
+    jobs = JobStore(connection, queues, clock, settings.jobs.ttl_s, sla_s=settings.jobs.sla_max_age_s)
     return Parts(
         settings=settings,
         clock=clock,

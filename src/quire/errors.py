@@ -23,6 +23,7 @@ QuireError
 ├── DownloadError            a link could not be fetched; worth another try unless said otherwise
 ├── EmbeddingError           a text could not be turned into a vector; worth another try unless said otherwise
 ├── OverloadedError          the service is over its bound; come back later
+├── NotStartedError          no worker started the job in time; worth another try
 ├── CancelledError           the job was cancelled while this was running
 ├── CoordinationCommandError the coordination server refused a command or a script failed: a defect, never retried
 └── PlaneError               a plane is out of reach; worth another try
@@ -159,6 +160,11 @@ class EmbeddingError(QuireError):
 
 class OverloadedError(QuireError):
     code = "busy"
+    retryable = True
+
+
+class NotStartedError(QuireError):
+    code = "not_started"
     retryable = True
 
 

@@ -86,7 +86,7 @@ async def test_entries_of_the_dead_are_taken_over_when_on_a_cluster(cluster_url:
             NewJob(job_id, "other", JobOptions(), {"kind": "upload"}, "a.pdf", content_ref="jobs/x/o")
         )
         assert len(await queues.read(UnitKind.SPLIT, "dead", 1, 0)) == 1
-        assert await queues.take_over(UnitKind.SPLIT, "dead") == 1
+        assert len(await queues.take_over(UnitKind.SPLIT, "dead")) == 1
         await queues.forget_consumer(UnitKind.SPLIT, "dead")
         assert "dead" not in await queues.consumers(UnitKind.SPLIT)
         [hint] = await queues.read(UnitKind.SPLIT, "alive", 1, 0)

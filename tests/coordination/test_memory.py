@@ -16,8 +16,8 @@ from tests.support.clocks import ShiftedClock
 from tests.support.marked_documents import marked_pdf
 from tests.support.running import at_rest, convert, quire, upload
 
-_BOUNDED = {keys.ACTIVE, keys.EXPIRY, keys.WORKERS} | {
-    name for queue in QUEUES.values() for name in (queue.stream, queue.delayed, queue.dlq)
+_BOUNDED = {keys.ACTIVE, keys.ORDER, keys.EXPIRY, keys.WORKERS} | {
+    name for queue in QUEUES.values() for name in (*queue.streams, queue.delayed, queue.dlq)
 }
 """Without a TTL, but trimmed (streams), or emptied as jobs end and expire (sorted sets)."""
 

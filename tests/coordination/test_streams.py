@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import math
+from collections import Counter
 
 import pytest
 
 from quire.coordination.connection import RedisConnection
 from quire.coordination.keys import QUEUES
-from quire.coordination.streams import Hint, Queues
-from quire.domain.job import UnitKind
+from quire.coordination.streams import Hint, PriorityShares, Queues
+from quire.domain.job import JobPriority, UnitKind
 from tests.support.clocks import ShiftedClock
 from tests.support.waiting import DEADLINE_S
 
@@ -108,7 +110,7 @@ async def test_entries_go_to_others_when_their_consumer_is_dead(queues: Queues) 
     await queues.put(hints(5))
     taken = await read(queues, "dead", 4)
     await queues.done(taken[0])
-    assert await queues.take_over(UnitKind.READ, "dead") == 3
+    assert len(await queues.take_over(UnitKind.READ, "dead")) == 3
     assert (await queues.consumers(UnitKind.READ))["dead"] == 0
     assert {hint.unit for hint in await read(queues, "alive")} == {"c1-1", "c2-2", "c3-3", "c4-4"}
     await queues.forget_consumer(UnitKind.READ, "dead")
@@ -148,3 +150,74 @@ async def test_a_dead_letter_goes_when_it_is_taken_out(queues: Queues) -> None:
     assert await queues.dead_letter(UnitKind.READ, letter.entry_id) == letter
     await queues.remove_dead_letter(letter)
     assert await queues.dead_letter(UnitKind.READ, letter.entry_id) is None
+
+
+def of_priority(priority: JobPriority, count: int) -> list[Hint]:
+    return [Hint(JOB, f"c{n}-{n}", 1, priority=priority) for n in range(count)]
+
+
+async def test_every_priority_gets_its_share_when_all_of_them_wait(queues: Queues) -> None:
+    for priority in JobPriority:
+        await queues.put(of_priority(priority, 60))
+    shares, read_so_far = PriorityShares(), Counter[JobPriority]()
+    for _ in range(50):
+        [hint] = await queues.read_shares(UnitKind.READ, "one", shares.next(1))
+        read_so_far[hint.priority] += 1
+        await queues.done(hint)
+    assert read_so_far == {JobPriority.HIGH: 30, JobPriority.NORMAL: 15, JobPriority.LOW: 5}
+    assert (await queues.depth(UnitKind.READ))["waiting"] == 130
+
+
+async def test_a_share_goes_to_the_others_when_its_priority_has_nothing_waiting(queues: Queues) -> None:
+    await queues.put(of_priority(JobPriority.LOW, 6))
+    await queues.put(of_priority(JobPriority.NORMAL, 2))
+    found = await queues.read_shares(UnitKind.READ, "one", PriorityShares().next(5))
+    assert Counter(hint.priority for hint in found) == {JobPriority.NORMAL: 2, JobPriority.LOW: 3}
+    assert len(await queues.read_shares(UnitKind.READ, "one", PriorityShares().next(9))) == 3
+    assert await queues.read_shares(UnitKind.READ, "one", PriorityShares().next(9)) == []
+    assert len(await queues.in_hand(UnitKind.READ, "one")) == 8
+
+
+async def test_entries_of_low_priority_are_queued_again_when_more_arrive_than_were_asked_for(
+    queues: Queues,
+) -> None:
+    for priority in JobPriority:
+        await queues.put(of_priority(priority, 2))
+    found = await queues.read(UnitKind.READ, "one", 2, 0)
+    assert [hint.priority for hint in found] == [JobPriority.HIGH] * 2
+    assert len(await queues.in_hand(UnitKind.READ, "one")) == 2
+    assert (await queues.depth(UnitKind.READ))["waiting"] == 6
+    left = await queues.read(UnitKind.READ, "two", 9, 0)
+    assert Counter(hint.priority for hint in left) == {JobPriority.NORMAL: 2, JobPriority.LOW: 2}
+
+
+async def test_entries_keep_their_priority_when_their_consumer_is_dead_or_they_are_delayed(
+    queues: Queues, clock: ShiftedClock
+) -> None:
+    await queues.put(of_priority(JobPriority.HIGH, 1))
+    await queues.read(UnitKind.READ, "dead", 1, 0)
+    [moved] = await queues.take_over(UnitKind.READ, "dead")
+    assert moved.priority is JobPriority.HIGH
+    await queues.put_later(of_priority(JobPriority.LOW, 1)[0], clock.now())
+    await queues.move_all_due()
+    found = await queues.read(UnitKind.READ, "one", 5, 0)
+    assert [hint.priority for hint in found] == [JobPriority.HIGH, JobPriority.LOW]
+
+
+async def test_normal_entries_are_in_the_stream_of_the_protocol_when_others_have_priority(
+    queues: Queues, connection: RedisConnection
+) -> None:
+    await queues.put([Hint(JOB, "p1", 1), Hint(JOB, "p2", 1, priority=JobPriority.HIGH)])
+    rows = await connection.command("XRANGE", "jobs:ai:pages", "-", "+")
+    assert [dict(zip(row[1][::2], row[1][1::2], strict=True))["unit"] for row in rows] == ["p1"]
+
+
+async def test_how_far_a_stream_was_delivered_is_known_when_entries_wait(queues: Queues) -> None:
+    assert await queues.delivered_until(UnitKind.READ, JobPriority.NORMAL) == math.inf
+    await queues.put(hints(2))
+    assert await queues.delivered_until(UnitKind.READ, JobPriority.NORMAL) == 0
+    [first] = await read(queues, "one", 1)
+    at_ms = int((first.entry_id or "").partition("-")[0])
+    assert await queues.delivered_until(UnitKind.READ, JobPriority.NORMAL) == at_ms / 1000
+    await read(queues, "one", 1)
+    assert await queues.delivered_until(UnitKind.READ, JobPriority.NORMAL) == math.inf

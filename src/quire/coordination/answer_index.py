@@ -1,4 +1,4 @@
-"""The index of cached AI answers in Redis: fingerprint to object key, and the fingerprints of each vault document."""
+"""The index of cached AI answers in Redis: fingerprint to object key, and the fingerprints of each job."""
 
 from __future__ import annotations
 
@@ -24,6 +24,16 @@ class AnswerIndex:
 
     async def store(self, fingerprint: str, object_key: str, ttl_s: float) -> None:
         await self.connection.command("SET", keys.ai_answer(fingerprint), object_key, "PX", int(ttl_s * 1000))
+
+    async def of(self, owner: str) -> list[str]:
+        """Returns the fingerprints of the answers that a job got."""
+        return sorted(await self.connection.command("SMEMBERS", keys.ai_answers_of(owner)))
+
+    async def forget(self, owner: str, fingerprints: Sequence[str]) -> None:
+        """Removes a job's answers from the index; the caller deletes their objects."""
+        commands: list[tuple[str | int, ...]] = [("DEL", keys.ai_answer(one)) for one in fingerprints]
+        commands += [("ZREM", keys.EXPIRY, f"answer-{one}") for one in fingerprints]
+        await self.connection.commands([*commands, ("DEL", keys.ai_answers_of(owner))])
 
     async def add_owner(self, fingerprint: str, owner: str, ttl_s: float) -> None:
         """Records that the job `owner` got this answer: when its document is deleted, the answer is deleted."""

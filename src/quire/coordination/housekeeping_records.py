@@ -22,6 +22,22 @@ class Fetches:
         return bool(kept)
 
 
+class QueueOrder:
+    """Documents that have not ended, in the order in which they were queued."""
+
+    def __init__(self, connection: RedisConnection) -> None:
+        self._connection = connection
+
+    async def position(self, job_id: str) -> int | None:
+        """1 for the document that was queued first; None if it has ended."""
+        rank = await self._connection.command("ZRANK", keys.ORDER, job_id)
+        return None if rank is None else int(rank) + 1
+
+    async def leave(self, job_id: str, over_at_ms: int) -> None:
+        """The documents behind it move up, unless a retry has queued it again."""
+        await self._connection.script("plain/cancel_look", [keys.ORDER], job_id, over_at_ms + 1)
+
+
 _FIRST_CHECK_S = 2.0
 
 

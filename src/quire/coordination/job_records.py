@@ -9,7 +9,16 @@ from typing import Any
 
 from quire.coordination.connection import Arg
 from quire.coordination.streams import Hint
-from quire.domain.job import ChildJob, JobOptions, JobStatus, JobType, MainJob, PageRecord, VaultLink
+from quire.domain.job import (
+    ChildJob,
+    JobOptions,
+    JobPriority,
+    JobStatus,
+    JobType,
+    MainJob,
+    PageRecord,
+    VaultLink,
+)
 
 _CHILD_TYPES = (JobType.DOWNLOAD, JobType.SPLIT, JobType.MERGE)
 
@@ -95,10 +104,11 @@ class PageOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
-    """A unit that was issued or claimed longer ago than the grace period. Without an owner it is requeued."""
+    """A unit that was issued or claimed longer ago than the grace period. `since` says when."""
 
     unit: str
     owner: str
+    since: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +116,9 @@ class Sweep:
     status: JobStatus | None
     deadline_at: float | None
     epoch: int
+    queued_at: float | None = None
+    """When the job was queued, if no worker has claimed a unit of it yet."""
+    priority: JobPriority = JobPriority.NORMAL
     suspects: tuple[Suspect, ...] = field(default=())
 
 
@@ -122,6 +135,8 @@ def new_fields(new: NewJob) -> dict[str, Arg]:
         "t.page": int(new.page_timeout_s * 1000),
         "t.asked": int((new.options.timeout_s or 0) * 1000),
     }
+    if new.options.priority is not JobPriority.NORMAL:
+        fields["priority"] = new.options.priority.value
     if new.sha256:
         fields["sha256"] = new.sha256
     if new.content_ref:

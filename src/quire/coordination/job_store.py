@@ -9,13 +9,15 @@ import asyncio
 import json
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from quire.clock import Clock
 from quire.coordination import keys
+from quire.coordination.answer_index import AnswerIndex
 from quire.coordination.connection import Arg, RedisConnection, pairs
 from quire.coordination.ghost_records import GhostRecords
-from quire.coordination.housekeeping_records import Fetches, Retained
+from quire.coordination.housekeeping_records import Fetches, QueueOrder, Retained
 from quire.coordination.job_records import (
     Claim,
     JobIdInUse,
@@ -31,7 +33,7 @@ from quire.coordination.job_records import (
     new_fields,
 )
 from quire.coordination.streams import Hint, Queues
-from quire.domain.job import JobStatus, MainJob, PageRecord
+from quire.domain.job import JobPriority, JobStatus, MainJob, PageRecord
 from quire.errors import CoordinationCommandError, QuireError
 
 _FIRST_SWEEP_S = 15.0
@@ -40,16 +42,29 @@ _LEAST_RUNNING_TTL_S = 30 * 86_400.0
 """A job that has not ended is kept at least so long, even if JOB_TTL is shorter: it was accepted."""
 _RESTORED_KEPT_MS = 3_600_000
 _RESTORED_AT_ONCE = 500
+_REMOVED_AGAIN_MS = 3_600_000
 
 
 class JobStore:
-    def __init__(self, connection: RedisConnection, queues: Queues, clock: Clock, ttl_s: float) -> None:
+    def __init__(
+        self,
+        connection: RedisConnection,
+        queues: Queues,
+        clock: Clock,
+        ttl_s: float,
+        *,
+        sla_s: float | None = None,
+    ) -> None:
+        """`sla_s`: a job that no worker has claimed after so long is swept at that moment."""
         self._connection = connection
         self._queues = queues
         self._clock = clock
         self.ttl_s = ttl_s
+        self._first_sweep_ms = int(min(_FIRST_SWEEP_S, sla_s or _FIRST_SWEEP_S) * 1000)
         self.ghost = GhostRecords(connection, queues, clock, self.running_ttl_ms)
         self.fetches = Fetches(connection)
+        self.answers = AnswerIndex(connection)
+        self.order = QueueOrder(connection)
         self.retained = Retained(connection, clock)
 
     async def create(self, new: NewJob) -> JobIdInUse | None:
@@ -60,7 +75,8 @@ class JobStore:
         now = self._now_ms()
         await self._connection.commands(
             [
-                ("ZADD", keys.ACTIVE, now + int(_FIRST_SWEEP_S * 1000), new.id),
+                ("ZADD", keys.ACTIVE, now + self._first_sweep_ms, new.id),
+                ("ZADD", keys.ORDER, "NX", now, new.id),
                 ("ZADD", keys.EXPIRY, now + self._objects_ms(), new.id),
                 ("ZADD", keys.index(new.team), now, new.id),
                 ("ZREMRANGEBYSCORE", keys.index(new.team), "-inf", now - self._ttl_ms()),
@@ -77,7 +93,7 @@ class JobStore:
             # The job that has the id may have ended, or have a deadline before the sweep that was just scheduled.
             await self._sweep_by(new.id, self._clock.now())
             return JobIdInUse(JobStatus(answer[1]), answer[2], answer[3])
-        await self._queue(new.id, 1, [first], new.content_ref or "")
+        await self._queues.put_units(new.id, 1, [first], new.content_ref or "", new.options.priority)
         return None
 
     async def claim(self, hint: Hint, owner: str, token: str, dead: str = "") -> Claim | Refused:
@@ -104,15 +120,14 @@ class JobStore:
             *(int(not_before_s * 1000), "1" if failed else "0"),
         )
         if parked:
-            later = Hint(hint.job_id, hint.unit, hint.epoch, content_ref=hint.content_ref)
-            await self._queues.put_later(later, not_before_s)
+            await self._queues.put_later(replace(hint, entry_id=None), not_before_s)
         return bool(parked)
 
     async def fetched(self, claim: Claim, found: Mapping[str, Arg]) -> None:
         claim.settlement.begun = True
         job = claim.job
         units = await self._run("fetched", job.id, job.epoch, self._now_ms(), *_flat(found))
-        await self._queue(job.id, job.epoch, units, str(found.get("content_ref", "")))
+        await self._queue(job, job.epoch, units, str(found.get("content_ref", "")))
 
     async def split_done(
         self, claim: Claim, total: int, chunk: int, window: int, found: Mapping[str, Arg]
@@ -122,7 +137,7 @@ class JobStore:
         units = await self._run(
             "split_done", job.id, job.epoch, self._now_ms(), total, chunk, window, *_flat(found)
         )
-        await self._queue(job.id, job.epoch, units, job.content_ref or "")
+        await self._queue(job, job.epoch, units)
 
     async def pages_done(self, claim: Claim, outcomes: Sequence[PageOutcome]) -> int:
         """Records a unit's pages; returns how many were accepted."""
@@ -142,7 +157,7 @@ class JobStore:
             *args,
         )
         await asyncio.gather(
-            self._queue(job.id, claim.hint.epoch, answer[2:], job.content_ref or ""),
+            self._queue(job, claim.hint.epoch, answer[2:]),
             self._sweep_by(job.id, int(answer[1]) / 1000 if answer[1] else None),
         )
         return int(answer[0])
@@ -187,7 +202,8 @@ class JobStore:
         now = self._now_ms()
         await self._connection.commands(
             [
-                ("ZADD", keys.ACTIVE, now + int(_FIRST_SWEEP_S * 1000), job.id),
+                ("ZADD", keys.ACTIVE, now + self._first_sweep_ms, job.id),
+                ("ZADD", keys.ORDER, now, job.id),
                 ("ZADD", keys.EXPIRY, now + self._objects_ms(), job.id),
             ]
         )
@@ -195,7 +211,7 @@ class JobStore:
             "retry", job.id, what, now, self.running_ttl_ms, key, first, job.epoch, *pages
         )
         if answer[0] == 1:
-            await self._queue(job.id, answer[1], answer[2:], job.content_ref or "")
+            await self._queue(job, answer[1], answer[2:])
         return {1: "started", 0: "running", 2: "repeated"}.get(answer[0], "missing")
 
     async def deadline(self, job_id: str, epoch: int) -> int:
@@ -206,16 +222,57 @@ class JobStore:
 
     async def sweep(self, job_id: str, grace_s: float) -> Sweep:
         answer = await self._run("sweep", job_id, self._now_ms(), int(grace_s * 1000))
-        suspects = tuple(Suspect(unit, owner) for unit, owner in zip(answer[3::2], answer[4::2], strict=True))
-        status = JobStatus(answer[0]) if answer[0] else None
-        deadline = float(answer[1]) / 1000 if answer[1] else None
-        return Sweep(status, deadline, int(answer[2]), suspects)
+        rows = zip(answer[5::3], answer[6::3], answer[7::3], strict=True)
+        return Sweep(
+            status=JobStatus(answer[0]) if answer[0] else None,
+            deadline_at=float(answer[1]) / 1000 if answer[1] else None,
+            epoch=int(answer[2]),
+            queued_at=float(answer[3]) / 1000 if answer[3] else None,
+            priority=JobPriority(answer[4] or JobPriority.NORMAL),
+            suspects=tuple(Suspect(unit, owner, float(since) / 1000) for unit, owner, since in rows),
+        )
+
+    async def reissue(self, job_id: str, units: Iterable[tuple[str, str]]) -> list[str]:
+        """Releases (unit, owner) pairs whose owner is dead or whose entry is lost; returns the units to queue."""
+        flat = [part for pair in units for part in pair]
+        return list(await self._run("reissue", job_id, self._now_ms(), *flat))
+
+    async def end_unclaimed(self, job_id: str, error: QuireError) -> bool:
+        """Fails a job that no worker has claimed; False if one has meanwhile."""
+        answer = await self._end(job_id, "failed", error, "", 0, only=JobStatus.QUEUED)
+        return bool(answer[0] == 1)
+
+    async def remove(self, job: MainJob, fingerprint: str) -> str:
+        """Deletes the record of a job that has ended: `removed`, `running` or `missing`.
+
+        Its objects are registered for deletion first and stay so: the housekeeper deletes what a caller that dies has
+        left, and what a late worker writes.
+        """
+        later = self._now_ms() + _REMOVED_AGAIN_MS
+        await self._connection.command("ZADD", keys.EXPIRY, later, job.id)
+        owned = (*keys.JobKeys.of(job.id).all(), keys.ai_pages(job.id), keys.ai_answers_of(job.id))
+        removed = await self._connection.script("job/remove", owned)
+        if removed == 1:
+            await self.forget_answer_for(job.team, fingerprint, job.id)
+            await self._connection.commands(
+                [
+                    ("ZREM", keys.index(job.team), job.id),
+                    ("ZREM", keys.ACTIVE, job.id),
+                    ("ZREM", keys.ORDER, job.id),
+                    ("ZREM", keys.RETAINED, job.id),
+                ]
+            )
+        return {1: "removed", 0: "running"}.get(removed, "missing")
 
     async def requeue(self, job_id: str, epoch: int, units: Sequence[str]) -> None:
         if not units:
             return
-        content_ref = await self._connection.command("HGET", keys.JobKeys.of(job_id).job, "content_ref")
-        await self._queue(job_id, epoch, units, content_ref or "")
+        content_ref, priority = await self._connection.command(
+            "HMGET", keys.JobKeys.of(job_id).job, "content_ref", "priority"
+        )
+        await self._queues.put_units(
+            job_id, epoch, units, content_ref or "", JobPriority(priority or JobPriority.NORMAL)
+        )
 
     async def check_claims(self, job_id: str, held: Sequence[tuple[str, str]]) -> list[bool]:
         """For (unit, token) pairs of one job: whether each claim is still valid."""
@@ -231,8 +288,9 @@ class JobStore:
     async def stop_sweeping(self, job_id: str, over_at_s: float) -> None:
         """Removes a job that had ended at that time from the active index, unless a retry has started since."""
         await self._connection.script(
-            "plain/cancel_look", [keys.ACTIVE], job_id, int((over_at_s + _FIRST_SWEEP_S) * 1000)
+            "plain/cancel_look", [keys.ACTIVE], job_id, int(over_at_s * 1000) + self._first_sweep_ms
         )
+        await self.order.leave(job_id, int(over_at_s * 1000))
 
     async def get(self, job_id: str) -> MainJob | None:
         found = await self.fields(job_id)
@@ -326,11 +384,20 @@ class JobStore:
         await self.answer_with(team, fingerprint, "", seen=job_id)
 
     async def _end(
-        self, job_id: str, status: str, error: QuireError | None, unit: str, epoch: int
+        self,
+        job_id: str,
+        status: str,
+        error: QuireError | None,
+        unit: str,
+        epoch: int,
+        *,
+        only: JobStatus | None = None,
     ) -> list[Any]:
         shown = as_json(error.as_dict()) if error else ""
         now = self._now_ms()
-        answer: list[Any] = await self._run("end", job_id, status, now, self._ttl_ms(), shown, unit, epoch)
+        answer: list[Any] = await self._run(
+            "end", job_id, status, now, self._ttl_ms(), shown, unit, epoch, only.value if only else ""
+        )
         if answer[0] == 1:
             await self.after_end(job_id, None, answer[1:], now)
         return answer
@@ -340,18 +407,22 @@ class JobStore:
         if not units:
             await self.stop_sweeping(job_id, ended_ms / 1000)
             return
+        await self.order.leave(job_id, ended_ms)
         if epoch is None:
             found = await self._connection.command("HGET", keys.JobKeys.of(job_id).job, "epoch")
             epoch = int(found or 1)
-        await self._queue(job_id, epoch, units, "")
+        await self._queues.put_units(job_id, epoch, units, "")
 
     async def _sweep_by(self, job_id: str, deadline_at: float | None) -> None:
         """Schedules the job's next sweep for its deadline at the latest."""
         if deadline_at is not None:
             await self._connection.command("ZADD", keys.ACTIVE, "XX", "LT", int(deadline_at * 1000), job_id)
 
-    async def _queue(self, job_id: str, epoch: int, units: Sequence[str], content_ref: str) -> None:
-        await self._queues.put_units(job_id, epoch, units, content_ref)
+    async def _queue(
+        self, job: MainJob, epoch: int, units: Sequence[str], content_ref: str | None = None
+    ) -> None:
+        ref = job.content_ref if content_ref is None else content_ref
+        await self._queues.put_units(job.id, epoch, units, ref or "", job.options.priority)
 
     async def _run(self, name: str, job_id: str, *args: Arg) -> Any:
         return await self._connection.job_script(name, job_id, *args)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from quire.domain.job import UnitKind
+from quire.domain.job import JobPriority, UnitKind
 
 ACTIVE = "jobs:active"
 """zset: running main jobs by the time (ms) of their next sweep."""
@@ -14,6 +14,9 @@ EXPIRY = "jobs:expiry"
 
 RETAINED = "jobs:retained"
 """zset: main jobs by the time (ms) of their next retention check."""
+
+ORDER = "jobs:order"
+"""zset: main jobs that have not ended by the time (ms) they were queued; the rank is the position of a document."""
 
 WORKERS = "workers"
 """zset: worker ids by their last heartbeat (ms), trimmed by the housekeeper."""
@@ -83,10 +86,29 @@ class JobKeys:
 
 @dataclass(frozen=True, slots=True)
 class QueueKeys:
-    """A queue: its stream, its consumer group, its delayed entries and its dead letters."""
+    """A queue: its streams, their consumer group, its delayed entries and its dead letters.
+
+    The hash tag puts the streams of other priorities into the slot of the normal one, whose name is part of the
+    protocol: one command or script can read all three on a cluster too.
+    """
 
     stream: str
     group: str
+    prioritised: bool = False
+
+    def stream_of(self, priority: JobPriority) -> str:
+        normal = priority is JobPriority.NORMAL or not self.prioritised
+        return self.stream if normal else f"{{{self.stream}}}:{priority.value}"
+
+    @property
+    def priorities(self) -> tuple[JobPriority, ...]:
+        """Those with a stream of their own, the highest first."""
+        return tuple(JobPriority) if self.prioritised else (JobPriority.NORMAL,)
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """In the order of `priorities`."""
+        return tuple(map(self.stream_of, self.priorities))
 
     @property
     def delayed(self) -> str:
@@ -98,11 +120,11 @@ class QueueKeys:
 
 
 QUEUES: dict[UnitKind, QueueKeys] = {
-    UnitKind.DOWNLOAD: QueueKeys("jobs:download", "workers:download"),
-    UnitKind.SPLIT: QueueKeys("jobs:split", "workers:split"),
-    UnitKind.READ: QueueKeys("jobs:pages", "workers:pages"),
-    UnitKind.PAGE: QueueKeys("jobs:ai:pages", "workers:images"),
-    UnitKind.MERGE: QueueKeys("jobs:merge", "workers:merge"),
+    UnitKind.DOWNLOAD: QueueKeys("jobs:download", "workers:download", prioritised=True),
+    UnitKind.SPLIT: QueueKeys("jobs:split", "workers:split", prioritised=True),
+    UnitKind.READ: QueueKeys("jobs:pages", "workers:pages", prioritised=True),
+    UnitKind.PAGE: QueueKeys("jobs:ai:pages", "workers:images", prioritised=True),
+    UnitKind.MERGE: QueueKeys("jobs:merge", "workers:merge", prioritised=True),
     UnitKind.EXPORT: QueueKeys("jobs:export", "workers:export"),
     UnitKind.CALLBACK: QueueKeys("jobs:callback", "workers:callback"),
     UnitKind.VAULT: QueueKeys("jobs:vault", "workers:vault"),

@@ -78,6 +78,14 @@ class Workers:
         flat = await self._connection.command("ZRANGE", keys.WORKERS, 0, -1, "WITHSCORES")
         return {flat[i]: float(flat[i + 1]) / 1000 for i in range(0, len(flat), 2)}
 
+    async def count_alive(self) -> int:
+        """How many workers have sent a heartbeat in time and are not known to be dead."""
+        since_s = self._clock.now() - self.ttl_s
+        parsed = {
+            name: WorkerId.parse(name) for name, at in (await self.heartbeats()).items() if at >= since_s
+        }
+        return sum(one is None or not one.is_known_dead() for one in parsed.values())
+
     async def trim_expired(self) -> None:
         oldest = int((self._clock.now() - 10 * self.ttl_s) * 1000)
         await self._connection.command("ZREMRANGEBYSCORE", keys.WORKERS, "-inf", oldest)

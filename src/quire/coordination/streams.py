@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+import math
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +18,7 @@ from typing import Any
 from quire.clock import Clock
 from quire.coordination.connection import RedisConnection, pairs
 from quire.coordination.keys import QUEUES, QueueKeys
-from quire.domain.job import UnitKind, unit_kind, unit_page
+from quire.domain.job import JobPriority, UnitKind, unit_kind, unit_page
 from quire.errors import CoordinationCommandError
 
 _STREAM_BOUND = 1_000_000
@@ -32,10 +34,15 @@ class Hint:
     epoch: int
     entry_id: str | None = None
     content_ref: str = ""
+    priority: JobPriority = JobPriority.NORMAL
 
     @property
     def kind(self) -> UnitKind:
         return unit_kind(self.unit)
+
+    @property
+    def stream(self) -> str:
+        return QUEUES[self.kind].stream_of(self.priority)
 
     def fields(self) -> tuple[str, ...]:
         found: tuple[str, ...] = ("job_id", self.job_id, "unit", self.unit, "epoch", str(self.epoch))
@@ -52,12 +59,43 @@ class Hint:
         return found
 
     def packed(self) -> str:
-        return json.dumps([self.job_id, self.unit, self.epoch, self.content_ref])
+        return json.dumps([self.job_id, self.unit, self.epoch, self.content_ref, self.priority])
 
     @classmethod
     def unpack(cls, packed: str) -> Hint:
-        job_id, unit, epoch, content_ref = json.loads(packed)
-        return cls(job_id, unit, epoch, content_ref=content_ref)
+        job_id, unit, epoch, content_ref, *priority = json.loads(packed)
+        return cls(
+            job_id,
+            unit,
+            epoch,
+            content_ref=content_ref,
+            priority=JobPriority(*priority or [JobPriority.NORMAL]),
+        )
+
+
+_WEIGHTS = {JobPriority.HIGH: 6, JobPriority.NORMAL: 3, JobPriority.LOW: 1}
+
+
+class PriorityShares:
+    """Divides the entries that a worker reads among the priorities, six to three to one (smooth weighted round robin).
+
+    While entries of every priority wait, each gets its share, so no priority starves; an unused share goes to the
+    others, the highest first. Each worker counts for itself, so the shares hold for all workers together.
+    """
+
+    def __init__(self) -> None:
+        self._credit = dict.fromkeys(_WEIGHTS, 0)
+
+    def next(self, count: int) -> dict[JobPriority, int]:
+        """The shares of the next `count` entries."""
+        shares = dict.fromkeys(_WEIGHTS, 0)
+        for _ in range(count):
+            for priority, weight in _WEIGHTS.items():
+                self._credit[priority] += weight
+            chosen = max(self._credit, key=lambda priority: self._credit[priority])
+            self._credit[chosen] -= sum(_WEIGHTS.values())
+            shares[chosen] += 1
+        return shares
 
 
 DescribePages = Callable[[Sequence[Hint]], Awaitable[list[dict[str, str]]]]
@@ -83,19 +121,22 @@ class Queues:
         self._put_later = asyncio.Event()
 
     async def ensure_groups(self, kinds: Iterable[UnitKind]) -> None:
-        for kind in kinds:
-            queue = QUEUES[kind]
-            try:
-                await self._connection.command("XGROUP", "CREATE", queue.stream, queue.group, "0", "MKSTREAM")
-            except CoordinationCommandError as error:
-                if not _says(error, "BUSYGROUP"):
-                    raise
+        for queue in (QUEUES[kind] for kind in kinds):
+            for stream in queue.streams:
+                await self._ensure_group(stream, queue.group)
+
+    async def _ensure_group(self, stream: str, group: str) -> None:
+        try:
+            await self._connection.command("XGROUP", "CREATE", stream, group, "0", "MKSTREAM")
+        except CoordinationCommandError as error:
+            if not _says(error, "BUSYGROUP"):
+                raise
 
     async def put(self, hints: Iterable[Hint]) -> None:
         queued = list(hints)
         fields = await self._entry_fields(queued)
         await self._connection.commands(
-            ("XADD", QUEUES[hint.kind].stream, "MAXLEN", "~", _STREAM_BOUND, "*", *fields[hint])
+            ("XADD", hint.stream, "MAXLEN", "~", _STREAM_BOUND, "*", *fields[hint])
             for hint in queued
         )
 
@@ -109,9 +150,18 @@ class Queues:
                 fields[hint] = tuple(part for pair in merged.items() for part in pair)
         return fields
 
-    async def put_units(self, job_id: str, epoch: int, units: Iterable[str], content_ref: str) -> None:
+    async def put_units(
+        self,
+        job_id: str,
+        epoch: int,
+        units: Iterable[str],
+        content_ref: str,
+        priority: JobPriority = JobPriority.NORMAL,
+    ) -> None:
         """Queues units of one job."""
-        await self.put(Hint(job_id, unit, epoch, content_ref=content_ref) for unit in units)
+        await self.put(
+            Hint(job_id, unit, epoch, content_ref=content_ref, priority=priority) for unit in units
+        )
 
     async def put_later(self, hint: Hint, not_before_s: float) -> None:
         await self._connection.command(
@@ -128,81 +178,142 @@ class Queues:
         self._put_later.clear()
 
     async def read(self, kind: UnitKind, consumer: str, count: int, block_s: float) -> list[Hint]:
-        """Waits up to block_s for new entries. Creates the group again if the server has lost it."""
+        """Waits up to block_s for new entries. Creates the group again if the server has lost it.
+
+        COUNT holds for each stream, so entries of several priorities that arrive at the same moment may be more than
+        were asked for: those of the lowest priority are queued again.
+        """
         queue = QUEUES[kind]
         waiting = ("BLOCK", int(block_s * 1000)) if block_s > 0 else ()
+        streams = queue.streams
         try:
             answer = await self._connection.blocking(
                 *("XREADGROUP", "GROUP", queue.group, consumer, "COUNT", count),
                 *waiting,
-                *("STREAMS", queue.stream, ">"),
+                *("STREAMS", *streams, *[">"] * len(streams)),
             )
         except CoordinationCommandError as error:
             if not _says(error, "NOGROUP"):
                 raise
             await self.ensure_groups([kind])
             return []
-        if not answer:
-            return []
-        return [_hint(entry_id, fields) for entry_id, fields in answer[0][1] if fields]
+        by_stream = (
+            dict(answer or {}) if isinstance(answer, dict) else {row[0]: row[1] for row in answer or ()}
+        )
+        found = [
+            _hint(entry_id, fields, priority)
+            for priority, stream in zip(queue.priorities, streams, strict=True)
+            for entry_id, fields in by_stream.get(stream, ())
+            if fields
+        ]
+        await self._put_back(found[count:])
+        return found[:count]
+
+    async def read_shares(
+        self, kind: UnitKind, consumer: str, shares: Mapping[JobPriority, int]
+    ) -> list[Hint]:
+        """New entries without waiting: of each priority its share, and what one leaves goes to the others."""
+        return await self._read_entries(kind, consumer, ">", shares)
 
     async def in_hand(self, kind: UnitKind, consumer: str, limit: int = 1000) -> list[Hint]:
         """Entries that were delivered to a consumer and not acknowledged, also those it never received."""
+        shares = dict.fromkeys(QUEUES[kind].priorities, limit)
+        return await self._read_entries(kind, consumer, "0", shares)
+
+    async def _read_entries(
+        self, kind: UnitKind, consumer: str, first: str, shares: Mapping[JobPriority, int]
+    ) -> list[Hint]:
         queue = QUEUES[kind]
-        answer = await self._connection.command(
-            *("XREADGROUP", "GROUP", queue.group, consumer, "COUNT", limit, "STREAMS", queue.stream, "0")
-        )
-        rows = answer[0][1] if answer else []
-        deleted = [entry_id for entry_id, fields in rows if not fields]
+        try:
+            rows = await self._connection.script(
+                "plain/read_entries",
+                queue.streams,
+                *(queue.group, consumer, first),
+                *(shares.get(priority, 0) for priority in queue.priorities),
+            )
+        except CoordinationCommandError as error:
+            if not _says(error, "NOGROUP"):
+                raise
+            await self.ensure_groups([kind])
+            return []
+        deleted = [(queue.streams[number - 1], entry_id) for number, entry_id, fields in rows if not fields]
         if deleted:
-            await self._connection.command("XACK", queue.stream, queue.group, *deleted)
-        return [_hint(entry_id, fields) for entry_id, fields in rows if fields]
+            await self._connection.commands(("XACK", stream, queue.group, one) for stream, one in deleted)
+        return [
+            _hint(entry_id, fields, queue.priorities[number - 1])
+            for number, entry_id, fields in rows
+            if fields
+        ]
 
     async def done(self, hint: Hint) -> None:
         """Acknowledges and deletes the entry, whatever the outcome of its unit."""
-        queue = QUEUES[hint.kind]
         if hint.entry_id:
-            await self._connection.commands(
-                [
-                    ("XACK", queue.stream, queue.group, hint.entry_id),
-                    ("XDEL", queue.stream, hint.entry_id),
-                ]
-            )
+            await self._connection.commands(self._removal(hint))
+
+    def _removal(self, hint: Hint) -> list[tuple[str, ...]]:
+        stream, entry_id = hint.stream, hint.entry_id or ""
+        return [("XACK", stream, QUEUES[hint.kind].group, entry_id), ("XDEL", stream, entry_id)]
 
     async def consumers(self, kind: UnitKind) -> dict[str, int]:
         """Consumers by name and how many unacknowledged entries each has."""
-        queue = QUEUES[kind]
-        try:
-            answer = await self._connection.command("XINFO", "CONSUMERS", queue.stream, queue.group)
-        except CoordinationCommandError as error:
-            if not _says(error, "NOGROUP", "ERR no such key", "no such key"):
-                raise
-            return {}
-        found = {}
-        for flat in answer:
-            fields = pairs(flat)
-            found[str(fields["name"])] = int(fields["pending"])
-        return found
+        found: Counter[str] = Counter()
+        for some in await asyncio.gather(
+            *(self._consumers(stream, QUEUES[kind].group) for stream in QUEUES[kind].streams)
+        ):
+            found.update(some)
+        return dict(found)
 
-    async def take_over(self, kind: UnitKind, dead: str, limit: int = 256) -> int:
-        """Requeues the entries of a consumer that is known to be dead; returns how many.
+    async def _consumers(self, stream: str, group: str) -> dict[str, int]:
+        rows = await self._info("CONSUMERS", stream, group)
+        return {str(fields["name"]): int(fields["pending"]) for fields in map(pairs, rows)}
+
+    async def _info(self, what: str, *args: str) -> list[Any]:
+        """The answer of XINFO; empty if there is no such stream or group."""
+        try:
+            return list(await self._connection.command("XINFO", what, *args))
+        except CoordinationCommandError as error:
+            if not _says(error, "NOGROUP", "no such key"):
+                raise
+            return []
+
+    async def delivered_until(self, kind: UnitKind, priority: JobPriority) -> float:
+        """The time (s) up to which every entry of a stream was delivered to a worker; infinity if none waits.
+
+        By the server's clock, to the millisecond.
+        """
+        queue = QUEUES[kind]
+        stream = queue.stream_of(priority)
+        about, groups = await asyncio.gather(self._info("STREAM", stream), self._info("GROUPS", stream))
+        last = next((one for one in map(pairs, groups) if one["name"] == queue.group), None)
+        known = pairs(about)
+        if not int(known.get("length", 0)):
+            return math.inf
+        if last is None:
+            return 0.0
+        if known["last-generated-id"] == last["last-delivered-id"]:
+            return math.inf
+        return int(last["last-delivered-id"].partition("-")[0]) / 1000
+
+    async def take_over(self, kind: UnitKind, dead: str, limit: int = 256) -> list[Hint]:
+        """Requeues the entries of a consumer that is known to be dead; returns them.
 
         The copy comes first: if this process dies in between, the entry is doubled, not lost.
         """
-        queue = QUEUES[kind]
         left = await self.in_hand(kind, dead, limit)
-        await self.put(left)
-        ids = [hint.entry_id for hint in left if hint.entry_id]
-        if ids:
-            await self._connection.commands(
-                [("XACK", queue.stream, queue.group, *ids), ("XDEL", queue.stream, *ids)]
-            )
-        return len(ids)
+        await self._put_back(left)
+        return left
+
+    async def _put_back(self, hints: Sequence[Hint]) -> None:
+        """Queues copies of delivered entries and removes the originals."""
+        await self.put(hints)
+        await self._connection.commands(command for hint in hints for command in self._removal(hint))
 
     async def forget_consumer(self, kind: UnitKind, consumer: str) -> None:
         """Removes a consumer that has no unacknowledged entries."""
         queue = QUEUES[kind]
-        await self._connection.command("XGROUP", "DELCONSUMER", queue.stream, queue.group, consumer)
+        await self._connection.commands(
+            ("XGROUP", "DELCONSUMER", stream, queue.group, consumer) for stream in queue.streams
+        )
 
     async def move_all_due(self, limit: int = 200) -> int:
         """Moves delayed entries whose time has come to their stream: first there, then gone from here.
@@ -225,10 +336,10 @@ class Queues:
 
     async def depth(self, kind: UnitKind) -> dict[str, int]:
         queue = QUEUES[kind]
-        waiting, delayed, dead = await self._connection.commands(
-            [("XLEN", queue.stream), ("ZCARD", queue.delayed), ("XLEN", queue.dlq)]
+        delayed, dead, *waiting = await self._connection.commands(
+            [("ZCARD", queue.delayed), ("XLEN", queue.dlq), *(("XLEN", stream) for stream in queue.streams)]
         )
-        return {"waiting": int(waiting), "delayed": int(delayed), "dead": int(dead)}
+        return {"waiting": sum(map(int, waiting)), "delayed": int(delayed), "dead": int(dead)}
 
     async def add_dead_letter(self, hint: Hint, reason: str) -> None:
         """Adds a unit that failed for good to the dead letters, where operators can read and replay it."""
@@ -247,14 +358,23 @@ class Queues:
         answer = await self._connection.command("XRANGE", QUEUES[kind].dlq, entry_id, entry_id)
         return _dead_letter(kind, *answer[0]) if answer else None
 
+    async def remove_dead_letters_of(self, job_ids: Collection[str]) -> None:
+        """Removes the dead letters of jobs that are deleted."""
+        kinds = list(QUEUES)
+        found = await asyncio.gather(*(self.dead_letters(kind, _DEAD_LETTERS_KEPT) for kind in kinds))
+        letters = [letter for some in found for letter in some if letter.job_id in job_ids]
+        await self._connection.commands(
+            ("XDEL", QUEUES[letter.kind].dlq, letter.entry_id) for letter in letters
+        )
+
     async def remove_dead_letter(self, letter: DeadLetter) -> None:
         await self._connection.command("XDEL", QUEUES[letter.kind].dlq, letter.entry_id)
 
 
-def _hint(entry_id: str, flat: Any) -> Hint:
+def _hint(entry_id: str, flat: Any, priority: JobPriority) -> Hint:
     fields = pairs(flat)
     content_ref = fields.get("content_ref", "").partition("#")[0]
-    return Hint(fields["job_id"], fields["unit"], int(fields["epoch"]), entry_id, content_ref)
+    return Hint(fields["job_id"], fields["unit"], int(fields["epoch"]), entry_id, content_ref, priority)
 
 
 def _dead_letter(kind: UnitKind, entry_id: str, flat: Any) -> DeadLetter:
@@ -264,8 +384,9 @@ def _dead_letter(kind: UnitKind, entry_id: str, flat: Any) -> DeadLetter:
     )
 
 
-def _says(error: CoordinationCommandError, *starts: str) -> bool:
-    return str(error.__cause__).startswith(starts)
+def _says(error: CoordinationCommandError, *texts: str) -> bool:
+    """Whether the server's reply has one of the texts; before version 7 a script's reply is wrapped in another."""
+    return any(text in str(error.__cause__) for text in texts)
 
 
-__all__ = ["QUEUES", "DeadLetter", "Hint", "QueueKeys", "Queues"]
+__all__ = ["QUEUES", "DeadLetter", "Hint", "PriorityShares", "QueueKeys", "Queues"]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Sequence
 from typing import Any
 
 from quire.clock import Clock
@@ -21,7 +20,6 @@ from quire.domain.job import (
     JobOptions,
     JobType,
     MainJob,
-    UnitKind,
     VaultLink,
     conversion_job_id,
     step_job_id,
@@ -30,7 +28,6 @@ from quire.domain.job import (
 _FOLLOWED = (JobType.CLASSIFY,)
 """Steps whose end advances the document."""
 _FIRST_CHECK_S = 15.0
-_LETTERS_SCANNED = 10_000
 _EVENTS_KEPT = 1_000
 _EVENTS_KEPT_S = 86_400
 _RATE_KEPT_S = 5
@@ -113,30 +110,13 @@ class Steps:
         ids = [main, *step_ids(team, document_id)]
         for one in ids:
             await self._jobs.cancel(one)
-        await self._forget_dead_letters(ids)
+        await self._queues.remove_dead_letters_of(ids)
         commands: list[tuple[str | int, ...]] = [("ZREM", keys.index(team), main)]
         for one in ids:
             commands += [("DEL", key) for key in (*keys.JobKeys.of(one).all(), keys.ai_pages(one))]
             commands += [("ZREM", index, one) for index in (keys.ACTIVE, keys.RETAINED)]
         commands += [("DEL", keys.vault_revivals(team, document_id))]
         await self._connection.commands(commands)
-
-    async def _forget_dead_letters(self, ids: Sequence[str]) -> None:
-        for kind in UnitKind:
-            for letter in await self._queues.dead_letters(kind, _LETTERS_SCANNED):
-                if letter.job_id in ids:
-                    await self._queues.remove_dead_letter(letter)
-
-    # ---- cached model answers ------------------------------------------------------------------------------
-
-    async def answers_of(self, job_id: str) -> list[str]:
-        """Returns the fingerprints of the document's cached model answers."""
-        return sorted(await self._connection.command("SMEMBERS", keys.ai_answers_of(job_id)))
-
-    async def forget_answers(self, job_id: str, fingerprints: Sequence[str]) -> None:
-        commands: list[tuple[str | int, ...]] = [("DEL", keys.ai_answer(one)) for one in fingerprints]
-        commands += [("ZREM", keys.EXPIRY, f"answer-{one}") for one in fingerprints]
-        await self._connection.commands([*commands, ("DEL", keys.ai_answers_of(job_id))])
 
     # ---- deleted documents -----------------------------------------------------------------------------------
 

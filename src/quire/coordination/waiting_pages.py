@@ -9,16 +9,19 @@ Weakness: a page that is added just after the last call ended waits for its time
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from quire.clock import Clock
 from quire.coordination import keys
 from quire.coordination.connection import RedisConnection
 from quire.coordination.job_records import Claim
 from quire.coordination.streams import QUEUES, Hint, Queues
+from quire.domain.job import JobPriority
 
 _EACH_S = 0.02
 _LONGEST_S = 10.0
+_LATER_MS = {JobPriority.HIGH: -60_000, JobPriority.NORMAL: 0, JobPriority.LOW: 60_000}
+"""A page of high priority goes before those that came up to a minute earlier. Bounded, so that none waits for ever."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +37,7 @@ class Waiting:
         the longer the list is.
         """
         claim.settlement.begun = True
-        hint = Hint(claim.hint.job_id, claim.hint.unit, claim.hint.epoch, content_ref=claim.hint.content_ref)
+        hint = replace(claim.hint, entry_id=None)
         now = self.clock.now()
         if in_line:
             line = int(await self.connection.command("ZCARD", keys.AI_WAITING))
@@ -49,7 +52,9 @@ class Waiting:
             return False
         await asyncio.gather(
             self.queues.put_later(hint, until_ms / 1000),
-            self.connection.command("ZADD", keys.AI_WAITING, "NX", int(now * 1000), hint.packed()),
+            self.connection.command(
+                "ZADD", keys.AI_WAITING, "NX", int(now * 1000) + _LATER_MS[hint.priority], hint.packed()
+            ),
         )
         return True
 

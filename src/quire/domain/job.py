@@ -63,6 +63,14 @@ class Mode(StrEnum):
     AI = "ai"
 
 
+class JobPriority(StrEnum):
+    """The order in which workers claim units of different documents; the highest first."""
+
+    HIGH = "high"
+    NORMAL = "normal"
+    LOW = "low"
+
+
 @dataclass(frozen=True, slots=True)
 class JobOptions:
     """What the caller asked for, without secrets. Part of the dedupe fingerprint."""
@@ -74,6 +82,7 @@ class JobOptions:
     timeout_s: float | None = None
     text_only: bool = False
     """Only the text that is in the document: neither AI nor OCR."""
+    priority: JobPriority = JobPriority.NORMAL
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -83,7 +92,12 @@ class JobOptions:
             "pages": self.pages,
             "timeout_seconds": self.timeout_s,
             "text_only": self.text_only,
+            "priority": self.priority.value,
         }
+
+    def identity(self) -> dict[str, Any]:
+        """What makes two jobs with the same content different: all options but the priority."""
+        return {name: value for name, value in self.as_dict().items() if name != "priority"}
 
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> JobOptions:
@@ -94,6 +108,7 @@ class JobOptions:
             pages=found.get("pages"),
             timeout_s=found.get("timeout_seconds"),
             text_only=bool(found.get("text_only")),
+            priority=JobPriority(found.get("priority") or "normal"),
         )
 
 

@@ -24,6 +24,7 @@ def page_view(job_id: str, record: PageRecord) -> dict[str, Any]:
         "cost_usd": record.cost_usd,
         "confidence": record.confidence,
         "words": record.words,
+        "size_bytes": record.length,
         "words_missing": record.words_missing,
         "ungrounded": record.ungrounded,
         "ungrounded_numbers": record.ungrounded_numbers,

@@ -25,9 +25,10 @@ from quire.domain.job import (
 from quire.domain.page_ranges import PageRanges
 from quire.errors import MissingError, NotReadyError, QuireError, StateConflictError
 from quire.pipeline.intake.upload_intake import UploadIntake
-from quire.pipeline.object_keys import elements_ref, local_document
+from quire.pipeline.object_keys import answer_prefix, elements_ref, job_prefix, local_document
 from quire.pipeline.partial_result import PartialResult
 from quire.pipeline.parts import Parts
+from quire.pipeline.stages.export_stage import forget_local_result
 from quire.pipeline.stages.merge_stage import failure_note, unpack_pages
 from quire.pipeline.upkeep.record_archive import RecordArchive
 from quire.pipeline.upkeep.retention import schedule_retention
@@ -84,6 +85,10 @@ class Engine:
         """The states of the jobs of a mail's attachments, by id; expired jobs are left out."""
         ids = [entry["job_id"] for entry in job.info.get("attachments", ()) if entry.get("job_id")]
         return await self._parts.jobs.states_of(ids)
+
+    async def position(self, job: MainJob) -> int | None:
+        """The job's place among all documents that have not ended; None once a worker has started it."""
+        return await self._parts.jobs.order.position(job.id) if job.status is JobStatus.QUEUED else None
 
     async def newest(self, team: str, limit: int, before_s: float | None) -> list[MainJob]:
         return await self._parts.jobs.newest(team, limit, before_s)
@@ -226,6 +231,42 @@ class Engine:
             if found is not None:
                 await self.cancel(found, why)
         return status or job.status
+
+    async def delete(self, job: MainJob) -> None:
+        """Deletes a job that has ended with all its data, and the jobs of its attachments.
+
+        Raises StateConflictError if it runs, or belongs to a document in the vault. If the process dies in between,
+        the caller repeats the request; once the record is deleted, the housekeeper deletes the rest.
+        """
+        if job.vault is not None:
+            raise StateConflictError(
+                "The job belongs to a document in the vault, which needs it. "
+                f"Delete the document: DELETE /documents/{job.vault.document_id}."
+            )
+        attached = [await self._parts.jobs.get(job_id) for job_id in await self.attachments(job)]
+        family = [job, *(one for one in attached if one is not None and one.vault is None)]
+        if not all(one.status.terminal for one in family):
+            raise StateConflictError("The job is still running. Wait until it ends, or cancel it first.")
+        for one in attached:
+            if one is not None and one.vault is None:
+                await self.delete(one)
+        await self._remove(job)
+
+    async def _remove(self, job: MainJob) -> None:
+        jobs, objects = self._parts.jobs, self._parts.objects
+        fields = await jobs.fields(job.id)
+        answers = await jobs.answers.of(job.id)
+        outcome = await jobs.remove(job, fields.get("fingerprint", ""))
+        if outcome == "running":
+            raise StateConflictError("The job is running again. Wait until it ends, or cancel it first.")
+        if outcome == "missing":
+            raise MissingError(f"Job {job.id} no longer exists.")
+        await objects.delete_prefix(job_prefix(job.id))
+        for fingerprint in answers:
+            await objects.delete_prefix(answer_prefix(fingerprint))
+        await jobs.answers.forget(job.id, answers)
+        await forget_local_result(self._parts, job.id)
+        await self._parts.queues.remove_dead_letters_of([job.id])
 
     async def retry(self, job: MainJob, job_id: str, key: str = "") -> str:
         """Retries what the id names: `started`, `running`, `repeated` or `nothing` (there is nothing better to get)."""

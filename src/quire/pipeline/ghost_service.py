@@ -12,7 +12,7 @@ from typing import Any
 
 from quire.coordination.ghost_records import Served
 from quire.domain.delivery import Delivery, DeliveryOutcome, Destination
-from quire.domain.job import JobStatus, MainJob, Mode, UnitKind
+from quire.domain.job import JobStatus, MainJob, Mode
 from quire.domain.page import PageSource
 from quire.errors import MissingError
 from quire.pipeline.engine import Engine
@@ -192,14 +192,9 @@ class Ghost:
         return max(job.slow_pages, succeeded) if ours else succeeded
 
     async def _outlook(self, job: MainJob) -> Outlook:
-        request = GhostRequest.of(Delivery.from_dict(job.export)) if job.export else None
-        position = 0
-        if job.status is JobStatus.QUEUED:
-            waiting = 0
-            for kind in (UnitKind.DOWNLOAD, UnitKind.SPLIT):
-                depth = await self._parts.queues.depth(kind)
-                waiting += depth["waiting"] + depth["delayed"]
-            position = max(1, min((request.ahead if request else waiting) + 1, waiting))
+        position = await self._engine.position(job) or 0
+        if not await self._parts.workers.count_alive():
+            return Outlook(position, None)  # nothing is read until a worker is started
         served = await self._records.served()
         return Outlook(position, seconds_left(job, served, position, self._parts.clock.now()))
 

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from quire.coordination.job_records import Claim, PageOutcome, Refused
-from quire.coordination.streams import Hint
+from quire.coordination.streams import QUEUES, Hint, PriorityShares
 from quire.domain.job import UnitKind, chunk_places, unit_page
 from quire.domain.page_ranges import PageRanges
 from quire.errors import CoordinationCommandError, CoordinationError, QuireError
@@ -86,6 +86,9 @@ class Worker:
         self._stages = stages
         self._held: dict[str, _Held] = {}
         self._entries: set[str] = set()
+        self._shares = {kind: PriorityShares() for kind in slots if QUEUES[kind].prioritised}
+        self._more: set[UnitKind] = set()
+        """Queues whose last read was full: more entries may wait, so the next read goes by shares."""
         self._stopping = asyncio.Event()
         self._beaten = asyncio.Event()
 
@@ -140,9 +143,7 @@ class Worker:
 
     async def _read(self, kind: UnitKind, room: int) -> list[Hint]:
         """New entries; none when the worker stops or the server is out of reach."""
-        read = asyncio.create_task(
-            self._parts.queues.read(kind, self.id, room, _BLOCK_S), name=f"read-{kind.value}"
-        )
+        read = asyncio.create_task(self._next_entries(kind, room), name=f"read-{kind.value}")
         stop = asyncio.create_task(self._stopping.wait(), name="stop")
         try:
             await asyncio.wait({read, stop}, return_when=asyncio.FIRST_COMPLETED)
@@ -164,6 +165,19 @@ class Worker:
         finally:
             stop.cancel()
             read.cancel()
+
+    async def _next_entries(self, kind: UnitKind, room: int) -> list[Hint]:
+        found: list[Hint] = []
+        if kind in self._more and kind in self._shares:
+            shares = self._shares[kind].next(room)
+            found = await self._parts.queues.read_shares(kind, self.id, shares)
+        if not found:
+            found = await self._parts.queues.read(kind, self.id, room, _BLOCK_S)
+        if len(found) >= room:
+            self._more.add(kind)
+        else:
+            self._more.discard(kind)
+        return found
 
     async def _unreceived(self, kind: UnitKind, room: int) -> list[Hint]:
         """Entries that the server delivered to this worker while the connection was lost."""
@@ -352,7 +366,7 @@ class Worker:
 
 
 def _entry_name(hint: Hint) -> str:
-    return f"{hint.kind.value} {hint.entry_id}"
+    return f"{hint.stream} {hint.entry_id}"
 
 
 def _page_numbers(claim: Claim) -> list[int]:

@@ -133,6 +133,12 @@ class JobsSettings:
         setting_kinds.integer(1, 100),
         "Attempts at one unit of work; 1 means no retries.",
     )
+    sla_max_age_s: float = setting(
+        "JOB_SLA_MAX_AGE",
+        "0",
+        setting_kinds.duration("0", "30d"),
+        "A job that no worker has started after this time fails with a reason; 0 switches this off.",
+    )
     retry_base_delay_s: float = setting(
         "RETRY_BASE_DELAY", "2s", setting_kinds.duration("0", "1h"), "The wait before the second attempt."
     )

@@ -68,6 +68,7 @@ STATUSES: dict[type[errors.QuireError], int] = {
     errors.DownloadError: 502,
     errors.EmbeddingError: 502,
     errors.OverloadedError: 503,
+    errors.NotStartedError: 503,
     errors.CancelledError: 409,
     errors.PlaneError: 503,
     errors.CoordinationCommandError: 500,

@@ -50,6 +50,9 @@ class ConvertOptions(BaseModel):
     password: str | None = Field(None, description="Opens an encrypted PDF. Kept sealed, never logged.")
     timeout_seconds: float | None = Field(None, description="When pages still missing get their plain text.")
     callback_url: str | None = Field(None, description="Receives a signed POST when the job ends.")
+    priority: Literal["low", "normal", "high"] = Field(
+        "normal", description="Documents of higher priority are read first; none waits for ever."
+    )
     force: bool = Field(False, description="Make a new job even if an earlier one did the same.")
     result_to: str | None = Field(
         None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Query, Response
@@ -11,7 +12,7 @@ from quire.api.http.auth import Team
 from quire.api.http.error_responses import documented
 from quire.api.http.responses import json_answer
 from quire.api.http.services import EngineDep, ServicesDep
-from quire.api.jobs import job_views
+from quire.api.jobs import job_views, page_job_views
 from quire.api.jobs.submission_fields import read_key
 from quire.domain.job import JobId, JobStatus, JobType, MainJob
 from quire.errors import MissingError, RequestError, StateConflictError
@@ -85,8 +86,10 @@ def _cut_where_time_changes(batch: list[MainJob], limit: int) -> list[MainJob]:
     "/{job_id}",
     summary="One job of any type",
     response_model=job_views.MainJobView
-    | job_views.PageJobView
+    | page_job_views.PageJobView
     | job_views.StepJobView
+    | job_views.SplitJobView
+    | job_views.MergeJobView
     | job_views.ChildJobView,
     responses=documented(401, 404, 503),
 )
@@ -95,18 +98,19 @@ async def job(job_id: str, team: Team, engine: EngineDep) -> Response:
     main = await engine.job(team, job_id)
     asked = JobId.parse(job_id) or JobId(main.id, JobType.MAIN)
     if asked.type is JobType.MAIN:
-        return json_answer(job_views.main_job(main, await engine.attachments(main)))
+        attachments, position = await asyncio.gather(engine.attachments(main), engine.position(main))
+        return json_answer(job_views.main_job(main, attachments, position))
     if asked.type.is_step:
         return json_answer(job_views.step_job(main))
     if asked.type is JobType.PAGE:
-        return json_answer(job_views.page_job(main, await engine.page(main, asked.page or 0)))
+        return json_answer(page_job_views.page_job(main, await engine.page(main, asked.page or 0)))
     return json_answer(job_views.child_job(main, asked.type))
 
 
 @router.get(
     "/{job_id}/pages",
     summary="How each page was read",
-    response_model=job_views.PagesView,
+    response_model=page_job_views.PagesView,
     responses=documented(400, 401, 404, 503),
 )
 async def pages(
@@ -118,14 +122,34 @@ async def pages(
 ) -> Response:
     main = await engine.job(team, job_id)
     records = await engine.pages(main, offset, limit)
+    end = offset + len(records)
+    more = bool(records) and end < main.total_pages
     return json_answer(
-        job_views.PagesView(
+        page_job_views.PagesView(
             job_id=main.id,
             total_pages=main.total_pages or None,
             offset=offset,
-            pages=[job_views.page(main, record) for record in records],
+            pages=[page_job_views.page(main, record) for record in records],
+            next=f"/jobs/{main.id}/pages?offset={end}&limit={limit}" if more else None,
         )
     )
+
+
+@router.delete(
+    "/{job_id}",
+    summary="Delete a finished job with all its data",
+    status_code=204,
+    responses={204: {"description": "Deleted."}, **documented(400, 401, 404, 409, 503)},
+    response_class=Response,
+)
+async def delete_job(job_id: str, team: Team, engine: EngineDep) -> Response:
+    """Deletes the record, the original, the results and the attachments' jobs. A running job is refused: cancel it
+    first. So is the job of a document in the vault: delete the document."""
+    main = await engine.job(team, job_id)
+    if main.vault is None and job_id != main.id:
+        raise RequestError(f"Only a whole document can be deleted: DELETE /jobs/{main.id}.")
+    await engine.delete(main)
+    return Response(status_code=204)
 
 
 @router.post(

@@ -16,12 +16,10 @@ from quire.domain.job import (
     JobStatus,
     JobType,
     MainJob,
-    PageRecord,
     conversion_job_id,
     page_job_id,
 )
 from quire.domain.page_ranges import PageRanges
-from quire.domain.page_view import page_view
 
 PAGE_JOBS_SHOWN = 1_000
 
@@ -115,6 +113,13 @@ class AttachmentView(BaseModel):
 class MainJobView(JobSummary):
     """A document."""
 
+    parent_job_id: str | None = Field(description="The mail's job, for an attachment; else null.")
+    source_type: str = Field(description="`file`, `url` or `bucket`.")
+    file_format: str | None = Field(description="Such as `pdf`; null until the document has been opened.")
+    priority: str = Field(description="`high`, `normal` or `low`.")
+    queue_position: int | None = Field(
+        description="1 for the next document; null once a worker has started it."
+    )
     child_jobs: ChildJobs
     options: dict[str, Any]
     source: dict[str, Any]
@@ -137,11 +142,26 @@ class ChildJobView(BaseModel):
     type: str
     parent_job_id: str
     status: str
+    progress: int = Field(description="Per cent.")
     attempts: int
     created_at: str | None
     started_at: str | None
     completed_at: str | None
     error: dict[str, Any] | None
+
+
+class SplitJobView(ChildJobView):
+    """The split of a document into pages."""
+
+    total_pages: int | None = Field(description="Null until the document has been opened.")
+    pages_created: int
+
+
+class MergeJobView(ChildJobView):
+    """The merge of a document's pages."""
+
+    total_pages: int
+    pages_merged: int
 
 
 class StepJobView(ChildJobView):
@@ -150,48 +170,6 @@ class StepJobView(ChildJobView):
     document_id: str
     attempt: int = Field(description="The attempt at the document that it was started for.")
     usage: Usage
-
-
-class PageView(BaseModel):
-    """A page: its status, how it was read and what that cost."""
-
-    page_number: int
-    job_id: str
-    status: str
-    source: str | None
-    reason: list[str]
-    page_class: str | None
-    reader: str | None
-    provider: str | None
-    model: str | None
-    attempts: int
-    tokens_in: int
-    tokens_out: int
-    cost_usd: float
-    confidence: float | None
-    words: int
-    words_missing: int = Field(description="Words of the page's text layer that are in none of its elements.")
-    ungrounded: int = Field(description="Elements of an AI answer that the page's own words do not support.")
-    ungrounded_numbers: int = Field(description="Numbers of an AI answer that the page does not have.")
-    error: dict[str, Any] | None
-    url: str
-    image_url: str
-
-
-class PageJobView(PageView):
-    """A page as a job of its own."""
-
-    type: str = "page"
-    parent_job_id: str
-    started_at: str | None
-    completed_at: str | None
-
-
-class PagesView(BaseModel):
-    job_id: str
-    total_pages: int | None
-    offset: int
-    pages: list[PageView]
 
 
 class JobsView(BaseModel):
@@ -223,10 +201,17 @@ def job_summary(job: MainJob) -> JobSummary:
     return JobSummary(**_summary_fields(job))
 
 
-def main_job(job: MainJob, attachments: Mapping[str, JobState] | None = None) -> MainJobView:
-    """`attachments` has the states of the jobs of a mail's attachments."""
+def main_job(
+    job: MainJob, attachments: Mapping[str, JobState] | None = None, position: int | None = None
+) -> MainJobView:
+    """`attachments` has the states of the jobs of a mail's attachments, `position` the place in the queue."""
     return MainJobView(
         **_summary_fields(job),
+        parent_job_id=job.source.get("parent"),
+        source_type=_SOURCE_TYPES.get(job.source.get("kind", ""), "file"),
+        file_format=file_format(job.mime),
+        priority=job.options.priority.value,
+        queue_position=position,
         child_jobs=_child_jobs(job),
         options=job.options.as_dict(),
         source=job.source,
@@ -276,17 +261,50 @@ def _delivery(job: MainJob) -> DeliveryView | None:
 
 def child_job(job: MainJob, kind: JobType) -> ChildJobView:
     child = job.children.get(kind) or ChildJob(JobStatus.QUEUED)
-    return ChildJobView(
-        job_id=str(JobId(job.id, kind)),
-        type=kind.value,
-        parent_job_id=job.id,
-        status=child.status.value,
-        attempts=child.attempts,
-        created_at=iso(child.created_at),
-        started_at=iso(child.started_at),
-        completed_at=iso(child.completed_at),
-        error=child.error,
-    )
+    done = child.status is JobStatus.COMPLETED
+    fields: dict[str, Any] = {
+        "job_id": str(JobId(job.id, kind)),
+        "type": kind.value,
+        "parent_job_id": job.id,
+        "status": child.status.value,
+        "progress": 100 if done else _download_progress(job) if kind is JobType.DOWNLOAD else 0,
+        "attempts": child.attempts,
+        "created_at": iso(child.created_at),
+        "started_at": iso(child.started_at),
+        "completed_at": iso(child.completed_at),
+        "error": child.error,
+    }
+    if kind is JobType.SPLIT:
+        return SplitJobView(
+            **fields, total_pages=job.total_pages or None, pages_created=job.total_pages if done else 0
+        )
+    if kind is JobType.MERGE:
+        return MergeJobView(
+            **fields, total_pages=job.total_pages, pages_merged=job.total_pages if done else 0
+        )
+    return ChildJobView(**fields)
+
+
+def _download_progress(job: MainJob) -> int:
+    return min(99, 100 * job.download_bytes // job.download_total) if job.download_total else 0
+
+
+_SOURCE_TYPES = {"link": "url", "bucket": "bucket"}
+_FORMATS = {
+    "text/plain": "txt",
+    "text/markdown": "md",
+    "message/rfc822": "eml",
+    "application/vnd.ms-outlook": "msg",
+    "application/vnd.openxmlformats-officedocument.wordprocessingml.document": "docx",
+    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": "xlsx",
+    "application/vnd.openxmlformats-officedocument.presentationml.presentation": "pptx",
+    "application/epub+zip": "epub",
+}
+
+
+def file_format(mime: str | None) -> str | None:
+    """The usual short name of a media type: `pdf`, `docx`, `png`."""
+    return _FORMATS.get(mime, mime.rpartition("/")[2]) if mime else None
 
 
 def step_job(job: MainJob) -> StepJobView:
@@ -296,6 +314,7 @@ def step_job(job: MainJob) -> StepJobView:
         type=job.type.value,
         parent_job_id=conversion_job_id(link.team, link.document_id) if link else "",
         status=job.status.value,
+        progress=job.progress,
         attempts=job.attempts,
         created_at=iso(job.created_at),
         started_at=iso(job.started_at),
@@ -305,24 +324,6 @@ def step_job(job: MainJob) -> StepJobView:
         attempt=link.attempt if link else 0,
         usage=Usage(tokens_in=job.tokens_in, tokens_out=job.tokens_out, cost_usd=job.cost_usd),
     )
-
-
-def page(job: MainJob, record: PageRecord) -> PageView:
-    return PageView(**_page_fields(job, record))
-
-
-def page_job(job: MainJob, record: PageRecord) -> PageJobView:
-    return PageJobView(
-        **_page_fields(job, record),
-        parent_job_id=job.id,
-        started_at=iso(record.started_at),
-        completed_at=iso(record.completed_at),
-    )
-
-
-def page_metadata(job: MainJob, record: PageRecord) -> dict[str, Any]:
-    """The metadata of a page's result."""
-    return page(job, record).model_dump(exclude={"job_id", "url"})
 
 
 def _summary_fields(job: MainJob) -> dict[str, Any]:
@@ -363,11 +364,3 @@ def _child_jobs(job: MainJob) -> ChildJobs:
         page_jobs_total=job.total_pages,
         page_job_pattern=f"{job.id}-p{{n}}",
     )
-
-
-def _page_fields(job: MainJob, record: PageRecord) -> dict[str, Any]:
-    return {
-        **page_view(job.id, record),
-        "url": f"/jobs/{page_job_id(job.id, record.number)}/result",
-        "image_url": f"/jobs/{job.id}/pages/{record.number}/image",
-    }

@@ -25,8 +25,9 @@ from quire.api.http.responses import (
     started,
 )
 from quire.api.http.services import EngineDep, Services, ServicesDep
-from quire.api.jobs.job_views import iso, page_metadata
-from quire.domain.job import JobId, JobType, MainJob
+from quire.api.jobs.job_views import iso
+from quire.api.jobs.page_job_views import page_metadata, result_head
+from quire.domain.job import JobId, JobType, MainJob, PageRecord
 from quire.errors import MissingError
 from quire.links import safe_filename
 from quire.objects.object_store import PIECE_BYTES, in_thread
@@ -64,6 +65,12 @@ class ResultBody(BaseModel):
 class ResultView(BaseModel):
     job_id: str
     type: str
+    page_number: int | None = Field(None, description="Only of a page.")
+    parent_job_id: str | None = Field(None, description="Only of a page or a merge.")
+    status: str
+    created_at: str | None
+    started_at: str | None
+    completed_at: str | None
     result: ResultBody
 
 
@@ -190,6 +197,7 @@ async def _answer(
     asked = JobId.parse(job_id) or JobId(job.id, JobType.MAIN)
     stem = Path(safe_filename(job.filename or job.id)).stem
     text: Text | bytes
+    record: PageRecord | None = None
     if asked.type is JobType.PAGE and asked.page is not None:
         record, text = await engine.page_result(job, asked.page)
         metadata = page_metadata(job, record)
@@ -231,7 +239,7 @@ def _formatted(
 ) -> Response:
     form = chosen or preferred(request.headers.get("accept", ""))
     if form is Format.JSON:
-        head = {"job_id": str(asked), "type": asked.type.value}
+        head = result_head(job, asked, record)
         return ClosingStream(as_json(head, body, metadata), media_type="application/json", headers=_NO_SNIFF)
     kind, ending = ("text/markdown", "md") if form is Format.MARKDOWN else ("text/plain", "txt")
     headers = {"Content-Disposition": disposition("inline", safe_filename(f"{stem}.{ending}")), **_NO_SNIFF}
@@ -262,7 +270,7 @@ def _weight(options: list[str]) -> float:
 
 
 async def as_json(
-    head: dict[str, str], body: AsyncIterator[bytes], metadata: dict[str, Any]
+    head: dict[str, Any], body: AsyncIterator[bytes], metadata: dict[str, Any]
 ) -> AsyncIterator[bytes]:
     """`{…head, "result": {"markdown": body, "metadata": …}}`, escaped piece by piece."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")

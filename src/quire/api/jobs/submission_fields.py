@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from quire.domain.delivery import Delivery, Destination
-from quire.domain.job import JobOptions, JobSecrets, Mode
+from quire.domain.job import JobOptions, JobPriority, JobSecrets, Mode
 from quire.errors import RequestError
 from quire.pipeline.intake.upload_intake import Submission
 
@@ -50,6 +50,7 @@ def read_fields(given: Mapping[str, Any]) -> Fields:
             model_tier=read.get("model_tier"),
             pages=read.get("pages"),
             timeout_s=read.get("timeout_seconds"),
+            priority=read.get("priority", JobPriority.NORMAL),
         ),
         JobSecrets(
             password=read.get("password"),
@@ -104,6 +105,13 @@ def _mode(name: str, value: Any) -> Mode:
         raise RequestError(f"{name}: expected one of {', '.join(Mode)}.") from None
 
 
+def _priority(name: str, value: Any) -> JobPriority:
+    try:
+        return JobPriority(_text(20)(name, value))
+    except ValueError:
+        raise RequestError(f"{name}: expected one of {', '.join(JobPriority)}.") from None
+
+
 def _engine(name: str, value: Any) -> str:
     text = _text(64)(name, value)
     if not _ENGINE.fullmatch(text):
@@ -152,6 +160,7 @@ _READERS: dict[str, Callable[[str, Any], Any]] = {
     "password": _text(1_024),
     "timeout_seconds": _seconds,
     "callback_url": _text(8_192),
+    "priority": _priority,
     "force": _flag,
     "result_to": _text(2_048),
 }

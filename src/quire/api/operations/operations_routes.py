@@ -172,7 +172,7 @@ _LOOKED_AT = (500, 10_000)
 
 class QueueView(BaseModel):
     queue: str
-    waiting: int = Field(description="In the stream, those in hand included.")
+    waiting: int = Field(description="In the streams of all priorities, claimed entries included.")
     delayed: int
     dead: int
 
@@ -185,6 +185,7 @@ class WorkerView(BaseModel):
 class QueuesView(BaseModel):
     queues: list[QueueView]
     workers: list[WorkerView]
+    workers_alive: int = Field(description="0 says that nothing is read until a worker is started.")
     documents_active: int
     documents_max: int
 
@@ -209,9 +210,10 @@ class LettersView(BaseModel):
 )
 async def queues(_team: Team, services: ServicesDep) -> Response:
     parts = services.runtime.parts
-    depths, workers, active = await asyncio.gather(
+    depths, workers, alive, active = await asyncio.gather(
         asyncio.gather(*(parts.queues.depth(kind) for kind in UnitKind)),
         parts.workers.heartbeats(),
+        parts.workers.count_alive(),
         parts.jobs.count_active(),
     )
     return json_answer(
@@ -222,6 +224,7 @@ async def queues(_team: Team, services: ServicesDep) -> Response:
             workers=[
                 WorkerView(worker_id=name, last_seen_at=iso(seen)) for name, seen in sorted(workers.items())
             ],
+            workers_alive=alive,
             documents_active=active,
             documents_max=parts.settings.limits.queue_max_documents,
         )

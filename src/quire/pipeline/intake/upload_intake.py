@@ -262,7 +262,7 @@ class UploadIntake:
         hidden = submission.secrets
         return self._parts.sealer.fingerprint(
             content,
-            submission.options.as_dict(),
+            submission.options.identity(),
             *(hidden.password, hidden.prompt, hidden.callback_url),
             *(submission.delivery.identity if submission.delivery else ()),
         )

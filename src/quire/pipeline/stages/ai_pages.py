@@ -176,7 +176,7 @@ class AiPage:
             prepare=self._picture,
             prepared=self._ai.pictures.get(job.id, self._local.number) is not None,
             fingerprint=(lambda model: self._fingerprint(model, instructions)) if job.sha256 else None,
-            owner=job.id if job.vault else None,
+            owner=job.id,
             redraw=self._redraw,
         )
         return task if self._question is None else self._question.apply_to(task)

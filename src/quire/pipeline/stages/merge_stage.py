@@ -33,14 +33,16 @@ async def run_merge(claim: Claim, parts: Parts) -> None:
         raise QuireError("Some page records are missing; the merge will be tried again.", retryable=True)
     if not any(record.status is JobStatus.COMPLETED for record in ordered):
         raise _nothing_read(ordered)
-    result, pages = await _write(parts.objects, claim, ordered)
-    found = {"key": result, "pages_key": pages, "metadata": summary(job, ordered)}
+    result, pages, moved = await _write(parts.objects, claim, ordered)
+    found = {"key": result, "pages_key": pages, "metadata": summary(job, moved)}
     if await parts.jobs.merged(claim, found):
         await _tidy(parts.objects, job)
 
 
-async def _write(objects: ObjectStore, claim: Claim, ordered: list[PageRecord]) -> tuple[str, str]:
-    """Writes the Markdown, the elements beside it if there are any, and the page records."""
+async def _write(
+    objects: ObjectStore, claim: Claim, ordered: list[PageRecord]
+) -> tuple[str, str, list[PageRecord]]:
+    """Writes the Markdown and the elements beside it; returns its key, the key of the page records, and these as they are in the result."""
     job, epoch, token = claim.job, claim.hint.epoch, claim.token
     key = result_key(job.id, epoch, token)
     has_elements = any(record.elements_length for record in ordered)
@@ -71,7 +73,7 @@ async def _write(objects: ObjectStore, claim: Claim, ordered: list[PageRecord]) 
                 elements_at += len(elements)
     pages = pages_key(job.id, epoch, token)
     await objects.put(pages, pack_pages(moved))
-    return key, pages
+    return key, pages, moved
 
 
 def _runs(ordered: list[PageRecord]) -> Iterator[list[PageRecord]]:
@@ -148,6 +150,7 @@ def summary(job: MainJob, records: list[PageRecord]) -> dict[str, Any]:
     return {
         "pages": len(records),
         "total_words": sum(record.words for record in records),
+        "total_size_bytes": sum(record.length for record in records),
         "sources": dict(sources),
         "ai_pages_succeeded": sources[PageSource.AI.value],
         "mupdf_fallback_count": len(fallbacks),

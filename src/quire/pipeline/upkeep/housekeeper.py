@@ -8,8 +8,15 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from quire.coordination.housekeeping_records import HousekeepingRecords
-from quire.domain.job import UnitKind
-from quire.errors import CatalogError, CoordinationCommandError, CoordinationError, ObjectsError
+from quire.coordination.job_records import Suspect, Sweep
+from quire.domain.job import JobPriority, UnitKind, unit_kind
+from quire.errors import (
+    CatalogError,
+    CoordinationCommandError,
+    CoordinationError,
+    NotStartedError,
+    ObjectsError,
+)
 from quire.pipeline.object_keys import job_prefix
 from quire.pipeline.parts import Parts
 from quire.pipeline.stages.download_stage import forget_old_downloads
@@ -43,9 +50,13 @@ class Housekeeper:
         self._id = worker_id
         self._vault = vault
         self._archive = RecordArchive(parts.jobs, parts.objects)
+        self._delivered: dict[tuple[UnitKind, JobPriority], float] = {}
+        """How far each stream was delivered, as read in this round."""
 
     async def run(self) -> None:
         await self._remove_local_leftovers()
+        with suppress(CoordinationError):  # else the first worker creates them
+            await self._parts.queues.ensure_groups(UnitKind)
         try:
             await self._run_rounds()
         finally:
@@ -84,6 +95,7 @@ class Housekeeper:
 
     async def _round(self) -> None:
         await self._recover_dead_workers()
+        self._delivered.clear()
         for job_id in await self._records.due_for_sweep():
             try:
                 await self._sweep_job(job_id)
@@ -99,6 +111,33 @@ class Housekeeper:
         _LOG.error("internal error in the coordination plane", exc_info=error, extra={"job_id": job_id})
         await self._parts.jobs.fail_broken(job_id, "", error)
         await self._records.sweep_again(job_id, self._parts.clock.now() + _SWEEP_AGAIN_S)
+
+    async def _is_lost(self, suspect: Suspect, priority: JobPriority) -> bool:
+        """Whether no queue entry will start the unit: its worker is dead, or later entries were delivered before it.
+
+        A unit whose entry still waits in the stream is not lost, however long it waits: one entry for each unit.
+        """
+        if suspect.owner:
+            return not await self._parts.workers.alive(suspect.owner)
+        stream = (unit_kind(suspect.unit), priority)
+        if stream not in self._delivered:
+            self._delivered[stream] = await self._parts.queues.delivered_until(*stream)
+        return suspect.since + _GRACE_S < self._delivered[stream]
+
+    def _expiry_in_queue(self, swept: Sweep) -> float | None:
+        """When a job that no worker has claimed yet ends by JOB_SLA_MAX_AGE."""
+        max_age_s = self._parts.settings.jobs.sla_max_age_s
+        return swept.queued_at + max_age_s if max_age_s and swept.queued_at is not None else None
+
+    async def _end_unclaimed(self, job_id: str) -> None:
+        max_age_s = self._parts.settings.jobs.sla_max_age_s
+        alive = await self._parts.workers.count_alive()
+        cause = "All workers are busy" if alive else "No worker is running"
+        error = NotStartedError(
+            f"No worker started the document within {max_age_s:g} s (JOB_SLA_MAX_AGE). {cause}; retry it later."
+        )
+        if await self._parts.jobs.end_unclaimed(job_id, error):
+            _LOG.warning("document ended unclaimed", extra={"job_id": job_id, "workers_alive": alive})
 
     async def _expire(self, job_id: str) -> None:
         """Deletes a job's objects, unless the job has not ended or ended later than expected at its creation."""
@@ -149,12 +188,16 @@ class Housekeeper:
                 if alive[consumer]:
                     continue
                 if pending:
-                    moved = await self._parts.queues.take_over(kind, consumer)
-                    _LOG.info(
-                        "entries of a dead worker requeued", extra={"queue": kind.value, "entries": moved}
-                    )
+                    await self._take_over(kind, consumer)
                 else:
                     await self._parts.queues.forget_consumer(kind, consumer)
+
+    async def _take_over(self, kind: UnitKind, dead: str) -> None:
+        """The units are released as well, so that the sweeper does not queue them a second time."""
+        moved = await self._parts.queues.take_over(kind, dead)
+        for hint in moved:
+            await self._parts.jobs.reissue(hint.job_id, [(hint.unit, dead)])
+        _LOG.info("entries of a dead worker requeued", extra={"queue": kind.value, "entries": len(moved)})
 
     async def _sweep_job(self, job_id: str) -> None:
         jobs = self._parts.jobs
@@ -170,14 +213,20 @@ class Housekeeper:
             fell_back = await jobs.deadline(job_id, swept.epoch)
             _LOG.info("deadline reached", extra={"job_id": job_id, "fell_back": fell_back})
         lost = [
-            suspect.unit
+            (suspect.unit, suspect.owner)
             for suspect in swept.suspects
-            if not suspect.owner or not await self._parts.workers.alive(suspect.owner)
+            if await self._is_lost(suspect, swept.priority)
         ]
         if lost:
-            _LOG.info("lost units requeued", extra={"job_id": job_id, "units": len(lost)})
-            await jobs.requeue(job_id, swept.epoch, lost)
+            units = await jobs.reissue(job_id, lost)
+            _LOG.info("lost units requeued", extra={"job_id": job_id, "units": len(units)})
+            await jobs.requeue(job_id, swept.epoch, units)
         again = now + _SWEEP_AGAIN_S
+        expires_at = self._expiry_in_queue(swept)
+        if expires_at is not None:
+            if expires_at <= now:
+                await self._end_unclaimed(job_id)
+            again = min(again, max(expires_at, now + _IDLE_TICK_S))
         if swept.deadline_at is not None and swept.deadline_at > now:
             again = min(again, swept.deadline_at)
         await self._records.sweep_again(job_id, again)

@@ -400,11 +400,11 @@ class Vault:
 
     async def forget_answers(self, job_id: str) -> None:
         """Removes a document's cached model answers. Idempotent."""
-        answers = await self.steps.answers_of(job_id)
+        answers = await self.parts.jobs.answers.of(job_id)
         for fingerprint in answers:
             await self.parts.objects.delete_prefix(answer_prefix(fingerprint))
         if answers:
-            await self.steps.forget_answers(job_id, answers)
+            await self.parts.jobs.answers.forget(job_id, answers)
 
     async def tidy(self) -> None:
         """Removes words of deleted documents from the full-text index, a bounded part; the sweeper does the rest."""

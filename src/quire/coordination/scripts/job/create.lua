@@ -10,7 +10,7 @@ if redis.call('EXISTS', JOB) == 1 then
 end
 local fields = {}
 for i = 5, #ARGV do fields[#fields + 1] = ARGV[i] end
-redis.call('HSET', JOB, 'status', 'queued', 'epoch', 1, 'created_at', now, 'call', call, unpack(fields))
+redis.call('HSET', JOB, 'status', 'queued', 'epoch', 1, 'created_at', now, 'queued_at', now, 'call', call, unpack(fields))
 redis.call('HSET', JOB, first .. '.status', 'queued', first .. '.created_at', now)
 local units = {}
 add_unit(units, first, 1, now)

@@ -12,7 +12,8 @@ if key ~= '' and f[3] == key then return {2, tonumber(f[2])} end
 if not terminal(f[1]) or f[2] ~= ARGV[6] then return {0, f[1]} end
 local epoch = tonumber(f[2]) + 1
 redis.call('DEL', WORK, SLOW)
-redis.call('HSET', JOB, 'epoch', epoch, 'status', 'queued', 'error', '', 'retry_key', key, 'timed_out', '0')
+redis.call('HSET', JOB, 'epoch', epoch, 'status', 'queued', 'error', '', 'retry_key', key, 'timed_out', '0',
+  'queued_at', now)
 redis.call('HDEL', JOB, 'completed_at', 'started_at', 'deadline_at', 'merge.status', 'merge.started_at',
   'merge.completed_at', 'merge.error')
 local units = {}
