@@ -20,6 +20,7 @@ from quire.domain.job import (
     JobOptions,
     JobType,
     MainJob,
+    UnitKind,
     VaultLink,
     conversion_job_id,
     step_job_id,

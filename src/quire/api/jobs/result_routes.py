@@ -208,7 +208,8 @@ async def _answer(
     else:
         raise MissingError(f"A {asked.type.value} job has no result of its own; job {job.id} has.")
     body = await started(single_piece(text) if isinstance(text, bytes) else engine.text(text))
-    return _formatted(request, asked, body, metadata=metadata, stem=stem, chosen=chosen)
+    head = result_head(job, asked, record)
+    return _formatted(request, head, body, metadata=metadata, stem=stem, chosen=chosen)
 
 
 async def _partial_answer(
@@ -224,13 +225,13 @@ async def _partial_answer(
     except MissingError:  # the merge has just replaced the pages by the final result
         return None
     stem = Path(safe_filename(job.filename or job.id)).stem
-    shown = JobId(job.id, JobType.MAIN)
-    return _formatted(request, shown, body, metadata=found.metadata(), stem=stem, chosen=chosen)
+    head = result_head(job, JobId(job.id, JobType.MAIN), None)
+    return _formatted(request, head, body, metadata=found.metadata(), stem=stem, chosen=chosen)
 
 
 def _formatted(
     request: Request,
-    asked: JobId,
+    head: dict[str, Any],
     body: AsyncIterator[bytes],
     *,
     metadata: dict[str, Any],
@@ -239,7 +240,6 @@ def _formatted(
 ) -> Response:
     form = chosen or preferred(request.headers.get("accept", ""))
     if form is Format.JSON:
-        head = result_head(job, asked, record)
         return ClosingStream(as_json(head, body, metadata), media_type="application/json", headers=_NO_SNIFF)
     kind, ending = ("text/markdown", "md") if form is Format.MARKDOWN else ("text/plain", "txt")
     headers = {"Content-Disposition": disposition("inline", safe_filename(f"{stem}.{ending}")), **_NO_SNIFF}
