@@ -136,8 +136,7 @@ class Queues:
         queued = list(hints)
         fields = await self._entry_fields(queued)
         await self._connection.commands(
-            ("XADD", hint.stream, "MAXLEN", "~", _STREAM_BOUND, "*", *fields[hint])
-            for hint in queued
+            ("XADD", hint.stream, "MAXLEN", "~", _STREAM_BOUND, "*", *fields[hint]) for hint in queued
         )
 
     async def _entry_fields(self, hints: Iterable[Hint]) -> dict[Hint, tuple[str, ...]]:
