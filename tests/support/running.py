@@ -46,7 +46,7 @@ async def quire(
 @asynccontextmanager
 async def worker(one: Runtime, stages: Mapping[UnitKind, Stage]) -> AsyncIterator[Worker]:
     """A worker with stages of the test's own, beside a runtime that has none."""
-    slots = default_slots(4, one.parts.reader_processes)
+    slots = default_slots(4, one.parts.reader_processes, 1)
     found = Worker(one.parts, str(WorkerId.of_this_process()), slots, stages)
     running = asyncio.create_task(found.run())
     try:

@@ -108,7 +108,7 @@ class Suspect:
 
     unit: str
     owner: str
-    since: float
+    since: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

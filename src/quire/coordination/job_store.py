@@ -232,9 +232,9 @@ class JobStore:
             suspects=tuple(Suspect(unit, owner, float(since) / 1000) for unit, owner, since in rows),
         )
 
-    async def reissue(self, job_id: str, units: Iterable[tuple[str, str]]) -> list[str]:
-        """Releases (unit, owner) pairs whose owner is dead or whose entry is lost; returns the units to queue."""
-        flat = [part for pair in units for part in pair]
+    async def reissue(self, job_id: str, units: Iterable[Suspect]) -> list[str]:
+        """Releases units whose owner is dead or whose entry is lost; returns those that the caller is to queue."""
+        flat = [part for one in units for part in (one.unit, one.owner, round(one.since * 1000))]
         return list(await self._run("reissue", job_id, self._now_ms(), *flat))
 
     async def end_unclaimed(self, job_id: str, error: QuireError) -> bool:

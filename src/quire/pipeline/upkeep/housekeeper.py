@@ -196,7 +196,7 @@ class Housekeeper:
         """The units are released as well, so that the sweeper does not queue them a second time."""
         moved = await self._parts.queues.take_over(kind, dead)
         for hint in moved:
-            await self._parts.jobs.reissue(hint.job_id, [(hint.unit, dead)])
+            await self._parts.jobs.reissue(hint.job_id, [Suspect(hint.unit, dead)])
         _LOG.info("entries of a dead worker requeued", extra={"queue": kind.value, "entries": len(moved)})
 
     async def _sweep_job(self, job_id: str) -> None:
@@ -212,11 +212,7 @@ class Housekeeper:
         if swept.deadline_at is not None and swept.deadline_at <= now:
             fell_back = await jobs.deadline(job_id, swept.epoch)
             _LOG.info("deadline reached", extra={"job_id": job_id, "fell_back": fell_back})
-        lost = [
-            (suspect.unit, suspect.owner)
-            for suspect in swept.suspects
-            if await self._is_lost(suspect, swept.priority)
-        ]
+        lost = [suspect for suspect in swept.suspects if await self._is_lost(suspect, swept.priority)]
         if lost:
             units = await jobs.reissue(job_id, lost)
             _LOG.info("lost units requeued", extra={"job_id": job_id, "units": len(units)})
