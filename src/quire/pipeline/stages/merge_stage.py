@@ -42,7 +42,7 @@ async def run_merge(claim: Claim, parts: Parts) -> None:
 async def _write(
     objects: ObjectStore, claim: Claim, ordered: list[PageRecord]
 ) -> tuple[str, str, list[PageRecord]]:
-    """Writes the Markdown and the elements beside it; returns its key, the key of the page records, and these as they are in the result."""
+    """Writes the Markdown and its elements; returns both keys and the records as they are in the result."""
     job, epoch, token = claim.job, claim.hint.epoch, claim.token
     key = result_key(job.id, epoch, token)
     has_elements = any(record.elements_length for record in ordered)
