@@ -40,7 +40,7 @@ def start(tmp_path: Path, sim: RunningSimulator, database: dict[str, str]) -> It
             "VAULT_STALE_AFTER": "2s",
             "VAULT_SWEEP_INTERVAL": "300ms",
             "REQUEST_TIMEOUT": "2s",  # the slots of calls that were out at a kill are free again after this and a bit
-            "CLASSIFY_TIMEOUT": "30s",
+            "CLASSIFY_TIMEOUT": "10m",
             "VAULT_MAX_REVIVALS": "100",
             "JOB_MAX_ATTEMPTS": "10",
             "CLASSIFY_MAX_ATTEMPTS": "100",
@@ -72,14 +72,14 @@ def test_every_document_is_named_when_the_service_is_killed_again_and_again(
         for number in range(len(ids), min(DOCUMENTS, (kill + 1) * DOCUMENTS // (KILLS - 1))):
             ids.append(_put(service, number))
         time.sleep(chance.uniform(0.0, 0.8))  # the moment of the kill is the point, not what it waits for
-        unfinished += sum(_get(service, f"/documents/{one}")["status"] == "pending" for one in ids)
+        unfinished += sum(not _is_over(_get(service, f"/documents/{one}")) for one in ids)
         service.kill(service.family())
         service = start()
         # A caller that was cut off sends it again with the same key, and gets the same document.
         assert [_put(service, number) for number in range(len(ids))] == ids
 
     def all_over() -> bool:
-        return all(_get(service, f"/documents/{one}")["status"] != "pending" for one in ids)
+        return all(_is_over(_get(service, f"/documents/{one}")) for one in ids)
 
     wait_until(all_over, "the end of every document")
     documents = [_get(service, f"/documents/{one}") for one in ids]
@@ -105,6 +105,7 @@ def test_document_is_named_by_another_worker_when_the_first_is_killed_in_the_mid
         "READER_PROCESSES": "1",
         "SHUTDOWN_TIMEOUT": "0",
         "REQUEST_TIMEOUT": "3s",
+        "CLASSIFY_TIMEOUT": "10m",  # a busy machine takes its time to start the second worker
     }
     sim.play({"models": [{"model": "*", "latency": 2.0}]})
     service = Service(tmp_path, **settings, RUN_DISPATCHER="0").wait_ready()
@@ -113,11 +114,11 @@ def test_document_is_named_by_another_worker_when_the_first_is_killed_in_the_mid
     try:
         document_id = _put(service, 7)
         wait_until(lambda: sim.stats()["total"].get("in_flight", 0) > 0, "a question to the model")
-        assert _get(service, f"/documents/{document_id}")["status"] == "pending"
+        assert not _is_over(_get(service, f"/documents/{document_id}"))
         first.kill(first.family())
         sim.play({})
         programs.insert(0, Program(tmp_path, "second", "worker", "--queues", "classify", **settings))
-        wait_until(lambda: _get(service, f"/documents/{document_id}")["status"] != "pending", "its end")
+        wait_until(lambda: _is_over(_get(service, f"/documents/{document_id}")), "its end")
         document = _get(service, f"/documents/{document_id}")
         job = _get(service, f"/jobs/{document['jobs']['classify']}")
     finally:
@@ -150,7 +151,7 @@ def test_links_are_one_document_and_mails_complete_when_the_service_is_killed_ag
 
         def all_over() -> bool:
             found = _get(service, "/documents?limit=200")["documents"]
-            return len(found) == 4 and all(one["status"] != "pending" for one in found)
+            return len(found) == 4 and all(_is_over(one) for one in found)
 
         wait_until(all_over, "four documents at their end")
     found = _get(service, "/documents?limit=200")["documents"]
@@ -162,6 +163,11 @@ def test_links_are_one_document_and_mails_complete_when_the_service_is_killed_ag
         one["document_id"] for one in found
     }
     assert all((one["state"], one["error"], one["attempt"]) == ("completed", None, 1) for one in found), found
+
+
+def _is_over(document: dict[str, Any]) -> bool:
+    """Read, and classified as well, which may come later."""
+    return document["status"] != "pending" and (document["error"] or {}).get("code") != "classifying"
 
 
 @contextmanager
