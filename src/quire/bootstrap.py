@@ -44,6 +44,7 @@ from quire.providers import configured_providers
 from quire.providers.price_list import PriceList
 from quire.reading.ocr import page_ocr
 from quire.reading.ocr.page_ocr import OcrOptions
+from quire.reading.pool.cage import CageOptions
 from quire.reading.pool.child_pool import ChildPool, PoolOptions
 from quire.settings import Settings
 
@@ -181,7 +182,13 @@ def _processes(settings: Settings) -> int:
 
 
 def _pool(settings: Settings) -> ChildPool:
-    return ChildPool(PoolOptions(processes=_processes(settings), memory_bytes=settings.reading.memory_bytes))
+    return ChildPool(
+        PoolOptions(
+            processes=_processes(settings),
+            memory_bytes=settings.reading.memory_bytes,
+            cage=CageOptions.of(settings),
+        )
+    )
 
 
 async def _parts(

@@ -29,6 +29,7 @@ async def _serve(settings: Settings) -> None:
     from aiohttp import web
 
     from quire.batching.local_backend import BackendServer, LocalBackend
+    from quire.reading.pool.cage import CageOptions
     from quire.clock import SystemClock
     from quire.reading.ocr import page_ocr
     from quire.reading.ocr.page_ocr import OcrOptions
@@ -38,7 +39,11 @@ async def _serve(settings: Settings) -> None:
     if settings.ocr.enabled and page_ocr.available():
         page_ocr.check_languages(OcrOptions.of(settings.ocr))
     processes = settings.reading.processes or os.cpu_count() or 1
-    pool = ChildPool(PoolOptions(processes=processes, memory_bytes=settings.reading.memory_bytes))
+    pool = ChildPool(
+        PoolOptions(
+            processes=processes, memory_bytes=settings.reading.memory_bytes, cage=CageOptions.of(settings)
+        )
+    )
     pool.warm()
     elements = ElementOptions.of(settings.ocr, settings.limits.max_pixels)
     backend = LocalBackend(pool, elements, settings.ocr.page_timeout_s)

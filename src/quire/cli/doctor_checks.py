@@ -26,6 +26,7 @@ from quire.reading.files.page_chunks import read_chunk
 from quire.reading.ocr import page_ocr
 from quire.reading.ocr.page_ocr import OcrOptions, recognise_page
 from quire.reading.pdf.page_reader import ReadOptions
+from quire.reading.pool.cage import CageOptions, CageState
 from quire.reading.pool.child_pool import ChildPool, PoolOptions
 from quire.settings import Settings
 
@@ -248,17 +249,35 @@ async def check_catalog(settings: Settings) -> list[Finding]:
     return [Finding(name, FindingLevel.OK, f"{where}: answers, tables up to date")]
 
 
+def _cage_finding(state: CageState) -> Finding:
+    missing = [
+        name
+        for half, name in ((CageState.FILES, "Landlock (files)"), (CageState.CALLS, "seccomp (system calls)"))
+        if half not in state
+    ]
+    if not missing:
+        return Finding("cage", FindingLevel.OK, "readers have no network, no other files and no other programs")
+    return Finding(
+        "cage",
+        FindingLevel.WARN,
+        f"Readers run without {' and '.join(missing)}: a parser that a hostile file takes over could do more harm.",
+        "Run Quire on Linux 5.13 or newer with Landlock, or in a container of its own.",
+    )
+
+
 async def _readers(settings: Settings) -> list[Finding]:
-    pool = ChildPool(PoolOptions(processes=1, memory_bytes=settings.reading.memory_bytes))
-    try:
-        with tempfile.TemporaryDirectory(prefix="quire-doctor-") as folder:
+    with tempfile.TemporaryDirectory(prefix="quire-doctor-") as folder:
+        cage = CageOptions((folder,), folder)
+        pool = ChildPool(PoolOptions(processes=1, memory_bytes=settings.reading.memory_bytes, cage=cage))
+        try:
             path = Path(folder) / "probe.pdf"
             path.write_bytes(tiny_pdf("Quire reads"))
             chunk = await pool.run(
                 read_chunk, *(str(path), None, (1,), ReadOptions(), False), timeout_s=_READ_TIMEOUT_S
             )
-    finally:
-        await pool.close()
+            state = await pool.cage()
+        finally:
+            await pool.close()
     if b"Quire reads" not in chunk.block:
         return [
             Finding(
@@ -271,6 +290,7 @@ async def _readers(settings: Settings) -> list[Finding]:
     count = settings.reading.processes or os.cpu_count() or 1
     each = _size(settings.reading.memory_bytes)
     return [
+        _cage_finding(state),
         Finding(
             "readers", FindingLevel.OK, f"a probe document was read; {count} processes of up to {each} each"
         )

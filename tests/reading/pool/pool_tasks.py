@@ -7,10 +7,13 @@ import ctypes
 import os
 import pickle
 import signal
+import socket
 import struct
+import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -180,3 +183,48 @@ def answer_with_noise() -> int:
 def claim_a_huge_answer() -> int:
     _send(b"\x01", claimed=1 << 60)
     return 1
+
+
+def attack(name: str, secret: str) -> str:
+    """What code that has taken over a parser would try; answers `done` or why it was refused."""
+    try:
+        found = _ATTACKS[name](secret)
+    except OSError as error:
+        return f"refused: {error.strerror}"
+    return f"done: {found!r}"
+
+
+def _start(program: str) -> str:
+    return subprocess.run([program, "-c", "exit"], capture_output=True, text=True, check=True).stdout
+
+
+def _ptrace(_secret: str) -> int:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.ptrace(16, os.getppid(), 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return 0
+
+
+def _unshare(_secret: str) -> int:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(0x10000000) != 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return 0
+
+
+_ATTACKS: dict[str, Callable[[str], Any]] = {
+    "read_a_secret": lambda secret: Path(secret).read_text(),
+    "list_a_folder": lambda secret: [str(one) for one in Path(secret).parent.iterdir()],
+    "read_the_parents_environment": lambda _: Path(f"/proc/{os.getppid()}/environ").read_bytes(),
+    "write_a_file": lambda secret: Path(f"{secret}.new").write_text("x"),
+    "delete_a_file": lambda secret: Path(secret).unlink(),
+    "open_a_socket": lambda _: socket.socket(socket.AF_INET).fileno(),
+    "open_a_unix_socket": lambda _: socket.socket(socket.AF_UNIX).fileno(),
+    "start_a_shell": lambda _: _start("/bin/sh"),
+    "start_python": lambda _: _start(sys.executable),
+    "signal_the_parent": lambda _: os.kill(os.getppid(), 0),
+    "attach_to_the_parent": _ptrace,
+    "read_the_parents_memory": lambda _: Path(f"/proc/{os.getppid()}/mem").open("rb").close(),
+    "make_a_namespace": _unshare,
+    "overwrite_our_code": lambda _: Path(__file__).open("a").close(),
+}

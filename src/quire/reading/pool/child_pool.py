@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from quire.errors import PageCrashedError, PageMemoryError, PageTimeoutError, QuireError
+from quire.reading.pool.cage import CageState
 from quire.reading.pool.child_process import Child, ChildDiedError, ChildOptions, Death, ForkServer
 from quire.reading.pool.child_results import MalformedAnswerError, decode_error, decode_result
 from quire.reading.pool.forkserver import ChildAnswer
@@ -70,6 +71,13 @@ class ChildPool:
                 except _LostError as lost:
                     self._drop(lost.server)
             raise PageCrashedError("The reader processes could not be kept running.", retryable=True)
+
+    async def cage(self) -> CageState:
+        """Which halves of the cage hold in this pool's children."""
+        async with self._free:
+            child = await self._take()
+            self._idle.append(child)
+            return child.cage
 
     def warm(self) -> None:
         """Start the fork server and all children in the background. Must be called within the event loop."""

@@ -13,15 +13,18 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
+from quire.reading.pool.cage import CageOptions, CageState
 from quire.reading.pool.child_results import MAX_ANSWER_BYTES, MalformedAnswerError
 from quire.reading.pool.forkserver import BEGUN, EXITED, FORK, FORKED, KILL, LENGTH, NOTICE, REQUEST
 
 _DEATH_TIMEOUT_S = 5.0
 _START = (
     "import json, sys; a = json.loads(sys.argv[1]); sys.path[:] = a['sys_path'];"
-    "from quire.reading.pool.forkserver import ChildLimits, serve;"
-    "serve(a['control'], a['parent'], a['preload'], ChildLimits(a['memory_bytes'], a['keep_stderr']))"
+    "from quire.reading.pool.cage import CageOptions; from quire.reading.pool.forkserver import ChildLimits, serve;"
+    "cage = CageOptions(tuple(a['cage'][0]), a['cage'][1]) if a['cage'] else None;"
+    "serve(a['control'], a['parent'], a['preload'], ChildLimits(a['memory_bytes'], a['keep_stderr'], cage))"
 )
 
 
@@ -34,6 +37,7 @@ class ChildOptions:
     # All that children see of the environment: no key or password is there for a hostile document to find.
     environment: Mapping[str, str] = field(default_factory=dict)
     keep_stderr: bool = False  # for debugging: let native libraries write to the terminal
+    cage: CageOptions | None = None  # without one, children are confined by memory and time alone
 
 
 class ChildDiedError(Exception):
@@ -57,6 +61,7 @@ class Child:
         self._loop = asyncio.get_running_loop()
         self.pid = 0
         self.baseline_kib = 0
+        self.cage = CageState.NONE
         self.exited: asyncio.Future[Death | None] = self._loop.create_future()
 
     @property
@@ -142,7 +147,12 @@ class ForkServer:
             "preload": list(options.preload),
             "memory_bytes": options.memory_bytes,
             "keep_stderr": options.keep_stderr,
+            "cage": [options.cage.documents, options.cage.temporary] if options.cage else None,
         }
+        if options.cage:
+            # A folder that is made later would not be among those that children may read.
+            for folder in (*options.cage.documents, options.cage.temporary):
+                Path(folder).mkdir(mode=0o700, parents=True, exist_ok=True)
         with theirs:
             self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and our own text
                 [sys.executable, "-P", "-c", _START, json.dumps(start)],
@@ -151,7 +161,7 @@ class ForkServer:
                 stderr=None if options.keep_stderr else subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
                 env={
-                    "TMPDIR": tempfile.gettempdir(),
+                    "TMPDIR": options.cage.temporary if options.cage else tempfile.gettempdir(),
                     "PYTHONUTF8": "1",
                     "ORT_DISABLE_TELEMETRY": "1",  # onnxruntime reports to its maker unless it is told not to
                     **options.environment,
@@ -173,7 +183,7 @@ class ForkServer:
             socket.send_fds(self._control, [REQUEST.pack(FORK, 0)], [theirs.fileno(), stderr_fd])
         try:
             await asyncio.shield(named)
-            await child.hear()
+            child.cage = CageState((await child.hear())[-1])
         except BaseException:
             if child.pid:
                 child.kill()

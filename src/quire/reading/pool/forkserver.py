@@ -8,7 +8,7 @@ the control socket have a fixed size; a task socket carries frames of `LENGTH` f
     server → parent   FORKED pid, EXITED pid status peak_kib
     parent → child    pickle of (function, arguments)
     child → file      BEGUN when it takes a task into hand, then whatever native code prints
-    child → parent    one byte of `ChildAnswer`, then MessagePack (never a pickle); the first frame is READY
+    child → parent    one byte of `ChildAnswer`, then MessagePack, never a pickle; first READY with CageState
 
 Nothing survives the parent: the server leaves when its control socket closes, and the kernel kills the
 children with the server. Everything here runs in processes that parse hostile input, so it imports little.
@@ -35,6 +35,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from quire.errors import QuireError
+from quire.reading.pool.cage import CageOptions, CageState, enter
 from quire.reading.pool.child_results import encode_error, encode_result
 
 REQUEST = struct.Struct("<ci")
@@ -59,6 +60,7 @@ class ChildAnswer(IntEnum):
 class ChildLimits:
     memory_bytes: int  # above what a warm child already uses
     keep_stderr: bool
+    cage: CageOptions | None = None
 
 
 def serve(control_fd: int, parent_pid: int, preload: Sequence[str], limits: ChildLimits) -> NoReturn:
@@ -163,7 +165,8 @@ def run_child(tasks: socket.socket, stderr_fd: int, server_pid: int, limits: Chi
     if not limits.keep_stderr:
         os.dup2(stderr_fd, 2)
     _limit_memory(limits.memory_bytes)
-    send_frame(tasks, bytes([ChildAnswer.READY]))
+    state = enter(limits.cage) if limits.cage else CageState.NONE
+    send_frame(tasks, bytes([ChildAnswer.READY, state]))
     while (payload := receive_frame(tasks)) is not None:
         os.write(stderr_fd, BEGUN)
         send_frame(tasks, answer(payload))
