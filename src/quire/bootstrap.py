@@ -182,13 +182,8 @@ def _processes(settings: Settings) -> int:
 
 
 def _pool(settings: Settings) -> ChildPool:
-    return ChildPool(
-        PoolOptions(
-            processes=_processes(settings),
-            memory_bytes=settings.reading.memory_bytes,
-            cage=CageOptions.of(settings),
-        )
-    )
+    memory_bytes, cage = settings.reading.memory_bytes, CageOptions.of(settings)
+    return ChildPool(PoolOptions(processes=_processes(settings), memory_bytes=memory_bytes, cage=cage))
 
 
 async def _parts(

@@ -29,11 +29,11 @@ async def _serve(settings: Settings) -> None:
     from aiohttp import web
 
     from quire.batching.local_backend import BackendServer, LocalBackend
-    from quire.reading.pool.cage import CageOptions
     from quire.clock import SystemClock
     from quire.reading.ocr import page_ocr
     from quire.reading.ocr.page_ocr import OcrOptions
     from quire.reading.ocr.picture_elements import ElementOptions
+    from quire.reading.pool.cage import CageOptions
     from quire.reading.pool.child_pool import ChildPool, PoolOptions
 
     if settings.ocr.enabled and page_ocr.available():

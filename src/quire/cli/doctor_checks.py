@@ -256,7 +256,9 @@ def _cage_finding(state: CageState) -> Finding:
         if half not in state
     ]
     if not missing:
-        return Finding("cage", FindingLevel.OK, "readers have no network, no other files and no other programs")
+        return Finding(
+            "cage", FindingLevel.OK, "readers have no network, no other files and no other programs"
+        )
     return Finding(
         "cage",
         FindingLevel.WARN,
@@ -293,7 +295,7 @@ async def _readers(settings: Settings) -> list[Finding]:
         _cage_finding(state),
         Finding(
             "readers", FindingLevel.OK, f"a probe document was read; {count} processes of up to {each} each"
-        )
+        ),
     ]
 
 
