@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import importlib
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from quire.clock import Clock, SystemClock
@@ -84,6 +85,7 @@ async def runtime(
     batching: bool = False,
     vault: bool = False,
     clock: Clock | None = None,
+    documents: Iterable[Path] = (),
 ) -> AsyncIterator[Runtime]:
     """Quire's parts, connected and running until the block ends.
 
@@ -91,11 +93,11 @@ async def runtime(
     embedded server of a process on the same data directory instead of starting one. With `batching` there is a
     batcher, which also sends batches if this process works at all. With `vault` there is the vault, whose catalog is
     opened when it is first needed; without, its units are left to others. A side task that dies ends the block with
-    its error.
+    its error. `documents` are the user's files and folders that are read in place.
     """
     clock = clock or SystemClock()
     async with AsyncExitStack() as stack:
-        pool = _pool(settings)
+        pool = _pool(settings, documents)
         stack.push_async_callback(pool.close)
         pool.warm()  # first of all: the readers load while everything else starts
         url, embedded = await _coordination(settings, owner, attach)
@@ -181,8 +183,8 @@ def _processes(settings: Settings) -> int:
     return settings.reading.processes or os.cpu_count() or 1
 
 
-def _pool(settings: Settings) -> ChildPool:
-    memory_bytes, cage = settings.reading.memory_bytes, CageOptions.of(settings)
+def _pool(settings: Settings, documents: Iterable[Path]) -> ChildPool:
+    memory_bytes, cage = settings.reading.memory_bytes, CageOptions.of(settings, documents)
     return ChildPool(PoolOptions(processes=_processes(settings), memory_bytes=memory_bytes, cage=cage))
 
 

@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
         )
         options = JobOptions(mode=Mode(args.mode))
         watch = Watch(folder, outbox, journal, WatchOptions(options, args.format, args.every, once=args.once))
-        return run_service(_watch(settings, watch))
+        return run_service(_watch(settings, watch, inbox))
     finally:
         journal.close()
 
@@ -94,8 +94,8 @@ def _settings(asked: str | None, inbox: Path, out: Path) -> Settings:
     return load(os.environ, own)
 
 
-async def _watch(settings: Settings, watch: Watch) -> int:
-    async with runtime(settings, owner="quire watch", kinds=list(UnitKind)) as running:
+async def _watch(settings: Settings, watch: Watch, inbox: Path) -> int:
+    async with runtime(settings, owner="quire watch", kinds=list(UnitKind), documents=[inbox]) as running:
         watching = asyncio.create_task(watch.run(running.engine), name="watch")
         stopped = asyncio.create_task(until_stopped(), name="until-stopped")
         try:

@@ -105,16 +105,21 @@ class CageOptions:
     temporary: str
 
     @classmethod
-    def of(cls, settings: Settings) -> CageOptions:
-        """The folders that documents are in, and none of the keys, databases and sockets beside them."""
+    def of(cls, settings: Settings, more: Iterable[Path] = ()) -> CageOptions:
+        """The folders that documents are in, and none of the keys, databases and sockets beside them.
+
+        `more` are files and folders of the user's own that are read in place.
+        """
         data_dir = settings.general.data_dir.absolute()
         folders = [data_dir / "scratch", data_dir / "downloads"]
         store = urlsplit(settings.objects_location)
         if store.scheme in ("", "file"):
             folders.append(Path(unquote(store.path)).absolute())
-        if settings.ocr.data_dir:
-            folders.append(settings.ocr.data_dir.absolute())
-        return cls(tuple(str(one) for one in folders), str(data_dir / "scratch" / "readers"))
+        folders += [one.absolute() for one in (settings.downloads.files_base, settings.ocr.data_dir) if one]
+        return cls(
+            tuple(str(one) for one in (*folders, *(one.absolute() for one in more))),
+            str(data_dir / "scratch" / "readers"),
+        )
 
 
 def enter(options: CageOptions) -> CageState:

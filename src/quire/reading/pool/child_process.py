@@ -152,7 +152,8 @@ class ForkServer:
         if options.cage:
             # A folder that is made later would not be among those that children may read.
             for folder in (*options.cage.documents, options.cage.temporary):
-                Path(folder).mkdir(mode=0o700, parents=True, exist_ok=True)
+                with contextlib.suppress(FileExistsError):  # a document that is read in place
+                    Path(folder).mkdir(mode=0o700, parents=True)
         with theirs:
             self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and our own text
                 [sys.executable, "-P", "-c", _START, json.dumps(start)],
