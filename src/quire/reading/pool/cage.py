@@ -99,10 +99,18 @@ class CageState(IntFlag):
 
 @dataclass(frozen=True, slots=True)
 class CageOptions:
-    """`documents` are the folders that children may read besides programs; `temporary` is the one they may write."""
+    """`folders` and `documents` may be read besides programs, `temporary` may be written.
 
-    documents: tuple[str, ...]
+    Folders are made if they are missing: one that is made later would not be among those that children may read.
+    """
+
+    folders: tuple[str, ...]
     temporary: str
+    documents: tuple[str, ...] = ()
+
+    def make_folders(self) -> None:
+        for folder in (*self.folders, self.temporary):
+            Path(folder).mkdir(mode=0o700, parents=True, exist_ok=True)
 
     @classmethod
     def of(cls, settings: Settings, more: Iterable[Path] = ()) -> CageOptions:
@@ -116,10 +124,8 @@ class CageOptions:
         if store.scheme in ("", "file"):
             folders.append(Path(unquote(store.path)).absolute())
         folders += [one.absolute() for one in (settings.downloads.files_base, settings.ocr.data_dir) if one]
-        return cls(
-            tuple(str(one) for one in (*folders, *(one.absolute() for one in more))),
-            str(data_dir / "scratch" / "readers"),
-        )
+        documents = tuple(str(one.absolute()) for one in more)
+        return cls(tuple(str(one) for one in folders), str(data_dir / "scratch" / "readers"), documents)
 
 
 def enter(options: CageOptions) -> CageState:
@@ -151,7 +157,7 @@ def _restrict_files(libc: ctypes.CDLL, options: CageOptions) -> bool:
     if ruleset < 0:
         return False
     try:
-        _allow(libc, ruleset, (*_READABLE, *_programs(), *options.documents), _READ)
+        _allow(libc, ruleset, (*_READABLE, *_programs(), *options.folders, *options.documents), _READ)
         _allow(libc, ruleset, (*_LOADERS, *_tesseract()), _READ | _EXECUTE)
         _allow(libc, ruleset, (options.temporary,), handled & ~(_EXECUTE | _IOCTL_DEV))
         _allow(libc, ruleset, ("/dev/null",), _READ_FILE | _WRITE_FILE)

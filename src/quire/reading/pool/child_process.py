@@ -12,8 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import asdict, dataclass, field
 
 from quire.reading.pool.cage import CageOptions, CageState
 from quire.reading.pool.child_results import MAX_ANSWER_BYTES, MalformedAnswerError
@@ -23,7 +22,7 @@ _DEATH_TIMEOUT_S = 5.0
 _START = (
     "import json, sys; a = json.loads(sys.argv[1]); sys.path[:] = a['sys_path'];"
     "from quire.reading.pool.cage import CageOptions; from quire.reading.pool.forkserver import ChildLimits, serve;"
-    "cage = CageOptions(tuple(a['cage'][0]), a['cage'][1]) if a['cage'] else None;"
+    "cage = CageOptions(**a['cage']) if a['cage'] else None;"
     "serve(a['control'], a['parent'], a['preload'], ChildLimits(a['memory_bytes'], a['keep_stderr'], cage))"
 )
 
@@ -147,13 +146,10 @@ class ForkServer:
             "preload": list(options.preload),
             "memory_bytes": options.memory_bytes,
             "keep_stderr": options.keep_stderr,
-            "cage": [options.cage.documents, options.cage.temporary] if options.cage else None,
+            "cage": asdict(options.cage) if options.cage else None,
         }
         if options.cage:
-            # A folder that is made later would not be among those that children may read.
-            for folder in (*options.cage.documents, options.cage.temporary):
-                with contextlib.suppress(FileExistsError):  # a document that is read in place
-                    Path(folder).mkdir(mode=0o700, parents=True)
+            options.cage.make_folders()
         with theirs:
             self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and our own text
                 [sys.executable, "-P", "-c", _START, json.dumps(start)],
