@@ -57,7 +57,7 @@ async def are(one: Runtime, job: MainJob, *expected: str) -> None:
 async def test_the_original_is_deleted_at_once_when_it_is_not_to_be_kept(tmp_path: Path) -> None:
     async with quire(tmp_path, RETAIN_ORIGINALS="0") as one:
         job = await convert(one, marked_pdf(tmp_path / "a.pdf", 3))
-        await are(one, job, "pages", "result")
+        await are(one, job, "elements", "pages", "result")
         assert b"%PDF" not in everything_below(tmp_path / "data/objects")
 
         async def written_down() -> bool:
@@ -83,7 +83,7 @@ async def test_the_result_is_deleted_when_its_time_is_up(tmp_path: Path) -> None
         await at_rest(one)
         clock.shift_s += 1.9 * HOUR_S
         await apply_retention(one.parts)
-        assert await stored(one, job) == ["original", "pages", "result"]
+        assert await stored(one, job) == ["elements", "original", "pages", "result"]
         clock.shift_s += 0.2 * HOUR_S
         await are(one, job, "original", "pages")
         assert marker(1, 1).encode() not in everything_below(tmp_path / "data/objects")
@@ -112,7 +112,7 @@ async def test_everything_stays_as_long_as_the_job_when_nothing_else_is_said(tmp
         await at_rest(one)
         clock.shift_s += 4.9 * 24 * HOUR_S
         await apply_retention(one.parts)
-        assert await stored(one, job) == ["original", "pages", "result"]
+        assert await stored(one, job) == ["elements", "original", "pages", "result"]
         assert await one.parts.jobs.retained.due() == []
         clock.shift_s += 5 * HOUR_S
         await are(one, job)
@@ -174,7 +174,7 @@ async def test_the_record_is_mended_when_a_round_died_after_deleting(tmp_path: P
             return (await job_of(one, job.id)).original_deleted
 
         await until(written_down, "the job says that its original is gone")
-        assert await stored(one, job) == ["pages", "result"]
+        assert await stored(one, job) == ["elements", "pages", "result"]
 
         async def forgotten() -> bool:
             return not await one.connection.command("ZCARD", "jobs:retained")
@@ -231,7 +231,7 @@ async def test_objects_are_gone_from_the_bucket_when_they_are_not_to_be_kept(
     settings = {**s3.settings, "OBJECT_STORE": f"s3://{name}/quire", "JOB_TTL": "2h"}
     async with quire(tmp_path, clock=clock, RETAIN_ORIGINALS="0", RETAIN_RESULTS="1h", **settings) as one:
         job = await convert(one, marked_pdf(tmp_path / "a.pdf", 2))
-        await are(one, job, "pages", "result")
+        await are(one, job, "elements", "pages", "result")
         clock.shift_s += 1.1 * HOUR_S
         await are(one, job, "pages")
         clock.shift_s += 2 * HOUR_S

@@ -101,7 +101,7 @@ async def test_everything_that_is_missing_is_read_when_a_cancelled_document_is_r
         assert (again.status, again.pages_completed) == (JobStatus.COMPLETED, 60)
         assert markers_in(await markdown(one, again)) == [marker(1, number) for number in range(1, 61)]
         await at_rest(one)
-        assert not list((tmp_path / "data/objects/jobs" / job.id).glob("e*"))
+        assert not list((tmp_path / "data/objects/jobs" / job.id).glob("e[0-9]*"))
 
 
 async def test_a_document_starts_anew_when_it_failed_before_it_had_pages(tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ async def test_document_is_read_by_a_dispatcher_that_knows_only_the_protocol(
         async with client_of(setup.server) as client:
             fields = {"ai_engine": "ClaudeEngine", "force_fast": "true"}
             job_id = (await upload(client, pdf, "4711.pdf", **fields)).json["job_id"]
-            done = await over(client, job_id, 120)
+            done = await over(client, job_id)
             pages = (await client.get(f"/jobs/{job_id}/pages")).json["pages"]
     printed = dispatcher.out
     lines = [json.loads(line) for line in printed.splitlines()]
@@ -156,4 +156,4 @@ async def test_entries_are_queued_again_when_their_dispatcher_has_no_heartbeat(
             f"/internal/page_failed?job_id={job_id}&page_id=1", headers={"X-Internal-Token": TOKEN}
         )
         assert (done.status, done.json["accepted"]) == (200, True)
-        assert (await over(client, job_id, 120))["status"] == "success"
+        assert (await over(client, job_id))["status"] == "success"
