@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from quire.cli.exit_codes import printable
 from quire.domain.job import JobStatus, MainJob, PageRecord
+from quire.domain.page import Grade
 
 _GAP = "  "
 
@@ -48,7 +49,16 @@ def summary_line(name: str, job: MainJob, records: Sequence[PageRecord]) -> str:
     unread = unread_pages(records)
     if unread:
         line += f"; could not read {unread}"
+    low = low_pages(records)
+    if low:
+        line += f"\n{name}: {low} may be read wrongly (low confidence); compare with the original"
     return line
+
+
+def low_pages(records: Iterable[PageRecord]) -> str:
+    """`pages 3, 7`: those of low grade, or nothing if there is none."""
+    found = [one.number for one in records if one.status is JobStatus.COMPLETED and one.grade is Grade.LOW]
+    return _numbers(found) if found else ""
 
 
 def unread_pages(records: Iterable[PageRecord]) -> str:

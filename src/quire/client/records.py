@@ -72,6 +72,10 @@ class Page:
     confidence: float | None = None
     words: int = 0
     error: dict[str, Any] | None = None
+    grade: str | None = None
+    words_missing: int = 0
+    ungrounded: int = 0
+    ungrounded_numbers: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from enum import StrEnum
 from typing import Any
 
 from quire.domain.delivery import DeliveryOutcome
-from quire.domain.page import PageClass, PageSource
+from quire.domain.page import Grade, PageClass, PageSource
 
 
 class JobType(StrEnum):
@@ -176,6 +176,7 @@ class PageRecord:
     """Elements of an AI answer that have no ground in the page's own words."""
     ungrounded_numbers: int = 0
     """Numbers in an AI answer that are not among the page's own words."""
+    grade: Grade | None = None
 
     def packed(self) -> dict[str, Any]:
         """As kept in Redis and in the pages object: short names, nothing that is at its default."""
@@ -196,6 +197,8 @@ class PageRecord:
             found["reasons"] = tuple(found["reasons"])
         if "source" in found:
             found["source"] = PageSource(found["source"])
+        if "grade" in found:
+            found["grade"] = Grade(found["grade"])
         if "page_class" in found:
             found["page_class"] = PageClass(found["page_class"])
         return cls(number=number, status=JobStatus(packed["st"]), **found)
@@ -233,6 +236,7 @@ _SHORT = {
     "wm": "words_missing",
     "ug": "ungrounded",
     "un": "ungrounded_numbers",
+    "gr": "grade",
 }
 
 

@@ -25,6 +25,14 @@ class PageSource(StrEnum):
     MUPDF_TIMEOUT_FALLBACK = "mupdf_timeout_fallback"
 
 
+class Grade(StrEnum):
+    """How well a page was read: good needs no second look, fair has flaws, low must not be trusted."""
+
+    GOOD = "good"
+    FAIR = "fair"
+    LOW = "low"
+
+
 @dataclass(frozen=True, slots=True)
 class PageSignals:
     """What the analysis measured. Ratios are of the page's area (coverage) or of its characters (garbled)."""

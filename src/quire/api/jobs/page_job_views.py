@@ -28,6 +28,7 @@ class PageView(BaseModel):
     tokens_out: int
     cost_usd: float
     confidence: float | None
+    grade: str | None = Field(None, description="good, fair or low; null where nothing was judged.")
     words: int
     words_missing: int = Field(description="Words of the page's text layer that are in none of its elements.")
     ungrounded: int = Field(description="Elements of an AI answer that the page's own words do not support.")

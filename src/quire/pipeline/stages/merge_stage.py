@@ -11,7 +11,7 @@ from typing import Any
 
 from quire.coordination.job_records import Claim
 from quire.domain.job import JobStatus, MainJob, PageRecord
-from quire.domain.page import PageSource
+from quire.domain.page import Grade, PageSource
 from quire.domain.page_ranges import PageRanges
 from quire.errors import DocumentError, QuireError
 from quire.objects.object_store import ObjectStore
@@ -146,6 +146,7 @@ def summary(job: MainJob, records: list[PageRecord]) -> dict[str, Any]:
     read = [record for record in records if record.status is JobStatus.COMPLETED]
     sources = Counter(record.source.value for record in read if record.source)
     failed = [record.number for record in records if record.status is JobStatus.FAILED]
+    low = [record.number for record in read if record.grade is Grade.LOW]
     fallbacks = [record.number for record in records if record.source in _FALLBACKS]
     return {
         "pages": len(records),
@@ -157,6 +158,8 @@ def summary(job: MainJob, records: list[PageRecord]) -> dict[str, Any]:
         "fallback_pages": fallbacks[:1000],
         "failed_pages": failed[:1000],
         "pages_failed": len(failed),
+        "low_confidence_pages": low[:1000],
+        "grades": dict(Counter(record.grade.value for record in read if record.grade)),
         "timeout_occurred": job.timed_out,
         "title": job.info.get("title"),
         "author": job.info.get("author"),

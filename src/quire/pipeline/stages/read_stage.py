@@ -8,7 +8,7 @@ from dataclasses import replace
 from quire.coordination.job_records import Claim, PageOutcome
 from quire.dispatch.page_task import Exhausted
 from quire.domain.job import JobStatus, PageRecord, UnitKind, chunk_places, unit_page
-from quire.domain.page import PageClass, PageSource
+from quire.domain.page import Grade, PageClass, PageSource
 from quire.domain.page_ranges import PageRanges
 from quire.domain.routing import Route, best_route
 from quire.errors import PageCrashedError, PageError, PageMemoryError, PageTimeoutError, QuireError
@@ -23,6 +23,8 @@ from quire.reading.ocr.page_ocr import OCR_READERS, OcrOptions, recognise_page
 from quire.reading.pdf.page_reader import MARKUP_READERS, ReadOptions
 
 _EXTRA_S_PER_PAGE = 1.0
+
+OCR_NOT_BETTER = "ocr_not_better"
 
 
 class PageReader:
@@ -147,6 +149,8 @@ class PageReader:
                 failed = self._failed(page.number, error)
                 return replace(failed, page_class=page.page_class, reasons=(*page.reasons, error.code))
             return _with_reason(local, error.code)
+        if page.has_text and _is_better(page, found.pages[0]):
+            return _with_reason(local, OCR_NOT_BETTER)
         return _with_reason(found, HEIC_OVER_BOUND) if HEIC_OVER_BOUND in page.reasons else found
 
     async def _read(self, path: str, numbers: Sequence[int]) -> list[Chunk | PageRecord]:
@@ -233,6 +237,7 @@ class PageReader:
             elements_offset=at + page.elements_offset if page.elements_length else 0,
             elements_length=page.elements_length,
             words_missing=page.words_missing,
+            grade=page.grade,
         )
 
     def _waits(self, page: PageSlice) -> bool:
@@ -244,7 +249,7 @@ class PageReader:
         )
 
     def _route(self, page: PageSlice) -> Route:
-        return self._best_route(page.page_class, page.reader, page.reasons)
+        return self._best_route(_class_for_route(page), page.reader, page.reasons)
 
     @property
     def _is_opened_whole(self) -> bool:
@@ -274,6 +279,16 @@ def _source(page: PageSlice, timed_out: bool) -> PageSource:
     if any(reason.startswith("page_") for reason in page.reasons):
         return PageSource.MUPDF_FALLBACK
     return PageSource.LOCAL
+
+
+def _class_for_route(page: PageSlice) -> PageClass:
+    """A text layer of low grade is routed as one of garbled text: to AI or OCR, where either can be had."""
+    is_bad_layer = page.grade is Grade.LOW and page.reader not in (*OCR_READERS, *MARKUP_READERS)
+    return PageClass.GARBLED if is_bad_layer else page.page_class
+
+
+def _is_better(one: PageSlice, other: PageSlice) -> bool:
+    return (one.confidence or 0.0) > (other.confidence or 0.0)
 
 
 def _with_reason(chunk: Chunk, reason: str) -> Chunk:

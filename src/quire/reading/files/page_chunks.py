@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from quire.domain.element import PageElements
 from quire.domain.element_codec import encode
-from quire.domain.page import PageClass, PageReading
+from quire.domain.page import Grade, PageClass, PageReading
+from quire.reading.grading.page_grade import Judgement, judge_text
 from quire.reading.pdf.mupdf import empty_store
 from quire.reading.pdf.page_reader import ReadOptions, read_pages, read_text
 
@@ -32,6 +33,7 @@ class PageSlice:
     elements_offset: int = 0
     elements_length: int = 0
     words_missing: int = 0
+    grade: Grade | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +59,8 @@ def read_chunk(
     return pack(readings)
 
 
-def pack(readings: Sequence[PageReading], confidence: float | None = None) -> Chunk:
-    """The readings as a chunk. `confidence` is that of every page in it."""
+def pack(readings: Sequence[PageReading], judgement: Judgement | None = None) -> Chunk:
+    """The readings as a chunk. `judgement` is that of every page in it; without one their texts are judged."""
     texts: list[bytes] = []
     shown: list[bool] = []
     for reading in readings:
@@ -70,20 +72,22 @@ def pack(readings: Sequence[PageReading], confidence: float | None = None) -> Ch
     pages: list[PageSlice] = []
     offset, elements_offset = 0, sum(map(len, texts))
     for reading, part, has_text, packed in zip(readings, texts, shown, stored, strict=True):
+        judged = judgement or judge_text(reading.text, reading.signals.garbled_ratio)
         pages.append(
             PageSlice(
                 reading.number,
                 reading.page_class,
                 reading.reader,
-                reading.reasons,
+                (*reading.reasons, *judged.reasons),
                 has_text,
                 len(reading.markdown.split()) if has_text else 0,
                 offset,
                 len(part),
-                confidence,
+                judged.confidence,
                 elements_offset,
                 len(packed),
                 reading.words_missing,
+                judged.grade,
             )
         )
         offset += len(part)

@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from quire.errors import PageError
+from quire.reading.grading.page_grade import OcrEvidence
 from quire.reading.ocr import careful_reader, quick_reader
 from quire.reading.ocr.careful_reader import CAREFUL_READER
-from quire.reading.ocr.ocr_words import Box, OcrLine, OcrWord, RecognisedPage
+from quire.reading.ocr.ocr_words import Box, OcrLine, OcrWord, RecognisedPage, is_read_across
 from quire.reading.ocr.page_posture import (
     Posture,
     Turn,
@@ -83,10 +84,26 @@ class Recognised:
     turn: Turn
     reader: str
     notes: tuple[str, ...] = ()
+    covered: float = 1.0
+    has_ink: bool = True
 
     @property
     def confidence(self) -> float | None:
         return self.seen.confidence()
+
+    @property
+    def evidence(self) -> OcrEvidence:
+        """What the page is graded by."""
+        words = list(self.seen.words())
+        total = sum(len(word.text) for word in words)
+        doubtful = sum(len(word.text) for word in words if word.confidence < _DOUBTFUL)
+        return OcrEvidence(
+            self.confidence,
+            doubtful / total if total else 0.0,
+            self.covered,
+            is_read_across(self.seen),
+            self.has_ink,
+        )
 
 
 def recognise(picture: Image.Image, options: OcrOptions) -> Recognised:
@@ -133,7 +150,10 @@ class _Reading:
 
     def _told(self, seen: RecognisedPage, reader: str) -> Recognised:
         notes = (TURNED, *self._notes) if self._turn.turns else tuple(self._notes)
-        return Recognised(seen.without_noise(), self._turn, reader, notes)
+        kept = seen.without_noise()
+        boxes = [word.box for word in kept.words()]
+        share = covered(self._page, boxes, kept.blank) if boxes else 0.0
+        return Recognised(kept, self._turn, reader, notes, share, self._posture.ink)
 
     def _quickly(self) -> RecognisedPage:
         models, dpi = self._options.models, self._options.dpi

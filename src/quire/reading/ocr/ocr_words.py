@@ -116,6 +116,9 @@ def joined(lines: Iterable[str]) -> str:
     return text
 
 
+_PROSE_WORDS = 3
+_ACROSS_LINES = 5
+_ACROSS_SHARE = 0.15
 _LEAST_LINES = 3
 _LEAST_WIDTH = 8.0
 _FILLED = 0.6
@@ -134,6 +137,23 @@ def in_reading_order(lines: Sequence[OcrLine]) -> list[list[OcrLine]]:
         for stretch in _stretches(list(lines), _DEEPEST)
         for paragraph in _paragraphs(_rows(stretch))
     ]
+
+
+def is_read_across(page: RecognisedPage) -> bool:
+    """Whether lines go on from one column of prose into the next: many have the same wide gap between long pieces."""
+    lines = list(page.lines())
+    gaps: list[float] = []
+    for line in lines:
+        cells = line.cells()
+        gaps += [
+            (left[-1].right + right[0].left) / 2
+            for left, right in pairwise(cells)
+            if min(len(left), len(right)) >= _PROSE_WORDS
+        ]
+    if len(gaps) < _ACROSS_LINES or len(gaps) < _ACROSS_SHARE * len(lines):
+        return False
+    near = 0.03 * page.width
+    return any(sum(abs(gap - other) <= near for other in gaps) >= _ACROSS_LINES for gap in gaps)
 
 
 def _stretches(lines: list[OcrLine], depth: int) -> list[list[OcrLine]]:

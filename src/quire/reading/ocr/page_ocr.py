@@ -12,6 +12,7 @@ from quire.domain.page import PageClass, PageReading, PageSignals
 from quire.errors import SettingsError
 from quire.reading.files.image_source import MAX_SOURCE_PIXELS, grey_picture
 from quire.reading.files.page_chunks import Chunk, pack
+from quire.reading.grading.page_grade import judge_ocr
 from quire.reading.ocr import careful_reader, quick_reader
 from quire.reading.ocr.careful_reader import CAREFUL_READER
 from quire.reading.ocr.ocr_stages import CAREFUL, QUICK, OcrOptions, recognise
@@ -96,11 +97,10 @@ def recognise_page(path: str, password: str | None, number: int, options: OcrOpt
     )
     found = recognise(picture, options)
     text = page_markdown(arrange(found.seen))
-    confidence = found.confidence
     reasons = ("scan" if text else "no_text_found_by_ocr", *found.notes)
     signals = PageSignals(chars=len(text))
     reading = PageReading(number, PageClass.SCANNED, text, text, found.reader, reasons, signals)
-    return pack([reading], round(confidence, 3) if confidence is not None else None)
+    return pack([reading], judge_ocr(text, found.evidence))
 
 
 def recognise_picture(picture: bytes, options: OcrOptions) -> str:

@@ -9,7 +9,7 @@ const SETTLE_MS = 250; // an image is rendered for each chosen page; a held arro
 const LOOKS = {
   queued: ["idle", "·", "waiting"], processing: ["busy", "…", "being read"], failed: ["bad", "✕", "failed"],
   cancelled: ["idle", "–", "cancelled"], done: ["good", "✓", "read"], ocr: ["ocr", "O", "read by OCR"],
-  ai: ["ai", "A", "read by AI"], fallback: ["warn", "!", "fallback text"], empty: ["idle", "∅", "no text"],
+  ai: ["ai", "A", "read by AI"], fallback: ["warn", "!", "fallback text"], low: ["warn", "?", "low confidence"], empty: ["idle", "∅", "no text"],
 };
 
 /** The status of a page in the grid: tone, sign, words. */
@@ -17,12 +17,13 @@ export function look(page) {
   if (page.status !== "completed") return LOOKS[page.status] || LOOKS.queued;
   if (page.source?.endsWith("fallback")) return LOOKS.fallback;
   if (page.words === 0) return LOOKS.empty;
+  if (page.grade === "low") return LOOKS.low;
   return LOOKS[page.source] || LOOKS.done;
 }
 
 export function pages(id, onChosen, signal) {
   const grid = h("div.grid", { role: "listbox", "aria-label": "Pages", tabindex: "-1" });
-  const legend = h("p.legend", { "aria-hidden": "true" }, ...["done", "ai", "ocr", "fallback", "failed", "queued", "empty"]
+  const legend = h("p.legend", { "aria-hidden": "true" }, ...["done", "ai", "ocr", "fallback", "low", "failed", "queued", "empty"]
     .map((name) => h("span", {}, h(`i.${LOOKS[name][0]}`, {}, LOOKS[name][1]), ` ${LOOKS[name][2]}`)));
   const cells = new Map(), places = [], visible = new Set();
   let pieces = [], total = 0, chosen = null, settling = 0, plain = true;

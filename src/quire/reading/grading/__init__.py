@@ -1,0 +1,1 @@
+"""Measures how well a page was read, and grades it."""

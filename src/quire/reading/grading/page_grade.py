@@ -1,0 +1,95 @@
+"""Turns what is known of how a page was read into one confidence and one of three grades.
+
+The thresholds are set so that a page is called good only if its text can be used without a second look. How often that
+holds is measured by `bench/grades.py` on labelled pages. A page is never graded higher than its weakest evidence.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from quire.domain.page import Grade
+from quire.reading.grading.plausibility import plausibility
+
+LOW_PLAUSIBILITY = "implausible_text"
+SYMBOL_DEBRIS = "symbol_debris"
+READ_ACROSS = "columns_read_across"
+INK_LEFT_OUT = "ink_left_out"
+DOUBTFUL_WORDS = "doubtful_words"
+
+_ENOUGH_LETTERS = 60
+_USUAL_ODD = 0.06
+_ODD_WEIGHT = 1.6
+_DEBRIS_WEIGHT = 2.5
+_USUAL_DEBRIS = 0.01
+_ACROSS = 0.88
+_COVERED = 0.8
+_GOOD, _FAIR = 0.92, 0.75
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """`confidence` is from 0 to 1, None where there is nothing to judge; `reasons` say what lowered it."""
+
+    confidence: float | None
+    grade: Grade | None
+    reasons: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OcrEvidence:
+    """What an OCR reader knows of its page. Shares are from 0 to 1."""
+
+    confidence: float | None
+    doubtful: float = 0.0
+    covered: float = 1.0
+    read_across: bool = False
+    has_ink: bool = True
+
+
+def grade_of(confidence: float) -> Grade:
+    if confidence >= _GOOD:
+        return Grade.GOOD
+    return Grade.FAIR if confidence >= _FAIR else Grade.LOW
+
+
+def judge_text(text: str, debris: float) -> Judgement:
+    """Judges a text layer. `debris` is the share of characters that nobody wrote (private area, control, cid)."""
+    if not text.strip():
+        return Judgement(None, None)
+    factor, reasons = _plausible(text)
+    confidence = factor
+    if debris > _USUAL_DEBRIS:
+        confidence *= max(0.0, 1.0 - _DEBRIS_WEIGHT * debris)
+        reasons = (*reasons, SYMBOL_DEBRIS)
+    return _judgement(confidence, reasons)
+
+
+def judge_ocr(text: str, evidence: OcrEvidence) -> Judgement:
+    """Judges a page that OCR has read. A page with ink but without words is low."""
+    if evidence.confidence is None:
+        return Judgement(0.0, Grade.LOW) if evidence.has_ink else Judgement(None, None)
+    factor, reasons = _plausible(text)
+    confidence = evidence.confidence * factor
+    if evidence.doubtful > 0.1:
+        confidence *= 1.0 - 0.5 * evidence.doubtful
+        reasons = (*reasons, DOUBTFUL_WORDS)
+    if evidence.read_across:
+        confidence *= _ACROSS
+        reasons = (*reasons, READ_ACROSS)
+    if evidence.covered < _COVERED:
+        confidence *= 0.5 + 0.5 * evidence.covered
+        reasons = (*reasons, INK_LEFT_OUT)
+    return _judgement(confidence, reasons)
+
+
+def _plausible(text: str) -> tuple[float, tuple[str, ...]]:
+    found = plausibility(text)
+    if found.letters < _ENOUGH_LETTERS or found.implausible <= _USUAL_ODD:
+        return 1.0, ()
+    return max(0.0, 1.0 - _ODD_WEIGHT * (found.implausible - _USUAL_ODD)), (LOW_PLAUSIBILITY,)
+
+
+def _judgement(confidence: float, reasons: tuple[str, ...]) -> Judgement:
+    grade = grade_of(confidence)
+    return Judgement(round(confidence, 3), grade, () if grade is Grade.GOOD else reasons)

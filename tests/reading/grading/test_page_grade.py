@@ -1,0 +1,70 @@
+"""A page's confidence and grade follow from its letters, its debris and what OCR was sure of."""
+
+from __future__ import annotations
+
+import codecs
+
+import pytest
+
+from quire.domain.page import Grade
+from quire.reading.grading.page_grade import (
+    LOW_PLAUSIBILITY,
+    READ_ACROSS,
+    OcrEvidence,
+    judge_ocr,
+    judge_text,
+)
+from quire.reading.grading.plausibility import plausibility
+from tests.reading.ocr.script_pages import SENTENCES
+
+ENGLISH = (
+    "The board of the railway refused to sign the agreement because the old bridge was no longer safe. " * 5
+)
+
+
+@pytest.mark.parametrize("script", sorted(SENTENCES))
+def test_text_is_good_when_it_is_real_prose_of_a_script(script: str) -> None:
+    assert judge_text(" ".join(SENTENCES[script] * 3), 0.0).grade is Grade.GOOD
+
+
+@pytest.mark.parametrize("script", ["latin", "cyrillic", "greek", "arabic"])
+def test_letters_are_implausible_when_they_are_in_reverse_alphabet(script: str) -> None:
+    text = " ".join(SENTENCES[script])
+    letters = sorted({c for c in text.casefold() if c.isalpha()})
+    swapped = text.casefold().translate(str.maketrans("".join(letters), "".join(reversed(letters))))
+    assert plausibility(swapped).implausible > plausibility(text).implausible + 0.2
+
+
+def test_text_is_low_when_its_font_has_a_wrong_encoding() -> None:
+    found = judge_text(codecs.encode(ENGLISH, "rot13"), 0.0)
+    assert found.grade is Grade.LOW
+    assert found.reasons == (LOW_PLAUSIBILITY,)
+
+
+def test_text_is_not_good_when_a_symbol_font_left_debris() -> None:
+    assert judge_text(ENGLISH, 0.05).grade is Grade.FAIR
+    assert judge_text(ENGLISH, 0.3).grade is Grade.LOW
+
+
+@pytest.mark.parametrize("text", ["", "   ", "\n"])
+def test_nothing_is_judged_when_there_is_no_text(text: str) -> None:
+    assert judge_text(text, 0.0).grade is None
+
+
+def test_ocr_is_good_only_when_everything_speaks_for_it() -> None:
+    sure = OcrEvidence(0.96, 0.01, 0.98)
+    assert judge_ocr(ENGLISH, sure).grade is Grade.GOOD
+    assert judge_ocr(ENGLISH, OcrEvidence(0.6, 0.5)).grade is Grade.LOW
+    assert judge_ocr(ENGLISH, OcrEvidence(0.96, 0.01, 0.4)).grade is not Grade.GOOD
+    assert judge_ocr(codecs.encode(ENGLISH, "rot13"), sure).grade is Grade.LOW
+
+
+def test_ocr_is_not_good_when_columns_are_read_across() -> None:
+    found = judge_ocr(ENGLISH, OcrEvidence(0.99, read_across=True))
+    assert found.grade is Grade.FAIR
+    assert found.reasons == (READ_ACROSS,)
+
+
+def test_page_is_low_when_it_has_ink_and_no_words() -> None:
+    assert judge_ocr("", OcrEvidence(None)).grade is Grade.LOW
+    assert judge_ocr("", OcrEvidence(None, has_ink=False)).grade is None
