@@ -152,7 +152,8 @@ class _Reading:
         notes = (TURNED, *self._notes) if self._turn.turns else tuple(self._notes)
         kept = seen.without_noise()
         boxes = [word.box for word in kept.words()]
-        share = covered(self._page, boxes, kept.blank) if boxes else 0.0
+        # On a grainy page specks look like ink that was left out.
+        share = covered(self._page, boxes, kept.blank) if boxes and self._posture.noise < _GRAINY else 1.0
         return Recognised(kept, self._turn, reader, notes, share, self._posture.ink)
 
     def _quickly(self) -> RecognisedPage:
