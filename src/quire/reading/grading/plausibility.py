@@ -72,7 +72,8 @@ def _surprise(word: str) -> tuple[float, int] | None:
         return None  # an abbreviation
     folded = word.casefold()
     if not folded.isascii():
-        decomposed = unicodedata.normalize("NFD", folded.translate(_LETTERS))
+        # Compatible forms too: PDFs of Arabic often have the shape that a letter takes in its word.
+        decomposed = unicodedata.normalize("NFKD", folded.translate(_LETTERS))
         folded = "".join(letter for letter in decomposed if not unicodedata.combining(letter))
     sequences = _tables().get(folded[:1])
     if sequences is None:
