@@ -18,6 +18,7 @@ from quire.reading.ocr.careful_reader import CAREFUL_READER
 from quire.reading.ocr.ocr_stages import CAREFUL, QUICK, OcrOptions, recognise
 from quire.reading.ocr.picture_elements import FIGURE, LIST, TABLE, TITLE, LayoutElement, arrange
 from quire.reading.ocr.quick_reader import QUICK_READER
+from quire.reading.ocr.scan_elements import scan_elements
 from quire.reading.pdf.page_render import RenderOptions, draw_page
 from quire.rendering import markdown_writer
 
@@ -35,6 +36,7 @@ __all__ = [
 
 OCR_READERS = (QUICK_READER, CAREFUL_READER)
 
+_POINTS_PER_INCH = 72
 _PIXELS = 40_000_000
 _LONGEST_PX = 6000
 _ITEM = re.compile(r"(\(?\w{1,3}[.)]|[^\w\s])\s+(?=\S)")
@@ -96,10 +98,15 @@ def recognise_page(path: str, password: str | None, number: int, options: OcrOpt
         RenderOptions(dpi=options.dpi, color="gray", max_px=_LONGEST_PX, max_pixels=_PIXELS),
     )
     found = recognise(picture, options)
-    text = page_markdown(arrange(found.seen))
+    parts = arrange(found.seen)
+    text = page_markdown(parts)
     reasons = ("scan" if text else "no_text_found_by_ocr", *found.notes)
-    signals = PageSignals(chars=len(text))
-    reading = PageReading(number, PageClass.SCANNED, text, text, found.reader, reasons, signals)
+    scale = _POINTS_PER_INCH / options.dpi
+    signals = PageSignals(
+        chars=len(text), width_pt=found.seen.width * scale, height_pt=found.seen.height * scale
+    )
+    elements = scan_elements(number, parts, found.seen, scale, found.reader)
+    reading = PageReading(number, PageClass.SCANNED, text, text, found.reader, reasons, signals, elements)
     return pack([reading], judge_ocr(text, found.evidence))
 
 
