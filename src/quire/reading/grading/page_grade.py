@@ -54,7 +54,7 @@ def grade_of(confidence: float) -> Grade:
 
 
 def judge_text(text: str, debris: float) -> Judgement:
-    """Judges a text layer. `debris` is the share of characters that nobody wrote (private area, control, cid)."""
+    """Judges a text layer. `debris` is the share of characters that no writer typed (private area, control, cid)."""
     if not text.strip():
         return Judgement(None, None)
     factor, reasons = _plausible(text)

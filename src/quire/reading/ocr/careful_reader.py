@@ -76,7 +76,7 @@ def read(picture: Image.Image, languages: Sequence[str]) -> RecognisedPage:
 
 
 def read_word(picture: Image.Image, box: Box, languages: Sequence[str]) -> tuple[str, float]:
-    """What stands in one box, and how sure that is from 0 to 1. Raises as `read` does."""
+    """The text in one box, and a confidence from 0 to 1. Raises as `read` does."""
     left, top, right, bottom = box
     margin = max(2, round(0.15 * (bottom - top)))
     part = picture.crop(
@@ -156,7 +156,7 @@ def _words(text: str, box: Box, score: float) -> list[OcrWord]:
 
 
 def _plain(text: str) -> str:
-    """Signs of Chinese print (wide letters, a degree with its C in one) as the Latin ones that stand on the page."""
+    """Signs of Chinese print (wide letters, a degree with its C in one) as the Latin ones that the page has."""
     return "".join(unicodedata.normalize("NFKC", sign) if _is_wide(sign) else sign for sign in text)
 
 

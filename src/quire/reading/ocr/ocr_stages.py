@@ -131,24 +131,24 @@ class _Reading:
         if not self._has_quick or mode == CAREFUL or grainy:
             careful = self._carefully()
             if careful is not None:
-                return self._told(careful, CAREFUL_READER)
+                return self._result_of(careful, CAREFUL_READER)
         seen = self._quickly()
         if mode != AUTO or self._notes:
-            return self._told(seen, QUICK_READER)
+            return self._result_of(seen, QUICK_READER)
         if not self._is_good(seen):
             careful = self._carefully()
             if careful is not None and _weight(careful) >= 0.5 * _weight(seen.without_noise()):
                 careful.blank = [box for box in seen.blank if not _holds_words(box, careful)]
-                return self._told(careful, CAREFUL_READER)
+                return self._result_of(careful, CAREFUL_READER)
         elif self._has_careful:
             seen = self._mended(seen)
-        return self._told(seen, QUICK_READER)
+        return self._result_of(seen, QUICK_READER)
 
     def _lay(self) -> None:
         straight, self._turn = upright(self._picture, self._posture)
         self._page = evened(straight)
 
-    def _told(self, seen: RecognisedPage, reader: str) -> Recognised:
+    def _result_of(self, seen: RecognisedPage, reader: str) -> Recognised:
         notes = (TURNED, *self._notes) if self._turn.turns else tuple(self._notes)
         kept = seen.without_noise()
         boxes = [word.box for word in kept.words()]
@@ -207,7 +207,7 @@ class _Reading:
         return _weight(careful_reader.read(strip, self._names))
 
     def _is_good(self, seen: RecognisedPage) -> bool:
-        """Whether the quick reader's words can stand."""
+        """Whether the quick reader's words can be kept."""
         sure = seen.confidence()
         if sure is None:
             return not self._posture.ink

@@ -1,6 +1,6 @@
 """Lines that were found one by one, put in the order in which people read them, and into paragraphs.
 
-Weakness: columns are told by a strip that hardly a line crosses and by lines that fill them, as prose does. Side
+Weakness: columns are found by a strip that hardly a line crosses and by lines that fill them, as prose does. Side
 notes and text around pictures come where their height puts them.
 
 What OCR sees on a page: words with their places and how sure the reader is, in lines, in paragraphs.
@@ -131,7 +131,7 @@ _DEEPEST = 6
 
 
 def in_reading_order(lines: Sequence[OcrLine]) -> list[list[OcrLine]]:
-    """Paragraphs of lines: the left column before the right one, between what stands across both."""
+    """Paragraphs of lines: the left column before the right one, between the lines that cross both."""
     return [
         paragraph
         for stretch in _stretches(list(lines), _DEEPEST)

@@ -191,7 +191,7 @@ def evened(picture: Image.Image) -> Image.Image:
     if light >= _WHITE and dark <= _BLACK and float(np.std(paper)) <= _EVEN:
         return picture
     if light < dark + 24:
-        return picture  # nothing stands out from the paper: there is nothing to even
+        return picture  # ink and paper have the same tone: there is nothing to even
     # Dark places with no paper in them (a photograph, a black bar) keep the tone of the page's paper.
     paper = np.where(paper < light - 0.5 * (light - dark), light, paper).astype(np.float32)
     shades = np.asarray(Image.fromarray(paper).resize(small.size, Image.Resampling.BICUBIC))
@@ -214,9 +214,9 @@ def evened(picture: Image.Image) -> Image.Image:
 
 
 def covered(picture: Image.Image, words: Sequence[Box], other: Sequence[Box] = ()) -> float:
-    """Which share of the ink of an upright page lies in the boxes; 1 for a page without ink.
+    """The share of the ink of an upright page that is in the boxes; 1 for a page without ink.
 
-    Ink outside of them counts only where it stands in bands as tall as the words: charts and rules don't.
+    Ink outside of them counts only where it is in bands as tall as the words: charts and rules don't.
     """
     import numpy as np
 

@@ -1,7 +1,7 @@
 """The parts of a page's picture, with their places: titles, paragraphs, lists, tables and figures, in reading order.
 
 Weakness: the words and their boxes are the OCR reader's, the rest is a handful of rules about sizes and gaps. A title
-is told by its height, a list by its marks, a table by gaps that line up, a figure by a block without words.
+is known by its height, a list by its marks, a table by gaps that line up, a figure by a block without words.
 """
 
 from __future__ import annotations

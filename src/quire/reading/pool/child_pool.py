@@ -1,4 +1,4 @@
-"""A pool of child processes that may crash, hang or balloon without harm to anybody else.
+"""A pool of child processes that may crash, hang or balloon without harm to the other children.
 
 Each child has its own socket and at most one task, so a child killed at any moment, even half-way through an
 answer, takes nothing with it but that task. (Pools that share one pipe and its lock between children stop
@@ -108,7 +108,7 @@ class ChildPool:
         except MalformedAnswerError:
             child.kill()
             raise PageCrashedError(_MALFORMED_TEXT) from None
-        except BaseException:  # cancelled: whatever the child is doing, nobody waits for it
+        except BaseException:  # cancelled: no caller waits for what the child is doing
             child.kill()
             raise
         try:
@@ -126,7 +126,7 @@ class ChildPool:
         death = await child.death()
         if death is None:
             return _LostError(child.server)
-        if not child.has_begun():  # it was killed while idle, and nobody had noticed yet
+        if not child.has_begun():  # it was killed while idle, and the pool had not noticed yet
             return _LostError(None)
         if _was_memory(death, child.last_words(), self._options.memory_bytes):
             return PageMemoryError(_MEMORY_TEXT)
@@ -174,7 +174,7 @@ class ChildPool:
             return
         self._unclaimed.remove(birth)
         if birth.cancelled() or birth.exception() is not None:
-            return  # whoever needs a child next starts again and reports what is wrong
+            return  # the next caller that needs a child starts again and reports what is wrong
         child = birth.result()
         if self._closed:
             child.kill()

@@ -160,7 +160,7 @@ class ForkServer:
                 env={
                     "TMPDIR": options.cage.temporary if options.cage else tempfile.gettempdir(),
                     "PYTHONUTF8": "1",
-                    "ORT_DISABLE_TELEMETRY": "1",  # onnxruntime reports to its maker unless it is told not to
+                    "ORT_DISABLE_TELEMETRY": "1",  # onnxruntime sends telemetry unless this is set
                     **options.environment,
                 },
                 start_new_session=True,  # Ctrl-C in a terminal is for the parent alone

@@ -115,7 +115,7 @@ class _Server:
         if kind == FORK and len(fds) == 2:
             self._fork(fds[0], fds[1], selector)
         elif kind == KILL and pid in self._children:
-            # Only this process reaps, so a pid in the set can't belong to anybody else.
+            # Only this process reaps, so a pid in the set can't belong to another process.
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         return True
@@ -220,7 +220,7 @@ def die_with_parent(parent_pid: int) -> None:
     """Have the kernel kill this process when its parent ends (Linux only)."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent_pid:  # it ended before the kernel was told
+    if os.getppid() != parent_pid:  # it ended before prctl took effect
         os._exit(0)
 
 
