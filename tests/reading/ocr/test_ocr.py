@@ -28,6 +28,11 @@ from tests.support.waiting import DEADLINE_S
 CLEAN, SPOILT = 0.005, 0.02
 
 
+def markdown_of(chunk: page_ocr.Chunk) -> str:
+    (page,) = chunk.pages
+    return chunk.block[page.offset : page.offset + page.length].decode()
+
+
 def read(folder: Path, picture: Image.Image, options: OcrOptions) -> page_ocr.Chunk:
     path = folder / "scan.png"
     path.write_bytes(scans.png(picture))
@@ -51,7 +56,7 @@ def test_quick_reader_is_enough_when_a_page_can_be_cleaned(
     sheet = scans.sheet(7, font=font, size=size, dpi=dpi, columns=columns, filled=0.35)
     chunk = read(tmp_path, scans.SPOILERS[condition](sheet.picture, 7), OcrOptions(dpi=dpi))
     page = chunk.pages[0]
-    assert scans.error_rate(chunk.block.decode(), sheet.text) <= CLEAN
+    assert scans.error_rate(markdown_of(chunk), sheet.text) <= CLEAN
     assert (page.reader, page.page_class, page.has_text) == ("tesseract", PageClass.SCANNED, True)
     assert page.confidence is not None
     assert page.confidence >= 0.94
@@ -72,7 +77,7 @@ def test_careful_reader_reads_when_a_page_is_spoilt(
     sheet = scans.sheet(8, font=font, columns=columns, filled=0.2)
     chunk = read(tmp_path, scans.SPOILERS[condition](sheet.picture, 8), OcrOptions())
     page = chunk.pages[0]
-    assert scans.error_rate(chunk.block.decode(), sheet.text) <= SPOILT
+    assert scans.error_rate(markdown_of(chunk), sheet.text) <= SPOILT
     assert page.reader == "rapidocr"
     assert page.confidence is not None
     assert page.confidence > 0.95
@@ -85,10 +90,10 @@ def test_careful_reader_reads_when_the_quick_one_doubts(tmp_path: Path) -> None:
     blurred = scans.blurred(sheet.picture, 9)
     quick = read(tmp_path, blurred, OcrOptions(dpi=150, mode="quick"))
     chunk = read(tmp_path, blurred, OcrOptions(dpi=150))
-    errors = scans.error_rate(chunk.block.decode(), sheet.text)
+    errors = scans.error_rate(markdown_of(chunk), sheet.text)
     assert chunk.pages[0].reader == "rapidocr"
     assert quick.pages[0].reader == "tesseract"
-    assert errors <= SPOILT < scans.error_rate(quick.block.decode(), sheet.text)
+    assert errors <= SPOILT < scans.error_rate(markdown_of(quick), sheet.text)
 
 
 def test_doubtful_words_are_read_again_when_the_rest_is_sure(tmp_path: Path) -> None:
@@ -98,8 +103,8 @@ def test_doubtful_words_are_read_again_when_the_rest_is_sure(tmp_path: Path) -> 
     chunk = read(tmp_path, sheet.picture, OcrOptions(dpi=150))
     quick = read(tmp_path, sheet.picture, OcrOptions(dpi=150, mode="quick"))
     assert chunk.pages[0].reader == "tesseract"
-    assert "Jönköping" not in quick.block.decode()
-    assert "Jönköping" in chunk.block.decode()
+    assert "Jönköping" not in markdown_of(quick)
+    assert "Jönköping" in markdown_of(chunk)
 
 
 @pytest.mark.parametrize("condition", ["clean", "noisy and skewed"])
@@ -107,7 +112,7 @@ def test_german_is_read_when_it_is_asked_for(tmp_path: Path, condition: str) -> 
     sheet = scans.sheet(3, german=True, filled=0.2)
     picture = scans.SPOILERS[condition](sheet.picture, 3)
     chunk = read(tmp_path, picture, OcrOptions("deu"))
-    assert scans.error_rate(chunk.block.decode(), sheet.text) <= (CLEAN if condition == "clean" else SPOILT)
+    assert scans.error_rate(markdown_of(chunk), sheet.text) <= (CLEAN if condition == "clean" else SPOILT)
 
 
 def test_quick_reader_stands_and_says_so_when_there_is_no_careful_one(
@@ -131,7 +136,7 @@ def test_careful_reader_reads_everything_when_there_is_no_quick_one(
     sheet = scans.sheet(8, filled=0.15)
     chunk = read(tmp_path, scans.upside_down(sheet.picture, 8), OcrOptions())
     assert chunk.pages[0].reader == "rapidocr"
-    assert scans.error_rate(chunk.block.decode(), sheet.text) <= CLEAN
+    assert scans.error_rate(markdown_of(chunk), sheet.text) <= CLEAN
     with pytest.raises(SettingsError, match="rus"):
         check_languages(OcrOptions("rus"))
     monkeypatch.setitem(sys.modules, "rapidocr", None)
@@ -172,7 +177,7 @@ async def test_careful_reader_fits_when_memory_is_what_it_is_by_default(tmp_path
     finally:
         await pool.close()
     assert chunk.pages[0].reader == "rapidocr"
-    assert scans.error_rate(chunk.block.decode(), sheet.text) <= SPOILT
+    assert scans.error_rate(markdown_of(chunk), sheet.text) <= SPOILT
     assert list(left.iterdir()) == []
 
 
@@ -184,7 +189,7 @@ def test_empty_page_has_no_text_and_no_error_when_it_is_read(tmp_path: Path) -> 
 
 def test_markup_in_a_scan_stays_text_when_it_is_read(tmp_path: Path) -> None:
     sheet = scans.written(["<script>alert(1)</script>", "# no heading of ours", "| a | b |"], size=16)
-    text = read(tmp_path, sheet.picture, OcrOptions()).block.decode()
+    text = markdown_of(read(tmp_path, sheet.picture, OcrOptions()))
     assert "<script" not in text
     assert "script" in text
     assert not text.startswith(("#", "|"))
@@ -200,7 +205,7 @@ def test_models_of_two_folders_are_used_together_when_both_are_asked_for(tmp_pat
     check_languages(options)
     assert page_ocr.languages(options) == ["deu", "eng", "own_german"]
     sheet = scans.sheet(3, german=True, filled=0.2)
-    text = read(tmp_path, sheet.picture, options).block.decode()
+    text = markdown_of(read(tmp_path, sheet.picture, options))
     assert "Straße" in text
     assert "Board" in text
 
