@@ -25,7 +25,7 @@ os.environ["ORT_DISABLE_TELEMETRY"] = "1"
 
 import numpy as np  # noqa: E402
 from PIL import Image  # noqa: E402
-from tests.reading import scans  # noqa: E402
+from tests.reading.ocr import scans  # noqa: E402
 
 from measuring import table  # noqa: E402
 from quire.reading.ocr import quick_reader  # noqa: E402
