@@ -193,14 +193,9 @@ class PageRecord:
     @classmethod
     def unpack(cls, number: int, packed: Mapping[str, Any]) -> PageRecord:
         found = {long: packed[short] for short, long in _SHORT.items() if short in packed}
-        if "reasons" in found:
-            found["reasons"] = tuple(found["reasons"])
-        if "source" in found:
-            found["source"] = PageSource(found["source"])
-        if "grade" in found:
-            found["grade"] = Grade(found["grade"])
-        if "page_class" in found:
-            found["page_class"] = PageClass(found["page_class"])
+        for name, kind in _TYPES.items():
+            if name in found:
+                found[name] = kind(found[name])
         return cls(number=number, status=JobStatus(packed["st"]), **found)
 
     @property
@@ -212,6 +207,7 @@ class PageRecord:
         )
 
 
+_TYPES = {"source": PageSource, "page_class": PageClass, "grade": Grade, "reasons": tuple}
 _SHORT = {
     "src": "source",
     "cls": "page_class",
