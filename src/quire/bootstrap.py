@@ -295,7 +295,7 @@ async def _preload(dispatcher: Dispatcher, ready: asyncio.Event) -> None:
 
 def _admission(settings: Settings, connection: RedisConnection, timeout_s: float) -> Admission:
     backoff = Backoff(settings.ai.breaker_base_backoff_s, settings.ai.breaker_max_backoff_s)
-    return Admission.for_timeout(connection, timeout_s, backoff)
+    return Admission.for_timeout(connection, timeout_s, backoff, sticky=settings.ai.budget_policy == "sticky")
 
 
 def _ai_metrics() -> DispatchMetrics:

@@ -131,6 +131,7 @@ async def make(redis_url: str, sim: RunningSimulator, tmp_path: Path) -> AsyncIt
                 connection,
                 candidates.longest_timeout_s,
                 Backoff(ai.breaker_base_backoff_s, ai.breaker_max_backoff_s),
+                sticky=ai.budget_policy == "sticky",
             ),
             ledger=Ledger(
                 AiAccounts(connection),

@@ -112,6 +112,10 @@ async def test_pages_get_their_local_text_and_a_dead_letter_when_every_candidate
         letters = await one.parts.queues.dead_letters(UnitKind.PAGE)
         assert {letter.unit for letter in letters} == {"p1", "p2"}
         assert "server" in letters[0].reason
+        call = letters[0].call
+        assert (call.provider, call.last_error) in {("openai", "server"), ("anthropic", "server")}
+        assert call.model in {"a1", "a2", "b1"}
+        assert call.attempts >= 2
         await at_rest(one)
 
 

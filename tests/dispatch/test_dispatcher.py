@@ -270,6 +270,37 @@ async def test_a_round_is_over_when_one_failed_and_the_others_are_open(make: Mak
     assert (kept.calls, kept.tried, kept.reasons) == (2, (), ("server",))
 
 
+@pytest.mark.parametrize("policy", ["instant", "sticky"])
+async def test_the_budget_policy_decides_when_the_primary_is_short_of_requests(
+    make: Make, policy: str
+) -> None:
+    bench = make(BUDGET_POLICY=policy, AI_LIMITS='{"openai:a1": {"rpm": 1}}')
+    assert isinstance(await bench.read(), Answered)
+    outcome = await bench.read()
+    if policy == "instant":
+        assert isinstance(outcome, Answered)
+        assert outcome.candidate.name == "openai:a2"
+    else:
+        assert isinstance(outcome, Parked)
+        assert bench.calls() == {"a1": 1}
+
+
+async def test_the_next_model_is_asked_when_the_policy_is_sticky_and_the_breaker_is_open(make: Make) -> None:
+    bench = make(BUDGET_POLICY="sticky")
+    bench.sim.play({"rules": [rule("server_error", "a1")]})
+    outcome = await bench.read()
+    assert isinstance(outcome, Answered)
+    assert outcome.candidate.name == "openai:a2"
+
+
+async def test_a_model_has_its_own_cap_when_its_limit_says_so(make: Make) -> None:
+    bench = make(AI_LIMITS='{"openai:a1": {"max_inflight": 1}}')
+    bench.sim.play({"models": [{"model": "a1", "latency": 0.3}]})
+    outcomes = await asyncio.gather(*(bench.read() for _ in range(3)))
+    assert all(isinstance(one, Answered) for one in outcomes)
+    assert bench.sim.stats()["models"]["a1"]["in_flight_max"] == 1
+
+
 async def test_exactly_one_probe_goes_out_when_a_breaker_is_half_open(make: Make) -> None:
     bench = make(
         BREAKER_BASE_BACKOFF="150ms", ANTHROPIC_BASE_URL="", ANTHROPIC_API_KEY="", OPENAI_SECONDARY_MODEL="a1"

@@ -32,11 +32,11 @@ def test_nothing_is_built_when_nothing_is_configured() -> None:
     assert configured_providers.order(load({}).ai) == ("openai", "anthropic")
 
 
-def test_defaults_are_those_of_the_sources_when_nothing_is_set() -> None:
+def test_defaults_are_current_models_and_the_sources_figures_when_nothing_is_set() -> None:
     ai = load({}).ai
     assert configured_providers.models(ai) == {
-        "openai": ProviderModels("gpt-4.1", "gpt-4o", "gpt-4.1-mini"),
-        "anthropic": ProviderModels("claude-3-5-sonnet-20241022", "claude-3-opus", "claude-3-haiku"),
+        "openai": ProviderModels("gpt-6.1-terra", "gpt-6-sol", "gpt-6-luna"),
+        "anthropic": ProviderModels("claude-sonnet-5-5", "claude-opus-5-5", "claude-haiku-5-5"),
         "dolphin": ProviderModels("dolphin", "dolphin", "dolphin"),
         "ocr": ProviderModels("local", "local", "local"),
     }

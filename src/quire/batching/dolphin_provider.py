@@ -208,5 +208,8 @@ class DolphinProvider:
         if not (await self._batcher.condition()).backend_reachable:
             raise ProviderServerError(f"The batch backend ({model}) can't be reached.")
 
+    async def models(self) -> tuple[str, ...]:
+        return ()
+
     async def close(self) -> None:
         """Does nothing: the runtime closes the batcher."""

@@ -33,6 +33,7 @@ def _parser() -> argparse.ArgumentParser:
     _worker(commands)
     _jobs(commands)
     _dlq(commands)
+    _dispatch(commands)
     _search(commands)
     _doctor(commands)
     _config(commands)
@@ -240,6 +241,18 @@ def _dlq(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     replay.add_argument("ids", nargs="*", metavar="ID", help="the letters to replay")
     replay.add_argument("--all", action="store_true", help="all of them")
     _service(replay)
+
+
+def _dispatch(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = _command(
+        commands,
+        "dispatch",
+        "dispatch_command",
+        "run",
+        "show breakers, limits and calls in flight of the AI models",
+        details="At QUIRE_URL with QUIRE_API_KEY.",
+    )
+    _service(parser)
 
 
 def _search(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

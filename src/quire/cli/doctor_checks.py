@@ -7,7 +7,7 @@ import os
 import platform
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -21,6 +21,7 @@ from quire.coordination.embedded_server import EmbeddedServer
 from quire.errors import CatalogError, QuireError
 from quire.objects.object_store import ObjectStore
 from quire.pipeline.stages.download_stage import clouds_of
+from quire.providers.configured_providers import ProviderModels
 from quire.providers.provider_protocol import Provider, ProviderError
 from quire.reading.files.page_chunks import read_chunk
 from quire.reading.ocr import page_ocr
@@ -35,6 +36,7 @@ _NO_SPACE = 100 << 20
 _OLDEST_SERVER = (6, 2)
 _READ_TIMEOUT_S = 60.0
 _ANSWER_TIMEOUT_S = 20.0
+_MODELS_SHOWN = 12
 
 
 _PROVIDER_ADVICE = {
@@ -363,20 +365,51 @@ async def _ai(settings: Settings) -> list[Finding]:
         ]
     models = configured_providers.models(settings.ai)
     try:
-        return list(
-            await asyncio.gather(*(_provider(providers[name], models[name].primary) for name in used))
-        )
+        found = await asyncio.gather(*(_provider(providers[name], models[name]) for name in used))
+        return [one for some in found for one in some]
     finally:
         await asyncio.gather(*(one.close() for one in providers.values()))
 
 
-async def _provider(provider: Provider, model: str) -> Finding:
+async def _provider(provider: Provider, models: ProviderModels) -> list[Finding]:
     name = f"ai {provider.name}"
+    missing = await _missing_models(provider, models)
     try:
-        await provider.check(model)
+        await provider.check(models.primary)
     except ProviderError as error:
-        return Finding(name, FindingLevel.FAIL, error.public, _PROVIDER_ADVICE.get(error.code, ""))
-    return Finding(name, FindingLevel.OK, f"{model} answers")
+        return [
+            Finding(name, FindingLevel.FAIL, error.public, _PROVIDER_ADVICE.get(error.code, "")),
+            *missing,
+        ]
+    return [Finding(name, FindingLevel.OK, f"{models.primary} answers"), *missing]
+
+
+async def _missing_models(provider: Provider, models: ProviderModels) -> list[Finding]:
+    """Findings for configured models that the provider does not list. A server without a list is not judged."""
+    try:
+        listed = await provider.models()
+    except ProviderError:
+        return []
+    wanted = dict.fromkeys((models.primary, models.secondary, models.fast))
+    missing = [one for one in wanted if listed and not _is_listed(one, listed)]
+    if not missing:
+        return []
+    text = f"The provider does not list {', '.join(missing)}."
+    shown = ", ".join(sorted(listed)[:_MODELS_SHOWN])
+    return [
+        Finding(
+            f"ai {provider.name}",
+            FindingLevel.WARN,
+            text,
+            f"Set another model; it lists, for example: {shown}.",
+        )
+    ]
+
+
+def _is_listed(model: str, listed: Sequence[str]) -> bool:
+    """Whether a model is listed, also under the dated name that an alias stands for."""
+    plain = model.removesuffix("-latest")
+    return any(one == model or one.startswith(f"{plain}-") for one in listed)
 
 
 async def _secrets(settings: Settings) -> list[Finding]:

@@ -161,10 +161,14 @@ class Admission:
     lease_s: float = 60.0 + _LEASE_MARGIN_S
     backoff: Backoff = field(default_factory=Backoff)
     clock: Clock | None = None
+    sticky: bool = False
+    """Whether a page waits for its first healthy candidate when that is short of budget (BUDGET_POLICY)."""
 
     @classmethod
-    def for_timeout(cls, connection: RedisConnection, timeout_s: float, backoff: Backoff) -> Admission:
-        return cls(connection, timeout_s + _LEASE_MARGIN_S, backoff)
+    def for_timeout(
+        cls, connection: RedisConnection, timeout_s: float, backoff: Backoff, *, sticky: bool = False
+    ) -> Admission:
+        return cls(connection, timeout_s + _LEASE_MARGIN_S, backoff, sticky=sticky)
 
     async def admit(self, asks: Sequence[Ask]) -> Lease | Busy:
         """Returns a lease on the first free candidate, or when to ask again."""
@@ -231,7 +235,16 @@ class Admission:
         return await self.connection.script(
             "ai/admit",
             names,
-            *(self._now(), lease_id, _ms(self.lease_s), START_CAP, int(take), len(providers), packed),
+            *(
+                self._now(),
+                lease_id,
+                _ms(self.lease_s),
+                START_CAP,
+                int(take),
+                len(providers),
+                packed,
+                int(self.sticky),
+            ),
         )
 
     def _now(self) -> str:

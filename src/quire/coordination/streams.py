@@ -12,7 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from quire.clock import Clock
@@ -102,6 +102,24 @@ DescribePages = Callable[[Sequence[Hint]], Awaitable[list[dict[str, str]]]]
 
 
 @dataclass(frozen=True, slots=True)
+class FailedCall:
+    """The last AI call of a page that was given up, and how many calls it has had."""
+
+    provider: str = ""
+    model: str = ""
+    attempts: int = 0
+    last_error: str = ""
+
+    def fields(self) -> tuple[str, ...]:
+        if not self.attempts:
+            return ()
+        return (
+            *("provider", self.provider, "model", self.model),
+            *("attempts", str(self.attempts), "last_error", self.last_error),
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class DeadLetter:
     kind: UnitKind
     entry_id: str
@@ -109,6 +127,7 @@ class DeadLetter:
     unit: str
     reason: str
     at: float
+    call: FailedCall = field(default_factory=FailedCall)
 
 
 class Queues:
@@ -340,12 +359,13 @@ class Queues:
         )
         return {"waiting": sum(map(int, waiting)), "delayed": int(delayed), "dead": int(dead)}
 
-    async def add_dead_letter(self, hint: Hint, reason: str) -> None:
+    async def add_dead_letter(self, hint: Hint, reason: str, call: FailedCall | None = None) -> None:
         """Adds a unit that failed for good to the dead letters, where operators can read and replay it."""
         await self._connection.command(
             *("XADD", QUEUES[hint.kind].dlq, "MAXLEN", "~", _DEAD_LETTERS_KEPT, "*"),
             *hint.fields()[:6],
             *("reason", reason, "at", str(self._clock.now())),
+            *(call.fields() if call else ()),
         )
 
     async def dead_letters(self, kind: UnitKind, limit: int = 100) -> list[DeadLetter]:
@@ -379,7 +399,22 @@ def _hint(entry_id: str, flat: Any, priority: JobPriority) -> Hint:
 def _dead_letter(kind: UnitKind, entry_id: str, flat: Any) -> DeadLetter:
     fields = pairs(flat)
     return DeadLetter(
-        kind, entry_id, fields["job_id"], fields["unit"], fields.get("reason", ""), float(fields.get("at", 0))
+        kind,
+        entry_id,
+        fields["job_id"],
+        fields["unit"],
+        fields.get("reason", ""),
+        float(fields.get("at", 0)),
+        _failed_call(fields),
+    )
+
+
+def _failed_call(fields: dict[str, str]) -> FailedCall:
+    return FailedCall(
+        fields.get("provider", ""),
+        fields.get("model", ""),
+        int(fields.get("attempts", 0)),
+        fields.get("last_error", ""),
     )
 
 
@@ -388,4 +423,4 @@ def _says(error: CoordinationCommandError, *texts: str) -> bool:
     return any(text in str(error.__cause__) for text in texts)
 
 
-__all__ = ["QUEUES", "DeadLetter", "Hint", "PriorityShares", "QueueKeys", "Queues"]
+__all__ = ["QUEUES", "DeadLetter", "FailedCall", "Hint", "PriorityShares", "QueueKeys", "Queues"]

@@ -13,6 +13,7 @@ from quire.coordination.ai_admission import Target
 from quire.providers import configured_providers
 from quire.providers.configured_providers import ProviderModels
 from quire.settings import AiSettings
+from quire.settings.setting_tables import AiLimit
 
 TIERS = ("primary", "secondary", "fast")
 
@@ -51,13 +52,13 @@ class Candidates:
         targets: dict[tuple[str, str], Target] = {}
         for provider, found in models.items():
             for model in dict.fromkeys((found.primary, found.secondary, found.fast)):
-                limit = limits.get((provider, model))
+                limit = limits.get((provider, model)) or AiLimit(provider, model)
                 targets[provider, model] = Target(
                     provider,
                     model,
-                    rpm=limit.rpm if limit else 0,
-                    tpm=limit.tpm if limit else 0,
-                    max_inflight=settings.max_inflight_per_model,
+                    rpm=limit.rpm,
+                    tpm=limit.tpm,
+                    max_inflight=limit.max_inflight or settings.max_inflight_per_model,
                 )
         timeouts = {name: configured_providers.timeout_s(settings, name) for name in order}
         return cls(tuple(order), models, targets, timeouts)

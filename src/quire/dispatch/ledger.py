@@ -53,6 +53,8 @@ class Spent:
     """When the page first found the breakers of all its candidates open; 0 if it never did."""
     last: str = ""
     """The candidate of the last failed call, as `provider:model`."""
+    last_error: str = ""
+    """The error code of that call, or why its answer was rejected."""
 
     def after(
         self, name: str, usage: TokenUsage, cost_usd: float, seconds: float, reason: str, *, failed: bool
@@ -68,6 +70,7 @@ class Spent:
             tried=(*self.tried, name) if failed else self.tried,
             reasons=reasons,
             last=name if failed else self.last,
+            last_error=reason if failed else self.last_error,
         )
 
 

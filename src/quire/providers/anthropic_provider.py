@@ -59,6 +59,9 @@ class AnthropicProvider:
         reply = await self._channel.check(_PATH, model, "max_tokens")
         _answer(f"{self.name} ({model})", reply)
 
+    async def models(self) -> tuple[str, ...]:
+        return await self._channel.models("/v1/models?limit=1000")
+
     async def close(self) -> None:
         await self._channel.close()
 

@@ -112,7 +112,7 @@ def _is_installed(package: str, provider: str) -> bool:
     if importlib.util.find_spec(package) is not None:
         return True
     _log.warning(
-        "%s is configured, but the package %s is not installed: install quire[ai] to use it",
+        "%s is configured, but the package %s is not installed: install Quire again, with its dependencies",
         provider,
         package,
     )

@@ -63,6 +63,9 @@ class OpenAIProvider:
         reply = await self._channel.check(_PATH, model, self._limit_name)
         _answer(f"{self.name} ({model})", reply)
 
+    async def models(self) -> tuple[str, ...]:
+        return await self._channel.models("/models")
+
     async def close(self) -> None:
         await self._channel.close()
 

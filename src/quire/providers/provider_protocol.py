@@ -125,6 +125,10 @@ class Provider(Protocol):
         """One cheap call that shows whether key, address and model work. Raises ProviderError."""
         ...
 
+    async def models(self) -> tuple[str, ...]:
+        """Returns the models that the provider lists; none where it has no list. Raises ProviderError."""
+        ...
+
     async def close(self) -> None: ...
 
 

@@ -118,6 +118,8 @@ class SdkClient(Protocol):
 
     async def post(self, path: str, *, cast_to: Any, content: bytes, options: Any) -> Any: ...
 
+    async def get(self, path: str, *, cast_to: Any, options: Any) -> Any: ...
+
     async def close(self) -> None: ...
 
 
@@ -198,6 +200,26 @@ class Channel:
         if data is None:
             raise ProviderServerError(f"{label} gave an answer that is not JSON.", limits=limits)
         return Reply(data, limits)
+
+    async def models(self, path: str) -> tuple[str, ...]:
+        """Returns the ids of the models that the provider lists; none where it has no such list.
+
+        Raises ProviderError if it does not answer.
+        """
+        sdk = await self.open()
+        failure: ProviderError | None = None
+        try:
+            async with asyncio.timeout(_CHECK_TIMEOUT_S):
+                response = await sdk.client.get(path, cast_to=sdk.response_class, options=self._options)
+        except TimeoutError:
+            failure = ProviderTimeoutError(f"{self._name} did not list its models in time.")
+        except (sdk.any_error, OSError) as error:
+            failure = ProviderNetworkError(f"{self._name} did not list its models ({_root(error)}).")
+        if failure is not None:
+            raise failure
+        rows = (_json_object(response.content) or {}).get("data")
+        ids = (row.get("id") for row in rows if isinstance(row, dict)) if isinstance(rows, list) else ()
+        return tuple(one for one in ids if isinstance(one, str))
 
     async def check(self, path: str, model: str, limit_name: str) -> Reply:
         """Asks for a few tokens: only a real answer shows that the key may use the model and has credit."""

@@ -55,13 +55,19 @@ class AiSettings:
         "The time of one call to OpenAI; 0 means REQUEST_TIMEOUT.",
     )
     openai_primary_model: str = setting(
-        "OPENAI_PRIMARY_MODEL", "gpt-4.1", setting_tables.model(), "OpenAI's model for the tier `primary`."
+        "OPENAI_PRIMARY_MODEL",
+        "gpt-6.1-terra",
+        setting_tables.model(),
+        "OpenAI's model for the tier `primary`.",
     )
     openai_secondary_model: str = setting(
-        "OPENAI_SECONDARY_MODEL", "gpt-4o", setting_tables.model(), "OpenAI's model for the tier `secondary`."
+        "OPENAI_SECONDARY_MODEL",
+        "gpt-6-sol",
+        setting_tables.model(),
+        "OpenAI's model for the tier `secondary`.",
     )
     openai_fast_model: str = setting(
-        "OPENAI_FAST_MODEL", "gpt-4.1-mini", setting_tables.model(), "OpenAI's model for the tier `fast`."
+        "OPENAI_FAST_MODEL", "gpt-6-luna", setting_tables.model(), "OpenAI's model for the tier `fast`."
     )
     anthropic_api_key: str = setting(
         "ANTHROPIC_API_KEY", "", setting_tables.api_key(), "The key for Anthropic."
@@ -80,19 +86,19 @@ class AiSettings:
     )
     anthropic_primary_model: str = setting(
         "ANTHROPIC_PRIMARY_MODEL",
-        "claude-3-5-sonnet-20241022",
+        "claude-sonnet-5-5",
         setting_tables.model(),
         "Anthropic's model for the tier `primary`.",
     )
     anthropic_secondary_model: str = setting(
         "ANTHROPIC_SECONDARY_MODEL",
-        "claude-3-opus",
+        "claude-opus-5-5",
         setting_tables.model(),
         "Anthropic's model for the tier `secondary`.",
     )
     anthropic_fast_model: str = setting(
         "ANTHROPIC_FAST_MODEL",
-        "claude-3-haiku",
+        "claude-haiku-5-5",
         setting_tables.model(),
         "Anthropic's model for the tier `fast`.",
     )
@@ -136,12 +142,20 @@ class AiSettings:
         setting_kinds.duration("1ms", "1d"),
         "The longest time that a breaker stays open.",
     )
+    budget_policy: str = setting(
+        "BUDGET_POLICY",
+        "instant",
+        setting_kinds.choice("instant", "sticky"),
+        "What a page does when its first model has no requests or tokens left in this minute: `instant` goes to the "
+        "next model, `sticky` waits for the first.",
+    )
     limits: tuple[AiLimit, ...] = setting(
         "AI_LIMITS",
         "",
         setting_tables.ai_limits(),
-        "Requests and tokens a minute by `provider:model`; in the environment as JSON. "
-        "Unknown ones are learnt from the provider's answers.",
+        "Requests and tokens a minute and calls at a time (`rpm`, `tpm`, `max_inflight`) by `provider:model`; in the "
+        "environment as JSON, or one by one as OPENAI_GPT41_RPM, OPENAI_GPT41_TPM and MAX_INFLIGHT_OPENAI_GPT41. "
+        "Unknown limits are learnt from the provider's answers.",
     )
     prices: tuple[AiPrice, ...] = setting(
         "AI_PRICES",

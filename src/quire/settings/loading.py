@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from quire.errors import SettingsError
+from quire.settings.model_limits import apply_model_limits
 from quire.settings.sections import Settings, declarations, sections
 from quire.settings.setting_kinds import Declaration
 from quire.settings.source_names import (
@@ -76,6 +77,10 @@ def load(environ: Mapping[str, str], overrides: Mapping[str, str] | None = None)
             problems.append(_malformed(declared, one))
     problems.stop_if_any()
     built = {name: holder(**values[name]) for name, holder in sections()}
+    built["ai"], wrong, notes = apply_model_limits(built["ai"], environ, known)
+    problems += wrong
+    problems.notes += notes
+    problems.stop_if_any()
     origins = {name: one.origin for name, one in given.items()}
     return Settings(**built, origins=origins, notes=tuple(problems.notes))
 

@@ -11,6 +11,60 @@ from quire.settings.setting_kinds import setting
 
 
 @dataclass(frozen=True)
+class PageClassSettings:
+    """Which pages go to AI: where the classes of pages begin. Coverage is a share of the page's area."""
+
+    picture_coverage: float = setting(
+        "PAGE_PICTURE_COVERAGE",
+        "0.10",
+        setting_kinds.number(0, 1),
+        "A page whose pictures together cover this much has graphics.",
+    )
+    largest_picture: float = setting(
+        "PAGE_LARGEST_PICTURE",
+        "0.06",
+        setting_kinds.number(0, 1),
+        "A page with one picture that covers this much has graphics; a logo covers 0.01 to 0.03.",
+    )
+    scan_coverage: float = setting(
+        "PAGE_SCAN_COVERAGE",
+        "0.55",
+        setting_kinds.number(0, 1),
+        "A page whose pictures cover this much and that has few characters is a scan.",
+    )
+    scan_max_chars: int = setting(
+        "PAGE_SCAN_MAX_CHARS",
+        "120",
+        setting_kinds.integer(0, 1_000_000),
+        "The most characters of a page that counts as a scan.",
+    )
+    chart_paths: int = setting(
+        "PAGE_CHART_PATHS",
+        "12",
+        setting_kinds.integer(1, 1_000_000),
+        "Drawn shapes without text in them, rules and frames left out, that make a chart.",
+    )
+    chart_coverage: float = setting(
+        "PAGE_CHART_COVERAGE",
+        "0.04",
+        setting_kinds.number(0, 1),
+        "The least share of the page that the shapes of a chart cover.",
+    )
+    garbled_ratio: float = setting(
+        "PAGE_GARBLED_RATIO",
+        "0.20",
+        setting_kinds.number(0, 1),
+        "A page is garbled if this share of its characters can't be text.",
+    )
+    garbled_min_chars: int = setting(
+        "PAGE_GARBLED_MIN_CHARS",
+        "20",
+        setting_kinds.integer(0, 1_000_000),
+        "A page with fewer characters never counts as garbled.",
+    )
+
+
+@dataclass(frozen=True)
 class LimitsSettings:
     """How much is accepted."""
 

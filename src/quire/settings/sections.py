@@ -18,7 +18,13 @@ from quire.settings import setting_kinds
 from quire.settings.ai_settings import AiSettings
 from quire.settings.batching_settings import BatchingSettings
 from quire.settings.bucket_settings import AwsSettings, CloudsSettings
-from quire.settings.reading_settings import ImagesSettings, LimitsSettings, OcrSettings, ReadingSettings
+from quire.settings.reading_settings import (
+    ImagesSettings,
+    LimitsSettings,
+    OcrSettings,
+    PageClassSettings,
+    ReadingSettings,
+)
 from quire.settings.retention_settings import RetentionSettings
 from quire.settings.setting_kinds import ApiKey, Declaration, setting
 from quire.settings.vault_settings import VaultSettings
@@ -350,6 +356,7 @@ class Settings:
     retention: RetentionSettings = field(default_factory=RetentionSettings)
     limits: LimitsSettings = field(default_factory=LimitsSettings)
     reading: ReadingSettings = field(default_factory=ReadingSettings)
+    page_class: PageClassSettings = field(default_factory=PageClassSettings)
     ocr: OcrSettings = field(default_factory=OcrSettings)
     images: ImagesSettings = field(default_factory=ImagesSettings)
     ai: AiSettings = field(default_factory=AiSettings)

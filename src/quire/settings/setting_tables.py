@@ -19,6 +19,7 @@ T = TypeVar("T")
 RESERVED_PROVIDERS = ("openai", "anthropic", "ocr", "dolphin")
 """Names that a server in AI_SERVERS may not have."""
 
+LIMIT_NAMES = ("rpm", "tpm", "max_inflight")
 NO_PROVIDER = "none"
 
 _SERVER_NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}")
@@ -39,12 +40,13 @@ class AiServer:
 
 @dataclass(frozen=True)
 class AiLimit:
-    """What an account may use of a model in a minute; 0 is unknown."""
+    """What an account may use of a model in a minute, and the calls at a time; 0 is unknown."""
 
     provider: str
     model: str
-    rpm: int
-    tpm: int
+    rpm: int = 0
+    tpm: int = 0
+    max_inflight: int = 0
 
 
 @dataclass(frozen=True)
@@ -121,14 +123,19 @@ def ai_servers() -> ValueKind[tuple[AiServer, ...]]:
 
 
 def ai_limits() -> ValueKind[tuple[AiLimit, ...]]:
-    """`{"provider:model": {rpm, tpm}}`."""
+    """`{"provider:model": {rpm, tpm, max_inflight}}`."""
 
     def read_one(name: str, given: Mapping[str, Any]) -> AiLimit:
-        words = _words(given, "rpm", "tpm")
-        count = setting_kinds.integer(0, 10**12)
-        return AiLimit(*_target(name), count.read(words["rpm"] or "0"), count.read(words["tpm"] or "0"))
+        words = _words(given, *LIMIT_NAMES)
+        return AiLimit(*_target(name), *(limit().read(words[one] or "0") for one in LIMIT_NAMES))
 
-    return _table("a table of limits such as openai:gpt-4.1 with rpm and tpm, 0 for unknown", read_one)
+    return _table(
+        "a table of limits such as openai:gpt-4.1 with rpm, tpm and max_inflight, 0 for unknown", read_one
+    )
+
+
+def limit() -> ValueKind[int]:
+    return setting_kinds.integer(0, 10**12)
 
 
 def ai_prices() -> ValueKind[tuple[AiPrice, ...]]:

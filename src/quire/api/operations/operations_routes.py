@@ -197,6 +197,12 @@ class LetterView(BaseModel):
     main_job_id: str
     unit: str
     reason: str
+    provider: str | None = Field(description="Of the last AI call; null for other units.")
+    model: str | None
+    attempts: int = Field(description="AI calls made for the page.")
+    last_error: str | None = Field(
+        description="The error code of the last AI call, or why its answer was rejected."
+    )
     at: str | None
     replay: str
 
@@ -331,6 +337,10 @@ def _letter(letter: DeadLetter) -> LetterView:
         main_job_id=letter.job_id,
         unit=letter.unit,
         reason=letter.reason,
+        provider=letter.call.provider or None,
+        model=letter.call.model or None,
+        attempts=letter.call.attempts,
+        last_error=letter.call.last_error or None,
         at=iso(letter.at),
         replay=f"/dlq/{letter.kind.value}/{letter.entry_id}/replay",
     )

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from quire.coordination.job_records import Claim
+from quire.coordination.streams import FailedCall
 from quire.coordination.waiting_pages import Waiting
 from quire.dispatch.dispatcher import Dispatcher
 from quire.dispatch.ledger import Spent
@@ -297,6 +298,12 @@ def with_spent(record: PageRecord, outcome: Exhausted) -> PageRecord:
         tokens_out=spent.tokens_out,
         cost_usd=spent.cost_usd,
     )
+
+
+def failed_call(outcome: Exhausted) -> FailedCall:
+    """Returns the last failed call of a page, for its dead letter."""
+    provider, _, model = outcome.spent.last.partition(":")
+    return FailedCall(provider, model, outcome.spent.calls, outcome.spent.last_error)
 
 
 def _size(picture: PagePicture) -> int:

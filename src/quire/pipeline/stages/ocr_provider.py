@@ -55,5 +55,8 @@ class OcrProvider:
     async def check(self, model: str) -> None:
         """Does nothing: `quire doctor` has its own check of OCR."""
 
+    async def models(self) -> tuple[str, ...]:
+        return ()
+
     async def close(self) -> None:
         """Does nothing: the owner of the pool closes it."""

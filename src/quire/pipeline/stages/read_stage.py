@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 from quire.coordination.job_records import Claim, PageOutcome
 from quire.dispatch.page_task import Exhausted
@@ -15,12 +15,13 @@ from quire.errors import PageCrashedError, PageError, PageMemoryError, PageTimeo
 from quire.pipeline.intake.attachment_jobs import office_limits
 from quire.pipeline.object_keys import chunk_key, local_document
 from quire.pipeline.parts import Parts
-from quire.pipeline.stages.ai_pages import AiPage, with_spent
+from quire.pipeline.stages.ai_pages import AiPage, failed_call, with_spent
 from quire.pipeline.stages.illustrations import Illustrations
 from quire.reading.files.image_source import HEIC_OVER_BOUND
 from quire.reading.files.page_chunks import Chunk, PageSlice, read_chunk
 from quire.reading.ocr.page_ocr import OCR_READERS, OcrOptions, recognise_page
 from quire.reading.pdf.page_reader import MARKUP_READERS, ReadOptions
+from quire.reading.pdf.page_signals import Thresholds
 
 _EXTRA_S_PER_PAGE = 1.0
 
@@ -40,6 +41,7 @@ class PageReader:
         self._options = ReadOptions(
             strip_running=reading.strip_running_headers,
             join_hyphens=reading.join_hyphens,
+            thresholds=Thresholds(**asdict(parts.settings.page_class)),
             office=office_limits(claim.job, parts.settings.limits),
         )
 
@@ -82,7 +84,7 @@ class PageReader:
         if isinstance(outcome, Exhausted):
             record = await self._without_ai(local, outcome)
             await self._parts.queues.add_dead_letter(
-                self._claim.hint, f"AI failed: {', '.join(outcome.reasons)}"
+                self._claim.hint, f"AI failed: {', '.join(outcome.reasons)}", failed_call(outcome)
             )
         else:
             record = outcome

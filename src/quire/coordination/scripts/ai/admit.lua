@@ -3,12 +3,13 @@
 --       each candidate's breaker, then for each candidate its rpm, tpm and leases
 -- ARGV  1 now ms ('' = the server's own clock), 2 lease, 3 lease ttl ms, 4 cap to start with, 5 take ('0' takes no lease),
 --       6 providers, 7 packed: for each candidate five doubles: place of its provider, rpm (0 = none), tpm (0 = none),
---       most in flight, tokens to reserve
--- Answers {1, place (from 1), now ms, 1 if it is a probe} or {0, wait ms, letters}: for each candidate why not,
+--       most in flight, tokens to reserve, 8 sticky ('1': the first healthy candidate that is short of requests or
+--       tokens ends the search; the page waits for it)
+-- Answers {1, place (from 1), now ms, 1 if it is a probe} or {0, wait ms, letters}: for each candidate that was looked at why not,
 --       a provider's breaker open, o breaker open, h its probe is in flight, f in flight, r requests, t tokens, p pause asked for
 local ASK_AGAIN_MS, AHEAD_MS, LEASE_KEPT_MS = 250, 30000, 30000
 local lease, lease_ttl, start, take = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5] ~= '0'
-local wides, asked = tonumber(ARGV[6]), ARGV[7]
+local wides, asked, sticky = tonumber(ARGV[6]), ARGV[7], ARGV[8] == '1'
 local count = (#KEYS - 2 - wides) / 4
 local states = redis.call('MGET', unpack(KEYS, 1, 2 + wides + count))
 local now, offset = read_clock(ARGV[1], states[1])
@@ -122,6 +123,10 @@ for i = 1, count do
   end
   letters[i] = letter
   if not soonest or wait < soonest then soonest = wait end
+  if sticky and (letter == 'r' or letter == 't' or letter == 'p') then
+    soonest = wait
+    break
+  end
 end
 if waiting then
   local b = seen_short[waiting] or read_breaker(states[2 + wides + waiting])
