@@ -8,6 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
+from quire.cli.doctor_checks import FindingLevel, missing_models
+from quire.providers.configured_providers import ProviderModels
 from quire.providers.provider_protocol import (
     Provider,
     ProviderAuthError,
@@ -210,3 +212,21 @@ def test_nothing_is_loaded_when_a_provider_is_only_made_and_closed() -> None:
         check=False,
     )
     assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr
+
+
+async def test_models_are_listed_when_the_provider_has_a_list(
+    provider: Provider, sim: RunningSimulator
+) -> None:
+    sim.play({"models": [{"model": "one"}, {"model": "two-20260101"}]})
+    assert set(await provider.models()) >= {"one", "two-20260101"}
+
+
+async def test_doctor_warns_when_a_configured_model_is_not_listed(
+    provider: Provider, sim: RunningSimulator
+) -> None:
+    sim.play({"models": [{"model": "one"}, {"model": "two-20260101"}]})
+    assert await missing_models(provider, ProviderModels("one", "two", "two-latest")) == []
+    found = await missing_models(provider, ProviderModels("one", "gone", "one"))
+    assert [one.level for one in found] == [FindingLevel.WARN]
+    assert "gone" in found[0].text
+    assert "two-20260101" in found[0].advice

@@ -373,7 +373,7 @@ async def _ai(settings: Settings) -> list[Finding]:
 
 async def _provider(provider: Provider, models: ProviderModels) -> list[Finding]:
     name = f"ai {provider.name}"
-    missing = await _missing_models(provider, models)
+    missing = await missing_models(provider, models)
     try:
         await provider.check(models.primary)
     except ProviderError as error:
@@ -384,7 +384,7 @@ async def _provider(provider: Provider, models: ProviderModels) -> list[Finding]
     return [Finding(name, FindingLevel.OK, f"{models.primary} answers"), *missing]
 
 
-async def _missing_models(provider: Provider, models: ProviderModels) -> list[Finding]:
+async def missing_models(provider: Provider, models: ProviderModels) -> list[Finding]:
     """Findings for configured models that the provider does not list. A server without a list is not judged."""
     try:
         listed = await provider.models()
