@@ -8,7 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from quire.cli.doctor_checks import FindingLevel, missing_models
+from quire.cli.doctor_ai import missing_models
+from quire.cli.doctor_findings import FindingLevel
 from quire.providers.configured_providers import ProviderModels
 from quire.providers.provider_protocol import (
     Provider,

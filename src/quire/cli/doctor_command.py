@@ -8,7 +8,8 @@ import json
 from dataclasses import asdict
 
 from quire.cli import exit_codes, interrupts
-from quire.cli.doctor_checks import Finding, FindingLevel, examine
+from quire.cli.doctor_checks import examine
+from quire.cli.doctor_findings import Finding, FindingLevel
 from quire.cli.exit_codes import printable
 from quire.cli.startup import errors_only, everything, settings_from
 from quire.errors import SettingsError

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from quire.cli.doctor_checks import Finding, examine
+from quire.cli.doctor_checks import examine
+from quire.cli.doctor_findings import Finding
 from quire.settings import load
 from quire.simulator.simulator_thread import RunningSimulator
 from tests.support.environment import ROOT
