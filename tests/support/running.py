@@ -39,7 +39,9 @@ async def quire(
             **env,
         }
     )
-    async with runtime(settings, owner="test", kinds=kinds, clock=clock) as found:
+    # Tests put the documents that are read in place beside the data directory.
+    beside = [settings.general.data_dir.absolute().parent]
+    async with runtime(settings, owner="test", kinds=kinds, clock=clock, documents=beside) as found:
         yield found
 
 
