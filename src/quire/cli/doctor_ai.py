@@ -85,6 +85,6 @@ async def missing_models(provider: Provider, models: ProviderModels) -> list[Fin
 
 
 def _is_listed(model: str, listed: Sequence[str]) -> bool:
-    """Whether a model is listed, also under the dated name that an alias stands for."""
+    """Whether a model is listed, also under the dated name behind an alias."""
     plain = model.removesuffix("-latest")
     return any(one == model or one.startswith(f"{plain}-") for one in listed)

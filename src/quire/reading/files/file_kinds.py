@@ -1,6 +1,6 @@
 """What a file is, decided by its first bytes and never by its name. Standard library only.
 
-Whether lines of text are rows of a table, and what stands between their fields. Standard library only.
+Also tells whether lines of text are rows of a table, and their delimiter.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ RTF = FileKind("application/rtf", "RTF document")
 ZIP = FileKind("application/zip", "ZIP archive")
 OLE = FileKind("application/x-ole-storage", "older Microsoft Office document")
 DOUBTFUL_ZIP = FileKind("application/zip", "ZIP archive", True)
-"""A zip file whose beginning does not show what it is; the whole file does, to whoever opens it."""
+"""A zip file whose beginning does not show what it is; only the whole file does."""
 DOUBTFUL_OLE = FileKind("application/x-ole-storage", "older Microsoft Office document", True)
 """The same for the format that Outlook's messages share with old office files."""
 UNKNOWN = FileKind("application/octet-stream", "unknown binary file")

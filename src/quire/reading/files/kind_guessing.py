@@ -1,7 +1,7 @@
 """What a file is where its first bytes leave a doubt: the whole container, or a model trained on such files.
 
 Runs in child processes only. The model (magika, on onnxruntime) takes most of a second to load, so it is asked only
-where the tables of `kinds` can't decide, and is loaded once for each child. Without it the first guess stands.
+where the tables of `kinds` can't decide, and is loaded once for each child. Without it the first guess is kept.
 """
 
 from __future__ import annotations

@@ -54,13 +54,13 @@ class TextSource:
         return DocumentInfo(mime=self.kind.mime, page_count=self.page_count)
 
     def page_text(self, number: int) -> str:
-        """The text of page `number` (from 1), as it stands in the file. Raises PageError where there is none."""
+        """The text of page `number` (from 1), as it is in the file. Raises PageError where there is none."""
         if not 1 <= number <= len(self._pages):
             raise PageError(f"There is no page {number}: the document has {len(self._pages)}.")
         return self._pages[number - 1]
 
     def page_markdown(self, number: int) -> str:
-        """The same as Markdown: source code stands between fences. Raises PageError where there is no such page."""
+        """The same as Markdown: source code is put between fences. Raises PageError where there is no such page."""
         text = self.page_text(number)
         if not self.kind.fence:
             return text.strip()

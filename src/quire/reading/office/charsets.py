@@ -1,4 +1,4 @@
-"""Text whose encoding nobody vouches for."""
+"""Text in an unknown encoding: guessing and decoding."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def declared_in_markup(head: bytes) -> str:
     """The encoding that a page says it is in; "" if it says nothing, or something that can't be so."""
     found = _IN_XML.match(head) or _IN_MARKUP.search(head, 0, 4096)
     name = found[1].decode() if found else ""
-    # Whoever can read this far reads bytes, so the page is not in UTF-16 whatever it says.
+    # A page whose declaration can be read as bytes is not in UTF-16, whatever it says.
     return "" if name.lower().startswith(("utf-16", "utf-7", "ucs", "unicode")) else name
 
 

@@ -32,7 +32,7 @@ def open_separated(path: str, limits: OfficeLimits) -> Opened:
     pager = Pager(TABLE_PAGE_CHARS)
     delimiter = delimiter_of(text[:_SAMPLE_CHARS]) or ","
     if text[:_SAMPLE_CHARS].partition("\n")[0].count(delimiter) >= _MOST_COLUMNS:
-        pager.add(MarkdownBlock(cell(text)))  # no table that anybody could read
+        pager.add(MarkdownBlock(cell(text)))  # a table that wide can't be read
         return Opened(READER, pager.finish())
     if '"' not in text and is_plain(text):
         # As most are: nothing to unpack and nothing to disarm.

@@ -34,7 +34,7 @@ class _Line:
     pictures: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     aside: list[MarkdownBlock] = field(default_factory=list)
-    """Text boxes and charts: they stand after the paragraph that they are anchored in."""
+    """Text boxes and charts: they follow the paragraph that they are anchored in."""
     breaks: bool = False
     href: str = ""
     field: str | None = None
@@ -363,5 +363,5 @@ def _symbol(code: str) -> str:
         point = int(code, 16)
     except ValueError:
         return ""
-    # Symbol fonts lie in the private area; what they show there is, mostly, a bullet or an arrow.
+    # Symbol fonts use the private area; what they show there is, mostly, a bullet or an arrow.
     return chr(point) if 0x20 <= point < 0xD800 else "•"

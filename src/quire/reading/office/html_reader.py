@@ -78,7 +78,7 @@ class Hypertext:
 
 
 def convert(text: str, *, resolve: Resolve | None = None, held: HeldPictures | None = None) -> Hypertext:
-    """`resolve` turns a picture's address into where it lies, "" for nowhere; pictures in the page go into `held`."""
+    """`resolve` turns a picture's address into its place, "" for none; pictures in the page go into `held`."""
     writer = _Writer(resolve or (lambda _src: ""), held or HeldPictures())
     for name, inner, is_end in tokens(text):
         if not name:

@@ -1,4 +1,4 @@
-"""Words of a stranger's document as Markdown inside a line: bold, italic, links, pictures, and nothing else active."""
+"""Untrusted text as Markdown inside a line: bold, italic, links, pictures, and nothing else active."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def block(text: str) -> str:
 
 
 def safe_address(href: str) -> str:
-    """A link's address as it may stand in Markdown; "" for what a click should not start."""
+    """A link's address as Markdown may have it; "" for what a click should not start."""
     address = "".join(href.split())[:_LONGEST_URL]
     address = _CONTROL.sub("", address)
     try:
@@ -133,6 +133,6 @@ def safe_address(href: str) -> str:
 
 
 def placeholder(alt: str = "") -> str:
-    """What stands in the text for a picture."""
+    """The placeholder of a picture in the text."""
     words = " ".join(_CONTROL.sub("", alt).replace("[", "(").replace("]", ")").split())[:_LONGEST_ALT]
     return f"[Picture: {plain(words)}]" if words and not _FILE_NAME.fullmatch(words) else "[Picture]"

@@ -1,4 +1,4 @@
-"""Mails (EML, MSG): a small table of headers, the text, and the files that hang on it.
+"""Mails (EML, MSG): a small table of headers, the text, and the attached files.
 
 Attached files become documents of their own elsewhere; here they are listed, with a link by name to what becomes of
 them. Pictures that the text shows are pictures of the page.

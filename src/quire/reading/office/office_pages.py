@@ -24,7 +24,7 @@ _NO_HEADING = 99
 
 @dataclass(frozen=True, slots=True)
 class OfficePage:
-    """A page's Markdown, and for each placeholder in it, in order, where its picture lies ("" if that is not known)."""
+    """A page's Markdown, and for each placeholder in it, in order, its picture's place ("" if not known)."""
 
     markdown: str
     pictures: tuple[str, ...] = ()
@@ -38,7 +38,7 @@ class MarkdownBlock(NamedTuple):
     tight: bool = False
     pictures: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    """Footnotes, which stand at the end of the page that refers to them."""
+    """Footnotes, which are put at the end of the page that refers to them."""
 
 
 class Pager:
@@ -101,7 +101,7 @@ class Pager:
             self._blocks.append(MarkdownBlock(text[:at].rstrip()))
             self.end_page()
             text = text[at:].lstrip()
-        # Which of them a picture stood on is not worth finding out: they go with the last.
+        # Which of them a picture was on is not worth finding out: they go with the last.
         self.add(MarkdownBlock(text, pictures=block.pictures, notes=block.notes))
 
     def _best_cut(self) -> int:
@@ -164,7 +164,7 @@ def cell(text: str) -> str:
 
 
 class Lists:
-    """Items one after the other; each stands below the first word of the one it belongs to, as Markdown wants it."""
+    """Items one after the other; each is indented to the first word of the one it belongs to, as Markdown wants it."""
 
     def __init__(self) -> None:
         self._columns: list[int] = []

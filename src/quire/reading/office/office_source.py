@@ -95,7 +95,7 @@ class OfficeSource:
         return self._opened.pages[number - 1]
 
     def pictures(self, number: int) -> dict[str, bytes]:
-        """The pictures of a page that are worth describing, by where they lie."""
+        """The pictures of a page that are worth describing, by their place in the file."""
         found: dict[str, bytes] = {}
         for ref in dict.fromkeys(self.page(number).pictures):
             if ref and ref not in found and self._worth.get(ref, True):

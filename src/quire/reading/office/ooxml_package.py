@@ -5,7 +5,7 @@ The same format exists under two sets of namespaces (transitional and strict); l
 XML from a stranger. Documents that declare entities are refused, so none can be expanded or fetched.
 
 Whatever encoding the text claims, it is turned into UTF-8 here, from a short list: an encoding in which `<!DOCTYPE` is
-spelt differently would get past the check. What stands before the root is not given to the parser at all.
+spelt differently would get past the check. What precedes the root is not given to the parser at all.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _ALLOWED = frozenset({"utf-8", "ascii", "iso8859-1", "cp1252", "utf-16", "utf-16
 def parse(data: bytes, what: str) -> Element:
     """The root of a document that is held whole. Raises DamagedError; `what` names the part in it.
 
-    However deep it is, the parser does not mind; whoever walks the tree by recursion has Python's own limit.
+    However deep it is, the parser does not mind; a caller that walks the tree by recursion has Python's own limit.
     """
     parser = ElementTree.XMLParser()  # noqa: S314 - declarations are refused before it sees anything
     try:
@@ -52,7 +52,7 @@ def parse(data: bytes, what: str) -> Element:
 def events(pieces: Iterable[bytes], what: str) -> Iterator[tuple[int, str, Element]]:
     """(depth, "start" or "end", element) of a document that may be large; the root has depth 1.
 
-    Whoever reads removes what is done with. Raises DamagedError.
+    The caller removes elements that it is done with. Raises DamagedError.
     """
     depth = 0
     parser: Any = ElementTree.XMLPullParser(("start", "end"))

@@ -1,4 +1,4 @@
-"""Numbered paragraphs of a Word document: what the number of each would be, which the file does not say.
+"""Styles and numbering of a Word document: a paragraph's level, and the number that the file does not store.
 
 Styles of a Word document: what a paragraph's or a run's style says of its structure and look.
 """

@@ -1,6 +1,6 @@
 """Excel workbooks (XLSX): a page for each sheet, in order; a long sheet goes on over further pages.
 
-Rows without a value are left out, and so are columns, however far apart values stand: a cell in the last corner of a
+Rows without a value are left out, and so are columns, however far apart values are: a cell in the last corner of a
 sheet costs one row. Formulas show the value that the workbook holds for them.
 """
 
@@ -213,7 +213,7 @@ class _Sheet:
         return text or (cell(f"={formula}") if formula else "")
 
     def _links(self) -> dict[tuple[int, int], str]:
-        """Addresses by cell. They stand after the cells, so the end of the part is looked at first."""
+        """Addresses by cell. They follow the cells, so the end of the part is read first."""
         every = self.package.relations(self.part)
         relations = {key: one for key, one in every.items() if one.kind == "hyperlink" and one.external}
         if not relations:

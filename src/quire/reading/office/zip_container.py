@@ -1,4 +1,4 @@
-"""A zip file from a stranger: nothing is written anywhere, and no more is unpacked than was allowed.
+"""An untrusted zip file: nothing is written to disk, and no more is unpacked than was allowed.
 
 Names inside are only ever looked up, never joined to a path. What a member says of its size is checked before it is
 unpacked, and the library stops at that size whatever the data would go on to give.

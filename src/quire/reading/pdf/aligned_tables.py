@@ -1,4 +1,4 @@
-"""Tables that nobody drew: rows of short pieces that stand below one another, with gutters between."""
+"""Tables without rules: rows of short pieces below one another, with gutters between."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Row:
 
 
 def could_be_aligned(lines: Sequence[TextLine]) -> bool:
-    """Whether MuPDF's lines alone hint at a table: figures that stand apart, or three lines side by side."""
+    """Whether MuPDF's lines alone hint at a table: figures set apart, or three lines side by side."""
     figures = 0
     rows: dict[int, int] = {}
     for line in lines:
@@ -80,7 +80,7 @@ def _tabular(row: Row) -> bool:
 
 
 def _runs(rows: Sequence[Row]) -> list[list[Row]]:
-    """Stretches of tabular rows; single rows of one short piece may stand between them, as section heads do."""
+    """Stretches of tabular rows; single rows of one short piece may be between them, as section heads are."""
     runs: list[list[Row]] = []
     current: list[Row] = []
     waiting: list[Row] = []

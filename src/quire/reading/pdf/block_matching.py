@@ -65,7 +65,7 @@ def match(
 def _best_block(
     candidates: Sequence[tuple[int, LayoutBlock]], texts: Sequence[str], line: TextLine, key: str
 ) -> int | None:
-    """The nearest block that has the line's text; else the block the line stands in, whatever its text says.
+    """The nearest block that has the line's text; else the block the line is in, whatever its text says.
 
     Two readers decode odd fonts differently: a line inside a block is that block's line all the same.
     """

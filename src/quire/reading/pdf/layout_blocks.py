@@ -83,7 +83,7 @@ def _lay_out_group(
         if len(data) > MAX_CUT_BYTES:
             return None
         # A session with batches of one page sees nothing of the other pages. The wrapper's own `parse` would
-        # make Python objects of every glyph run, which nobody reads.
+        # make Python objects of every glyph run, which is not used.
         session = parser._native.open_batch_session_bytes(data, 1)
         found: dict[int, list[LayoutBlock]] = {}
         for number in numbers:

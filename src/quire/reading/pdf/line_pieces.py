@@ -1,4 +1,4 @@
-"""Words of a page, the lines they stand in, and the pieces that wide gaps cut a line into."""
+"""Words of a page, the lines they are in, and the pieces that wide gaps cut a line into."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one door to MuPDF: loaded when first wanted, silent, and untyped as it is."""
+"""MuPDF, loaded when first used, with its messages off. The only importer of pymupdf."""
 
 from __future__ import annotations
 

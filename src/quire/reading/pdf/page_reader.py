@@ -290,7 +290,7 @@ def _analyse(source: PdfSource, number: int, options: ReadOptions) -> _Seen:
 def _tables(
     textpage: Any, lines: Sequence[TextLine], rules: Rules, turn: Callable[[Box], Box]
 ) -> list[Table]:
-    """The tables of a page. Pages without rules and without figures that stand apart are not searched."""
+    """The tables of a page. Pages without rules and without figures set apart are not searched."""
     may_be_drawn, may_be_aligned = could_be_grid(rules), could_be_aligned(lines)
     if not (may_be_drawn or may_be_aligned):
         return []
@@ -302,7 +302,7 @@ def _tables(
 
 
 def _is_within(box: Box, other: Box) -> bool:
-    """Whether the box lies in the other, give or take a rule's thickness: a table's shading is no chart."""
+    """Whether the box is inside the other, give or take a rule's thickness: a table's shading is no chart."""
     return box[0] > other[0] - 3 and box[1] > other[1] - 3 and box[2] < other[2] + 3 and box[3] < other[3] + 3
 
 

@@ -168,7 +168,7 @@ def _widened(xs: list[float], ys: Sequence[float], words: Sequence[PageWord]) ->
         held = {_index(ys, w.y) for w in beside}
         lines = text_lines(beside)
         near = abs(edge - (xs[0] if side < 0 else xs[-1])) < _BESIDE
-        # To the left stand labels; to the right only figures are believed, the rest is a neighbour.
+        # To the left are labels; to the right only figures are believed, the rest is a neighbour.
         if side > 0 and not _figures(lines):
             continue
         if near and len(held) >= 0.7 * (len(ys) - 1) and len(lines) <= 1.5 * (len(ys) - 1):
@@ -194,7 +194,7 @@ def _subdivided(xs: list[float], words: Sequence[PageWord]) -> list[float]:
 
 
 def _unmerged(owner: Sequence[int], inside: dict[int, list[PageWord]], xs: Sequence[float]) -> list[int]:
-    """Cells taken apart again whose text stands in the columns all the same: shaded rows have no inner rules."""
+    """Cells taken apart again whose text is in the columns all the same: shaded rows have no inner rules."""
     columns = len(xs) - 1
     result = list(owner)
     parts: dict[int, list[int]] = {}
@@ -298,7 +298,7 @@ def _merge_cells(
 def _split_row(
     row: int, columns: int, owner: Sequence[int], inside: dict[int, list[PageWord]]
 ) -> list[list[str]] | None:
-    """The rows of figures that stand in one drawn row, when only the head and the frame are ruled."""
+    """The rows of figures that are in one drawn row, when only the head and the frame are ruled."""
     own = [owner[row * columns + c] for c in range(columns)]
     if len(set(own)) < 2 or any(o // columns != row for o in own):
         return None

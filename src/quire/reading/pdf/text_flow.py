@@ -1,4 +1,4 @@
-"""Blocks of a page that is plain to read: upright lines, one below the other. MuPDF's lines alone tell them.
+"""Blocks of a page that is plain to read: upright lines, one below the other. Found from MuPDF's lines alone.
 
 Most pages of reports, books and letters are such pages, and the layout reader is the dearest part of a page.
 
@@ -59,7 +59,7 @@ def _gutter(lines: Sequence[TextLine]) -> float | None:
     width = high - low
     if width <= 0:
         return None
-    # Short lines don't count: a page number or a formula may stand in the middle.
+    # Short lines don't count: a page number or a formula may be in the middle.
     strip = sorted((o.box[0], o.box[2]) for o in lines if 0.2 * width < o.box[2] - o.box[0] < 0.55 * width)
     best: tuple[float, float] | None = None
     reached = low
@@ -73,7 +73,7 @@ def _gutter(lines: Sequence[TextLine]) -> float | None:
 
 
 def _goes_on(line: TextLine, other: TextLine) -> bool:
-    """Whether both stand in one paragraph: text flows around something, or lines of two columns were taken for one."""
+    """Whether both are in one paragraph: text flows around something, or lines of two columns were taken for one."""
     gap = max(other.box[1] - line.box[3], line.box[1] - other.box[3])
     return abs(line.size - other.size) <= 1 and gap < 0.4 * line.size
 
@@ -108,7 +108,7 @@ _SENTENCE_END = re.compile(r"[.!?:;][\"'”’)\]]*$")
 
 @dataclass(slots=True)
 class _Row:
-    """What stands at one height: one line, or the pieces that MuPDF took it for."""
+    """What is at one height: one line, or the pieces that MuPDF took it for."""
 
     lines: list[TextLine]
     box: Box
@@ -200,7 +200,7 @@ def _is_beside(line: TextLine, tables: Sequence[Box]) -> bool:
 
 
 def _rows(lines: Sequence[TextLine], height: float) -> list[_Row] | None:
-    """The lines in rows from top to bottom, or None if lines stand side by side that are not one line."""
+    """The lines in rows from top to bottom, or None if lines are side by side that are not one line."""
     rows: list[_Row] = []
     for line in sorted(lines, key=lambda line: (line.box[1] + line.box[3], line.box[0])):
         box = line.box
@@ -223,7 +223,7 @@ def _rows(lines: Sequence[TextLine], height: float) -> list[_Row] | None:
 
 
 def _parts(row: _Row) -> list[_Row] | None:
-    """The row cut at wide gaps, but not behind the mark of an item; None if pieces lie over one another."""
+    """The row cut at wide gaps, but not behind the mark of an item; None if pieces overlap."""
     if len(row.lines) == 1:
         return [row]
     row.lines.sort(key=lambda line: line.box[0])
@@ -323,7 +323,7 @@ def _is_centred(row: _Row, other: _Row) -> bool:
 
 
 def _with_levels(runs: Sequence[_Run]) -> list[FilledBlock]:
-    """The blocks; an item that stands farther in than the one above belongs to it."""
+    """The blocks; an item that is indented farther than the one above belongs to it."""
     filled: list[FilledBlock] = []
     indents: list[float] = []
     for run in runs:
