@@ -5,7 +5,7 @@
 CORPUS has folders as `corpus/README.md` describes them: PDFs, and `markdown/` with their text. A page is labelled by
 the share of its words that the document's text has: good from 0.9, bad below 0.8, in doubt between. With `--ocr N` the
 first N documents of each set are drawn, spoilt as scans are, and read by OCR instead. The thresholds of
-`reading/grading` come from word lists; the bound for two-letter words and the normalisation of Arabic were changed after
+`reading/grading` come from word lists; the two-letter bound and the normalisation of Arabic were changed after
 looking at output of these documents, so the figures are not those of unseen pages.
 """
 
