@@ -184,8 +184,8 @@ def _processes(settings: Settings) -> int:
 
 
 def _pool(settings: Settings, documents: Iterable[Path]) -> ChildPool:
-    memory_bytes, cage = settings.reading.memory_bytes, CageOptions.of(settings, documents)
-    return ChildPool(PoolOptions(processes=_processes(settings), memory_bytes=memory_bytes, cage=cage))
+    cage, limit = CageOptions.of(settings, documents) if settings.reading.cage else None, settings.reading
+    return ChildPool(PoolOptions(processes=_processes(settings), memory_bytes=limit.memory_bytes, cage=cage))
 
 
 async def _parts(

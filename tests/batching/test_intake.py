@@ -15,7 +15,7 @@ from quire.batching.parse_intake import ParseIntake, ParseSubmission
 from quire.coordination.connection import RedisConnection
 from quire.coordination.parse_queue import ParseLimits, ParseQueue
 from quire.coordination.parse_requests import ClaimedBatch, Priority, QueueFull, RequestAccepted
-from quire.errors import CoordinationError, ObjectsError
+from quire.errors import CoordinationCommandError, ObjectsError
 from tests.support.coordination_servers import plain_server
 
 from .test_shelves import files, shelves_on
@@ -96,5 +96,5 @@ async def test_no_memory_stays_taken_when_the_queue_is_away(reception: BodyRecep
     answers = await asyncio.gather(
         *(reception.intake.accept(reception.application()) for _ in range(50)), return_exceptions=True
     )
-    assert all(isinstance(answer, CoordinationError) for answer in answers)
+    assert all(isinstance(answer, CoordinationCommandError) for answer in answers)
     assert (reception.memory.used_bytes, len(reception.memory)) == (SIZE, 1)

@@ -41,7 +41,9 @@ async def _serve(settings: Settings) -> None:
     processes = settings.reading.processes or os.cpu_count() or 1
     pool = ChildPool(
         PoolOptions(
-            processes=processes, memory_bytes=settings.reading.memory_bytes, cage=CageOptions.of(settings)
+            processes=processes,
+            memory_bytes=settings.reading.memory_bytes,
+            cage=CageOptions.of(settings) if settings.reading.cage else None,
         )
     )
     pool.warm()

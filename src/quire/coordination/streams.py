@@ -7,6 +7,7 @@ lost without harm: a doubled one is dropped when its unit is claimed, a lost one
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import math
 from collections import Counter
@@ -186,6 +187,19 @@ class Queues:
             "ZADD", QUEUES[hint.kind].delayed, int(not_before_s * 1000), hint.packed()
         )
         self._put_later.set()
+
+    async def remove_delayed_of(self, job_ids: Iterable[str], kinds: Iterable[UnitKind]) -> None:
+        """Removes the delayed entries of jobs that are deleted. Reads the delayed sets once, in steps."""
+        wanted = set(job_ids)
+        for key in dict.fromkeys(QUEUES[kind].delayed for kind in kinds):
+            gone: list[str] = []
+            for start in itertools.count(0, 1000):
+                found = await self._connection.command("ZRANGE", key, start, start + 999)
+                gone += [member for member in found if Hint.unpack(member).job_id in wanted]
+                if len(found) < 1000:
+                    break
+            if gone:
+                await self._connection.command("ZREM", key, *gone)
 
     async def wait_for_delayed(self, timeout_s: float) -> None:
         """Returns as soon as this process puts an entry among the delayed ones (or has, since the last call), and

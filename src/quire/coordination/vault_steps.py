@@ -34,6 +34,10 @@ _EVENTS_KEPT_S = 86_400
 _RATE_KEPT_S = 5
 
 
+_KINDS = tuple(kind for kind in UnitKind if kind.name.startswith(("VAULT", "CLASSIFY", "EMBED")))
+"""The kinds of units that documents of the vault have beside their conversion."""
+
+
 class Steps:
     def __init__(self, connection: RedisConnection, queues: Queues, jobs: JobStore, clock: Clock) -> None:
         self._connection = connection
@@ -112,6 +116,7 @@ class Steps:
         for one in ids:
             await self._jobs.cancel(one)
         await self._queues.remove_dead_letters_of(ids)
+        await self._queues.remove_delayed_of(ids, _KINDS)
         commands: list[tuple[str | int, ...]] = [("ZREM", keys.index(team), main)]
         for one in ids:
             commands += [("DEL", key) for key in (*keys.JobKeys.of(one).all(), keys.ai_pages(one))]

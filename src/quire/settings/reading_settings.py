@@ -128,6 +128,13 @@ class ReadingSettings:
         setting_kinds.size("128MB", "1TB", bare_unit="MB"),
         "The memory one reader process may use.",
     )
+    cage: bool = setting(
+        "READER_CAGE",
+        "false",
+        setting_kinds.boolean(),
+        "Whether reader processes are confined by Landlock and seccomp: no network, no programs, no files but "
+        "documents. Workers then need the same `FILES_BASE` as the service.",
+    )
     chunk_pages: int = setting(
         "READER_CHUNK_PAGES",
         "16",
