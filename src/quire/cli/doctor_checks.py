@@ -232,12 +232,12 @@ def _cage_finding(state: CageState) -> Finding:
     ]
     if not missing:
         return Finding(
-            "cage", FindingLevel.OK, "readers have no network, no other files and no other programs"
+            "cage", FindingLevel.OK, "this kernel can confine readers (READER_CAGE)"
         )
     return Finding(
         "cage",
         FindingLevel.WARN,
-        f"Readers run without {' and '.join(missing)}: a parser that a hostile file takes over could do more harm.",
+        f"READER_CAGE would lack {' and '.join(missing)}: a parser that a hostile file takes over could do more harm.",
         "Run Quire on Linux 5.13 or newer with Landlock, or in a container of its own.",
     )
 
