@@ -231,9 +231,7 @@ def _cage_finding(state: CageState) -> Finding:
         if half not in state
     ]
     if not missing:
-        return Finding(
-            "cage", FindingLevel.OK, "this kernel can confine readers (READER_CAGE)"
-        )
+        return Finding("cage", FindingLevel.OK, "this kernel can confine readers (READER_CAGE)")
     return Finding(
         "cage",
         FindingLevel.WARN,
