@@ -6,18 +6,15 @@ import asyncio
 import fcntl
 import itertools
 import os
-import signal
 import subprocess
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from unittest import mock
 
-import psutil
-
 from tests.support import reaper
 from tests.support.environment import RUN_VARIABLE
-from tests.support.waiting import wait_until
 
 _TEMPLATE = "with_tables"
 
@@ -63,15 +60,15 @@ class PostgresServer:
         with _locked(self._folder.parent):
             made = self._folder.parent / "template-made"
             if not made.exists():
-                asyncio.run(make())
+                # In a thread: the first test that asks may be within an event loop.
+                with ThreadPoolExecutor(1) as threads:
+                    threads.submit(lambda: asyncio.run(make())).result()
                 made.touch()
         return _TEMPLATE
 
     def stop(self) -> None:
         """Ends the server in good order, so that its folder can be used again."""
-        pid = self._server.get_pid()
-        os.kill(pid, signal.SIGINT)
-        wait_until(lambda: not psutil.pid_exists(pid), "the end of PostgreSQL")
+        self._server.cleanup()
 
 
 def shared_server(mark: str) -> PostgresServer:
