@@ -68,6 +68,7 @@ class PostgresServer:
 
     def stop(self) -> None:
         """Ends the server in good order, so that its folder can be used again."""
+        self._server.cleanup_mode = "stop"
         self._server.cleanup()
 
 
