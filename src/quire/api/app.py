@@ -11,6 +11,7 @@ import quire
 from quire.api.dashboard import dashboard_routes, session_routes
 from quire.api.ghost import ghost_internal_routes, ghost_routes
 from quire.api.http import auth, error_responses
+from quire.api.http.key_throttle import KeyThrottle
 from quire.api.http.request_log import RequestLog
 from quire.api.http.services import Services
 from quire.api.jobs import convert_routes, job_event_routes, job_routes, result_routes
@@ -40,6 +41,12 @@ _TAGS = [
 ]
 
 
+_THROTTLED = {
+    "description": "Too many wrong keys from this address; try again after `Retry-After` seconds.",
+    "content": {"application/json": {"schema": {"$ref": "#/components/schemas/ErrorBody"}}},
+}
+
+
 class _Api(FastAPI):
     def openapi(self) -> dict[str, Any]:
         """With the keys, and without the 422 of FastAPI: malformed parameters are 400 here, like the rest."""
@@ -50,6 +57,7 @@ class _Api(FastAPI):
                     del method["responses"]["422"]
                 if "401" in method["responses"]:
                     method["security"] = [{name: []} for name in auth.SCHEMES]
+                    method["responses"].setdefault("429", _THROTTLED)
             for unused in ("HTTPValidationError", "ValidationError"):
                 found["components"]["schemas"].pop(unused, None)
             found["components"]["securitySchemes"] = auth.SCHEMES
@@ -77,6 +85,7 @@ def create_app(runtime: Runtime) -> FastAPI:
         runtime=runtime,
         readiness=health_routes.Readiness(runtime, clock),
         started_monotonic=clock.monotonic(),
+        key_throttle=KeyThrottle(runtime.settings.connections.wrong_keys_per_minute, clock),
     )
     error_responses.install(app)
     for router in (

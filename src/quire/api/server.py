@@ -11,13 +11,22 @@ import socket
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 
 import uvicorn
 from fastapi import FastAPI
 
 from quire.api.app import create_app
+from quire.api.http.auth import has_valid_key
+from quire.api.http.connection_limits import (
+    ConnectionLimits,
+    ConnectionTable,
+    Seat,
+    raise_descriptor_limit,
+)
+from quire.api.http.guarded_protocol import GuardedProtocol
 from quire.api.parse.direct_parse import DirectParse
-from quire.api.parse.front_door import DoorOptions, DoorParts, FrontDoor, HandedOverProtocol
+from quire.api.parse.front_door import DoorOptions, DoorParts, FrontDoor
 from quire.api.parse.parse_routes import MAX_DOOR_BODY_BYTES
 from quire.bootstrap import Runtime, runtime
 from quire.domain.job import UnitKind
@@ -140,23 +149,30 @@ class _Service:
     def _new_door(self, listener: socket.socket) -> FrontDoor:
         server, batcher = self._server, self._running.batcher
         assert batcher is not None  # noqa: S101 - `quire serve` always runs one
+        settings, clock = self._running.settings, self._running.parts.clock
+        limits = ConnectionLimits.of(settings, raise_descriptor_limit())
 
-        def protocol(data: bytes) -> asyncio.Protocol:
-            return HandedOverProtocol(
+        def protocol(data: bytes, seat: Seat) -> asyncio.Protocol:
+            return GuardedProtocol(
                 data,
+                seat,
+                limits,
                 config=server.config,
                 server_state=server.server_state,
                 app_state=server.lifespan.state,
             )
 
         parts = DoorParts(
-            serve=DirectParse(self._app, self._running.parts.clock).serve,
+            serve=DirectParse(self._app, clock).serve,
             protocol=protocol,
+            table=ConnectionTable(limits, clock.monotonic),
+            has_key=partial(has_valid_key, settings.auth.api_keys),
             date=lambda: b"".join(b"%s: %s\r\n" % pair for pair in server.server_state.default_headers),
             memory=batcher.memory,
             former=batcher.former,
         )
-        return FrontDoor(listener, parts, DoorOptions(_BACKLOG, MAX_DOOR_BODY_BYTES, _KEEP_ALIVE_S))
+        options = DoorOptions(_BACKLOG, MAX_DOOR_BODY_BYTES, _KEEP_ALIVE_S, limits.header_timeout_s)
+        return FrontDoor(listener, parts, options)
 
     def _announce(self, on_ready: Callable[[str], None] | None) -> None:
         host, port = self._running.settings.http.host, self._port

@@ -18,6 +18,7 @@ from quire.settings import setting_kinds
 from quire.settings.ai_settings import AiSettings
 from quire.settings.batching_settings import BatchingSettings
 from quire.settings.bucket_settings import AwsSettings, CloudsSettings
+from quire.settings.connection_settings import ConnectionsSettings
 from quire.settings.reading_settings import (
     ImagesSettings,
     LimitsSettings,
@@ -348,6 +349,7 @@ class Settings:
 
     general: GeneralSettings = field(default_factory=GeneralSettings)
     http: HttpSettings = field(default_factory=HttpSettings)
+    connections: ConnectionsSettings = field(default_factory=ConnectionsSettings)
     coordination: CoordinationSettings = field(default_factory=CoordinationSettings)
     objects: ObjectsSettings = field(default_factory=ObjectsSettings)
     catalog: CatalogSettings = field(default_factory=CatalogSettings)

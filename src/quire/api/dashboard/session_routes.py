@@ -12,7 +12,6 @@ import re
 import secrets
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, Field
@@ -20,6 +19,7 @@ from pydantic import BaseModel, Field
 from quire.api.http.client_address import client_address
 from quire.api.http.error_responses import ErrorBody, ForbiddenError, ThrottledError, documented
 from quire.api.http.request_bodies import read_json
+from quire.api.http.request_origin import origin_host
 from quire.api.http.responses import json_answer
 from quire.api.http.services import services
 from quire.api.jobs.job_views import iso
@@ -175,8 +175,8 @@ def refuse_other_sites(request: Request) -> None:
     if site is not None:
         same = site == "same-origin"
     else:
-        origin = urlsplit(request.headers.get("origin", ""))
-        same = bool(origin.netloc) and origin.netloc.lower() == request.headers.get("host", "").lower()
+        origin = origin_host(request)
+        same = bool(origin) and origin == request.headers.get("host", "").lower()
     if not same:
         raise ForbiddenError("This was not sent by the dashboard. Programs use an API key.")
 

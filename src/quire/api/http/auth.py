@@ -10,6 +10,9 @@ from urllib.parse import urlsplit
 from fastapi import Depends, Request
 
 from quire.api.dashboard.session_routes import DEFAULT_TEAM, session_of, sessions
+from quire.api.http.client_address import client_address
+from quire.api.http.error_responses import ThrottledError
+from quire.api.http.request_origin import origin_host
 from quire.api.http.services import services
 from quire.errors import CredentialsError
 from quire.settings import ApiKey
@@ -22,7 +25,7 @@ SCHEMES = {
 
 
 async def team_of(request: Request) -> str:
-    """Returns the team. Raises CredentialsError, or ForbiddenError for another site's request with our cookie.
+    """Returns the team. Raises CredentialsError, ThrottledError, or ForbiddenError for another site's write.
 
     Without keys and without a password the service is on loopback only, where every user is `default`.
     """
@@ -33,11 +36,11 @@ async def team_of(request: Request) -> str:
     given = given_key(request)
     if given is not None:
         # A key takes precedence over the cookie, because a program sends it on purpose.
-        team = _team_for(given, auth.api_keys)
-        if team is None:
-            raise CredentialsError("The API key is not known.")
+        team = _team_of_key(request, given, auth.api_keys)
+        _vouch(request)
         return team
     if await session_of(request) is not None:
+        _vouch(request)
         return sessions(request).team
     if not auth.api_keys:
         raise CredentialsError(
@@ -58,6 +61,40 @@ def given_key(request: Request) -> bytes | None:
     return plain.encode("latin-1", "replace") if plain else None
 
 
+def has_valid_key(keys: tuple[ApiKey, ...], headers: list[tuple[bytes, bytes]]) -> bool:
+    """Whether these headers carry a valid key, before there is a request."""
+    for name, value in headers:
+        scheme, _, credentials = value.partition(b" ")
+        given = value if name == b"x-api-key" else credentials if scheme.lower() == b"bearer" else b""
+        if given and name in (b"authorization", b"x-api-key"):
+            return _team_for(given.strip(), keys) is not None
+    return False
+
+
+def _team_of_key(request: Request, given: bytes, keys: tuple[ApiKey, ...]) -> str:
+    """Raises CredentialsError; or ThrottledError, before anything is compared, after too many wrong keys."""
+    throttle = services(request).key_throttle
+    address = client_address(request)
+    wait_s = throttle.wait_s(address, given)
+    if wait_s:
+        raise ThrottledError(
+            "Too many wrong API keys came from this address. Wait a moment, then try again.",
+            retry_after_s=wait_s,
+        )
+    team = _team_for(given, keys)
+    if team is None:
+        throttle.was_wrong(address)
+        raise CredentialsError("The API key is not known.")
+    throttle.was_right(address, given)
+    return team
+
+
+def _vouch(request: Request) -> None:
+    vouch = request.scope.get("quire.vouch")
+    if vouch is not None:
+        vouch()
+
+
 def _team_for(given: bytes, keys: tuple[ApiKey, ...]) -> str | None:
     """Compares every key, so that the response time does not reveal which key was nearly right."""
     found = None
@@ -76,8 +113,8 @@ def _require_local_caller(request: Request) -> None:
     host = _host_of(f"//{request.headers.get('host', '')}")
     if not _is_local(host):
         raise CredentialsError("Without API_KEYS the service answers only to localhost. Set API_KEYS.")
-    origin = request.headers.get("origin")
-    if origin is not None and urlsplit(origin).netloc.lower() != request.headers.get("host", "").lower():
+    origin = origin_host(request)
+    if origin is not None and origin != request.headers.get("host", "").lower():
         raise CredentialsError("Without API_KEYS other web sites may not use the service. Set API_KEYS.")
 
 

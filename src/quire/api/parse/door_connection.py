@@ -15,6 +15,8 @@ from typing import Any, Protocol
 
 import httptools
 
+from quire.api.http.connection_limits import Seat
+
 _BEGINNINGS = (b"POST /parse ", b"POST /parse?")
 _UNSUPPORTED_HEADERS = frozenset({b"transfer-encoding", b"expect", b"upgrade"})
 """Requests with one of these headers are handed over to the complete HTTP server."""
@@ -115,9 +117,11 @@ class DoorConnection:
         "_owner",
         "client",
         "gone",
+        "has_served",
         "head",
         "max_body_bytes",
         "reserved",
+        "seat",
         "since",
         "sock",
         "state",
@@ -125,12 +129,20 @@ class DoorConnection:
     )
 
     def __init__(
-        self, owner: ConnectionOwner, sock: socket.socket, client: tuple[str, int], max_body_bytes: int
+        self,
+        owner: ConnectionOwner,
+        sock: socket.socket,
+        client: tuple[str, int],
+        max_body_bytes: int,
+        seat: Seat,
     ) -> None:
         self._owner = owner
         self.sock = sock
         self.client = client
         self.max_body_bytes = max_body_bytes
+        self.seat = seat
+        self.has_served = False
+        """Whether a request of this connection was answered."""
         self.watched = 0
         self.reserved = 0
         """Bytes of memory that the front door has reserved for the body."""
@@ -148,6 +160,7 @@ class DoorConnection:
         self.ready()
         if self.state is ConnectionState.IDLE:
             self._owner.watch(self, selectors.EVENT_READ)
+            self.seat.waits(self)
 
     def ready(self) -> None:
         """Takes one step: the socket can be read or, while a response is being written, written."""
@@ -278,4 +291,5 @@ class DoorConnection:
             self.close()
             return
         self.head = None
+        self.has_served = True
         self._enter(ConnectionState.IDLE)

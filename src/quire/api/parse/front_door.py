@@ -20,25 +20,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from starlette.types import Message, Receive
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from quire.api.http.connection_limits import ConnectionTable, Seat
 from quire.api.parse.door_connection import ConnectionState, DoorConnection
 from quire.batching.batch_former import BatchFormer
 from quire.batching.body_memory import BodyMemory
-
-
-class HandedOverProtocol(HttpToolsProtocol):
-    """uvicorn's protocol for a connection of which the front door has already read `data`."""
-
-    def __init__(self, data: bytes, **options: Any) -> None:
-        super().__init__(**options)
-        self._data = data
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        data, self._data = self._data, b""
-        self.data_received(data)
-
 
 _LOG = logging.getLogger(__name__)
 _ACCEPTS_PER_TURN = 8
@@ -49,9 +35,11 @@ _ACCEPTS_PER_CROWDED_TURN = (
 _HEADS_PER_TURN = 8
 _BODIES_PER_TURN = 3
 _SLOW_BODY_S = 2.0
+_SLOW_BODY_WHILE_OTHERS_WAIT_S = 0.3
 _TICK_S = 0.5
 _MEMORY_RETRY_S = 0.005
 _PAUSE_S = 0.001
+_REFUSED_HEAD_BYTES = 64 << 10
 _MAX_PAUSE_S = 0.02
 _OUT_OF_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
@@ -62,6 +50,9 @@ class DoorOptions:
     max_body_bytes: int
     """The complete server reads larger bodies."""
     idle_s: float
+    """How long a connection may stay open between two requests."""
+    header_timeout_s: float
+    """How long a new connection may take to send its first byte."""
     write_s: float = 60.0
 
 
@@ -69,8 +60,12 @@ class DoorOptions:
 class DoorParts:
     serve: Callable[[dict[str, Any], Receive], Awaitable[tuple[int, bytes, bytes]]]
     """Serves `POST /parse`: returns a status, header lines and a body."""
-    protocol: Callable[[bytes], asyncio.Protocol]
+    protocol: Callable[[bytes, Seat], asyncio.Protocol]
     """Returns a protocol of the complete server for a connection of which these bytes have been read."""
+    table: ConnectionTable
+    """Decides whether a new connection may stay."""
+    has_key: Callable[[list[tuple[bytes, bytes]]], bool]
+    """Whether these headers carry a valid API key; then the connection no longer counts for its address."""
     date: Callable[[], bytes]
     """Returns the Date header line."""
     memory: BodyMemory
@@ -94,6 +89,7 @@ class FrontDoor:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._admission_due = False
+        self._memory_is_short = False
         self._turned_at = 0.0
         self._over = False
         self._closing = False
@@ -151,9 +147,10 @@ class FrontDoor:
                 connection.close()
             case ConnectionState.IDLE:
                 self.watch(connection, selectors.EVENT_READ)
+                connection.seat.waits(connection)
             case ConnectionState.QUEUED:
                 self.watch(connection, 0)
-                self._queue.append(connection)
+                self._admit_to_queue(connection)
             case ConnectionState.READING:
                 self._reading += 1
             case ConnectionState.RECEIVED:
@@ -161,9 +158,12 @@ class FrontDoor:
                 self._start(self._serve(connection), "parse-request")
             case ConnectionState.FOREIGN:
                 self._forget(connection)
-                self._start(self._hand_over(connection.sock, connection.received()), "hand-over")
+                connection.seat.is_busy()
+                work = self._hand_over(connection.sock, connection.received(), connection.seat)
+                self._start(work, "hand-over")
             case ConnectionState.CLOSED:
                 self._forget(connection)
+                connection.seat.leave()
 
     # Turns
 
@@ -211,9 +211,20 @@ class FrontDoor:
             with suppress(OSError):
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             client = (str(address[0]), int(address[1]))
-            connection = DoorConnection(self, sock, client, self._options.max_body_bytes)
+            seat = self._parts.table.enter(client[0])
+            if isinstance(seat, bytes):
+                _refuse(sock, seat)
+                continue
+            connection = DoorConnection(self, sock, client, self._options.max_body_bytes, seat)
             self._connections.add(connection)
             connection.start()
+
+    def _admit_to_queue(self, connection: DoorConnection) -> None:
+        seat = connection.seat
+        seat.is_busy()
+        if seat.counts_for_address and connection.head and self._parts.has_key(connection.head.headers):
+            seat.vouch()
+        self._queue.append(connection)
 
     def _admit(self) -> None:
         """Starts to read queued bodies, as far as memory and the bodies already being read permit."""
@@ -223,9 +234,11 @@ class FrontDoor:
             if connection.state is not ConnectionState.QUEUED or connection.head is None:
                 self._queue.popleft()
             elif not self._parts.memory.reserve(connection.head.body_bytes):
+                self._memory_is_short = True
                 self._admit_later(_MEMORY_RETRY_S)
                 return
             else:
+                self._memory_is_short = False
                 self._queue.popleft()
                 started += 1
                 connection.reserved = connection.head.body_bytes
@@ -259,20 +272,23 @@ class FrontDoor:
     def _tick(self) -> None:
         """Closes connections that are over their time limits and hands over slow requests."""
         now = self._loop.time()
-        limits = {
-            ConnectionState.IDLE: self._options.idle_s,
-            ConnectionState.WRITING: self._options.write_s,
-        }
+        slow_s = _SLOW_BODY_WHILE_OTHERS_WAIT_S if self._memory_is_short else _SLOW_BODY_S
         for connection in list(self._connections):
             waited_s = now - connection.since
-            if connection.state is ConnectionState.READING and waited_s > _SLOW_BODY_S:
-                if self._closing:
+            match connection.state:
+                case ConnectionState.READING if waited_s > slow_s:
+                    if self._closing:
+                        connection.close()
+                    else:
+                        connection.hand_over()
+                case ConnectionState.IDLE if waited_s > self._idle_s(connection):
                     connection.close()
-                else:
-                    connection.hand_over()
-            elif waited_s > limits.get(connection.state, waited_s):
-                connection.close()
+                case ConnectionState.WRITING if waited_s > self._options.write_s:
+                    connection.close()
         self._timer = self._loop.call_later(_TICK_S, self._tick)
+
+    def _idle_s(self, connection: DoorConnection) -> float:
+        return self._options.idle_s if connection.has_served else self._options.header_timeout_s
 
     # Tasks
 
@@ -303,11 +319,19 @@ class FrontDoor:
             if connection.state is ConnectionState.RECEIVED:  # no response was made
                 connection.close()
 
-    async def _hand_over(self, sock: socket.socket, data: bytes) -> None:
+    async def _hand_over(self, sock: socket.socket, data: bytes, seat: Seat) -> None:
+        protocols: list[asyncio.Protocol] = []
+
+        def make() -> asyncio.Protocol:
+            protocols.append(self._parts.protocol(data, seat))
+            return protocols[0]
+
         try:
-            await self._loop.connect_accepted_socket(lambda: self._parts.protocol(data), sock)
+            await self._loop.connect_accepted_socket(make, sock)
         except OSError:
             sock.close()
+            if not protocols:
+                seat.leave()
 
     def _forget(self, connection: DoorConnection) -> None:
         self.watch(connection, 0)
@@ -331,6 +355,14 @@ class FrontDoor:
         with suppress(KeyError, ValueError):  # it is not registered while no descriptors are left
             self._selector.unregister(self._listener)
         self._listener.close()
+
+
+def _refuse(sock: socket.socket, response: bytes) -> None:
+    """Responds without waiting, and closes."""
+    with sock, suppress(OSError):
+        sock.send(response)
+        sock.shutdown(socket.SHUT_WR)
+        sock.recv(_REFUSED_HEAD_BYTES)  # closing with unread bytes resets the connection
 
 
 def _since(connection: DoorConnection) -> float:
