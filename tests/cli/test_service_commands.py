@@ -82,6 +82,10 @@ def test_job_can_be_followed_and_shown_when_a_service_runs(service: Service) -> 
     assert json.loads(service.run("jobs", "result", job_id, "--json").out)["result"]["metadata"]["pages"] == 2
     assert service.run("jobs", "result", job_id, "-o", "out.md").out == ""
     assert (service.cli.folder / "out.md").read_text().startswith("The first page")
+    deleted = service.run("jobs", "delete", job_id)
+    assert (deleted.code, deleted.out) == (0, f"Job {job_id} is deleted.\n")
+    again = service.run("jobs", "delete", job_id)
+    assert (again.code, again.err) == (1, f"quire: There is no job '{job_id}'.\n")
 
 
 def test_watch_fails_when_the_job_failed(service: Service) -> None:

@@ -164,6 +164,18 @@ async def test_retry_and_cancel_say_what_stands_when_the_job_is_over(
     assert (await aquire.wait(done.job_id)).markdown == done.markdown
 
 
+async def test_job_has_its_priority_and_is_gone_when_it_is_deleted(aquire: AsyncQuire, make_pdf: Pdf) -> None:
+    done = await aquire.convert(make_pdf("Urgent, then forgotten"), priority="high")
+    assert (await aquire.job(done.job_id)).priority == "high"
+    await aquire.delete(done.job_id)
+    with pytest.raises(NotFoundError):
+        await aquire.job(done.job_id)
+    with pytest.raises(NotFoundError):
+        await aquire.delete(done.job_id)
+    with pytest.raises(InvalidError, match="priority"):
+        await aquire.convert(make_pdf("x"), priority="most")
+
+
 async def test_waiting_ends_but_the_job_goes_on_when_the_callers_time_is_up(
     aquire: AsyncQuire, make_pdf: Pdf
 ) -> None:

@@ -214,6 +214,7 @@ def _jobs(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         ("show", "show one job and its pages"),
         ("retry", "redo what did not come from its best route"),
         ("cancel", "stop a job"),
+        ("delete", "delete a finished job with all its data"),
     ):
         one = _command(actions, name, "jobs_command", f"run_{name}", text)
         one.add_argument("job_id", metavar="ID", help="a job's id, of any type")

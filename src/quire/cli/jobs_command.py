@@ -1,4 +1,4 @@
-"""`quire jobs`: list, show, retry and cancel the jobs of a running service."""
+"""`quire jobs`: list, show, retry, cancel and delete the jobs of a running service."""
 
 from __future__ import annotations
 
@@ -68,6 +68,16 @@ def run_retry(args: argparse.Namespace) -> int:
 
 def run_cancel(args: argparse.Namespace) -> int:
     return _act(args, "cancel")
+
+
+def run_delete(args: argparse.Namespace) -> int:
+    """Deletes a finished job. Raises ConflictError while it runs, MissingError if there is none."""
+    _client(args).delete(_path(args.job_id))
+    if args.json:
+        _print_json({"job_id": args.job_id, "deleted": True})
+    else:
+        print(f"Job {args.job_id} is deleted.")
+    return exit_codes.OK
 
 
 def run_result(args: argparse.Namespace) -> int:

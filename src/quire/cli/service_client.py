@@ -50,6 +50,9 @@ class Client:
     def post(self, path: str, **query: str | int | None) -> Any:
         return self._json("POST", path, query)
 
+    def delete(self, path: str) -> None:
+        self._open("DELETE", path, {}).close()
+
     def pieces(self, path: str, **query: str | int | None) -> Iterator[bytes]:
         """The body of the answer as it comes."""
         with self._open("GET", path, query) as answer:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -12,7 +12,7 @@ from typing import Any, Self
 from quire.client import service_calls
 from quire.client.async_documents import AsyncDocuments
 from quire.client.conversions import Conversions, OnPage, held_s
-from quire.client.exceptions import UnreadableError
+from quire.client.exceptions import NotFoundError, UnreadableError
 from quire.client.records import (
     Conversion,
     Event,
@@ -90,6 +90,7 @@ class AsyncQuire:
         timeout_seconds: float | None = None,
         callback_url: str | None = None,
         force: bool | None = None,
+        priority: str | None = None,
         wait: bool = True,
         wait_s: float | None = None,
         on_page: OnPage | None = None,
@@ -99,7 +100,8 @@ class AsyncQuire:
 
         `source` is a path, the bytes themselves, or an address (`https://…`). With `wait`, returns when it is done,
         or raises JobFailedError; after `wait_s` seconds TookTooLongError. `on_page` hears of each page as it is
-        done. Without `wait`, returns as soon as the document is accepted, with `markdown` None.
+        done. Without `wait`, returns as soon as the document is accepted, with `markdown` None. `priority` is `low`,
+        `normal` or `high`.
         """
         fields: dict[str, Any] = {
             "mode": mode,
@@ -111,6 +113,7 @@ class AsyncQuire:
             "timeout_seconds": timeout_seconds,
             "callback_url": callback_url,
             "force": force,
+            "priority": priority,
         }
         held = held_s(wait_s) if wait and on_page is None else 0.0
         accepted = await self._conversions.hand_in(source, name, fields, idempotency_key, held)
@@ -193,6 +196,13 @@ class AsyncQuire:
         """Redoes what did not come out well; of a page's job that page. Raises ConflictError while it runs."""
         call = service_calls.post("jobs", job_id, "retry", key=idempotency_key)
         return read(Retried, (await self._transport.ask(call)).json())
+
+    async def delete(self, job_id: str) -> None:
+        """Deletes a finished job with all its data. Raises NotFoundError, or ConflictError while it runs."""
+        await self.job(job_id)
+        # If the answer is lost and the call repeated (aiohttp does that too, unseen), there is nothing left to find.
+        with suppress(NotFoundError):
+            await self._transport.ask(ServiceCall("DELETE", service_calls.path("jobs", job_id)))
 
     async def parse(
         self, image: Path | str | bytes, *, name: str | None = None, idempotency_key: str | None = None

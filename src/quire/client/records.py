@@ -46,6 +46,7 @@ class Job:
     metadata: dict[str, Any] | None = None
     usage: Usage = field(default_factory=Usage)
     timeout_occurred: bool = False
+    priority: str = "normal"
 
     @property
     def over(self) -> bool:

@@ -214,6 +214,7 @@ class Quire(_Driven[AsyncQuire]):
     events = _iterating(AsyncQuire.events)
     cancel = _blocking(AsyncQuire.cancel)
     retry = _blocking(AsyncQuire.retry)
+    delete = _blocking(AsyncQuire.delete)
     parse = _blocking(AsyncQuire.parse)
     health = _blocking(AsyncQuire.health)
 
