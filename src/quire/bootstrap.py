@@ -128,8 +128,8 @@ async def runtime(
             if batcher is not None:
                 side.append(group.create_task(batcher.run(), name="batcher"))
             if parts.ai is not None and kinds and UnitKind.PAGE in kinds:
-                side.append(group.create_task(parts.ai.wake_periodically(), name="ai-wake"))
-                side.append(group.create_task(_preload(parts.ai.dispatcher, ready), name="ai-preload"))
+                work = parts.ai.side_tasks(ready, settings.ai.recovery_probe_s)
+                side += [group.create_task(one, name=name) for name, one in work.items()]
             if kept is not None and kinds is not None:
                 side.append(group.create_task(_sweeper(kept, worker_id).run(), name="vault-sweeper"))
             working = group.create_task(worker.run(), name="worker") if worker else None
@@ -275,6 +275,7 @@ def _with_ai(
         clock=clock,
         options=DispatchOptions(ai.page_total_timeout_s, ai.max_tokens_out, _wait_max_s(settings)),
         wake=waiting.wake,
+        recovered=waiting.resume_recovering,
         counting=counting,
     )
     stack.push_async_callback(dispatcher.close)
@@ -285,12 +286,6 @@ def _with_ai(
 def _wait_max_s(settings: Settings) -> float:
     """The strict policy (one attempt) never waits for a breaker."""
     return 0.0 if settings.jobs.max_attempts == 1 else settings.ai.wait_max_s
-
-
-async def _preload(dispatcher: Dispatcher, ready: asyncio.Event) -> None:
-    """Not before the process is ready: imports and the start compete for one interpreter lock."""
-    await ready.wait()
-    await dispatcher.preload()
 
 
 def _admission(settings: Settings, connection: RedisConnection, timeout_s: float) -> Admission:

@@ -378,6 +378,53 @@ async def test_a_model_is_left_alone_when_it_asked_for_a_pause(server_url: str) 
         await connection.close()
 
 
+async def test_a_probe_is_granted_before_its_time_when_the_breaker_has_rested(server_url: str) -> None:
+    connection, clock = RedisConnection.open(server_url), MovableClock()
+    try:
+        await connection.command("FLUSHALL")
+        admission = Admission(connection, backoff=Backoff(300, 300), clock=clock)
+        target = Target("one", "large", 600, 9_000)
+        assert await admission.admit_probe(target, 15) is None, "a healthy model gets no probe"
+        lease = await admission.admit([Ask(target, 100)])
+        assert isinstance(lease, Lease)
+        await admission.settle(lease, CallOutcome.FAILED, code="server")
+        clock.time += 14
+        assert await admission.admit_probe(target, 15) is None
+        clock.time += 2
+        probe = await admission.admit_probe(target, 15)
+        assert probe is not None
+        assert await admission.admit_probe(target, 15) is None, "one probe at a time"
+        assert isinstance(await admission.admit([Ask(target, 100)]), Busy), "pages still wait"
+        await admission.settle(probe, CallOutcome.FAILED, code="server")
+        clock.time += 16
+        probe = await admission.admit_probe(target, 15)
+        assert probe is not None
+        await admission.settle(probe, CallOutcome.OK)
+        assert isinstance(await admission.admit([Ask(target, 100)]), Lease)
+    finally:
+        await connection.close()
+
+
+@pytest.mark.parametrize("outcome", [CallOutcome.LIMITED, CallOutcome.AUTH])
+async def test_no_probe_is_granted_when_the_provider_asked_for_a_pause(
+    server_url: str, outcome: CallOutcome
+) -> None:
+    connection, clock = RedisConnection.open(server_url), MovableClock()
+    try:
+        await connection.command("FLUSHALL")
+        admission = Admission(connection, backoff=Backoff(300, 300), clock=clock)
+        target = Target("one", "large")
+        lease = await admission.admit([Ask(target, 100)])
+        assert isinstance(lease, Lease)
+        await admission.settle(lease, outcome, code="rate_limit", retry_after_s=120)
+        clock.time += 119
+        assert await admission.admit_probe(target, 15) is None
+        clock.time += 2
+        assert await admission.admit_probe(target, 15) is not None
+    finally:
+        await connection.close()
+
+
 async def test_everything_goes_by_itself_when_nobody_calls_any_more(server_url: str) -> None:
     connection = RedisConnection.open(server_url)
     try:

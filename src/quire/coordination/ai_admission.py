@@ -23,6 +23,8 @@ START_CAP = 2
 _LEASE_MARGIN_S = 5.0
 """What a call may take beyond its timeout: the first one loads the provider's SDK."""
 _ASK = struct.Struct("=5d")
+_WANTED_S = 180.0
+"""How long recovery stays wanted after a page found no model; classifications ask again within a minute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +186,28 @@ class Admission:
         answer = await self._ask(asks, "-", take=False)
         return Free(answer[1] - 1) if answer[0] else _busy(answer)
 
+    async def admit_probe(self, target: Target, rested_s: float) -> Lease | None:
+        """Returns a lease for a probe of a model whose breaker opened at least rested_s ago, also before its time.
+
+        None if the breaker is closed, opened later, has a probe in flight, or the provider asked for a longer pause.
+        """
+        lease_id = secrets.token_hex(8)
+        answer = await self._ask([Ask(target, 0)], lease_id, take=True, early_s=rested_s)
+        if not answer[0]:
+            return None
+        lease = Lease(lease_id, 0, target, 0, int(answer[2]), bool(answer[3]))
+        if lease.probe:
+            return lease
+        await self.settle(lease, CallOutcome.UNSENT)
+        return None
+
+    async def want_recovery(self) -> None:
+        """Records that a page or document found no model: broken models are probed while this is recent."""
+        await self.connection.command("SET", keys.AI_RECOVERY_WANTED, 1, "PX", _ms(_WANTED_S))
+
+    async def recovery_wanted(self) -> bool:
+        return bool(await self.connection.command("EXISTS", keys.AI_RECOVERY_WANTED))
+
     async def settle(
         self,
         lease: Lease,
@@ -221,7 +245,7 @@ class Admission:
         parsed = [json.loads(row) for row in rows]
         return [RecentError(row["target"], row["code"], float(row["at"]) / 1000) for row in parsed]
 
-    async def _ask(self, asks: Sequence[Ask], lease_id: str, *, take: bool) -> Any:
+    async def _ask(self, asks: Sequence[Ask], lease_id: str, *, take: bool, early_s: float = 0.0) -> Any:
         providers = list(dict.fromkeys(ask.target.provider for ask in asks))
         of = [keys.ModelKeys.of(ask.target.provider, ask.target.model) for ask in asks]
         names = [keys.AI_CLOCK, keys.ai_lease(lease_id), *map(keys.ai_provider_breaker, providers)]
@@ -244,6 +268,7 @@ class Admission:
                 len(providers),
                 packed,
                 int(self.sticky),
+                _ms(early_s),
             ),
         )
 
@@ -261,7 +286,8 @@ def _ms(seconds: float) -> int:
 
 def _state(target: Target, row: Sequence[str]) -> ModelState:
     wide, own = row[0:3], row[3:6]
-    incidents, left_ms, code = wide if float(wide[0]) else own
+    # A model is as unavailable as the stricter of the two breakers.
+    incidents, left_ms, code = wide if float(wide[0]) and float(wide[1]) >= float(own[1]) else own
     state = "closed" if not float(incidents) else "open" if float(left_ms) else "half_open"
     out, cap, rpm, requests, tpm, tokens, ok, failed = (float(one) for one in row[6:14])
     return ModelState(

@@ -217,6 +217,9 @@ AI_CLOCK = f"clock:{_AI}"
 AI_ERRORS = f"errors:{_AI}"
 """list with TTL: the newest failures of providers (key of the breaker, code, time), trimmed."""
 
+AI_RECOVERY_WANTED = f"recovery:{_AI}"
+"""string with TTL: a page or document found no model lately, so broken models are probed."""
+
 
 def ai_lease(lease_id: str) -> str:
     """string with TTL: what was granted to this lease, for a call that is repeated."""
@@ -255,6 +258,9 @@ class ModelKeys:
 
 AI_WAITING = "jobs:ai:pages:waiting"
 """zset: those of the delayed AI pages that wait for a free candidate, by when they came; woken as calls end."""
+
+AI_RECOVERING = "jobs:ai:recovering"
+"""zset: delayed units that wait for a broken model, by when they came; they join AI_WAITING when a breaker closes."""
 
 
 def ai_pages(job_id: str) -> str:

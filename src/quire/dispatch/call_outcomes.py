@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Protocol
 
-from quire.coordination.ai_admission import CallOutcome, ReportedLimits
+from quire.coordination.ai_admission import CallOutcome, Lease, ReportedLimits, Settled
 from quire.providers.provider_protocol import (
     ContentBlockedError,
     ProviderAuthError,
@@ -13,6 +14,8 @@ from quire.providers.provider_protocol import (
     RejectedError,
     SeenLimits,
 )
+
+_LOG = logging.getLogger(__name__)
 
 
 class CallCounter(Protocol):
@@ -53,6 +56,15 @@ def outcome_of(error: ProviderError) -> CallOutcome:
     if isinstance(error, ContentBlockedError | RejectedError):
         return CallOutcome.OK  # the model is healthy; it refused this page only
     return CallOutcome.FAILED
+
+
+def log_breaker(lease: Lease, outcome: CallOutcome, settled: Settled) -> None:
+    """Logs that a call has opened the breaker of its model, or that a probe has closed it."""
+    fields = {"provider": lease.target.provider, "model": lease.target.model}
+    if outcome in (CallOutcome.FAILED, CallOutcome.LIMITED) and settled.open:
+        _LOG.warning("breaker open", extra={**fields, "cooldown_s": round(settled.opens_in_s, 3)})
+    elif outcome is CallOutcome.OK and lease.probe:
+        _LOG.info("breaker closed", extra=fields)
 
 
 def reported_limits(limits: SeenLimits) -> ReportedLimits:

@@ -16,7 +16,13 @@ from typing import Any, TypeVar
 from quire.clock import Clock
 from quire.coordination.ai_admission import Admission, Ask, Busy, CallOutcome, Free, Lease
 from quire.dispatch.answer_cache import AnswerCache, CachedAnswer
-from quire.dispatch.call_outcomes import CallCounter, NullCallCounter, outcome_of, reported_limits
+from quire.dispatch.call_outcomes import (
+    CallCounter,
+    NullCallCounter,
+    log_breaker,
+    outcome_of,
+    reported_limits,
+)
 from quire.dispatch.candidates import Candidate, Candidates
 from quire.dispatch.ledger import Ledger, Size, Spent, estimate
 from quire.dispatch.page_task import Answered, Exhausted, Outcome, PagePicture, PageTask, Parked
@@ -51,6 +57,7 @@ _PAGES_ONLY = (configured_providers.OCR, configured_providers.DOLPHIN)
 
 
 Wake = Callable[[int], Awaitable[object]]
+Recovered = Callable[[], Awaitable[object]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +82,8 @@ class _Attempt:
 
 
 class Dispatcher:
-    """Reads pages; safe for many at once. `wake` gets the number of waiting pages that may be tried now."""
+    """Reads pages; safe for many at once. `wake` gets the number of waiting pages that may be tried now; `recovered` is
+    called when the success of a probe has closed a breaker."""
 
     def __init__(
         self,
@@ -88,6 +96,7 @@ class Dispatcher:
         clock: Clock,
         options: DispatchOptions,
         wake: Wake,
+        recovered: Recovered | None = None,
         counting: CallCounter | None = None,
     ) -> None:
         self.candidates = candidates
@@ -98,6 +107,7 @@ class Dispatcher:
         self._clock = clock
         self._options = options
         self._wake = wake
+        self._recovered = recovered
         self._counting = counting or NullCallCounter()
         self._waiting = WaitingPolicy(ledger, clock, options.wait_max_s)
 
@@ -107,7 +117,10 @@ class Dispatcher:
         Raises CoordinationError during an outage of the coordination server, PageError if the page can't be drawn.
         """
         outcome = await self._read(task)
-        if isinstance(outcome, Parked):
+        if isinstance(outcome, Exhausted):
+            with suppress(CoordinationError):
+                await self.admission.want_recovery()
+        elif isinstance(outcome, Parked):
             self._counting.page_parked()
         elif isinstance(outcome, Answered) and outcome.cached:
             self._counting.page_from_cache()
@@ -362,6 +375,9 @@ class Dispatcher:
             # asks before the slot is free, it is parked again, and `AiReading.wake_periodically` finds the slot.
             early = 1 if outcome is CallOutcome.OK and not lease.probe else 0
             settled, _ = await asyncio.gather(settling, self._wake(early))
+            log_breaker(lease, outcome, settled)
+            if lease.probe and outcome is CallOutcome.OK and self._recovered is not None:
+                await self._recovered()
             # The freed slot and one more, so that the queue speeds up; many after a probe.
             room = min(settled.room, _ROOM_USED if lease.probe else 2) - early
             if room > 0:

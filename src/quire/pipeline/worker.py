@@ -240,9 +240,9 @@ class Worker:
 
     async def _attempt(self, claim: Claim) -> None:
         if claim.starts > _MAX_STARTS:
-            await self._give_up(
-                claim, QuireError("The unit was started too often: its workers died each time.")
-            )
+            # It has a dead letter: an operator may replay it when what killed the workers is mended.
+            text = "The unit was started too often: its workers died each time."
+            await self._give_up(claim, QuireError(text, retryable=True))
             return
         stage = self._stages[claim.hint.kind]
         try:

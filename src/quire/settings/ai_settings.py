@@ -142,6 +142,13 @@ class AiSettings:
         setting_kinds.duration("1ms", "1d"),
         "The longest time that a breaker stays open.",
     )
+    recovery_probe_s: float = setting(
+        "AI_RECOVERY_PROBE",
+        "15s",
+        setting_kinds.duration("0", "1h"),
+        "While pages or documents find no model, a broken model gets one cheap call at this interval, also before its "
+        "breaker's time is over; 0 switches this off.",
+    )
     budget_policy: str = setting(
         "BUDGET_POLICY",
         "instant",

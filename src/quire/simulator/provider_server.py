@@ -146,6 +146,7 @@ class Simulator:
     def forget(self) -> None:
         """Empties the records. Calls in flight are counted in the old, discarded ones."""
         self._records: dict[str, ModelRecord] = {}
+        self._latest: dict[str, dict[str, Any]] = {}
         self._number = 0
 
     def stats(self, *, with_calls: bool = False) -> dict[str, Any]:
@@ -174,6 +175,7 @@ class Simulator:
             return _response(*wire.error(Fault.REJECTED, "", 400))
         if not self._accepts_key(request):
             return _response(*wire.error(Fault.AUTH, model_request.model, None))
+        self._latest[model_request.model] = data or {}
         at_s = self._clock.monotonic() - self._started_s
         count = self._played_calls[model_request.model] = self._played_calls.get(model_request.model, 0) + 1
         rule, in_window = self._rule(model_request.model, count, at_s)
@@ -243,6 +245,9 @@ class Simulator:
     async def _control(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
         if path == "/_sim/stats" and request.method == "GET":
             return _response(200, packed(self.stats(with_calls="calls" in request.query)))
+        if path == "/_sim/request" and request.method == "GET":
+            latest = self._latest.get(request.query.get("model", ""))
+            return _response(200 if latest else 404, packed(latest or {"error": "The model has no calls."}))
         if path == "/_sim/reset" and request.method == "POST":
             self.forget()
             self.play(self._scenario)
@@ -253,9 +258,8 @@ class Simulator:
             except RequestError as error:
                 return _response(400, packed(error.as_dict()))
             return _response(200, b"{}")
-        return _response(
-            404, packed({"error": "Unknown path. There are /_sim/stats, /_sim/scenario and /_sim/reset."})
-        )
+        paths = "/_sim/stats, /_sim/request, /_sim/scenario and /_sim/reset"
+        return _response(404, packed({"error": f"Unknown path. There are {paths}."}))
 
     def stop(self) -> None:
         """Releases hanging calls, so that the server can shut down."""

@@ -11,6 +11,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
+from urllib.parse import quote
 
 from quire.clock import SystemClock
 from quire.simulator.provider_server import Simulator, start
@@ -36,6 +37,10 @@ class RunningSimulator:
     def stats(self, *, with_calls: bool = False) -> dict[str, Any]:
         """`{"models": {name: counters}, "total": counters}`, and each call under `log` if wanted."""
         return self._ask("/_sim/stats?calls=1" if with_calls else "/_sim/stats")
+
+    def request(self, model: str) -> dict[str, Any]:
+        """The body of the latest call to the model."""
+        return self._ask(f"/_sim/request?model={quote(model)}")
 
     def play(self, scenario: Mapping[str, Any]) -> None:
         """Starts another scenario; its time counts from now."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from quire.coordination.job_records import Claim
 from quire.coordination.streams import FailedCall
@@ -14,6 +15,7 @@ from quire.coordination.waiting_pages import Waiting
 from quire.dispatch.dispatcher import Dispatcher
 from quire.dispatch.ledger import Spent
 from quire.dispatch.page_task import Answered, Exhausted, PagePicture, PageTask, Parked
+from quire.dispatch.recovery_probes import RecoveryProbes
 from quire.domain.job import JobStatus, PageRecord
 from quire.domain.page import PageClass, PageSource
 from quire.errors import CoordinationError, DocumentError, PageError
@@ -67,6 +69,21 @@ class AiReading:
     waiting: Waiting
     pictures: Pictures
 
+    def side_tasks(
+        self, ready: asyncio.Event, recovery_probe_s: float
+    ) -> dict[str, Coroutine[Any, Any, None]]:
+        """Returns what a process that reads AI pages runs beside its worker, by name."""
+        return {
+            "ai-wake": self.wake_periodically(),
+            "ai-preload": self._preload(ready),
+            "ai-recovery": self.probe_broken_models(recovery_probe_s),
+        }
+
+    async def _preload(self, ready: asyncio.Event) -> None:
+        """Not before the process is ready: imports and the start compete for one interpreter lock."""
+        await ready.wait()
+        await self.dispatcher.preload()
+
     async def wake_periodically(self) -> None:
         """Wakes waiting pages when a model becomes free without a call ending: a breaker's or a limit's time is over.
 
@@ -77,6 +94,14 @@ class AiReading:
             with suppress(CoordinationError):
                 if await self.waiting.length():
                     await self.waiting.wake(await self.dispatcher.room())
+
+    async def probe_broken_models(self, interval_s: float) -> None:
+        """Makes recovery probes until cancelled; returns at once if interval_s is 0."""
+        one = self.dispatcher
+        probes = RecoveryProbes(
+            one.candidates, one.providers, one.admission, self.waiting.resume_recovering, interval_s
+        )
+        await probes.run()
 
 
 class Question(Protocol):

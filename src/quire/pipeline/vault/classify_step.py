@@ -56,8 +56,10 @@ _BAD_ANSWERS = (INVALID, EMPTY, REFUSED, CUT_OFF, REPEATING)
 _BAD_ANSWER = "The AI's answer could not be used."
 _TIMED_OUT = ("page_timeout",)
 _FINAL = frozenset({"ai_content_blocked", "validation"})
-_LONGEST_DELAY_S = 60.0
-"""Later retries come at least this often, so that a classification follows soon after a model is back."""
+_OUTAGES = frozenset({"timeout", "network", "server", "rate_limit", "ai_quota", "auth", UNAVAILABLE})
+"""Reasons that open breakers: such a classification is retried as soon as one closes."""
+_LONGEST_DELAY_S = 45.0
+"""Later retries come at least this often, so that a classification follows within a minute after a model is back."""
 
 
 class ClassificationError(QuireError):
@@ -102,7 +104,7 @@ def retry_delay_s(reasons: Sequence[str], settings: VaultSettings) -> float:
 
 
 def later_delay_s(delay_s: float, failures: int, quick: int) -> float:
-    """Returns the delay after so many failed rounds: as it is for the first `quick` ones, then doubling to a minute."""
+    """Returns the delay after so many failed rounds: as it is for the first `quick` ones, then doubling to 45 s."""
     if failures <= quick:
         return delay_s
     return max(delay_s, min(_LONGEST_DELAY_S, delay_s * 2.0 ** min(failures - quick, 10)))
@@ -282,10 +284,11 @@ class _Classifier:
     async def _retry_later(self, ai: AiReading, task: PageTask, outcome: Exhausted) -> None:
         """Completes the document and parks the unit for another round; raises ClassificationError if none is left.
 
-        A round in which no model was asked, because every breaker is open, does not count.
+        A round in which no model was asked, because every breaker is open, does not count. After an outage the unit is
+        retried when a breaker closes, at the latest after its delay.
         """
         error = classification_error(outcome.reasons)
-        asked = any(reason != UNAVAILABLE for reason in outcome.reasons)
+        asked = bool(outcome.spent.tried)
         failures = self._claim.failures + int(asked)
         if not error.retryable or failures >= self._settings.classify_max_attempts or self._is_too_old():
             await ai.dispatcher.ledger.forget(task.job_id, task.epoch, task.number)
@@ -294,13 +297,14 @@ class _Classifier:
         await ai.dispatcher.another_round(task, replace(outcome.spent, seconds=0.0, reasons=()))
         quick = self._parts.settings.jobs.max_attempts
         delay_s = later_delay_s(retry_delay_s(outcome.reasons, self._settings), failures, quick)
-        if asked:
-            await self._parts.jobs.park(self._claim, self._parts.clock.now() + delay_s, failed=True)
-        else:
+        if not asked:
             # Rarer the longer it lasts: thousands of documents may wait for the same model.
             age_s = self._parts.clock.now() - self._claim.job.created_at
             delay_s = max(delay_s, min(_LONGEST_DELAY_S, age_s / 4))
-            await ai.waiting.park(self._claim, delay_s, in_line=True)
+        if _OUTAGES.intersection(outcome.reasons):
+            await ai.waiting.park_until_recovery(self._claim, delay_s, failed=asked)
+        else:
+            await self._parts.jobs.park(self._claim, self._parts.clock.now() + delay_s, failed=asked)
 
     def _is_too_old(self) -> bool:
         return self._parts.clock.now() >= self._claim.job.created_at + self._settings.classify_retry_for_s

@@ -4,12 +4,13 @@
 -- ARGV  1 now ms ('' = the server's own clock), 2 lease, 3 lease ttl ms, 4 cap to start with, 5 take ('0' takes no lease),
 --       6 providers, 7 packed: for each candidate five doubles: place of its provider, rpm (0 = none), tpm (0 = none),
 --       most in flight, tokens to reserve, 8 sticky ('1': the first healthy candidate that is short of requests or
---       tokens ends the search; the page waits for it)
+--       tokens ends the search; the page waits for it), 9 early ms (0 = no): instead of by its time, a breaker grants a
+--       probe when it opened at least so long ago, unless the provider asked for a longer pause
 -- Answers {1, place (from 1), now ms, 1 if it is a probe} or {0, wait ms, letters}: for each candidate that was looked at why not,
 --       a provider's breaker open, o breaker open, h its probe is in flight, f in flight, r requests, t tokens, p pause asked for
 local ASK_AGAIN_MS, AHEAD_MS, LEASE_KEPT_MS = 250, 30000, 30000
 local lease, lease_ttl, start, take = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5] ~= '0'
-local wides, asked, sticky = tonumber(ARGV[6]), ARGV[7], ARGV[8] == '1'
+local wides, asked, sticky, early = tonumber(ARGV[6]), ARGV[7], ARGV[8] == '1', tonumber(ARGV[9])
 local count = (#KEYS - 2 - wides) / 4
 local states = redis.call('MGET', unpack(KEYS, 1, 2 + wides + count))
 local now, offset = read_clock(ARGV[1], states[1])
@@ -18,11 +19,17 @@ if states[2] then
   return {1, tonumber(place), tonumber(at), tonumber(probe)}
 end
 
+local function is_open(raw, till)
+  if early == 0 then return till > now end
+  local b = read_breaker(raw)
+  return b[PAUSE] > now or now - b[OPENED] < early
+end
+
 local wide_letters, wide_waits = {}, {}
 for place = 1, wides do
   if states[2 + place] then
     local n, till, probe_until = struct.unpack(PEEK, states[2 + place])
-    if n > 0 and till > now then
+    if n > 0 and is_open(states[2 + place], till) then
       wide_letters[place], wide_waits[place] = 'a', till - now
     elseif n > 0 and probe_until > now then
       wide_letters[place], wide_waits[place] = 'h', ASK_AGAIN_MS
@@ -63,7 +70,7 @@ for i = 1, count do
   if raw and not letter then
     n, till, probe_until, pause, cap, out, out_until, seen_rpm, seen_tpm, nxt, short, short_for =
       struct.unpack(PEEK, raw)
-    if n > 0 and till > now then letter, wait = 'o', till - now
+    if n > 0 and is_open(raw, till) then letter, wait = 'o', till - now
     elseif n > 0 and probe_until > now then letter, wait = 'h', ASK_AGAIN_MS
     elseif pause > now then letter, wait = 'p', pause - now
     else

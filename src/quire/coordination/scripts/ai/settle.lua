@@ -40,6 +40,7 @@ local function open(breaker)
   local backoff = math.min(tonumber(ARGV[13]) * 2 ^ breaker[N], tonumber(ARGV[14]))
   breaker[N] = breaker[N] + 1
   breaker[UNTIL], breaker[OPENED] = now + math.max(backoff, retry_after, 1), now
+  breaker[PAUSE] = math.max(breaker[PAUSE], now + retry_after)
   breaker[PROBE], breaker[PROBE_UNTIL], breaker[CODE] = '', 0, code
 end
 local function close(breaker)
@@ -76,7 +77,7 @@ elseif outcome == 'fail' or outcome == 'limit' then
   if admitted > b[OPENED] then
     open(b)
   elseif b[N] > 0 then
-    b[UNTIL] = math.max(b[UNTIL], now + retry_after)
+    b[UNTIL], b[PAUSE] = math.max(b[UNTIL], now + retry_after), math.max(b[PAUSE], now + retry_after)
   end
   if wide[PROBE] == lease then
     free_probe(wide)

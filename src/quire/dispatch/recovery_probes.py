@@ -1,0 +1,92 @@
+"""Recovery probes: cheap calls to broken models while pages or documents find no model.
+
+A breaker rests up to BREAKER_MAX_BACKOFF, and no page is sent before. So that a model that is back is used sooner, one
+cheap call tests a broken model every AI_RECOVERY_PROBE; its success closes the breaker and wakes what waits. The
+interval holds for all workers together. Weakness: a model that answers the cheap call and fails pages is opened again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+from quire.coordination.ai_admission import Admission, CallOutcome, Lease, Target
+from quire.dispatch.call_outcomes import log_breaker, outcome_of, reported_limits
+from quire.dispatch.candidates import Candidates
+from quire.errors import CoordinationError
+from quire.providers import configured_providers
+from quire.providers.provider_protocol import Provider, ProviderError, SeenLimits
+
+_LOG = logging.getLogger(__name__)
+_POLL_S = 1.0
+_OWN_READERS = (configured_providers.OCR, configured_providers.DOLPHIN)
+
+
+class RecoveryProbes:
+    """Probes broken models until cancelled. `recovered` is called when a breaker has closed."""
+
+    def __init__(
+        self,
+        candidates: Candidates,
+        providers: dict[str, Provider],
+        admission: Admission,
+        recovered: Callable[[], Awaitable[object]],
+        interval_s: float,
+    ) -> None:
+        self._targets = tuple(one for one in candidates.all() if one.provider not in _OWN_READERS)
+        self._providers = providers
+        self._admission = admission
+        self._recovered = recovered
+        self._interval_s = interval_s
+        self._probing: set[Target] = set()
+
+    async def run(self) -> None:
+        """Runs until cancelled; returns at once if AI_RECOVERY_PROBE is 0."""
+        if not self._interval_s:
+            return
+        async with asyncio.TaskGroup() as group:
+            while True:
+                await asyncio.sleep(_POLL_S)
+                try:
+                    broken = await self._broken() if await self._admission.recovery_wanted() else ()
+                except CoordinationError:
+                    continue
+                for target in broken:
+                    self._probing.add(target)
+                    group.create_task(self._probe(target), name=f"probe-{target}")
+
+    async def _broken(self) -> list[Target]:
+        states = await self._admission.states(self._targets)
+        return [one.target for one in states if one.state != "closed" and one.target not in self._probing]
+
+    async def _probe(self, target: Target) -> None:
+        try:
+            lease = await self._admission.admit_probe(target, self._interval_s)
+            if lease is not None:
+                await self._call(lease)
+        except CoordinationError as error:  # the lease expires by itself
+            _LOG.warning("probe not settled", extra={"model": str(target), "code": error.code})
+        finally:
+            self._probing.discard(target)
+
+    async def _call(self, lease: Lease) -> None:
+        outcome, code, wait_s, limits = CallOutcome.NEUTRAL, "", 0.0, SeenLimits()
+        try:
+            await self._providers[lease.target.provider].check(lease.target.model)
+            outcome = CallOutcome.OK
+        except ProviderError as error:
+            outcome, code, wait_s = outcome_of(error), error.code, error.retry_after_s or 0.0
+            limits = error.limits
+        except Exception:
+            _LOG.exception("probe failed unexpectedly", extra={"model": str(lease.target)})
+            outcome, code = CallOutcome.FAILED, "internal"
+        finally:
+            settled = await asyncio.shield(
+                self._admission.settle(
+                    lease, outcome, code=code, retry_after_s=wait_s, reported=reported_limits(limits)
+                )
+            )
+        log_breaker(lease, outcome, settled)
+        if outcome is CallOutcome.OK and not settled.open:
+            await self._recovered()
