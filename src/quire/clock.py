@@ -22,3 +22,8 @@ class SystemClock:
 
     def monotonic(self) -> float:
         return time.monotonic()
+
+
+def now_ms(clock: Clock) -> int:
+    """The clock's time in whole milliseconds, as scripts and streams of Redis take it."""
+    return int(clock.now() * 1000)

@@ -7,13 +7,12 @@ import json
 from typing import Any
 
 from quire.cli import exit_codes
-from quire.cli.service_client import Client
-from quire.cli.startup import settings_from
+from quire.cli.service_client import client_from
 from quire.cli.terminal_text import print_table
 
 
 def run(args: argparse.Namespace) -> int:
-    answer: dict[str, Any] = Client(settings_from(args).client).get("/dispatch")
+    answer: dict[str, Any] = client_from(args).get("/dispatch")
     if args.json:
         print(json.dumps(answer, ensure_ascii=False, indent=2))
         return exit_codes.OK

@@ -9,8 +9,7 @@ from urllib.parse import quote
 
 from quire.cli import exit_codes
 from quire.cli.exit_codes import CommandUsageError, say
-from quire.cli.service_client import Client
-from quire.cli.startup import settings_from
+from quire.cli.service_client import Client, client_from
 from quire.cli.terminal_text import print_table
 from quire.errors import MissingError, RequestError, StateConflictError
 
@@ -19,7 +18,7 @@ _TRIES = 5
 
 
 def run_list(args: argparse.Namespace) -> int:
-    letters = _letters(_client(args), args.limit)
+    letters = _letters(client_from(args), args.limit)
     if args.json:
         print(json.dumps(letters, ensure_ascii=False, indent=2))
         return exit_codes.OK
@@ -34,7 +33,7 @@ def run_replay(args: argparse.Namespace) -> int:
     """Replays letters one after the other; exit code 1 if one of them could not be."""
     if args.all == bool(args.ids):
         raise CommandUsageError("Name the letters to replay (see `quire dlq list`), or use --all.")
-    client = _client(args)
+    client = client_from(args)
     known = {_id(one): one for one in _letters(client, _MOST_AT_A_TIME)}
     answers, failed = [], False
     for one in known if args.all else args.ids:
@@ -80,7 +79,3 @@ def _letters(client: Client, limit: int) -> list[dict[str, Any]]:
 
 def _id(letter: dict[str, Any]) -> str:
     return f"{letter['queue']}/{letter['entry_id']}"
-
-
-def _client(args: argparse.Namespace) -> Client:
-    return Client(settings_from(args).client)

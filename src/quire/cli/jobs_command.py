@@ -14,8 +14,7 @@ from urllib.parse import quote
 from quire.cli import exit_codes
 from quire.cli.convert_sources import ConvertResult
 from quire.cli.progress import Progress, progress
-from quire.cli.service_client import Client, ServerEvent, ServiceError
-from quire.cli.startup import settings_from
+from quire.cli.service_client import Client, ServerEvent, ServiceError, client_from
 from quire.cli.terminal_text import print_table
 
 _MOST_AT_A_TIME = 500
@@ -24,7 +23,7 @@ _OVER = ("completed", "failed", "cancelled")
 
 
 def run_list(args: argparse.Namespace) -> int:
-    jobs = list(_newest(_client(args), args.limit, args.status))
+    jobs = list(_newest(client_from(args), args.limit, args.status))
     if args.json:
         _print_json(jobs)
         return exit_codes.OK
@@ -44,7 +43,7 @@ def run_list(args: argparse.Namespace) -> int:
 
 
 def run_show(args: argparse.Namespace) -> int:
-    client = _client(args)
+    client = client_from(args)
     job = client.get(_path(args.job_id))
     pages = client.get(f"{_path(args.job_id)}/pages", limit=_PAGES_SHOWN)["pages"] if _is_main(job) else []
     if args.json:
@@ -82,7 +81,7 @@ def run_delete(args: argparse.Namespace) -> int:
 
 def run_result(args: argparse.Namespace) -> int:
     """The Markdown, or with --json the whole answer. Raises NotReadyError while the job runs."""
-    client = _client(args)
+    client = client_from(args)
     pieces = client.pieces(f"{_path(args.job_id)}/result", format="json" if args.json else "md")
     if args.output is not None and args.output != "-":
         with ConvertResult(Path(args.output)) as out:
@@ -99,7 +98,7 @@ def run_result(args: argparse.Namespace) -> int:
 
 def run_watch(args: argparse.Namespace) -> int:
     """Follows the job to its end: 0 wholly completed, 3 completed with unread pages, 1 otherwise."""
-    client = _client(args)
+    client = client_from(args)
     shown = progress(1, quiet=args.json)
     try:
         last = _follow(client, args, shown)
@@ -143,7 +142,7 @@ def _until_over(client: Client, path: str) -> Iterator[ServerEvent]:
 
 
 def _act(args: argparse.Namespace, what: str) -> int:
-    answer = _client(args).post(f"{_path(args.job_id)}/{what}")
+    answer = client_from(args).post(f"{_path(args.job_id)}/{what}")
     if args.json:
         _print_json(answer)
     else:
@@ -164,10 +163,6 @@ def _newest(client: Client, limit: int, status: str | None) -> Iterator[dict[str
         before = answer["next_before"]
         if before is None:
             return
-
-
-def _client(args: argparse.Namespace) -> Client:
-    return Client(settings_from(args).client)
 
 
 def _path(job_id: str) -> str:

@@ -9,15 +9,14 @@ from typing import Any
 
 from quire.cli import exit_codes
 from quire.cli.exit_codes import printable
-from quire.cli.service_client import Client
-from quire.cli.startup import settings_from
+from quire.cli.service_client import client_from
 
 _BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
 
 
 def run(args: argparse.Namespace) -> int:
     """Exit code 1 where nothing was found, as grep does."""
-    answer = Client(settings_from(args).client).get(
+    answer = client_from(args).get(
         "/search",
         q=" ".join(args.query),
         limit=args.limit,

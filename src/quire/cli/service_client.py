@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import http.client
 import ipaddress
 import json
@@ -12,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from quire.cli.startup import settings_from
 from quire.errors import CredentialsError, MissingError, NotReadyError, QuireError, StateConflictError
 from quire.settings import ClientSettings
 
@@ -136,6 +138,11 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 
     def redirect_request(self, *_: Any) -> None:
         return None
+
+
+def client_from(args: argparse.Namespace) -> Client:
+    """The client of the service that the settings and the command line name. Raises SettingsError."""
+    return Client(settings_from(args).client)
 
 
 def _handlers(url: str) -> list[urllib.request.BaseHandler]:

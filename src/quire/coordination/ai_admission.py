@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from quire.clock import Clock
+from quire.clock import Clock, now_ms
 from quire.coordination import keys
 from quire.coordination.connection import RedisConnection
 
@@ -273,7 +273,7 @@ class Admission:
         )
 
     def _now(self) -> str:
-        return "" if self.clock is None else str(int(self.clock.now() * 1000))
+        return "" if self.clock is None else str(now_ms(self.clock))
 
 
 def _busy(answer: Sequence[Any]) -> Busy:

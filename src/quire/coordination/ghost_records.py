@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from quire.clock import Clock
+from quire.clock import Clock, now_ms
 from quire.coordination import keys
 from quire.coordination.connection import Arg, RedisConnection
 from quire.coordination.streams import Queues
@@ -42,14 +42,14 @@ class GhostRecords:
         packed = json.dumps(record.packed(), separators=(",", ":"), ensure_ascii=False)
         answer = await self._run(
             *("report", job_id, record.number, "d" if record.status is JobStatus.COMPLETED else "f", packed),
-            *(self._now_ms(), record.tokens_in, record.tokens_out, epoch),
+            *(now_ms(self._clock), record.tokens_in, record.tokens_out, epoch),
         )
         await self._queue(job_id, answer[1], answer[2:], content_ref)
         return None if answer[0] < 0 else bool(answer[0])
 
     async def close(self, job_id: str, content_ref: str) -> int | None:
         """Gives up every page that waits for a report; returns their number, None if the pages are not known yet."""
-        answer = await self._run("close", job_id, self._now_ms())
+        answer = await self._run("close", job_id, now_ms(self._clock))
         await self._queue(job_id, answer[1], answer[2:], content_ref)
         return None if answer[0] < 0 else int(answer[0])
 
@@ -57,7 +57,7 @@ class GhostRecords:
         """Records the outcome of a delivery; returns False if the unit is no longer wanted."""
         kept = await self._run("exported", job_id, epoch, json.dumps({**outcome, "epoch": epoch}))
         # Nothing is left to do: the housekeeper looks at the job at once, not in its next round.
-        await self._connection.command("ZADD", keys.ACTIVE, "XX", "LT", self._now_ms(), job_id)
+        await self._connection.command("ZADD", keys.ACTIVE, "XX", "LT", now_ms(self._clock), job_id)
         return bool(kept)
 
     async def remember_file(self, team: str, file_id: str, job_id: str) -> None:
@@ -90,9 +90,6 @@ class GhostRecords:
 
     async def _queue(self, job_id: str, epoch: int, units: Sequence[str], content_ref: str) -> None:
         await self._queues.put_units(job_id, epoch, units, content_ref)
-
-    def _now_ms(self) -> int:
-        return int(self._clock.now() * 1000)
 
 
 def _file_key(team: str, file_id: str) -> str:

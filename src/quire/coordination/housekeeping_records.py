@@ -5,7 +5,7 @@ The indexes hold running jobs by their next sweep, objects by their expiry, and 
 
 from __future__ import annotations
 
-from quire.clock import Clock
+from quire.clock import Clock, now_ms
 from quire.coordination import keys
 from quire.coordination.connection import RedisConnection
 
@@ -56,9 +56,9 @@ class Retained:
         await self._put(job_id, self._clock.now() + _FIRST_CHECK_S)
 
     async def due(self, limit: int = 200) -> list[str]:
-        now_ms = int(self._clock.now() * 1000)
+        now = now_ms(self._clock)
         return list(
-            await self._connection.command("ZRANGEBYSCORE", keys.RETAINED, "-inf", now_ms, "LIMIT", 0, limit)
+            await self._connection.command("ZRANGEBYSCORE", keys.RETAINED, "-inf", now, "LIMIT", 0, limit)
         )
 
     async def check_again(self, job_id: str, at_s: float) -> None:
@@ -104,5 +104,5 @@ class HousekeepingRecords:
         await self._connection.command("ZREM", keys.EXPIRY, job_id)
 
     async def _due(self, key: str, limit: int) -> list[str]:
-        now_ms = int(self._clock.now() * 1000)
-        return list(await self._connection.command("ZRANGEBYSCORE", key, "-inf", now_ms, "LIMIT", 0, limit))
+        now = now_ms(self._clock)
+        return list(await self._connection.command("ZRANGEBYSCORE", key, "-inf", now, "LIMIT", 0, limit))

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from quire.clock import Clock
+from quire.clock import Clock, now_ms
 from quire.coordination import keys
 from quire.coordination.answer_index import AnswerIndex
 from quire.coordination.connection import Arg, RedisConnection, pairs
@@ -72,7 +72,7 @@ class JobStore:
 
         The active index is written first: the sweeper finds a job there whose unit was never queued.
         """
-        now = self._now_ms()
+        now = now_ms(self._clock)
         await self._connection.commands(
             [
                 ("ZADD", keys.ACTIVE, now + self._first_sweep_ms, new.id),
@@ -98,7 +98,7 @@ class JobStore:
 
     async def claim(self, hint: Hint, owner: str, token: str, dead: str = "") -> Claim | Refused:
         answer = await self._run(
-            "claim", hint.job_id, hint.unit, hint.epoch, owner, token, dead, self._now_ms()
+            "claim", hint.job_id, hint.unit, hint.epoch, owner, token, dead, now_ms(self._clock)
         )
         if answer[0] == "held":
             return Refused("held", owner=answer[1])
@@ -126,7 +126,7 @@ class JobStore:
     async def fetched(self, claim: Claim, found: Mapping[str, Arg]) -> None:
         claim.settlement.begun = True
         job = claim.job
-        units = await self._run("fetched", job.id, job.epoch, self._now_ms(), *_flat(found))
+        units = await self._run("fetched", job.id, job.epoch, now_ms(self._clock), *_flat(found))
         await self._queue(job, job.epoch, units, str(found.get("content_ref", "")))
 
     async def split_done(
@@ -135,7 +135,7 @@ class JobStore:
         claim.settlement.begun = True
         job = claim.job
         units = await self._run(
-            "split_done", job.id, job.epoch, self._now_ms(), total, chunk, window, *_flat(found)
+            "split_done", job.id, job.epoch, now_ms(self._clock), total, chunk, window, *_flat(found)
         )
         await self._queue(job, job.epoch, units)
 
@@ -152,7 +152,7 @@ class JobStore:
             tokens_out += record.tokens_out
             cost_micro += round(record.cost_usd * 1_000_000)
         answer = await self._run(
-            *("pages_done", job.id, claim.hint.unit, claim.hint.epoch, self._now_ms()),
+            *("pages_done", job.id, claim.hint.unit, claim.hint.epoch, now_ms(self._clock)),
             *(tokens_in, tokens_out, cost_micro),
             *args,
         )
@@ -165,7 +165,7 @@ class JobStore:
     async def merged(self, claim: Claim, result: dict[str, Any]) -> bool:
         claim.settlement.begun = True
         job = claim.job
-        now = self._now_ms()
+        now = now_ms(self._clock)
         answer = await self._run("merged", job.id, claim.hint.epoch, now, self._ttl_ms(), as_json(result))
         if answer[0]:
             await self.after_end(job.id, job.epoch, answer[1:], now)
@@ -182,7 +182,7 @@ class JobStore:
 
         Needs no claim: the claim itself may be what could not be processed.
         """
-        now = self._now_ms()
+        now = now_ms(self._clock)
         answer = await self._run("break", job_id, now, self._ttl_ms(), as_json(error.as_dict()), unit)
         if answer[0]:
             await self.after_end(job_id, None, answer[1:], now)
@@ -199,7 +199,7 @@ class JobStore:
         self, job: MainJob, what: str, pages: Iterable[int] = (), *, first: str = "", key: str = ""
     ) -> str:
         """Starts a new epoch: `started`, `running` (nothing done), `repeated` (same key) or `missing`."""
-        now = self._now_ms()
+        now = now_ms(self._clock)
         await self._connection.commands(
             [
                 ("ZADD", keys.ACTIVE, now + self._first_sweep_ms, job.id),
@@ -216,12 +216,12 @@ class JobStore:
 
     async def deadline(self, job_id: str, epoch: int) -> int:
         """Applies a deadline that has passed; returns how many pages fell back."""
-        answer = await self._run("deadline", job_id, self._now_ms())
+        answer = await self._run("deadline", job_id, now_ms(self._clock))
         await self.requeue(job_id, epoch, answer[1:])
         return int(answer[0])
 
     async def sweep(self, job_id: str, grace_s: float) -> Sweep:
-        answer = await self._run("sweep", job_id, self._now_ms(), int(grace_s * 1000))
+        answer = await self._run("sweep", job_id, now_ms(self._clock), int(grace_s * 1000))
         rows = zip(answer[5::3], answer[6::3], answer[7::3], strict=True)
         return Sweep(
             status=JobStatus(answer[0]) if answer[0] else None,
@@ -235,7 +235,7 @@ class JobStore:
     async def reissue(self, job_id: str, units: Iterable[Suspect]) -> list[str]:
         """Releases units whose owner is dead or whose entry is lost; returns those that the caller is to queue."""
         flat = [part for one in units for part in (one.unit, one.owner, round(one.since * 1000))]
-        return list(await self._run("reissue", job_id, self._now_ms(), *flat))
+        return list(await self._run("reissue", job_id, now_ms(self._clock), *flat))
 
     async def end_unclaimed(self, job_id: str, error: QuireError) -> bool:
         """Fails a job that no worker has claimed; False if one has meanwhile."""
@@ -248,7 +248,7 @@ class JobStore:
         Its objects are registered for deletion first and stay so: the housekeeper deletes what a caller that dies has
         left, and what a late worker writes.
         """
-        later = self._now_ms() + _REMOVED_AGAIN_MS
+        later = now_ms(self._clock) + _REMOVED_AGAIN_MS
         await self._connection.command("ZADD", keys.EXPIRY, later, job.id)
         owned = (*keys.JobKeys.of(job.id).all(), keys.ai_pages(job.id), keys.ai_answers_of(job.id))
         removed = await self._connection.script("job/remove", owned)
@@ -356,7 +356,7 @@ class JobStore:
 
     async def register_objects(self, job_id: str, for_s: float) -> None:
         """Schedules the deletion of the objects of a job that does not exist yet; creating the job extends it."""
-        until = self._now_ms() + int(for_s * 1000)
+        until = now_ms(self._clock) + int(for_s * 1000)
         await self._connection.command("ZADD", keys.EXPIRY, "NX", until, job_id)
 
     async def objects_kept_until(self, job_id: str) -> float:
@@ -394,7 +394,7 @@ class JobStore:
         only: JobStatus | None = None,
     ) -> list[Any]:
         shown = as_json(error.as_dict()) if error else ""
-        now = self._now_ms()
+        now = now_ms(self._clock)
         answer: list[Any] = await self._run(
             "end", job_id, status, now, self._ttl_ms(), shown, unit, epoch, only.value if only else ""
         )
@@ -426,9 +426,6 @@ class JobStore:
 
     async def _run(self, name: str, job_id: str, *args: Arg) -> Any:
         return await self._connection.job_script(name, job_id, *args)
-
-    def _now_ms(self) -> int:
-        return int(self._clock.now() * 1000)
 
     def _ttl_ms(self) -> int:
         return int(self.ttl_s * 1000)

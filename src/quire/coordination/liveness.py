@@ -13,7 +13,7 @@ import socket
 from dataclasses import dataclass
 from pathlib import Path
 
-from quire.clock import Clock
+from quire.clock import Clock, now_ms
 from quire.coordination import keys
 from quire.coordination.connection import RedisConnection
 
@@ -56,11 +56,11 @@ class Workers:
         self.ttl_s = ttl_s
 
     async def beat(self, worker_id: str) -> None:
-        now_ms = int(self._clock.now() * 1000)
+        now = now_ms(self._clock)
         await self._connection.commands(
             [
-                ("SET", keys.worker(worker_id), now_ms, "PX", int(self.ttl_s * 1000)),
-                ("ZADD", keys.WORKERS, now_ms, worker_id),
+                ("SET", keys.worker(worker_id), now, "PX", int(self.ttl_s * 1000)),
+                ("ZADD", keys.WORKERS, now, worker_id),
             ]
         )
 

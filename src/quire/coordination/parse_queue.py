@@ -11,7 +11,7 @@ from typing import Any
 
 from redis.exceptions import RedisError
 
-from quire.clock import Clock
+from quire.clock import Clock, now_ms
 from quire.coordination import keys
 from quire.coordination.connection import Arg, RedisConnection, pairs
 from quire.coordination.parse_requests import (
@@ -77,7 +77,7 @@ class ParseQueue:
             keys.PARSE_WAKE,
         ]
         args: list[Arg] = [
-            self._now_ms(),
+            now_ms(self._clock),
             self._ttl_ms,
             self.replica,
             object_key,
@@ -115,7 +115,7 @@ class ParseQueue:
                 keys.parse_batch(batch_id),
                 keys.PARSE_CALLS,
             ],
-            self._now_ms(),
+            now_ms(self._clock),
             self._ttl_ms,
             batch_id,
             self.replica,
@@ -140,7 +140,7 @@ class ParseQueue:
         """
         names = [keys.PARSE_BATCHES, keys.PARSE_SLOTS, keys.parse_batch(batch_id), keys.PARSE_CALLS]
         args: list[Arg] = [batch_id, self.replica, self._limits.slots, release, keys.parse_request("")]
-        args += [self._now_ms(), self._call_lease_ms]
+        args += [now_ms(self._clock), self._call_lease_ms]
         answer = int(await self._connection.script("parse/slot", names, *args))
         return None if answer < 0 else answer == 1
 
@@ -218,7 +218,7 @@ class ParseQueue:
             keys.parse_request(""),
             _MAX_SENDS,
             json.dumps(error),
-            self._now_ms(),
+            now_ms(self._clock),
         )
         return int(answer[0]), [str(one) for one in answer[1:]]
 
@@ -239,7 +239,7 @@ class ParseQueue:
         """Returns 0 if the client may send a request now, else the seconds until it may."""
         name = hashlib.sha256(client.encode()).hexdigest()[:32]
         wait_ms = await self._connection.script(
-            "parse/rate", [keys.parse_rate(name)], self._now_ms(), a_minute
+            "parse/rate", [keys.parse_rate(name)], now_ms(self._clock), a_minute
         )
         return int(wait_ms) / 1000
 
@@ -248,7 +248,7 @@ class ParseQueue:
         answer = await self._connection.script(
             "parse/call",
             [keys.PARSE_BREAKER, keys.PARSE_CALLS],
-            self._now_ms(),
+            now_ms(self._clock),
             batch_id,
             self._limits.failures_to_open,
             self._call_lease_ms,
@@ -265,7 +265,7 @@ class ParseQueue:
         answer = await self._connection.script(
             "parse/observe",
             [keys.PARSE_BREAKER, keys.PARSE_MODEL, keys.PARSE_STATS, keys.PARSE_CALLS],
-            self._now_ms(),
+            now_ms(self._clock),
             what,
             images,
             f"{seconds:.6f}",
@@ -332,7 +332,7 @@ class ParseQueue:
     async def expired_shelves(self, limit: int = 20) -> list[str]:
         """Returns prefixes whose objects have expired."""
         found = await self._connection.command(
-            "ZRANGEBYSCORE", keys.PARSE_EXPIRY, "-inf", self._now_ms(), "LIMIT", 0, limit
+            "ZRANGEBYSCORE", keys.PARSE_EXPIRY, "-inf", now_ms(self._clock), "LIMIT", 0, limit
         )
         return list(found)
 
@@ -352,7 +352,7 @@ class ParseQueue:
     async def heartbeat(self, ttl_s: float) -> None:
         """Marks this replica as alive."""
         await self._connection.command(
-            "SET", keys.worker(self.replica), self._now_ms(), "PX", int(ttl_s * 1000)
+            "SET", keys.worker(self.replica), now_ms(self._clock), "PX", int(ttl_s * 1000)
         )
 
     async def end_heartbeat(self) -> None:
@@ -372,9 +372,6 @@ class ParseQueue:
                             yield str(message["data"]).split()
             except (RedisError, OSError):
                 await asyncio.sleep(0.2)
-
-    def _now_ms(self) -> int:
-        return int(self._clock.now() * 1000)
 
 
 def fingerprint(team: str, key: str) -> str:

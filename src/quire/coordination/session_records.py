@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 
-from quire.clock import Clock
+from quire.clock import Clock, now_ms
 from quire.coordination import keys
 from quire.coordination.connection import RedisConnection
 
@@ -21,7 +21,7 @@ class SessionRecords:
         """Counts one attempt of this client. Returns 0 if it is allowed, else the seconds until the next one is."""
         name = hashlib.sha256(client.encode()).hexdigest()[:32]
         wait_ms: int = await self._connection.script(
-            "parse/rate", [keys.login_attempts(name)], int(self._clock.now() * 1000), a_minute
+            "parse/rate", [keys.login_attempts(name)], now_ms(self._clock), a_minute
         )
         return wait_ms / 1000
 

@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from quire.clock import Clock
+from quire.clock import Clock, now_ms
 from quire.coordination.connection import RedisConnection, pairs
 from quire.coordination.keys import QUEUES, QueueKeys
 from quire.domain.job import JobPriority, UnitKind, unit_kind, unit_page
@@ -352,11 +352,11 @@ class Queues:
 
         Returns how many are left.
         """
-        now_ms = int(self._clock.now() * 1000)
+        now = now_ms(self._clock)
         delayed = [queue.delayed for queue in QUEUES.values()]
         found, lengths = await asyncio.gather(
             self._connection.commands(
-                ("ZRANGEBYSCORE", key, "-inf", now_ms, "LIMIT", 0, limit) for key in delayed
+                ("ZRANGEBYSCORE", key, "-inf", now, "LIMIT", 0, limit) for key in delayed
             ),
             self._connection.commands(("ZCARD", key) for key in delayed),
         )

@@ -10,7 +10,7 @@ import json
 import secrets
 from typing import Any
 
-from quire.clock import Clock
+from quire.clock import Clock, now_ms
 from quire.coordination import keys
 from quire.coordination.connection import RedisConnection
 from quire.coordination.job_records import Claim
@@ -49,7 +49,7 @@ class Steps:
         """Starts a step for the link's attempt; False if it was started before for this or a later attempt."""
         job_id = step_job_id(step, link.team, link.document_id, image=image)
         unit = UnitKind.CLASSIFY_IMAGE.value if image else step.value
-        now = self._now_ms()
+        now = now_ms(self._clock)
         # Registered for the housekeeper first: it finds a step that was created but never queued.
         check_at = now + int(_FIRST_CHECK_S * 1000)
         await self._connection.command("ZADD", keys.ACTIVE, check_at, job_id)
@@ -89,7 +89,7 @@ class Steps:
     ) -> bool:
         """Completes the step; False if its epoch has passed."""
         claim.settlement.begun = True
-        now = self._now_ms()
+        now = now_ms(self._clock)
         answer = await self._script(
             *(
                 "step_done",
@@ -197,9 +197,6 @@ class Steps:
 
     async def _script(self, name: str, job_id: str, *args: str | int) -> Any:
         return await self._connection.job_script(name, job_id, *args)
-
-    def _now_ms(self) -> int:
-        return int(self._clock.now() * 1000)
 
 
 def step_ids(team: str, document_id: str) -> tuple[str, ...]:

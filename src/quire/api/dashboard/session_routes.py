@@ -81,7 +81,7 @@ class Sessions:
         return self._auth.web_team or (keys[0].team if keys else DEFAULT_TEAM)
 
     async def sign_in(self, client: str, user: str, password: str, *, secure: bool) -> Session:
-        """Raises ThrottledError before anything is compared, UnauthorizedError, or NotFoundError without a password."""
+        """Raises ThrottledError before anything is compared, CredentialsError, or MissingError without a password."""
         if not self.needed:
             raise MissingError("There is no password to sign in with: WEB_PASSWORD is not set.")
         wait_s = await self._records.attempt(client, _ATTEMPTS_A_MINUTE)
