@@ -1,4 +1,4 @@
-"""Two servers for the whole run: one that works, and one without workers, where jobs stay as they are."""
+"""Two servers for all of the API: one that works, and one without workers, where jobs stay as they are."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.serving import Client, Server, client_of
+from tests.support.shared_services import SharedServices
 
 CALLBACK_SECRET = "callback-secret-of-the-tests"
 
@@ -18,7 +19,7 @@ def files_base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("files")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def start_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Server]]:
     running: list[Server] = []
 
@@ -32,26 +33,34 @@ def start_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[
         server.stop()
 
 
-@pytest.fixture(scope="session")
-def server(start_server: Callable[..., Server], files_base: Path) -> Server:
+@pytest.fixture
+def server(
+    shared_services: SharedServices, tmp_path_factory: pytest.TempPathFactory, files_base: Path
+) -> Server:
     """With workers, keys of two teams, and links into loopback allowed."""
-    return start_server(
-        API_KEYS="alpha:key-of-alpha,beta:key-of-beta",
-        ALLOW_PRIVATE_URLS="true",
-        FILES_BASE=str(files_base),
-        CALLBACK_SECRET=CALLBACK_SECRET,
-        MAX_UPLOAD_MB="4MB",
-        RETRY_BASE_DELAY="20ms",
-        RETRY_JITTER="0",
-        READER_PROCESSES="1",
-    ).wait_ready()
+    settings = {
+        "API_KEYS": "alpha:key-of-alpha,beta:key-of-beta",
+        "ALLOW_PRIVATE_URLS": "true",
+        "FILES_BASE": str(files_base),
+        "CALLBACK_SECRET": CALLBACK_SECRET,
+        "MAX_UPLOAD_MB": "4MB",
+        "RETRY_BASE_DELAY": "20ms",
+        "RETRY_JITTER": "0",
+        "READER_PROCESSES": "1",
+    }
+    return shared_services.get("api", lambda: Server(tmp_path_factory.mktemp("server"), **settings))
 
 
-@pytest.fixture(scope="session")
-def idle_server(start_server: Callable[..., Server]) -> Server:
+@pytest.fixture
+def idle_server(shared_services: SharedServices, tmp_path_factory: pytest.TempPathFactory) -> Server:
     """Without workers and without keys; takes three documents at a time, and has a bucket that nobody looks into."""
-    settings = {"QUEUE_MAX_DOCUMENTS": "3", "READER_PROCESSES": "1", "AWS_S3_BUCKET": "own-bucket"}
-    return start_server(RUN_DISPATCHER="0", **settings).wait_ready()
+    settings = {
+        "RUN_DISPATCHER": "0",
+        "QUEUE_MAX_DOCUMENTS": "3",
+        "READER_PROCESSES": "1",
+        "AWS_S3_BUCKET": "own-bucket",
+    }
+    return shared_services.get("idle api", lambda: Server(tmp_path_factory.mktemp("server"), **settings))
 
 
 @pytest.fixture

@@ -314,7 +314,7 @@ def test_limits_hold_and_nothing_leaks_when_anything_happens(server_url: str) ->
     Admissions.url = server_url
     runner = Admissions.TestCase()
     runner.settings = settings(
-        max_examples=int(os.environ.get("STATES", "60")),
+        max_examples=int(os.environ.get("STATES", "30")),
         stateful_step_count=50,
         deadline=None,
         phases=(Phase.explicit, Phase.reuse, Phase.generate),  # a shrunk history takes minutes to find

@@ -308,7 +308,7 @@ def test_any_history_ends_with_each_page_once_and_one_merge(server_url: str) -> 
     JobStates.url = server_url
     runner = JobStates.TestCase()
     runner.settings = settings(
-        max_examples=int(os.environ.get("STATES", "60")),
+        max_examples=int(os.environ.get("STATES", "30")),
         stateful_step_count=40,
         deadline=None,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],

@@ -15,6 +15,7 @@ import pytest
 from tests.support.coordination_servers import plain_server
 from tests.support.environment import ROOT
 from tests.support.serving import Server
+from tests.support.shared_services import SharedServices
 from tests.support.waiting import DEADLINE_S
 
 
@@ -108,14 +109,13 @@ def services(tmp_path_factory: pytest.TempPathFactory, simulated: Simulated) -> 
         server.process.wait()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
 def shared_process(
-    tmp_path_factory: pytest.TempPathFactory, simulated_process: Simulated
-) -> Iterator[Server]:
+    shared_services: SharedServices, tmp_path_factory: pytest.TempPathFactory, simulated_process: Simulated
+) -> Server:
     """A service for the tests that leave nothing behind."""
     made = Services(tmp_path_factory, simulated_process.url)
-    yield made.start(MAX_REQUEST_SIZE="3MB", MAX_PIXELS="4000000")
-    assert made.running[0].stop() == 0
+    return shared_services.get("parse", lambda: made.start(MAX_REQUEST_SIZE="3MB", MAX_PIXELS="4000000"))
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import pytest
 from quire.simulator.simulator_thread import RunningSimulator, simulator
 from tests.support.postgres import PostgresServer
 from tests.support.serving import Server
+from tests.support.shared_services import SharedServices
 from tests.support.vault_client import VaultClient
 
 BOTH_DATABASES = ("sqlite", "postgres")
@@ -17,10 +18,10 @@ KEYS = "alpha:key-of-alpha,beta:key-of-beta"
 
 
 @pytest.fixture(scope="session")
-def start_vault(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Server]]:
-    running: list[Server] = []
+def new_vault(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Server]:
+    """Makes a service with a vault; the caller stops it."""
 
-    def start(**settings: str) -> Server:
+    def make(**settings: str) -> Server:
         given = {
             "API_KEYS": KEYS,
             "READER_PROCESSES": "1",
@@ -31,9 +32,19 @@ def start_vault(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[.
             "CLASSIFY_WAIT": "1h",  # a slow machine must not complete a document before its classification
             **settings,
         }
-        server = Server(tmp_path_factory.mktemp("vault"), **given).wait_ready()
-        running.append(server)
-        return server
+        return Server(tmp_path_factory.mktemp("vault"), **given)
+
+    return make
+
+
+@pytest.fixture
+def start_vault(new_vault: Callable[..., Server]) -> Iterator[Callable[..., Server]]:
+    """Starts services for one test."""
+    running: list[Server] = []
+
+    def start(**settings: str) -> Server:
+        running.append(new_vault(**settings))
+        return running[-1].wait_ready()
 
     yield start
     for server in running:
@@ -70,24 +81,16 @@ def catalog_kind(request: pytest.FixtureRequest) -> str:
     return str(getattr(request, "param", "sqlite"))
 
 
-@pytest.fixture(scope="session")
-def vault_services() -> dict[str, Server]:
-    """The shared services that run, by what they are."""
-    return {}
-
-
 @pytest.fixture
 def local_vault(
-    vault_services: dict[str, Server],
+    shared_services: SharedServices,
     catalog_kind: str,
-    start_vault: Callable[..., Server],
+    new_vault: Callable[..., Server],
     new_database: Callable[[str], dict[str, str]],
 ) -> Server:
     """No AI: documents are classified on this machine."""
     name = f"local on {catalog_kind}"
-    if name not in vault_services:
-        vault_services[name] = start_vault(**new_database(catalog_kind))
-    return vault_services[name]
+    return shared_services.get(name, lambda: new_vault(**new_database(catalog_kind)))
 
 
 @pytest.fixture(scope="session")
@@ -128,16 +131,15 @@ def ai_settings(sim: RunningSimulator) -> dict[str, str]:
 
 @pytest.fixture
 def ai_vault(
-    vault_services: dict[str, Server],
+    shared_services: SharedServices,
     catalog_kind: str,
-    start_vault: Callable[..., Server],
+    new_vault: Callable[..., Server],
     running_simulator: RunningSimulator,
     new_database: Callable[[str], dict[str, str]],
 ) -> Server:
+    settings = ai_settings(running_simulator)
     name = f"ai on {catalog_kind}"
-    if name not in vault_services:
-        vault_services[name] = start_vault(**ai_settings(running_simulator), **new_database(catalog_kind))
-    return vault_services[name]
+    return shared_services.get(name, lambda: new_vault(**settings, **new_database(catalog_kind)))
 
 
 async def _client(server: Server, key: str) -> AsyncIterator[VaultClient]:

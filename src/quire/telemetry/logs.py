@@ -31,8 +31,11 @@ REDACTED = "[redacted]"
 
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warn": logging.WARNING, "error": logging.ERROR}
 _SERVER_LOGGERS = ("uvicorn", "uvicorn.error", "uvicorn.access")
-# At debug level these write out bodies, headers or every chunk of a picture.
-_CHATTY_LOGGERS = ("PIL", "aiohttp", "asyncio", "multipart", "python_multipart", "redis", "urllib3")
+# At debug level these write out bodies, headers, every chunk of a picture or every step of a database call.
+_CHATTY_LOGGERS = (
+    *("PIL", "aiohttp", "aiosqlite", "anthropic", "asyncio", "httpcore", "httpx", "multipart", "openai"),
+    *("python_multipart", "redis", "urllib3"),
+)
 
 _LONGEST_TEXT = 4_000
 _DEEPEST = 6

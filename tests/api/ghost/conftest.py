@@ -15,6 +15,7 @@ import pytest
 
 from tests.support.environment import clean_environment
 from tests.support.serving import Client, Server, client_of
+from tests.support.shared_services import SharedServices
 from tests.support.waiting import DEADLINE_S
 
 TOKEN = "token-of-the-dispatcher-outside"
@@ -74,7 +75,7 @@ def aws(s3_endpoint: str) -> dict[str, str]:
     }
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def start_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Server]]:
     running: list[Server] = []
 
@@ -89,19 +90,28 @@ def start_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[
         server.stop()
 
 
-@pytest.fixture(scope="session")
-def server(start_server: Callable[..., Server], aws: dict[str, str], bucket: Bucket) -> Server:
-    return start_server(
+@pytest.fixture
+def server(
+    shared_services: SharedServices,
+    tmp_path_factory: pytest.TempPathFactory,
+    aws: dict[str, str],
+    bucket: Bucket,
+) -> Server:
+    settings = {
         **aws,
-        API_KEYS="alpha:key-of-alpha,beta:key-of-beta",
-        ALLOW_PRIVATE_URLS="true",
-        S3_ALLOWED_BUCKETS="ghost-more/open,gs://ghost-more",
-        EXPORT_MAX_ATTEMPTS="2",
-        MAX_UPLOAD_MB="4MB",
-    ).wait_ready()
+        "API_KEYS": "alpha:key-of-alpha,beta:key-of-beta",
+        "ALLOW_PRIVATE_URLS": "true",
+        "S3_ALLOWED_BUCKETS": "ghost-more/open,gs://ghost-more",
+        "EXPORT_MAX_ATTEMPTS": "2",
+        "MAX_UPLOAD_MB": "4MB",
+        "READER_PROCESSES": "1",
+        "RETRY_BASE_DELAY": "20ms",
+        "RETRY_JITTER": "0",
+    }
+    return shared_services.get("ghost", lambda: Server(tmp_path_factory.mktemp("server"), **settings))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def outside_server(
     start_server: Callable[..., Server], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Server]:

@@ -15,7 +15,7 @@ from tests.support.serving import Client, Server, client_of
 Pdf = Callable[..., bytes]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def idle_server(start_server: Callable[..., Server], aws: dict[str, str]) -> Server:
     """Without workers: what comes in waits."""
     return start_server(

@@ -12,6 +12,7 @@ import pytest
 
 from quire.simulator.simulator_thread import RunningSimulator
 from tests.support.serving import Server
+from tests.support.shared_services import SharedServices
 from tests.support.vault_client import VaultClient
 from tests.support.vault_fixtures import ai_settings, on_both
 from tests.support.vault_running import add, settled, vault_at
@@ -250,17 +251,15 @@ DOWN = (
 
 @pytest.fixture
 def degrading(
-    vault_services: dict[str, Server], start_vault: Callable[..., Server], running_simulator: RunningSimulator
+    shared_services: SharedServices, new_vault: Callable[..., Server], running_simulator: RunningSimulator
 ) -> Server:
     """A service that completes documents without their classification after a second."""
-    if "degrading" not in vault_services:
-        settings = ai_settings(running_simulator) | {
-            "CLASSIFY_WAIT": "1s",
-            "CLASSIFY_MAX_ATTEMPTS": "1000",
-            "CLASSIFY_CALL_TIMEOUT": "1s",
-        }
-        vault_services["degrading"] = start_vault(**settings)
-    return vault_services["degrading"]
+    settings = ai_settings(running_simulator) | {
+        "CLASSIFY_WAIT": "1s",
+        "CLASSIFY_MAX_ATTEMPTS": "1000",
+        "CLASSIFY_CALL_TIMEOUT": "1s",
+    }
+    return shared_services.get("degrading", lambda: new_vault(**settings))
 
 
 @pytest.mark.parametrize("fault", DOWN)
