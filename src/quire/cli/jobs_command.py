@@ -70,8 +70,8 @@ def run_cancel(args: argparse.Namespace) -> int:
 
 
 def run_delete(args: argparse.Namespace) -> int:
-    """Deletes a finished job. Raises ConflictError while it runs, MissingError if there is none."""
-    _client(args).delete(_path(args.job_id))
+    """Deletes a finished job. Raises StateConflictError while it runs, MissingError if there is none."""
+    client_from(args).delete(_path(args.job_id))
     if args.json:
         _print_json({"job_id": args.job_id, "deleted": True})
     else:
