@@ -40,6 +40,7 @@ from quire.pipeline.parts import Parts
 from quire.pipeline.stages.ai_pages import AiReading, Pictures
 from quire.pipeline.stages.download_stage import clouds_of
 from quire.pipeline.upkeep.housekeeper import Housekeeper
+from quire.pipeline.upkeep.job_journal import recover_after_repair
 from quire.pipeline.worker import STAGES, Worker, default_slots
 from quire.providers import configured_providers
 from quire.providers.price_list import PriceList
@@ -107,6 +108,8 @@ async def runtime(
         stack.push_async_callback(connection.close)
         await connection.ping()
         parts = await _parts(settings, connection, clock, pool, stack)
+        if embedded is not None and embedded.repair is not None:
+            await recover_after_repair(parts, connection, embedded.repair.describe())
         events = Events(connection)
         worker_id = str(WorkerId.of_this_process())
         batching = batching or configured_providers.DOLPHIN in configured_providers.order(settings.ai)
@@ -192,7 +195,6 @@ async def _parts(
     settings: Settings, connection: RedisConnection, clock: Clock, pool: ChildPool, stack: AsyncExitStack
 ) -> Parts:
     data_dir = settings.general.data_dir.absolute()
-    processes = _processes(settings)
     location = settings.objects_location
     objects = ObjectStore.open(location, data_dir / "scratch", clouds=clouds_of(settings))
     stack.push_async_callback(objects.close)
@@ -211,12 +213,8 @@ async def _parts(
         objects=objects,
         pool=pool,
         sealer=Sealer.from_secret(secret) if secret else Sealer.from_data_dir(data_dir),
-        readers=Readers(
-            ocr=_reads_scans(settings),
-            ai_reads_all=settings.ai.send_all_pages,
-        ),
-        reader_processes=processes,
-        ocr_turns=asyncio.Semaphore(processes),
+        readers=Readers(ocr=_reads_scans(settings), ai_reads_all=settings.ai.send_all_pages),
+        reader_processes=_processes(settings),
     )
 
 
@@ -255,7 +253,7 @@ def _with_ai(
         from quire.pipeline.stages.ocr_provider import OcrProvider
 
         options = OcrOptions.of(settings.ocr)
-        providers[configured_providers.OCR] = OcrProvider(parts.pool, options, parts.ocr_turns)
+        providers[configured_providers.OCR] = OcrProvider(parts.pool, options)
     candidates = Candidates.from_settings(settings.ai, list(providers))
     if not candidates.providers:
         return parts

@@ -138,6 +138,11 @@ async def test_server_is_restarted_with_its_content_when_it_dies(tmp_path: Path)
             await watch
 
 
+def damage(data_dir: Path) -> None:
+    (log,) = (data_dir / "coordination" / "appendonlydir").glob("*.incr.aof")
+    log.write_bytes(b"*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n" + b"nonsense\r\n" * 20)
+
+
 async def test_watch_gives_up_when_the_server_cannot_be_restarted(tmp_path: Path) -> None:
     async with running(tmp_path / "data") as (server, client):
         watch = asyncio.create_task(server.watch())
@@ -157,23 +162,55 @@ async def test_watch_ends_when_the_server_is_stopped_on_purpose(tmp_path: Path) 
         await watch
 
 
-def damage(data_dir: Path) -> None:
-    (log,) = (data_dir / "coordination" / "appendonlydir").glob("*.incr.aof")
-    log.write_bytes(b"*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n" + b"nonsense\r\n" * 20)
-
-
-async def test_damage_is_explained_when_the_append_only_file_is_corrupt(tmp_path: Path) -> None:
+async def test_file_is_put_aside_when_nothing_of_it_can_be_used(tmp_path: Path) -> None:
     async with running(tmp_path / "data") as (_, client):
         await client.set("a", "1")
-    damage(tmp_path / "data")
-    before = descendants(os.getpid())
-    with pytest.raises(CoordinationError, match="Move the folder") as caught:
-        await EmbeddedServer(tmp_path / "data", owner="quire serve").start()
-    assert not caught.value.retryable
-    assert descendants(os.getpid()) <= before
-    (tmp_path / "data" / "coordination").rename(tmp_path / "away")
-    async with running(tmp_path / "data"):
-        pass
+        await client.bgrewriteaof()
+
+        async def is_rewritten() -> bool:
+            return len(list((tmp_path / "data/coordination/appendonlydir").glob("*.2.base.rdb"))) == 1
+
+        await until(is_rewritten)
+    (base,) = (tmp_path / "data" / "coordination" / "appendonlydir").glob("*.base.rdb")
+    base.write_bytes(b"nonsense" * 20)
+    async with running(tmp_path / "data") as (server, client):
+        assert server.repair is not None
+        assert server.repair.is_whole
+        assert (server.repair.kept / base.name).read_bytes() == b"nonsense" * 20
+        assert await client.get("a") is None
+        await client.set("b", "2")
+    async with running(tmp_path / "data") as (server, client):
+        assert server.repair is None
+        assert await client.get("b") == b"2"
+
+
+@pytest.mark.parametrize("tail", [bytes(4096), b"nonsense\r\n" * 20, b"*3\r\n$3\r\nSET\r\n$1\r\nb\0\0\0\0"])
+async def test_tail_is_cut_and_kept_when_it_is_damaged(tmp_path: Path, tail: bytes) -> None:
+    async with running(tmp_path / "data") as (_, client):
+        await client.set("a", "1")
+    (log,) = (tmp_path / "data" / "coordination" / "appendonlydir").glob("*.incr.aof")
+    whole = log.read_bytes()
+    log.write_bytes(whole + tail)
+    async with running(tmp_path / "data") as (server, client):
+        assert await client.get("a") == b"1"
+        assert server.repair is not None
+        assert (server.repair.cut_bytes, server.repair.is_whole) == (len(tail), False)
+        assert (server.repair.kept / log.name).read_bytes() == whole + tail
+    async with running(tmp_path / "data") as (server, client):
+        assert server.repair is None
+        assert await client.get("a") == b"1"
+
+
+async def test_transaction_is_cut_as_a_whole_when_its_end_is_missing(tmp_path: Path) -> None:
+    async with running(tmp_path / "data") as (_, client):
+        await client.set("a", "1")
+    (log,) = (tmp_path / "data" / "coordination" / "appendonlydir").glob("*.incr.aof")
+    half = b"*1\r\n$5\r\nMULTI\r\n*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\n2\r\n"
+    log.write_bytes(log.read_bytes() + half + bytes(100))
+    async with running(tmp_path / "data") as (server, client):
+        assert await client.get("a") == b"1"
+        assert server.repair is not None
+        assert server.repair.cut_bytes == len(half) + 100
 
 
 async def test_server_starts_when_the_last_record_was_cut_off(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from quire.domain.job import JobOptions, JobSecrets, MainJob, PageRecord, UnitKi
 from quire.pipeline.intake.upload_intake import Accepted, Submission
 from quire.pipeline.worker import Stage, Worker, default_slots
 from quire.settings import load
+from tests.support.environment import ROOT
 from tests.support.waiting import DEADLINE_S, until
 
 TEAM = "team"
@@ -39,8 +40,9 @@ async def quire(
             **env,
         }
     )
-    # Tests put the documents that are read in place beside the data directory.
-    beside = [settings.general.data_dir.absolute().parent]
+    # Tests put the documents that are read in place beside the data directory. Readers that a test has written itself
+    # are imported by children, so the cage must show them.
+    beside = [settings.general.data_dir.absolute().parent, ROOT / "tests"]
     async with runtime(settings, owner="test", kinds=kinds, clock=clock, documents=beside) as found:
         yield found
 

@@ -36,6 +36,7 @@ def _parser() -> argparse.ArgumentParser:
     _dispatch(commands)
     _search(commands)
     _doctor(commands)
+    _repair(commands)
     _config(commands)
     _simulate(commands)
     _backend(commands)
@@ -282,6 +283,19 @@ def _search(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     )
     parser.add_argument("--to", dest="date_to", metavar="DATE", help="dated this day or earlier")
     _service(parser)
+
+
+def _repair(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = _command(
+        commands,
+        "repair",
+        "repair_command",
+        "run",
+        "check queue, objects and catalog, and mend what is damaged",
+        details="Run it with --dry-run first. Damaged files are kept aside, never deleted.",
+    )
+    parser.add_argument("--dry-run", action="store_true", help="say what would be done, and change nothing")
+    _data_dir(parser, "the data directory (default: DATA_DIR, ./quire-data)")
 
 
 def _doctor(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -231,11 +231,12 @@ def _cage_finding(state: CageState) -> Finding:
         if half not in state
     ]
     if not missing:
-        return Finding("cage", FindingLevel.OK, "this kernel can confine readers (READER_CAGE)")
+        return Finding("cage", FindingLevel.OK, "readers are confined by Landlock and seccomp (READER_CAGE)")
     return Finding(
         "cage",
         FindingLevel.WARN,
-        f"READER_CAGE would lack {' and '.join(missing)}: a parser that a hostile file takes over could do more harm.",
+        f"Readers are not fully confined: {' and '.join(missing)} is missing. A parser that a hostile file takes over "
+        "could read other files or use the network.",
         "Run Quire on Linux 5.13 or newer with Landlock, or in a container of its own.",
     )
 

@@ -25,9 +25,12 @@ import urllib.parse
 from collections.abc import Callable
 from pathlib import Path
 
+from quire.coordination.append_only_repair import AppendOnlyRepair, cut_damaged_tail, put_aside
 from quire.errors import CoordinationError, DataDirInUseError
 
 _FOLDER = "coordination"
+_APPEND_ONLY = "appendonlydir"
+_DAMAGED = "damaged"
 _LONGEST_SOCKET_PATH = 100  # the kernel takes 107 bytes on Linux, 103 on macOS
 _POLL_S = 0.003
 _START_TIMEOUT_S = 30.0  # to the first sign of life; loading a long append-only file may take longer
@@ -48,6 +51,13 @@ _DAMAGED_MARKS = (
 )
 
 
+class _DamagedFileError(CoordinationError):
+    """The server refuses its append-only file."""
+
+    def __init__(self, public: str = "The queue's file is damaged.", *, retryable: bool = False) -> None:
+        super().__init__(public, retryable=retryable)
+
+
 class EmbeddedServer:
     """Owns a data directory and the Valkey server in it. Start it from the thread that runs the event loop:
     the kernel ends the server when that thread ends."""
@@ -59,6 +69,8 @@ class EmbeddedServer:
         self._owner_fd = -1
         self._socket_path = Path()
         self._process: subprocess.Popen[bytes] | None = None
+        self.repair: AppendOnlyRepair | None = None
+        """What was cut from the queue's file at the start, because a write was torn; None if nothing."""
 
     async def start(self) -> str:
         """Take the data directory, start the server and return its URL once it answers.
@@ -70,7 +82,7 @@ class EmbeddedServer:
             self._prepare()
             self._socket_path = _choose_socket_path(self._folder)
             (self._folder / "socket").write_text(str(self._socket_path))
-            await self._launch()
+            await self._launch_repaired()
         except OSError as error:
             await self.stop()
             raise CoordinationError(
@@ -151,6 +163,22 @@ class EmbeddedServer:
         self._owner_fd = fd
         os.ftruncate(fd, 0)
         os.pwrite(fd, f"{os.getpid()} {self._owner}\n".encode(), 0)
+
+    async def _launch_repaired(self) -> None:
+        """Starts the server; where its file is damaged, cuts the damaged tail, or else puts the file aside."""
+        log, aside = self._folder / _APPEND_ONLY, self._folder / _DAMAGED
+        try:
+            await self._launch()
+            return
+        except _DamagedFileError:
+            self.repair = await asyncio.to_thread(cut_damaged_tail, log, aside)
+        try:
+            if self.repair is None:
+                raise _DamagedFileError
+            await self._launch()
+        except _DamagedFileError:
+            self.repair = await asyncio.to_thread(put_aside, log, aside)
+            await self._launch()
 
     async def _launch(self) -> None:
         lock_fd = await self._await_predecessor()
@@ -244,10 +272,8 @@ class EmbeddedServer:
             log = ""
         complaints = [line for line in log.splitlines() if " # " in line]
         if any(mark in line for line in complaints[-3:] for mark in _DAMAGED_MARKS):
-            return CoordinationError(
-                f"The queue's file in {self._folder / 'appendonlydir'} is damaged. Move the folder "
-                f"{self._folder} away and start again: unfinished jobs are lost, documents and results "
-                f"are not. Details are in {self._log_path}.",
+            return _DamagedFileError(
+                f"The queue's file in {self._folder / _APPEND_ONLY} is damaged. Details are in {self._log_path}.",
                 retryable=False,
             )
         return CoordinationError(f"The coordination server did not start; its log is {self._log_path}.")

@@ -33,6 +33,7 @@ from quire.coordination.job_records import (
     new_fields,
 )
 from quire.coordination.streams import Hint, Queues
+from quire.coordination.waiting_units import WaitingUnits
 from quire.domain.job import JobPriority, JobStatus, MainJob, PageRecord
 from quire.errors import CoordinationCommandError, QuireError
 
@@ -65,6 +66,7 @@ class JobStore:
         self.fetches = Fetches(connection)
         self.answers = AnswerIndex(connection)
         self.order = QueueOrder(connection)
+        self.waiting = WaitingUnits(connection)
         self.retained = Retained(connection, clock)
 
     async def create(self, new: NewJob) -> JobIdInUse | None:

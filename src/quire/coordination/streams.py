@@ -233,7 +233,7 @@ class Queues:
             dict(answer or {}) if isinstance(answer, dict) else {row[0]: row[1] for row in answer or ()}
         )
         found = [
-            _hint(entry_id, fields, priority)
+            read_hint(entry_id, fields, priority)
             for priority, stream in zip(queue.priorities, streams, strict=True)
             for entry_id, fields in by_stream.get(stream, ())
             if fields
@@ -272,7 +272,7 @@ class Queues:
         if deleted:
             await self._connection.commands(("XACK", stream, queue.group, one) for stream, one in deleted)
         return [
-            _hint(entry_id, fields, queue.priorities[number - 1])
+            read_hint(entry_id, fields, queue.priorities[number - 1])
             for number, entry_id, fields in rows
             if fields
         ]
@@ -404,7 +404,8 @@ class Queues:
         await self._connection.command("XDEL", QUEUES[letter.kind].dlq, letter.entry_id)
 
 
-def _hint(entry_id: str, flat: Any, priority: JobPriority) -> Hint:
+def read_hint(entry_id: str, flat: Any, priority: JobPriority) -> Hint:
+    """The hint that the fields of a stream entry describe."""
     fields = pairs(flat)
     content_ref = fields.get("content_ref", "").partition("#")[0]
     return Hint(fields["job_id"], fields["unit"], int(fields["epoch"]), entry_id, content_ref, priority)

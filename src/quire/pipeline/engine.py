@@ -30,6 +30,7 @@ from quire.pipeline.partial_result import PartialResult
 from quire.pipeline.parts import Parts
 from quire.pipeline.stages.export_stage import forget_local_result
 from quire.pipeline.stages.merge_stage import failure_note, unpack_pages
+from quire.pipeline.upkeep.job_journal import write_finished
 from quire.pipeline.upkeep.record_archive import RecordArchive
 from quire.pipeline.upkeep.retention import schedule_retention
 from quire.reading.pdf.page_render import RenderOptions, render_page
@@ -226,6 +227,8 @@ class Engine:
 
     async def cancel(self, job: MainJob, why: QuireError | None = None) -> JobStatus:
         status = await self._parts.jobs.cancel(job.id, why)
+        if status is JobStatus.CANCELLED:
+            await write_finished(self._parts, job.id)
         for job_id, attached in (await self.attachments(job)).items():
             found = None if attached.status.terminal else await self._parts.jobs.get(job_id)
             if found is not None:

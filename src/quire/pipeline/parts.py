@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -32,7 +31,4 @@ class Parts:
     sealer: Sealer
     readers: Readers
     reader_processes: int
-    ocr_turns: asyncio.Semaphore
-    """OCR takes seconds a page: no more of it waits for a reader process than there are, so that quick
-    pages never queue behind slow ones."""
     ai: AiReading | None = None

@@ -17,6 +17,7 @@ from quire.coordination.streams import QUEUES, Hint, PriorityShares
 from quire.domain.job import UnitKind, chunk_places, unit_page
 from quire.domain.page_ranges import PageRanges
 from quire.errors import CoordinationCommandError, CoordinationError, QuireError
+from quire.pipeline.overtaking import Overtaking
 from quire.pipeline.parts import Parts
 from quire.pipeline.retry_delay import retry_delay_s
 from quire.pipeline.stages.callback_stage import run_callback
@@ -25,6 +26,8 @@ from quire.pipeline.stages.export_stage import export_failed, run_export
 from quire.pipeline.stages.merge_stage import run_merge
 from quire.pipeline.stages.read_stage import PageReader, failed_page, fallen_back
 from quire.pipeline.stages.split_stage import run_split
+from quire.pipeline.upkeep.job_journal import write_finished
+from quire.reading.pool.fair_slots import sharing
 
 _LOG = logging.getLogger(__name__)
 _BLOCK_S = 2.0
@@ -91,6 +94,7 @@ class Worker:
         """Queues whose last read was full: more entries may wait, so the next read goes by shares."""
         self._stopping = asyncio.Event()
         self._beaten = asyncio.Event()
+        self._fairness = Overtaking(parts, slots, self._teams_in_hand, self._handle)
 
     async def run(self) -> None:
         """Takes and runs units until drained or cancelled."""
@@ -100,6 +104,7 @@ class Worker:
                 beat = group.create_task(self._beat(), name="worker-heartbeat")
                 watch = group.create_task(self._watch(), name="worker-watch")
                 await self._beaten.wait()
+                fair = group.create_task(self._fairness.run(self._stopping), name="worker-fairness")
                 readers = [
                     group.create_task(self._consume(kind, slots), name=f"worker-{kind.value}")
                     for kind, slots in self._slots.items()
@@ -107,6 +112,7 @@ class Worker:
                 await asyncio.gather(*readers)
                 beat.cancel()
                 watch.cancel()
+                fair.cancel()
         finally:
             with suppress(QuireError):
                 await self._parts.workers.leave(self.id)
@@ -123,6 +129,10 @@ class Worker:
     @property
     def in_hand(self) -> int:
         return len(self._held)
+
+    def _teams_in_hand(self, kind: UnitKind) -> list[str]:
+        """The team of each unit of this kind that the worker has claimed."""
+        return [one.claim.job.team for one in self._held.values() if one.claim.hint.kind is kind]
 
     async def _consume(self, kind: UnitKind, slots: int) -> None:
         free = asyncio.Semaphore(slots)
@@ -246,7 +256,8 @@ class Worker:
             return
         stage = self._stages[claim.hint.kind]
         try:
-            await stage(claim, self._parts)
+            with sharing(claim.job.team, claim.job.id):
+                await stage(claim, self._parts)
         except (CoordinationError, CoordinationCommandError):
             raise
         except QuireError as error:
@@ -302,6 +313,7 @@ class Worker:
             )
         else:
             await self._parts.jobs.fail(claim, error)
+            await write_finished(self._parts, claim.job.id)
 
     async def _break(self, hint: Hint, error: CoordinationCommandError) -> None:
         """Ends the document of a unit that a script could not process: another attempt would fail alike."""

@@ -130,10 +130,10 @@ class ReadingSettings:
     )
     cage: bool = setting(
         "READER_CAGE",
-        "false",
+        "true",
         setting_kinds.boolean(),
         "Whether reader processes are confined by Landlock and seccomp: no network, no programs, no files but "
-        "documents. Workers then need the same `FILES_BASE` as the service.",
+        "documents.",
     )
     chunk_pages: int = setting(
         "READER_CHUNK_PAGES",
@@ -145,7 +145,14 @@ class ReadingSettings:
         "READER_PAGE_TIMEOUT",
         "20s",
         setting_kinds.duration("10ms", "1h"),
-        "The time a reader process has for one page.",
+        "The CPU time that a reader process has for one page.",
+    )
+    document_budget_s: float = setting(
+        "READER_DOCUMENT_BUDGET",
+        "2m",
+        setting_kinds.duration("1s", "1d"),
+        "CPU time that the pages of one document may use without a result; after that each further page is tried once, "
+        "for two seconds.",
     )
     strip_running_headers: bool = setting(
         "STRIP_RUNNING_HEADERS",

@@ -54,6 +54,22 @@ def wait_for(path: str) -> int:
     return os.getpid()
 
 
+def burn() -> NoReturn:
+    while True:
+        pass
+
+
+def work_a_little(for_s: float) -> float:
+    """Runs for so long by the wall clock and uses a fraction of the CPU, as on a host with many other processes."""
+    began = time.monotonic()
+    while time.monotonic() - began < for_s:
+        until = time.monotonic() + 0.015
+        while time.monotonic() < until:
+            pass
+        time.sleep(0.15)
+    return time.monotonic() - began
+
+
 def kill_parent() -> NoReturn:
     os.kill(os.getppid(), signal.SIGKILL)
     while True:

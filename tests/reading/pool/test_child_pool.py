@@ -137,7 +137,7 @@ async def test_deadline_kills_the_child_when_it_hangs_in_native_code(pool: Child
 
 
 async def test_deadline_does_not_run_when_the_task_waits_for_a_child(tmp_path: Path) -> None:
-    pool = ChildPool(PoolOptions(processes=1, memory_bytes=0, preload=()))
+    pool = ChildPool(PoolOptions(processes=1, memory_bytes=0, preload=(), slow_processes=0))
     try:
         gate = tmp_path / "gate"
         holder = asyncio.create_task(pool.run(tasks.wait_for, str(gate), timeout_s=LONG_S))
@@ -164,7 +164,7 @@ async def test_cancelling_kills_the_child_when_its_task_runs(pool: ChildPool, tm
 
 
 async def test_cancelling_drops_the_task_when_it_has_not_started(tmp_path: Path) -> None:
-    pool = ChildPool(PoolOptions(processes=1, memory_bytes=0, preload=()))
+    pool = ChildPool(PoolOptions(processes=1, memory_bytes=0, preload=(), slow_processes=0))
     try:
         gate, mark = tmp_path / "gate", tmp_path / "mark"
         holder = asyncio.create_task(pool.run(tasks.wait_for, str(gate), timeout_s=LONG_S))

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 from quire.coordination.job_records import NewJob
 from quire.coordination.job_store import JobStore
@@ -15,20 +15,19 @@ from quire.domain.delivery import Delivery, Destination
 from quire.domain.job import JobOptions, JobSecrets, JobStatus, Mode, job_id_for_key, new_job_id
 from quire.domain.page_ranges import PageRanges
 from quire.errors import (
-    DownloadError,
-    LinkRefusedError,
     OverloadedError,
     RequestError,
     StateConflictError,
-    TooLargeError,
 )
 from quire.links import check_url, safe_filename, starting_point
 from quire.objects.buckets import in_bucket
 from quire.objects.object_store import ObjectWriter
-from quire.pipeline.object_keys import file_ref, original_key
+from quire.pipeline.intake.local_files import LocalFile, open_local_file
+from quire.pipeline.object_keys import FILE_SCHEME, file_ref, original_key
 from quire.pipeline.parts import Parts
 from quire.pipeline.stages.download_stage import buckets_of, link_policy
 from quire.pipeline.stages.export_stage import prefix_of
+from quire.pipeline.upkeep.job_journal import write_accepted
 from quire.pipeline.upkeep.retention import schedule_retention
 
 T = TypeVar("T")
@@ -123,14 +122,17 @@ class UploadIntake:
         if submission.secrets.callback_url:
             check_url(submission.secrets.callback_url, link_policy(self._parts))
         if submission.secrets.source_url:
-            self.local_source(submission.secrets.source_url)
+            file = self.local_source(submission.secrets.source_url)
+            if file is not None:
+                with file:
+                    pass
         if submission.delivery and submission.delivery.destination is Destination.PREFIX:
             prefix_of(self._parts, submission.delivery.result_to)
 
-    def local_source(self, url: str) -> Path | None:
-        """The file that a permitted `file://` source names; None for a permitted link or object in a bucket.
+    def local_source(self, url: str) -> LocalFile | None:
+        """The file that a permitted `file://` source names, open; None for a permitted link or object in a bucket.
 
-        Raises LinkRefusedError, DownloadError or TooLargeError.
+        Raises RequestError, LinkRefusedError, DownloadError or TooLargeError.
         """
         if in_bucket(url):
             buckets_of(self._parts).check(url)
@@ -138,20 +140,8 @@ class UploadIntake:
         if not url.startswith("file:"):
             starting_point(url, link_policy(self._parts))
             return None
-        base = self._parts.settings.downloads.files_base
-        if base is None:
-            raise LinkRefusedError(
-                "file:// sources are switched off. The operator can allow a folder by FILES_BASE."
-            )
-        path = Path(unquote(urlsplit(url).path)).resolve()
-        if not path.is_relative_to(base.resolve()):
-            raise LinkRefusedError("The file is not under FILES_BASE.")
-        if not path.is_file():
-            raise DownloadError("There is no such file.", retryable=False)
-        most = self._parts.settings.limits.max_upload_bytes
-        if _size(path) > most:
-            raise TooLargeError(f"The file is larger than the {most // 2**20} MB allowed (MAX_UPLOAD_MB).")
-        return path
+        settings = self._parts.settings
+        return open_local_file(url, settings.downloads.files_base, settings.limits.max_upload_bytes)
 
     async def begin_upload(self, submission: Submission) -> Upload:
         """Opens a writer for the bytes, which are deleted after some hours if no job is created."""
@@ -160,7 +150,9 @@ class UploadIntake:
         key = original_key(job_id)
         return Upload(job_id, key, self._parts.objects.writer(key))
 
-    async def accept_upload(self, submission: Submission, upload: Upload) -> Accepted:
+    async def accept_upload(
+        self, submission: Submission, upload: Upload, source: dict[str, str] | None = None
+    ) -> Accepted:
         """Creates the job of an upload, or returns the job that already has this content and these options."""
         writer = upload.writer
         if writer.size == 0:
@@ -174,7 +166,7 @@ class UploadIntake:
             new = self._new_job(
                 submission,
                 upload.job_id,
-                source={"kind": "upload"},
+                source=source or {"kind": "upload"},
                 size=writer.size,
                 sha256=writer.sha256,
                 fingerprint=fingerprint,
@@ -194,24 +186,23 @@ class UploadIntake:
         return twin
 
     async def accept_source(self, submission: Submission) -> Accepted:
-        """Creates the job of a link (fetched later) or of a local file (read in place)."""
+        """Creates the job of a link (fetched later) or of a local file (copied now)."""
         url = submission.secrets.source_url or ""
-        path = self.local_source(url)
+        file = self.local_source(url)
+        if file is not None:
+            with file:
+                upload = await self.begin_upload(submission)
+                async with upload.writer:
+                    async for piece in file.pieces():
+                        await upload.writer.write(piece)
+            return await self.accept_upload(submission, upload, {"kind": "file", "url": url})
         job_id = self._job_id(submission)
         parts = urlsplit(url)
         if in_bucket(url):
             new = self._new_job(submission, job_id, source={"kind": "bucket", "url": url})
-        elif path is None:
+        else:
             shown = {"kind": "link", "url": f"{parts.scheme}://{parts.hostname or ''}{parts.path}"}
             new = self._new_job(submission, job_id, source=shown)
-        else:
-            new = self._new_job(
-                submission,
-                job_id,
-                source={"kind": "file", "url": url},
-                size=_size(path),
-                content_ref=file_ref(path),
-            )
         return await self._create(new)
 
     async def accept_path(self, submission: Submission, path: Path) -> Accepted:
@@ -248,6 +239,8 @@ class UploadIntake:
 
     async def _create(self, new: NewJob) -> Accepted:
         await schedule_retention(self._parts, new.id)
+        if not (new.content_ref or "").startswith(FILE_SCHEME):  # files of `quire convert` are not kept
+            await write_accepted(self._parts.objects, new)
         taken = await self._parts.jobs.create(new)
         await schedule_retention(self._parts, new.id)
         if taken is None:

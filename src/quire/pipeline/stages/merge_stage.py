@@ -17,6 +17,7 @@ from quire.errors import DocumentError, QuireError
 from quire.objects.object_store import ObjectStore
 from quire.pipeline.object_keys import chunks_prefix, elements_ref, pages_key, result_key
 from quire.pipeline.parts import Parts
+from quire.pipeline.upkeep.job_journal import write_finished
 
 SEPARATOR = b"\n\n---\n\n"
 _RUN_BYTES = 4 << 20
@@ -37,6 +38,7 @@ async def run_merge(claim: Claim, parts: Parts) -> None:
     found = {"key": result, "pages_key": pages, "metadata": summary(job, moved)}
     if await parts.jobs.merged(claim, found):
         await _tidy(parts.objects, job)
+        await write_finished(parts, job.id)
 
 
 async def _write(

@@ -19,12 +19,11 @@ from quire.reading.pool.child_pool import ChildPool
 
 
 class OcrProvider:
-    """Costs no tokens. `turns` bounds how many pages wait for a reader process."""
+    """Costs no tokens. The slow lane of the pool bounds how many pages are read at a time."""
 
-    def __init__(self, pool: ChildPool, options: OcrOptions, turns: asyncio.Semaphore) -> None:
+    def __init__(self, pool: ChildPool, options: OcrOptions) -> None:
         self._pool = pool
         self._options = options
-        self._turns = turns
 
     @property
     def name(self) -> str:
@@ -36,11 +35,11 @@ class OcrProvider:
     async def read(self, request: VisionRequest) -> VisionAnswer:
         failure: ProviderServerError | ProviderTimeoutError
         try:
-            async with asyncio.timeout(request.timeout_s), self._turns:
+            async with asyncio.timeout(request.timeout_s):
                 redraw = request.redraw
                 image = await redraw(self._options.dpi) if redraw is not None else request.image
                 text = await self._pool.run(
-                    recognise_picture, image, self._options, timeout_s=request.timeout_s
+                    recognise_picture, image, self._options, timeout_s=request.timeout_s, slow=True
                 )
             return VisionAnswer(text, StopReason.DONE, TokenUsage())
         except TimeoutError:

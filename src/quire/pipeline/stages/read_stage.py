@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from functools import partial
 
 from quire.coordination.job_records import Claim, PageOutcome
 from quire.dispatch.page_task import Exhausted
@@ -22,8 +23,10 @@ from quire.reading.files.page_chunks import Chunk, PageSlice, read_chunk
 from quire.reading.ocr.page_ocr import OCR_READERS, OcrOptions, recognise_page
 from quire.reading.pdf.page_reader import MARKUP_READERS, ReadOptions
 from quire.reading.pdf.page_signals import Thresholds
+from quire.reading.pool.fair_slots import current_share
 
 _EXTRA_S_PER_PAGE = 1.0
+_S_OVER_BUDGET = 2.0
 
 OCR_NOT_BETTER = "ocr_not_better"
 
@@ -121,16 +124,14 @@ class PageReader:
     async def _ocr_pass(self, path: str, number: int) -> Chunk:
         settings = self._parts.settings.ocr
         options = OcrOptions.of(settings)
-        async with self._parts.ocr_turns:
-            run, timeout_s = self._parts.pool.run, settings.page_timeout_s
-            try:
-                return await run(recognise_page, path, self._password, number, options, timeout_s=timeout_s)
-            except (PageCrashedError, PageTimeoutError, PageMemoryError) as error:
-                if error.retryable or not options.has_quicker:
-                    raise
-                # The page may be too much for the careful reader only; the quick reader's text is better than none.
-                options = options.quicker()
-                return await run(recognise_page, path, self._password, number, options, timeout_s=timeout_s)
+        run = partial(self._parts.pool.run, timeout_s=settings.page_timeout_s, slow=True)
+        try:
+            return await run(recognise_page, path, self._password, number, options)
+        except (PageCrashedError, PageTimeoutError, PageMemoryError) as error:
+            if error.retryable or not options.has_quicker:
+                raise
+            # The page may be too much for the careful reader only; the quick reader's text is better than none.
+            return await run(recognise_page, path, self._password, number, options.quicker())
 
     async def _stored(self, chunk: Chunk) -> PageRecord:
         """One page that was read here, its text stored, its record not yet counted."""
@@ -157,35 +158,63 @@ class PageReader:
 
     async def _read(self, path: str, numbers: Sequence[int]) -> list[Chunk | PageRecord]:
         """Raises PageError only where it was not the pages' fault, and another try is worth it."""
-        page_timeout_s = self._parts.settings.reading.page_timeout_s * (3 if self._is_opened_whole else 1)
-        quick = self._job.timed_out
-        try:
-            return [
-                await self._parts.pool.run(
-                    read_chunk,
-                    *(path, self._password, tuple(numbers), self._options, quick),
-                    timeout_s=page_timeout_s + _EXTRA_S_PER_PAGE * (len(numbers) - 1),
-                )
-            ]
-        except PageError as error:
-            if error.retryable:
-                raise
-            if len(numbers) == 1:
-                return [await self._read_plain(path, numbers[0], error)]
+        if len(numbers) == 1:
+            return [await self._read_alone(path, numbers[0])]
+        if not self._is_over_budget:
+            extra_s = _EXTRA_S_PER_PAGE * (len(numbers) - 1)
+            try:
+                return [await self._read_once(path, numbers, self._page_timeout_s + extra_s)]
+            except PageError as error:
+                if error.retryable:
+                    raise
         # One of them is bad; reading each alone shows which.
         found: list[Chunk | PageRecord] = []
         for number in numbers:
             found += await self._read(path, [number])
         return found
 
+    async def _read_once(
+        self, path: str, numbers: Sequence[int], timeout_s: float, *, plain: bool = False
+    ) -> Chunk:
+        return await self._parts.pool.run(
+            read_chunk,
+            *(path, self._password, tuple(numbers), self._options, plain or self._job.timed_out),
+            timeout_s=timeout_s,
+        )
+
+    async def _read_alone(self, path: str, number: int) -> Chunk | PageRecord:
+        """A page whose time ran out is tried again, as often as a unit may be, while the document has budget left."""
+        attempt = 0
+        while True:
+            attempt += 1
+            try:
+                return await self._read_once(path, [number], self._page_timeout_s)
+            except PageTimeoutError as error:
+                if attempt < self._parts.settings.jobs.max_attempts and not self._is_over_budget:
+                    continue
+                times = f" It was tried {attempt} times." if attempt > 1 else ""
+                return await self._read_plain(path, number, PageTimeoutError(error.public + times))
+            except PageError as error:
+                if error.retryable:
+                    raise
+                return await self._read_plain(path, number, error)
+
+    @property
+    def _page_timeout_s(self) -> float:
+        allowed_s = self._parts.settings.reading.page_timeout_s * (3 if self._is_opened_whole else 1)
+        return min(allowed_s, _S_OVER_BUDGET) if self._is_over_budget else allowed_s
+
+    @property
+    def _is_over_budget(self) -> bool:
+        """Whether the document has used its reader time without results, so that its pages get little more."""
+        wasted_s = self._parts.pool.ledger.wasted_s(current_share())
+        return wasted_s >= self._parts.settings.reading.document_budget_s
+
     async def _read_plain(self, path: str, number: int, why: PageError) -> Chunk | PageRecord:
         """The page broke its reader: tries its bare text."""
+        allowed_s = min(self._page_timeout_s, self._parts.settings.reading.page_timeout_s)
         try:
-            chunk = await self._parts.pool.run(
-                read_chunk,
-                *(path, self._password, (number,), self._options, True),
-                timeout_s=self._parts.settings.reading.page_timeout_s,
-            )
+            chunk = await self._read_once(path, [number], allowed_s, plain=True)
         except PageError as error:
             if error.retryable:
                 raise

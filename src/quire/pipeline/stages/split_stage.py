@@ -18,6 +18,7 @@ from quire.pipeline.intake.attachment_jobs import Attachments, office_limits
 from quire.pipeline.object_keys import local_document
 from quire.pipeline.parts import Parts
 from quire.reading.files.document_source import DocumentInfo, inspect, sha256_of
+from quire.reading.pool.fair_slots import current_share
 
 _ANY = 1 << 30  # the bound is on the pages asked for, which only the selection knows
 
@@ -65,7 +66,12 @@ async def _inspect(claim: Claim, parts: Parts, path: str, password: str | None) 
             *(path, password, _ANY, office_limits(claim.job, parts.settings.limits)),
             timeout_s=parts.settings.reading.page_timeout_s * 3,
         )
-    except (PageCrashedError, PageMemoryError, PageTimeoutError) as error:
+    except PageTimeoutError as error:  # no evidence against the document: a retry may have more luck
+        budget_s = parts.settings.reading.document_budget_s
+        retryable = parts.pool.ledger.wasted_s(current_share()) < budget_s
+        text = f"The document could not be opened. {error.public}"
+        raise PageTimeoutError(text, retryable=retryable) from error
+    except (PageCrashedError, PageMemoryError) as error:
         if error.retryable:  # the readers could not be kept running: nothing is known of the document
             raise
         raise DamagedError(f"The document could not be opened: {error.public}") from error

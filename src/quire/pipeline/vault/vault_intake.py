@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
-from io import FileIO
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from quire.domain.job import conversion_job_id, new_job_id
 from quire.domain.vault_document import NewDocument, VaultDocument
-from quire.errors import MissingError, RequestError, StateConflictError
+from quire.errors import RequestError, StateConflictError
 from quire.links import safe_filename
 from quire.objects.buckets import in_bucket
-from quire.objects.object_store import PIECE_BYTES, ObjectWriter, in_thread
+from quire.objects.object_store import ObjectWriter
+from quire.pipeline.intake.local_files import LocalFile
 from quire.pipeline.intake.upload_intake import Submission
 from quire.pipeline.object_keys import original_key
 from quire.pipeline.vault.document_types import short_type
@@ -102,9 +101,10 @@ class VaultIntake:
     async def accept_source(self, submission: Submission) -> AcceptedDocument:
         """Adds a link (downloaded later) or a file of this machine (copied now)."""
         url = submission.secrets.source_url or ""
-        path = self._vault.engine.intake.local_source(url)
-        if path is not None:
-            return await self._accept_file(submission, path, url)
+        file = self._vault.engine.intake.local_source(url)
+        if file is not None:
+            with file:
+                return await self._accept_file(submission, file, url)
         parts = urlsplit(url)
         shown = f"{parts.scheme}://{parts.hostname or ''}{parts.path}"
         source = {"kind": "bucket", "url": url} if in_bucket(url) else {"kind": "link", "url": shown}
@@ -122,12 +122,12 @@ class VaultIntake:
             raise _other_request()
         return AcceptedDocument(document, deduplicated=not made)
 
-    async def _accept_file(self, submission: Submission, path: Path, url: str) -> AcceptedDocument:
+    async def _accept_file(self, submission: Submission, file: LocalFile, url: str) -> AcceptedDocument:
         upload = await self.begin_upload(submission)
         async with upload.writer:
-            async for piece in _pieces(path):
+            async for piece in file.pieces():
                 await upload.write(piece)
-        named = submission if submission.filename else replace(submission, filename=path.name)
+        named = submission if submission.filename else replace(submission, filename=file.name)
         return await self.accept_upload(named, upload, {"kind": "file", "url": url})
 
     def _request(self, submission: Submission, document_id: str, source: dict[str, Any]) -> dict[str, Any]:
@@ -159,13 +159,3 @@ def _filename(submission: Submission, otherwise: str = "") -> str:
 
 def _other_request() -> StateConflictError:
     return StateConflictError("This Idempotency-Key was used before with another document.")
-
-
-async def _pieces(path: Path) -> AsyncIterator[bytes]:
-    try:
-        file = await in_thread(FileIO, path)
-    except OSError as error:
-        raise MissingError("There is no such file.") from error
-    with file:
-        while piece := await in_thread(file.read, PIECE_BYTES):
-            yield piece

@@ -97,6 +97,9 @@ class CageState(IntFlag):
     CALLS = 2
 
 
+CAGE_HALVES = CageState.FILES | CageState.CALLS
+
+
 @dataclass(frozen=True, slots=True)
 class CageOptions:
     """`folders` and `documents` may be read besides programs, `temporary` may be written.
@@ -123,7 +126,7 @@ class CageOptions:
         store = urlsplit(settings.objects_location)
         if store.scheme in ("", "file"):
             folders.append(Path(unquote(store.path)).absolute())
-        folders += [one.absolute() for one in (settings.downloads.files_base, settings.ocr.data_dir) if one]
+        folders += [settings.ocr.data_dir.absolute()] if settings.ocr.data_dir else []
         documents = tuple(str(one.absolute()) for one in more)
         return cls(tuple(str(one) for one in folders), str(data_dir / "scratch" / "readers"), documents)
 

@@ -1,5 +1,9 @@
 """A pool of child processes that may crash, hang or balloon without harm to the other children.
 
+Tasks start in the quick lane. A task that runs long is demoted: its child gets a lower CPU priority and a slot of the
+slow lane, and its quick slot is free for others. If the slow lane is full and others wait, the child is killed and the
+task starts again in the slow lane. So quick work never waits behind slow pages.
+
 Each child has its own socket and at most one task, so a child killed at any moment, even half-way through an
 answer, takes nothing with it but that task. (Pools that share one pipe and its lock between children stop
 altogether when a child dies with the lock in hand; that is why this one is not built on such a library.)
@@ -8,31 +12,41 @@ altogether when a child dies with the lock in hand; that is why this one is not 
 from __future__ import annotations
 
 import asyncio
+import logging
 import pickle
 import re
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from quire.errors import PageCrashedError, PageMemoryError, PageTimeoutError, QuireError
-from quire.reading.pool.cage import CageState
+from quire.reading.pool.cage import CAGE_HALVES, CageState
 from quire.reading.pool.child_process import Child, ChildDiedError, ChildOptions, Death, ForkServer
 from quire.reading.pool.child_results import MalformedAnswerError, decode_error, decode_result
+from quire.reading.pool.fair_slots import FairSlots, Share, UsageLedger, current_share
 from quire.reading.pool.forkserver import ChildAnswer
+from quire.reading.pool.task_clock import TaskClock
 
 T = TypeVar("T")
+_LOG = logging.getLogger(__name__)
 
 _BIRTH_TIMEOUT_S = 60.0  # a fork server that imports the parsers on a cold, busy disk
 _ATTEMPTS = 3  # how often a task is started when the machinery, not the task, breaks
 _LAST_WORDS = (b"bad_alloc", b"memory allocation of", b"out of memory", b"Cannot allocate memory")
 _NEAR_LIMIT = 0.85
 _CLASS_NAME = re.compile(r"\w{1,100}")
+_QUICK_S = 0.5  # a task that takes longer is demoted
+_LOOK_EVERY_S = 0.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolOptions(ChildOptions):
     processes: int
     max_tasks: int = 0  # a child is replaced after this many tasks; 0 means never
+    slow_processes: int | None = (
+        None  # further children for tasks that run long; None: as many as `processes`
+    )
 
 
 class _LostError(Exception):
@@ -43,41 +57,84 @@ class _LostError(Exception):
         self.server = server
 
 
+class _PreemptedError(Exception):
+    """The task ran long while others waited for its slot; it has to start again in the slow lane."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    function: Callable[..., Any]
+    payload: bytes
+    timeout_s: float
+    share: Share
+
+
+class _Hold:
+    """The slot that a running task occupies. A demoted task exchanges its quick slot for a slow one."""
+
+    def __init__(self, slots: FairSlots, share: Share) -> None:
+        self._slots = slots
+        self._share = share
+
+    def move(self, slots: FairSlots) -> None:
+        """To a slot of the other lane, which was acquired before."""
+        self._slots.release(self._share)
+        self._slots = slots
+
+    def release(self) -> None:
+        self._slots.release(self._share)
+
+
 class ChildPool:
     """Runs module-level functions in killable children. Belongs to one event loop."""
 
     def __init__(self, options: PoolOptions) -> None:
         self._options = options
-        self._free = asyncio.Semaphore(options.processes)
+        slow = options.processes if options.slow_processes is None else options.slow_processes
+        self.ledger = UsageLedger(time.monotonic)
+        self._quick = FairSlots(options.processes, 1 if slow else 0, self.ledger)
+        self._slow = FairSlots(slow, (slow + 1) // 2, self.ledger)
+        self._has_slow_lane = slow > 0
         self._idle: list[Child] = []
         self._births: set[asyncio.Task[Child]] = set()
         self._unclaimed: list[asyncio.Task[Child]] = []  # births that no task is waiting for
         self._server: ForkServer | None = None
         self._former: list[ForkServer] = []
         self._closed = False
+        self._cage_was_reported = False
 
-    async def run(self, fn: Callable[..., T], /, *args: Any, timeout_s: float) -> T:
+    async def run(self, fn: Callable[..., T], /, *args: Any, timeout_s: float, slow: bool = False) -> T:
         """The result of `fn(*args)`, computed in a child.
 
-        The deadline counts from the moment a child takes the task. Cancelling kills the child. Raises the
-        QuireError that `fn` raised, PageTimeoutError, PageMemoryError, or PageCrashedError for anything else.
+        The time counts from the moment a child takes the task, and is CPU time of the child. `slow` work, like OCR,
+        starts in the slow lane. Cancelling kills the child. Raises the QuireError that `fn` raised, PageTimeoutError,
+        PageMemoryError, or PageCrashedError for anything else.
         """
         payload = pickle.dumps((fn, args), pickle.HIGHEST_PROTOCOL)
-        async with self._free:
-            for _attempt in range(_ATTEMPTS):
+        task = _Task(fn, payload, timeout_s, current_share())
+        slow = self._has_slow_lane and (slow or self.ledger.is_slow(task.share))
+        for _attempt in range(_ATTEMPTS):
+            try:
                 try:
-                    result: T = await self._attempt(fn, payload, timeout_s)
-                    return result
-                except _LostError as lost:
-                    self._drop(lost.server)
-            raise PageCrashedError("The reader processes could not be kept running.", retryable=True)
+                    result: T = await self._in_lane(task, slow)
+                except _PreemptedError:
+                    slow = True
+                    result = await self._in_lane(task, slow)
+                return result
+            except _LostError as lost:
+                self._drop(lost.server)
+        raise PageCrashedError("The reader processes could not be kept running.", retryable=True)
 
     async def cage(self) -> CageState:
         """Which halves of the cage hold in this pool's children."""
-        async with self._free:
+        share = current_share()
+        await self._quick.acquire(share)
+        try:
             child = await self._take()
             self._idle.append(child)
             return child.cage
+        finally:
+            self._quick.release(share)
 
     def warm(self) -> None:
         """Start the fork server and all children in the background. Must be called within the event loop."""
@@ -93,26 +150,38 @@ class ChildPool:
         while self._former:
             await self._former.pop().ended()
 
-    async def _attempt(self, fn: Callable[..., T], payload: bytes, timeout_s: float) -> T:
-        child = await self._take()
+    async def _in_lane(self, task: _Task, slow: bool) -> Any:
+        slots = self._slow if slow else self._quick
+        await slots.acquire(task.share)
+        hold = _Hold(slots, task.share)
         try:
-            async with asyncio.timeout(timeout_s):
-                reply = await child.ask(payload)
+            child = await self._take(demoted=slow)
+            if slow:
+                child.demote()
+            return await self._attempt(task, child, hold)
+        finally:
+            hold.release()
+
+    async def _attempt(self, task: _Task, child: Child, hold: _Hold) -> Any:
+        try:
+            reply = await self._reply(task, child, hold)
         except TimeoutError:
             child.kill()
-            raise PageTimeoutError(
-                f"Reading took longer than the {timeout_s:g} seconds it may take."
-            ) from None
+            raise PageTimeoutError(_timeout_text(task.timeout_s)) from None
         except ChildDiedError:
-            raise await self._post_mortem(child) from None
+            try:
+                cause = await self._post_mortem(child)
+            finally:
+                child.close()
+            raise cause from None
         except MalformedAnswerError:
             child.kill()
             raise PageCrashedError(_MALFORMED_TEXT) from None
-        except BaseException:  # cancelled: no caller waits for what the child is doing
+        except BaseException:  # cancelled or preempted: no caller waits for what the child is doing
             child.kill()
             raise
         try:
-            result: T = _unpack(fn, reply)
+            result = _unpack(task.function, reply)
         except MalformedAnswerError:
             child.kill()  # it no longer runs our code
             raise PageCrashedError(_MALFORMED_TEXT) from None
@@ -121,6 +190,40 @@ class ChildPool:
             raise
         self._give_back(child, reply)
         return result
+
+    async def _reply(self, task: _Task, child: Child, hold: _Hold) -> bytes:
+        """The answer of the child. Raises TimeoutError when the task's time is over, and _PreemptedError."""
+        clock = TaskClock(child.pid, task.timeout_s)
+        asking = asyncio.ensure_future(child.ask(task.payload))
+        pause_s, has_answer = min(_QUICK_S, task.timeout_s), False
+        try:
+            while True:
+                await asyncio.wait({asking}, timeout=pause_s)
+                if asking.done():
+                    reply = asking.result()
+                    has_answer = True
+                    return reply
+                if clock.is_over():
+                    raise TimeoutError
+                if clock.wall_s >= _QUICK_S:
+                    self._demote(task, child, hold)
+                pause_s = min(_LOOK_EVERY_S, max(0.01, task.timeout_s - clock.wall_s))
+        finally:
+            asking.cancel()
+            is_long = clock.wall_s >= _QUICK_S
+            spent_s = clock.spent_s if is_long and child.alive else clock.wall_s
+            self.ledger.charge(task.share, spent_s, wasted=not has_answer)
+            self.ledger.set_slow(task.share, is_long)
+
+    def _demote(self, task: _Task, child: Child, hold: _Hold) -> None:
+        """Takes the quick slot from a task that runs long. Raises _PreemptedError if there is no other slot for it."""
+        if child.is_demoted or not self._has_slow_lane:
+            return
+        if self._slow.try_acquire(task.share):
+            child.demote()
+            hold.move(self._slow)
+        elif self._quick.has_waiters:
+            raise _PreemptedError
 
     async def _post_mortem(self, child: Child) -> Exception:
         death = await child.death()
@@ -133,9 +236,8 @@ class ChildPool:
         ending = f"signal {-death.code}" if death.code < 0 else f"code {death.code}"
         return PageCrashedError(f"The reader process ended unexpectedly ({ending}).")
 
-    async def _take(self) -> Child:
-        while self._idle:
-            child = self._idle.pop()
+    async def _take(self, *, demoted: bool = False) -> Child:
+        while (child := self._idle_child(demoted)) is not None:
             if child.alive:
                 return child
             child.close()
@@ -145,6 +247,13 @@ class ChildPool:
         except asyncio.CancelledError:
             self._offer(birth)  # the caller left; the child is as good for the next one
             raise
+
+    def _idle_child(self, demoted: bool) -> Child | None:
+        """A demoted child can't get its priority back, so each lane has its own."""
+        for at in range(len(self._idle) - 1, -1, -1):
+            if self._idle[at].is_demoted == demoted:
+                return self._idle.pop(at)
+        return None
 
     def _birth(self) -> asyncio.Task[Child]:
         birth = asyncio.create_task(self._bear(), name="child-pool-birth")
@@ -161,9 +270,22 @@ class ChildPool:
                 self._drop(server)
                 server = self._server = ForkServer(self._options)
             async with asyncio.timeout(_BIRTH_TIMEOUT_S):
-                return await server.fork()
+                child = await server.fork()
+            self._report_cage(child.cage)
+            return child
         except (TimeoutError, OSError, ChildDiedError) as error:
             raise _LostError(server) from error
+
+    def _report_cage(self, state: CageState) -> None:
+        """Logs once what this kernel can't do."""
+        missing = CAGE_HALVES & ~state
+        if self._options.cage is None or not missing or self._cage_was_reported:
+            return
+        self._cage_was_reported = True
+        _LOG.warning(
+            "reader processes are not fully confined: this kernel lacks a part of the cage; see `quire doctor`",
+            extra={"missing": missing.name},
+        )
 
     def _offer(self, birth: asyncio.Task[Child]) -> None:
         self._unclaimed.append(birth)
@@ -183,7 +305,8 @@ class ChildPool:
 
     def _give_back(self, child: Child, reply: bytes) -> None:
         worn_out = 0 < self._options.max_tasks <= child.tasks
-        if self._closed or worn_out or reply[0] == ChildAnswer.MEMORY:
+        alike = sum(one.is_demoted == child.is_demoted for one in self._idle)
+        if self._closed or worn_out or reply[0] == ChildAnswer.MEMORY or alike >= self._options.processes:
             child.kill()
         else:
             self._idle.append(child)
@@ -201,6 +324,12 @@ class ChildPool:
 
 
 _MALFORMED_TEXT = "The reader process sent an answer that is none of ours."
+
+
+def _timeout_text(timeout_s: float) -> str:
+    return f"Time ran out: reading needed more than the {timeout_s:g} seconds of CPU time that it may take."
+
+
 _MEMORY_TEXT = "Reading needed more memory than one page may use."
 
 

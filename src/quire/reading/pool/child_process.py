@@ -19,6 +19,7 @@ from quire.reading.pool.child_results import MAX_ANSWER_BYTES, MalformedAnswerEr
 from quire.reading.pool.forkserver import BEGUN, EXITED, FORK, FORKED, KILL, LENGTH, NOTICE, REQUEST
 
 _DEATH_TIMEOUT_S = 5.0
+_DEMOTED_BY = 10
 _START = (
     "import json, sys; a = json.loads(sys.argv[1]); sys.path[:] = a['sys_path'];"
     "from quire.reading.pool.cage import CageOptions; from quire.reading.pool.forkserver import ChildLimits, serve;"
@@ -61,11 +62,20 @@ class Child:
         self.pid = 0
         self.baseline_kib = 0
         self.cage = CageState.NONE
+        self.is_demoted = False
         self.exited: asyncio.Future[Death | None] = self._loop.create_future()
 
     @property
     def alive(self) -> bool:
         return not self.exited.done() and self.server.alive
+
+    def demote(self) -> None:
+        """Lowers the CPU priority of the child, for good: only an administrator may raise it again."""
+        if not self.is_demoted and self.pid:
+            self.is_demoted = True
+            with contextlib.suppress(OSError):
+                own = os.getpriority(os.PRIO_PROCESS, 0)
+                os.setpriority(os.PRIO_PROCESS, self.pid, min(19, own + _DEMOTED_BY))
 
     async def ask(self, payload: bytes) -> bytes:
         self.tasks += 1

@@ -1,0 +1,97 @@
+"""Fair claims: while one team's units hold most slots of a kind, waiting units of other teams overtake.
+
+Streams are read in order, so a team that queued many slow units first would otherwise hold every slot of a worker. This
+module looks at the entries that wait and starts units of other teams in a few extra slots. The overtaken entry is still
+in its stream; it is dropped when it is delivered, like every doubled entry.
+
+Weakness: it sees the first entries of a stream only, so a team that queues more units than that delays the others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter, OrderedDict
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+
+from quire.coordination.streams import Hint
+from quire.domain.job import UnitKind
+from quire.errors import CoordinationCommandError, CoordinationError
+from quire.pipeline.parts import Parts
+
+_LOG = logging.getLogger(__name__)
+_LOOK_EVERY_S = 0.2
+_ENTRIES_SEEN = 500
+_TEAMS_KNOWN = 10_000
+
+
+class Overtaking:
+    """Starts units through `handle`, as the worker does for entries that it has read."""
+
+    def __init__(
+        self,
+        parts: Parts,
+        slots: Mapping[UnitKind, int],
+        teams_in_hand: Callable[[UnitKind], list[str]],
+        handle: Callable[[Hint], Awaitable[None]],
+    ) -> None:
+        self._parts = parts
+        self._slots = slots
+        self._teams_in_hand = teams_in_hand
+        self._handle = handle
+        self._teams: OrderedDict[str, str] = OrderedDict()
+        self._running: dict[Hint, asyncio.Task[None]] = {}
+
+    async def run(self, stopping: asyncio.Event) -> None:
+        """Looks at the queues until the worker stops; the units that it has started end before it returns."""
+        async with asyncio.TaskGroup() as group:
+            while not stopping.is_set():
+                await asyncio.sleep(_LOOK_EVERY_S)
+                for kind, slots in self._slots.items():
+                    try:
+                        chosen = await self._chosen(kind, slots)
+                    except (CoordinationError, CoordinationCommandError) as error:
+                        _LOG.debug("no look at the queue", extra={"queue": kind.value, "code": error.code})
+                        break
+                    for hint in chosen:
+                        self._start(group, hint)
+
+    def _start(self, group: asyncio.TaskGroup, hint: Hint) -> None:
+        async def work() -> None:
+            try:
+                await self._handle(hint)
+            finally:
+                self._running.pop(hint, None)
+
+        self._running[hint] = group.create_task(work(), name=f"overtaking-{hint.unit}")
+
+    async def _chosen(self, kind: UnitKind, slots: int) -> list[Hint]:
+        held = Counter(self._teams_in_hand(kind))
+        room = max(1, slots // 2) - sum(hint.kind is kind for hint in self._running)
+        if sum(held.values()) < slots or room <= 0:
+            return []
+        greedy = {team for team, count in held.items() if count * 2 > slots}
+        if not greedy:
+            return []
+        waiting = await self._parts.jobs.waiting.first(kind, _ENTRIES_SEEN)
+        await self._learn_teams([hint.job_id for hint in waiting])
+        chosen: list[Hint] = []
+        for hint in waiting:
+            team = self._teams.get(hint.job_id)
+            plain = replace(hint, entry_id=None)
+            if team is not None and team not in greedy and plain not in self._running:
+                chosen.append(plain)
+                held[team] += 1
+                if held[team] * 2 > slots:
+                    greedy.add(team)
+            if len(chosen) == room:
+                break
+        return chosen
+
+    async def _learn_teams(self, job_ids: list[str]) -> None:
+        unknown = [one for one in dict.fromkeys(job_ids) if one not in self._teams]
+        if unknown:
+            self._teams.update(await self._parts.jobs.waiting.teams(unknown))
+        while len(self._teams) > _TEAMS_KNOWN:
+            self._teams.popitem(last=False)

@@ -1,0 +1,144 @@
+"""The journal of jobs in the object plane: what was accepted and what has ended, so that Redis can be rebuilt.
+
+Each job has two small objects beside its document: `accepted.json`, written before Redis knows the job, and
+`finished.json`, written after its end. They have the fields of the record, with secrets sealed, and are deleted with
+the job's other objects. A process that dies between the end of a job and `finished.json` leaves a job that a recovery
+would run again.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+
+from quire.coordination.connection import RedisConnection
+from quire.coordination.job_records import NewJob, new_fields
+from quire.coordination.recovered_jobs import RecoveredJobs
+from quire.domain.job import JobStatus
+from quire.errors import CoordinationError, MissingError, ObjectsError
+from quire.objects.object_store import ObjectStore
+from quire.pipeline.object_keys import FILE_SCHEME, job_prefix
+from quire.pipeline.parts import Parts
+
+_LOG = logging.getLogger(__name__)
+_ACCEPTED, _FINISHED = "accepted.json", "finished.json"
+_NOT_KEPT = frozenset({"late", "call"})
+_AT_ONCE = 200
+_ALL_JOBS = "jobs/"
+
+
+async def write_accepted(objects: ObjectStore, new: NewJob) -> None:
+    """Call it before the job is created. A job whose id a caller chose keeps its first entry."""
+    key = f"{job_prefix(new.id)}{_ACCEPTED}"
+    if await objects.size(key) is None:
+        fields = {name: str(value) for name, value in new_fields(new).items()}
+        await objects.put(key, json.dumps(fields).encode())
+
+
+async def write_finished(parts: Parts, job_id: str) -> None:
+    """Call it after the job has ended. A failure is logged: the job itself is not affected."""
+    try:
+        fields = await parts.jobs.fields(job_id)
+        if fields and not fields.get("content_ref", "").startswith(FILE_SCHEME):
+            kept = {name: value for name, value in fields.items() if name not in _NOT_KEPT}
+            await parts.objects.put(f"{job_prefix(job_id)}{_FINISHED}", json.dumps(kept).encode())
+    except ObjectsError as error:
+        _LOG.warning("the end of a job was not journaled", extra={"job_id": job_id, "code": error.code})
+
+
+@dataclass(slots=True)
+class RecoveryReport:
+    """Jobs of the object plane that Redis did not have."""
+
+    jobs_seen: int = 0
+    finished: int = 0
+    restarted: int = 0
+    expired: int = 0
+    unreadable: int = 0
+
+    @property
+    def is_clean(self) -> bool:
+        return not (self.finished or self.restarted or self.unreadable)
+
+
+class JobRecovery:
+    """Finds jobs in the object plane that Redis has lost, and puts them back."""
+
+    def __init__(self, parts: Parts, connection: RedisConnection) -> None:
+        self._objects = parts.objects
+        self._jobs = RecoveredJobs(connection, parts.queues, parts.clock, parts.jobs.ttl_s)
+
+    async def run(self, *, dry_run: bool = False, check_results: bool = False) -> RecoveryReport:
+        """Raises ObjectsError or CoordinationError; what was not done is found by the next run.
+
+        With `check_results` each finished job is read, to count those whose result is missing.
+        """
+        report = RecoveryReport()
+        names = await self._journaled()
+        job_ids = sorted(names)
+        report.jobs_seen = len(job_ids)
+        for first in range(0, len(job_ids), _AT_ONCE):
+            some = job_ids[first : first + _AT_ONCE]
+            known = await self._jobs.known(some)
+            for job_id in some:
+                if job_id not in known:
+                    await self._recover(job_id, names[job_id], report, dry_run)
+                elif check_results and _FINISHED in names[job_id]:
+                    report.unreadable += not await self._has_result(job_id, names[job_id])
+        return report
+
+    async def _has_result(self, job_id: str, names: set[str]) -> bool:
+        """False for a completed job whose result is neither there nor deleted on purpose."""
+        fields = await self._fields(job_id, _FINISHED)
+        if fields.get("status") != JobStatus.COMPLETED.value or not fields.get("result"):
+            return True
+        key = str(json.loads(fields["result"]).get("key", ""))
+        if not key.startswith(job_prefix(job_id)) or key.removeprefix(job_prefix(job_id)) in names:
+            return True
+        return await self._jobs.is_result_deleted(job_id)
+
+    async def _journaled(self) -> dict[str, set[str]]:
+        """The names of objects of each job that has a journal."""
+        found: dict[str, set[str]] = {}
+        for key in await self._objects.keys(_ALL_JOBS):
+            job_id, _, name = key.removeprefix(_ALL_JOBS).partition("/")
+            found.setdefault(job_id, set()).add(name)
+        return {job_id: names for job_id, names in found.items() if names & {_ACCEPTED, _FINISHED}}
+
+    async def _recover(self, job_id: str, names: set[str], report: RecoveryReport, dry_run: bool) -> None:
+        ended = _FINISHED in names
+        fields = await self._fields(job_id, _FINISHED if ended else _ACCEPTED)
+        content = fields.get("content_ref", "")
+        if not fields.get("team"):
+            report.unreadable += 1
+        elif ended:
+            restored = dry_run or await self._jobs.restore_finished(job_id, fields)
+            report.finished += restored
+            report.expired += not restored
+        elif content and content.removeprefix(job_prefix(job_id)) not in names:
+            report.unreadable += 1  # its document is gone
+        else:
+            if not dry_run:
+                await self._jobs.restore_accepted(job_id, fields)
+            report.restarted += 1
+
+    async def _fields(self, job_id: str, name: str) -> Mapping[str, str]:
+        with suppress(MissingError, ValueError):
+            found = json.loads(await self._objects.get(f"{job_prefix(job_id)}{name}"))
+            if isinstance(found, dict):
+                return {str(field): str(value) for field, value in found.items()}
+        return {}
+
+
+async def recover_after_repair(parts: Parts, connection: RedisConnection, repair: str) -> None:
+    """Puts jobs back that were in the part of the queue's file that was cut. Call it before callers are served."""
+    _LOG.warning("the queue was repaired: %s", repair)
+    try:
+        report = await JobRecovery(parts, connection).run()
+    except (CoordinationError, ObjectsError) as error:
+        _LOG.error("jobs were not recovered; run `quire repair`", extra={"code": error.code})
+        return
+    _LOG.warning("jobs were recovered from the object plane", extra=asdict(report))

@@ -1,0 +1,85 @@
+"""Redis loses jobs; the object plane has a journal of them, from which they are found again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from quire.bootstrap import Runtime
+from quire.domain.job import JobStatus, MainJob, UnitKind
+from quire.pipeline.upkeep.job_journal import JobRecovery, RecoveryReport
+from tests.support.marked_documents import marked_pdf
+from tests.support.running import TEAM, convert, job_of, markdown, over, quire, upload
+from tests.support.waiting import until
+
+
+async def recover(one: Runtime, *, dry_run: bool = False) -> RecoveryReport:
+    return await JobRecovery(one.parts, one.connection).run(dry_run=dry_run, check_results=True)
+
+
+async def lose_everything(one: Runtime) -> None:
+    await one.connection.command("FLUSHALL")
+    await one.parts.queues.ensure_groups(UnitKind)
+
+
+async def finished(one: Runtime, document: Path | bytes) -> MainJob:
+    """A converted document whose end is in the journal."""
+    job = await convert(one, document)
+
+    async def is_journaled() -> bool:
+        return await one.parts.objects.size(f"jobs/{job.id}/finished.json") is not None
+
+    await until(is_journaled, "the end is in the journal")
+    return job
+
+
+async def test_finished_jobs_are_found_again_when_redis_has_lost_them(tmp_path: Path) -> None:
+    async with quire(tmp_path) as one:
+        job = await finished(one, marked_pdf(tmp_path / "a.pdf", 3).read_bytes())
+        text = await markdown(one, job)
+    async with quire(tmp_path, kinds=None) as one:
+        await lose_everything(one)
+        assert (await recover(one, dry_run=True)).finished == 1
+        assert await one.engine.newest(TEAM, 10, None) == []
+        report = await recover(one)
+        assert (report.finished, report.restarted, report.unreadable) == (1, 0, 0)
+        assert [found.id for found in await one.engine.newest(TEAM, 10, None)] == [job.id]
+        again = await job_of(one, job.id)
+        assert (again.status, again.total_pages) == (JobStatus.COMPLETED, 3)
+        assert await markdown(one, again) == text
+        assert (await recover(one)).is_clean
+
+
+async def test_accepted_jobs_are_started_again_when_redis_has_lost_them(tmp_path: Path) -> None:
+    async with quire(tmp_path, kinds=None) as idle:
+        accepted = await upload(idle, marked_pdf(tmp_path / "a.pdf", 2).read_bytes())
+        await lose_everything(idle)
+        assert (await recover(idle)).restarted == 1
+    async with quire(tmp_path) as one:
+        job = await over(one, accepted.job_id)
+        assert (job.status, job.pages_completed) == (JobStatus.COMPLETED, 2)
+
+
+async def test_cancelled_jobs_stay_cancelled_when_they_are_found_again(tmp_path: Path) -> None:
+    async with quire(tmp_path, kinds=None) as idle:
+        accepted = await upload(idle, marked_pdf(tmp_path / "a.pdf", 2).read_bytes())
+        await idle.engine.cancel(await job_of(idle, accepted.job_id))
+        await lose_everything(idle)
+        assert (await recover(idle)).finished == 1
+        assert (await job_of(idle, accepted.job_id)).status is JobStatus.CANCELLED
+
+
+async def test_missing_result_is_counted_when_its_object_is_gone(tmp_path: Path) -> None:
+    async with quire(tmp_path) as one:
+        job = await finished(one, marked_pdf(tmp_path / "a.pdf", 1).read_bytes())
+        assert (await recover(one)).is_clean
+        await one.parts.objects.delete((job.result or {})["key"])
+        assert (await recover(one)).unreadable == 1
+
+
+async def test_jobs_are_there_at_once_when_the_queues_file_was_torn(tmp_path: Path) -> None:
+    async with quire(tmp_path) as one:
+        job = await finished(one, marked_pdf(tmp_path / "a.pdf", 1).read_bytes())
+    (log,) = (tmp_path / "data" / "coordination" / "appendonlydir").glob("*.incr.aof")
+    log.write_bytes(bytes(4096))  # nothing of it is left
+    async with quire(tmp_path) as one:
+        assert (await over(one, job.id)).status is JobStatus.COMPLETED
