@@ -189,3 +189,25 @@ async def test_catalog_error_is_raised_when_the_folder_cannot_be_made(tmp_path: 
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(CatalogError):
         await Catalog.open(CatalogOptions(file=tmp_path / "file" / "catalog.db"), MovableClock())
+
+
+def open_to_others(folder: Path) -> Path:
+    folder.chmod(0o755)
+    (folder / "catalog.db").touch(mode=0o644)
+    return folder / "catalog.db"
+
+
+def modes(folder: Path) -> dict[str, int]:
+    return {path.name: path.stat().st_mode & 0o777 for path in folder.glob("catalog.db*")}
+
+
+async def test_file_is_private_when_the_folder_is_open_to_others(tmp_path: Path) -> None:
+    file = open_to_others(tmp_path)
+    opened = Database.on_sqlite(file, 2)
+    try:
+        await migrate(opened)
+        found = modes(tmp_path)
+    finally:
+        await opened.close()
+    assert found
+    assert set(found.values()) == {0o600}, found

@@ -15,7 +15,7 @@ from quire.coordination.keys import JobKeys
 from quire.coordination.streams import Queues
 from quire.domain.job import JobOptions, new_job_id
 from tests.support.clocks import ShiftedClock
-from tests.support.waiting import DEADLINE_S
+from tests.support.waiting import DEADLINE_S, until
 
 
 @pytest.fixture
@@ -136,3 +136,50 @@ async def test_the_subscription_stops_when_cancelled_in_the_middle_of_a_message(
             running.cancel()
             await asyncio.wait({running})
         assert running.cancelled()
+
+
+async def test_one_read_serves_all_when_hundreds_follow_the_same_job(
+    events: Events, jobs: JobStore, connection: RedisConnection
+) -> None:
+    job_id = await make(jobs)
+    last = (await events.after(job_id, ""))[0][-1].id
+    await add(connection, job_id, 7)
+    await connection.command("CONFIG", "RESETSTAT")
+    found = await asyncio.gather(*(events.after(job_id, last) for _ in range(300)))
+    assert all(numbers(some) == [7] for some, _ in found)
+    about = await connection.command("INFO", "commandstats")
+    calls = about["cmdstat_xrange"]["calls"] if isinstance(about, dict) else _calls(str(about))
+    assert calls == 2
+
+
+def _calls(about: str) -> int:
+    (line,) = (one for one in about.splitlines() if one.startswith("cmdstat_xrange:"))
+    return int(line.partition("calls=")[2].partition(",")[0])
+
+
+async def test_every_waiter_is_woken_when_there_are_more_than_are_woken_at_once(
+    events: Events, jobs: JobStore, connection: RedisConnection
+) -> None:
+    job_id = await make(jobs)
+    channel = JobKeys.of(job_id).events
+
+    async def follow() -> list[int]:
+        async with events.waiter(job_id) as waiter:
+            last = ""
+            while True:
+                found, _ = await events.after(job_id, last)
+                if numbers(found):
+                    return numbers(found)
+                last = found[-1].id if found else last
+                await waiter.wait(DEADLINE_S)
+
+    following = [asyncio.create_task(follow()) for _ in range(230)]
+
+    async def is_subscribed() -> bool:
+        return await subscribers(connection, channel) > 0
+
+    await until(is_subscribed)
+    await add(connection, job_id, 1)
+    await connection.command("PUBLISH", channel, "1")
+    async with asyncio.timeout(DEADLINE_S):
+        assert await asyncio.gather(*following) == [[1]] * 230

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ from quire.coordination.keys import JobKeys
 
 _LOG = logging.getLogger(__name__)
 _WAKE_ANYWAY_S = 5.0
+_WOKEN_AT_ONCE = 50
+_WAKE_PAUSE_S = 0.002
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,7 @@ class Events:
     def __init__(self, connection: RedisConnection) -> None:
         self._connection = connection
         self._waiters: dict[str, set[asyncio.Event]] = {}
+        self._reads: dict[tuple[str, str], asyncio.Task[tuple[list[JobEvent], bool]]] = {}
         self._changed = asyncio.Event()
 
     async def run(self) -> None:
@@ -47,7 +51,21 @@ class Events:
                 await asyncio.sleep(0.2)
 
     async def after(self, job_id: str, last_id: str) -> tuple[list[JobEvent], bool]:
-        """Events after last_id, and whether some between may have been trimmed away."""
+        """Events after last_id, and whether some between may have been trimmed away.
+
+        Callers that ask for the same in the same moment share one read: hundreds may follow one job.
+        """
+        asked = (job_id, last_id)
+        read = self._reads.get(asked)
+        if read is None:
+            read = self._reads[asked] = asyncio.create_task(self._read(job_id, last_id), name="event-read")
+            read.add_done_callback(_retrieved)
+        return await asyncio.shield(read)
+
+    async def _read(self, job_id: str, last_id: str) -> tuple[list[JobEvent], bool]:
+        await asyncio.sleep(0)
+        # From here on it may miss an event that a later caller was woken for.
+        del self._reads[(job_id, last_id)]
         key = JobKeys.of(job_id).events
         rows, first = await self._connection.commands(
             [
@@ -108,12 +126,25 @@ class Events:
                 self._wake({found["channel"]})
 
     def _wake(self, channels: set[str]) -> None:
-        for channel in channels:
-            for flag in self._waiters.get(channel, ()):
-                flag.set()
+        """Some in each turn of the event loop, so that other requests are served between thousands of waiters."""
+        flags = [flag for channel in channels for flag in self._waiters.get(channel, ())]
+        _set_some(flags)
 
     def _wake_all(self) -> None:
         self._wake(set(self._waiters))
+
+
+def _set_some(flags: list[asyncio.Event]) -> None:
+    for flag in flags[:_WOKEN_AT_ONCE]:
+        flag.set()
+    if len(flags) > _WOKEN_AT_ONCE:
+        asyncio.get_running_loop().call_later(_WAKE_PAUSE_S, _set_some, flags[_WOKEN_AT_ONCE:])
+
+
+def _retrieved(read: asyncio.Task[Any]) -> None:
+    """The callers of a shared read may all have left; its error must not cause a warning then."""
+    if not read.cancelled():
+        read.exception()
 
 
 class Waiter:
@@ -123,7 +154,9 @@ class Waiter:
     async def wait(self, timeout_s: float) -> None:
         """Returns when an event may have arrived, and after a few seconds at the latest."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(min(timeout_s, _WAKE_ANYWAY_S)):
+            # Not all at the same moment, although they may have come together.
+            spread_s = _WAKE_ANYWAY_S * random.uniform(0.7, 1.3)  # noqa: S311 - no secret
+            async with asyncio.timeout(min(timeout_s, spread_s)):
                 await self._flag.wait()
         self._flag.clear()
 

@@ -93,3 +93,21 @@ def test_text_survives_decoding_when_it_was_utf8(text: str) -> None:
     decoded = decode_text(text.encode())
     # With a zero at every second place it is just as well UTF-16, and nobody writes zeros into texts.
     assert "\0" in text or decoded is None or decoded == text.removeprefix("\ufeff")
+
+
+def test_book_is_known_when_its_mimetype_is_compressed() -> None:
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("mimetype", "application/epub+zip")
+        archive.writestr("META-INF/container.xml", "<container/>")
+    assert sniff(made.getvalue()).mime == "application/epub+zip"
+
+
+@pytest.mark.parametrize("content", [b"application/zip", b"x" * 5_000, b""])
+def test_archive_stays_one_when_its_compressed_mimetype_says_something_else(content: bytes) -> None:
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("mimetype", content)
+    assert sniff(made.getvalue()).mime == "application/zip"
+    damaged = made.getvalue()[:38] + b"\xff" * 20 + made.getvalue()[58:]
+    assert sniff(damaged).mime == "application/zip"

@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import functools
 import math
+import os
 import sqlite3
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
@@ -121,6 +122,18 @@ def statement(sql: str) -> TextClause:
     return text(sql)
 
 
+def make_private(file: Path) -> None:
+    """Makes the file, or its mode, private. SQLite gives the files that it writes beside it the same mode.
+
+    The data directory may be readable by others. A file that can't be made is reported when it is opened.
+    """
+    with contextlib.suppress(OSError):
+        os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        for ending in ("", "-wal", "-shm"):
+            with contextlib.suppress(FileNotFoundError):
+                file.with_name(file.name + ending).chmod(0o600)
+
+
 class Database:
     """Transactions on SQLite or PostgreSQL. Raises CatalogError in place of the driver's errors."""
 
@@ -134,6 +147,7 @@ class Database:
 
     @classmethod
     def on_sqlite(cls, file: Path, pool_size: int) -> Database:
+        make_private(file)
         url = URL.create("sqlite+aiosqlite", database=str(file))
         arguments = {"timeout": _BUSY_TIMEOUT_S, "cached_statements": 256, "async_creator_fn": connect}
         engine = create_async_engine(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import importlib
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,7 +53,7 @@ async def wait_for_turn(file: Path) -> Any:
 
 
 def _locked(path: Path) -> Any:
-    held = path.open("ab")
+    held = os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600), "ab")
     fcntl.flock(held, fcntl.LOCK_EX)
     return held
 

@@ -294,7 +294,6 @@ class Vault:
         if not row.may_be_reprocessed(self.parts.clock.now(), stale_after_s):
             return ReprocessOutcome("running", row)
         unreadable = await self._unreadable(row)
-        sealed = await self._resealed(row, password) if password else None
         attempt = await catalog.begin_processing(team, document_id, seen=row.attempt)
         if attempt is None:  # another request was first
             return ReprocessOutcome("running", await catalog.get(team, document_id))
@@ -303,6 +302,8 @@ class Vault:
             await catalog.complete(team, document_id, attempt, None, error=error)
             return ReprocessOutcome("skipped", await catalog.get(team, document_id))
         row = await catalog.get(team, document_id)
+        # Not before the attempt is ours: a request that is refused must not change the password of the running one.
+        sealed = await self._resealed(row, password) if password else None
         if sealed is not None:
             request = {**(row.metadata.get("request") or {}), "sealed": sealed}
             metadata = {**row.metadata, "request": request}
@@ -342,7 +343,7 @@ class Vault:
         )
 
     async def _resealed(self, row: VaultDocument, password: str) -> str | None:
-        """The request's secrets with another password. The job has it before the attempt begins that needs it."""
+        """The request's secrets with another password, which the job has from now on."""
         job_id = conversion_job_id(row.team, row.id)
         secrets = self.parts.sealer.unseal(job_id, (row.metadata.get("request") or {}).get("sealed"))
         sealed = self.parts.sealer.seal(job_id, replace(secrets, password=password))

@@ -6,6 +6,7 @@ Also tells whether lines of text are rows of a table, and their delimiter.
 from __future__ import annotations
 
 import re
+import zlib
 from collections import Counter
 from dataclasses import dataclass
 
@@ -318,14 +319,28 @@ def _decode(data: bytes, encoding: str, partial: bool) -> str | None:
 
 
 def _zip_kind(head: bytes) -> FileKind:
+    declared = b"mimetype" + _packed_mimetype(head)
     for mark, kind in _ZIP_MIMETYPES:
-        if mark in head[:200]:
+        if mark in head[:200] or declared == mark:
             return kind
     names = _zip_names(head)
     for prefix, kind in _ZIP_MEMBERS:
         if any(name.startswith(prefix) for name in names):
             return kind
     return DOUBTFUL_ZIP if len(head) >= SNIFF_BYTES else ZIP
+
+
+def _packed_mimetype(head: bytes) -> bytes:
+    """The content of a first member `mimetype` that is compressed, against the rule; empty if there is none."""
+    if len(head) < 30 or head[26:28] != b"\x08\0" or head[30:38] != b"mimetype":
+        return b""
+    method, start = head[8:10], 38 + int.from_bytes(head[28:30], "little")
+    if method != b"\x08\0":
+        return b""
+    try:
+        return zlib.decompressobj(-15).decompress(head[start : start + 1024], 200).strip()
+    except zlib.error:
+        return b""
 
 
 def _ole_kind(head: bytes) -> FileKind:
