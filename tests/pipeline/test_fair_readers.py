@@ -6,7 +6,7 @@ from pathlib import Path
 
 from quire.domain.job import JobStatus
 from tests.support.marked_documents import marked_pdf, marker, markers_in
-from tests.support.running import convert, job_of, markdown, over, pages, quire, upload
+from tests.support.running import convert, markdown, over, pages, quire, upload
 from tests.support.slow_documents import nested_forms
 from tests.support.waiting import until
 
@@ -18,17 +18,18 @@ async def test_small_documents_are_done_when_another_teams_worst_files_hold_the_
         hostile = [await upload(one, nested_forms(seed), team="greedy") for seed in range(10)]
 
         async def are_being_read() -> bool:
-            return sum((await job_of(one, job.job_id)).total_pages > 0 for job in hostile) >= 2
+            found = [await one.engine.job("greedy", job.job_id) for job in hostile]
+            return sum(job.total_pages > 0 for job in found) >= 2
 
         await until(are_being_read, "the worst files are being read")
         for seed in range(3):
-            small = await convert(one, marked_pdf(tmp_path / f"{seed}.pdf", 2, seed=seed), team="polite")
+            small = await convert(one, marked_pdf(tmp_path / f"{seed}.pdf", 2, seed=seed))
             assert small.status is JobStatus.COMPLETED
             assert markers_in(await markdown(one, small)) == [marker(seed, 1), marker(seed, 2)]
-        note = await convert(one, b"# A note\n\nOne line.\n", team="polite")
+        note = await convert(one, b"# A note\n\nOne line.\n")
         assert note.status is JobStatus.COMPLETED
         for job in hostile:
-            found = await job_of(one, job.job_id)
+            found = await one.engine.job("greedy", job.job_id)
             assert not found.status.terminal
             await one.engine.cancel(found)
 

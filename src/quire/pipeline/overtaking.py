@@ -1,8 +1,8 @@
 """Fair claims: while one team's units hold most slots of a kind, waiting units of other teams overtake.
 
 Streams are read in order, so a team that queued many slow units first would otherwise hold every slot of a worker. This
-module looks at the entries that wait and starts units of other teams in a few extra slots. The overtaken entry is still
-in its stream; it is dropped when it is delivered, like every doubled entry.
+module looks at the entries that wait and starts units of other teams in a few extra slots. The entry is deleted when
+its unit has been worked on; if it is delivered before that, it is dropped like every doubled entry.
 
 Weakness: it sees the first entries of a stream only, so a team that queues more units than that delays the others.
 """
@@ -13,6 +13,7 @@ import asyncio
 import logging
 from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 
 from quire.coordination.streams import Hint
@@ -41,7 +42,7 @@ class Overtaking:
         self._teams_in_hand = teams_in_hand
         self._handle = handle
         self._teams: OrderedDict[str, str] = OrderedDict()
-        self._running: dict[Hint, asyncio.Task[None]] = {}
+        self._running: set[tuple[UnitKind, str, str]] = set()
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Looks at the queues until the worker stops; the units that it has started end before it returns."""
@@ -55,20 +56,20 @@ class Overtaking:
                         _LOG.debug("no look at the queue", extra={"queue": kind.value, "code": error.code})
                         break
                     for hint in chosen:
-                        self._start(group, hint)
+                        self._running.add(_unit(hint))
+                        group.create_task(self._work(hint), name=f"overtaking-{hint.unit}")
 
-    def _start(self, group: asyncio.TaskGroup, hint: Hint) -> None:
-        async def work() -> None:
-            try:
-                await self._handle(hint)
-            finally:
-                self._running.pop(hint, None)
-
-        self._running[hint] = group.create_task(work(), name=f"overtaking-{hint.unit}")
+    async def _work(self, hint: Hint) -> None:
+        try:
+            await self._handle(replace(hint, entry_id=None))
+            with suppress(CoordinationError, CoordinationCommandError):
+                await self._parts.queues.done(hint)
+        finally:
+            self._running.discard(_unit(hint))
 
     async def _chosen(self, kind: UnitKind, slots: int) -> list[Hint]:
         held = Counter(self._teams_in_hand(kind))
-        room = max(1, slots // 2) - sum(hint.kind is kind for hint in self._running)
+        room = max(1, slots // 2) - sum(one[0] is kind for one in self._running)
         if sum(held.values()) < slots or room <= 0:
             return []
         greedy = {team for team, count in held.items() if count * 2 > slots}
@@ -79,9 +80,8 @@ class Overtaking:
         chosen: list[Hint] = []
         for hint in waiting:
             team = self._teams.get(hint.job_id)
-            plain = replace(hint, entry_id=None)
-            if team is not None and team not in greedy and plain not in self._running:
-                chosen.append(plain)
+            if team is not None and team not in greedy and _unit(hint) not in self._running:
+                chosen.append(hint)
                 held[team] += 1
                 if held[team] * 2 > slots:
                     greedy.add(team)
@@ -95,3 +95,7 @@ class Overtaking:
             self._teams.update(await self._parts.jobs.waiting.teams(unknown))
         while len(self._teams) > _TEAMS_KNOWN:
             self._teams.popitem(last=False)
+
+
+def _unit(hint: Hint) -> tuple[UnitKind, str, str]:
+    return hint.kind, hint.job_id, hint.unit
