@@ -10,21 +10,21 @@ import pytest
 
 from quire.errors import PageTimeoutError
 from quire.reading.pool.child_pool import ChildPool, PoolOptions
-from quire.reading.pool.fair_slots import FairSlots, Share, UsageLedger, sharing
+from quire.reading.pool.fair_slots import FairSlots, ReaderShare, UsageLedger, sharing
 from tests.reading.pool import pool_tasks as tasks
 from tests.support.clocks import MovableClock
 from tests.support.waiting import DEADLINE_S, until
 
 LONG_S = DEADLINE_S
-A1, A2, B1 = Share("a", "1"), Share("a", "2"), Share("b", "1")
+A1, A2, B1 = ReaderShare("a", "1"), ReaderShare("a", "2"), ReaderShare("b", "1")
 
 
-async def order(slots: FairSlots, first: Share, shares: list[Share]) -> list[Share]:
+async def order(slots: FairSlots, first: ReaderShare, shares: list[ReaderShare]) -> list[ReaderShare]:
     """In which order these get the one slot that `first` holds now, each releasing it at once."""
-    served: list[Share] = []
+    served: list[ReaderShare] = []
     await slots.acquire(first)
 
-    async def one(share: Share) -> None:
+    async def one(share: ReaderShare) -> None:
         await slots.acquire(share)
         served.append(share)
         slots.release(share)
@@ -119,7 +119,7 @@ async def test_time_is_over_when_the_cpu_was_used(pool: ChildPool) -> None:
     with sharing("a", "1"):
         with pytest.raises(PageTimeoutError, match="Time ran out"):
             await pool.run(tasks.burn, timeout_s=0.3)
-        assert pool.ledger.wasted_s(Share("a", "1")) > 0.2
-        assert pool.ledger.is_slow(Share("a", "1"))
+        assert pool.ledger.wasted_s(ReaderShare("a", "1")) > 0.2
+        assert pool.ledger.is_slow(ReaderShare("a", "1"))
         assert await pool.run(tasks.echo, 1, timeout_s=LONG_S) == 1
-        assert not pool.ledger.is_slow(Share("a", "1"))
+        assert not pool.ledger.is_slow(ReaderShare("a", "1"))

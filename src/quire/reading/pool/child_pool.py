@@ -24,7 +24,7 @@ from quire.errors import PageCrashedError, PageMemoryError, PageTimeoutError, Qu
 from quire.reading.pool.cage import CAGE_HALVES, CageState
 from quire.reading.pool.child_process import Child, ChildDiedError, ChildOptions, Death, ForkServer
 from quire.reading.pool.child_results import MalformedAnswerError, decode_error, decode_result
-from quire.reading.pool.fair_slots import FairSlots, Share, UsageLedger, current_share
+from quire.reading.pool.fair_slots import FairSlots, ReaderShare, UsageLedger, current_share
 from quire.reading.pool.forkserver import ChildAnswer
 from quire.reading.pool.task_clock import TaskClock
 
@@ -66,13 +66,13 @@ class _Task:
     function: Callable[..., Any]
     payload: bytes
     timeout_s: float
-    share: Share
+    share: ReaderShare
 
 
 class _Hold:
     """The slot that a running task occupies. A demoted task exchanges its quick slot for a slow one."""
 
-    def __init__(self, slots: FairSlots, share: Share) -> None:
+    def __init__(self, slots: FairSlots, share: ReaderShare) -> None:
         self._slots = slots
         self._share = share
 

@@ -18,24 +18,24 @@ _MOST_KNOWN = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class ReaderShare:
     """Whose work a task is."""
 
     team: str = ""
     document: str = ""
 
 
-_CURRENT: ContextVar[Share] = ContextVar("quire_reader_share", default=Share())  # noqa: B039 - it is frozen
+_CURRENT: ContextVar[ReaderShare] = ContextVar("quire_reader_share", default=ReaderShare())  # noqa: B039 - it is frozen
 
 
-def current_share() -> Share:
+def current_share() -> ReaderShare:
     return _CURRENT.get()
 
 
 @contextmanager
 def sharing(team: str, document: str) -> Iterator[None]:
     """Tasks that are started within the block count for this team and document."""
-    token = _CURRENT.set(Share(team, document))
+    token = _CURRENT.set(ReaderShare(team, document))
     try:
         yield
     finally:
@@ -59,9 +59,9 @@ class UsageLedger:
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
         self._teams: OrderedDict[str, _Account] = OrderedDict()
-        self._documents: OrderedDict[Share, _Account] = OrderedDict()
+        self._documents: OrderedDict[ReaderShare, _Account] = OrderedDict()
 
-    def charge(self, share: Share, seconds: float, *, wasted: bool = False) -> None:
+    def charge(self, share: ReaderShare, seconds: float, *, wasted: bool = False) -> None:
         """Adds the time of a task. `wasted` time gave no result."""
         for account in (self._team(share), self._document(share)):
             account.used_s = self._left(account) + seconds
@@ -69,35 +69,37 @@ class UsageLedger:
         if wasted and share.document:
             self._document(share).wasted_s += seconds
 
-    def used_s(self, share: Share) -> tuple[float, float]:
+    def used_s(self, share: ReaderShare) -> tuple[float, float]:
         """Returns what the team and the document have used lately."""
         team, document = self._teams.get(share.team), self._documents.get(share)
         return (self._left(team) if team else 0.0, self._left(document) if document else 0.0)
 
-    def wasted_s(self, share: Share) -> float:
+    def wasted_s(self, share: ReaderShare) -> float:
         found = self._documents.get(share)
         return found.wasted_s if found else 0.0
 
-    def is_slow(self, share: Share) -> bool:
+    def is_slow(self, share: ReaderShare) -> bool:
         """Whether the last task of this document took long. Always false for work without a document."""
         found = self._documents.get(share)
         return found is not None and found.is_slow
 
-    def set_slow(self, share: Share, is_slow: bool) -> None:
+    def set_slow(self, share: ReaderShare, is_slow: bool) -> None:
         if share.document and (is_slow or share in self._documents):
             self._document(share).is_slow = is_slow
 
     def _left(self, account: _Account) -> float:
         return float(account.used_s * 0.5 ** ((self._now() - account.at) / _HALF_LIFE_S))
 
-    def _team(self, share: Share) -> _Account:
+    def _team(self, share: ReaderShare) -> _Account:
         return _account(self._teams, share.team)
 
-    def _document(self, share: Share) -> _Account:
+    def _document(self, share: ReaderShare) -> _Account:
         return _account(self._documents, share)
 
 
-def _account(known: OrderedDict[str, _Account] | OrderedDict[Share, _Account], name: str | Share) -> _Account:
+def _account(
+    known: OrderedDict[str, _Account] | OrderedDict[ReaderShare, _Account], name: str | ReaderShare
+) -> _Account:
     found = known.setdefault(name, _Account())  # type: ignore[arg-type]
     known.move_to_end(name)  # type: ignore[arg-type]
     if len(known) > _MOST_KNOWN:
@@ -107,7 +109,7 @@ def _account(known: OrderedDict[str, _Account] | OrderedDict[Share, _Account], n
 
 @dataclass(slots=True, eq=False)
 class _Waiter:
-    share: Share
+    share: ReaderShare
     granted: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
 
@@ -119,7 +121,7 @@ class FairSlots:
         self._extra = extra
         self._ledger = ledger
         self._teams: Counter[str] = Counter()
-        self._documents: Counter[Share] = Counter()
+        self._documents: Counter[ReaderShare] = Counter()
         self._held = 0
         self._waiters: list[_Waiter] = []
 
@@ -127,7 +129,7 @@ class FairSlots:
     def has_waiters(self) -> bool:
         return bool(self._waiters)
 
-    async def acquire(self, share: Share) -> None:
+    async def acquire(self, share: ReaderShare) -> None:
         if self.try_acquire(share):
             return
         waiter = _Waiter(share)
@@ -141,14 +143,14 @@ class FairSlots:
                 self._waiters.remove(waiter)
             raise
 
-    def try_acquire(self, share: Share) -> bool:
+    def try_acquire(self, share: ReaderShare) -> bool:
         """Takes a slot if one is free for this team now."""
         if not self._is_free_for(share):
             return False
         self._hold(share)
         return True
 
-    def release(self, share: Share) -> None:
+    def release(self, share: ReaderShare) -> None:
         self._held -= 1
         self._teams[share.team] -= 1
         self._documents[share] -= 1
@@ -173,12 +175,12 @@ class FairSlots:
         team_s, document_s = self._ledger.used_s(share)
         return (self._teams[share.team], team_s, self._documents[share], document_s)
 
-    def _is_free_for(self, share: Share) -> bool:
+    def _is_free_for(self, share: ReaderShare) -> bool:
         if self._held < self._count:
             return True
         return self._held < self._count + self._extra and share.team not in self._teams
 
-    def _hold(self, share: Share) -> None:
+    def _hold(self, share: ReaderShare) -> None:
         self._held += 1
         self._teams[share.team] += 1
         self._documents[share] += 1
