@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test quick serve check format bench chaos samples settings-page conformance conformance-list clean
+.PHONY: demo test quick fuzz serve check format bench chaos samples settings-page conformance conformance-list clean
 
 demo: $(STAMP)
 	$(BIN)/python bench/demo.py
@@ -19,6 +19,12 @@ QUICK := tests/batching/test_longjson.py tests/batching/test_model.py tests/clas
 	tests/docs/test_architecture.py tests/domain tests/links tests/reading/files tests/reading/office tests/reading/pdf tests/settings tests/simulator
 quick: $(STAMP)
 	$(BIN)/python -m pytest $(QUICK)
+
+# FUZZ_SECONDS=3600 is an hour. schemathesis has its own environment: it is no dependency of Quire.
+FUZZ_SECONDS ?= 600
+fuzz: $(STAMP)
+	test -x .venv-fuzz/bin/st || (python3 -m venv .venv-fuzz && .venv-fuzz/bin/pip install -q schemathesis==4.32.5)
+	$(BIN)/python bench/fuzz.py --seconds $(FUZZ_SECONDS)
 
 coverage: $(STAMP)
 	$(BIN)/coverage erase
