@@ -10,7 +10,7 @@ import pytest
 from quire.domain.job import JobStatus, UnitKind
 from quire.domain.page import PageSource
 from tests.support.marked_documents import marked_pdf, marker, markers_in
-from tests.support.running import at_rest, convert, markdown, pages, quire
+from tests.support.running import at_rest, convert, markdown, pages, uncaged
 
 from . import breaking
 
@@ -30,7 +30,7 @@ async def test_only_the_bad_page_fails_when_it_breaks_its_reader(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reader: object, code: str, env: dict[str, Any]
 ) -> None:
     monkeypatch.setattr(READ_CHUNK, reader)
-    async with quire(tmp_path, **env) as one:
+    async with uncaged(tmp_path, **env) as one:
         job = await convert(one, marked_pdf(tmp_path / "a.pdf", 8))
         assert (job.status, job.pages_completed, job.pages_failed) == (JobStatus.COMPLETED, 7, 1)
         records = await pages(one, job)
@@ -49,7 +49,7 @@ async def test_the_bare_text_stands_in_when_only_the_careful_reader_breaks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(READ_CHUNK, breaking.crash_unless_quick)
-    async with quire(tmp_path) as one:
+    async with uncaged(tmp_path) as one:
         job = await convert(one, marked_pdf(tmp_path / "a.pdf", 6))
         assert (job.status, job.pages_completed) == (JobStatus.COMPLETED, 6)
         records = await pages(one, job)
@@ -63,7 +63,7 @@ async def test_no_page_is_blamed_when_the_reader_processes_could_not_be_kept_run
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(READ_CHUNK, breaking.lose_the_fork_server)
-    async with quire(tmp_path) as one:
+    async with uncaged(tmp_path) as one:
         job = await convert(one, marked_pdf(tmp_path / "a.pdf", 4))
         assert (job.status, job.pages_completed, job.pages_failed) == (JobStatus.COMPLETED, 4, 0)
         assert {record.source for record in (await pages(one, job)).values()} == {PageSource.LOCAL}
@@ -74,7 +74,7 @@ async def test_the_document_fails_with_a_reason_when_no_page_can_be_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(READ_CHUNK, breaking.crash)
-    async with quire(tmp_path) as one:
+    async with uncaged(tmp_path) as one:
         job = await convert(one, marked_pdf(tmp_path / "a.pdf", 3), pages=str(breaking.BAD))
         assert job.status is JobStatus.FAILED
         assert "could not be read" in (job.error or {})["error"]

@@ -11,7 +11,7 @@ import pytest
 from quire.domain.job import JobStatus, UnitKind
 from tests.coordination.test_connection import Restartable
 from tests.support.marked_documents import marked_pdf, marker, markers_in
-from tests.support.running import at_rest, job_of, markdown, over, quire, upload
+from tests.support.running import at_rest, job_of, markdown, over, uncaged, upload
 from tests.support.waiting import until
 
 from . import breaking
@@ -36,7 +36,7 @@ async def test_a_document_completes_when_the_embedded_server_is_killed_in_the_mi
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(READ_CHUNK, breaking.linger)
-    async with quire(tmp_path, READER_PROCESSES="2", READER_CHUNK_PAGES="4") as one:
+    async with uncaged(tmp_path, READER_PROCESSES="2", READER_CHUNK_PAGES="4") as one:
         accepted = await upload(one, marked_pdf(tmp_path / "a.pdf", 120))
         for share in (10, 60):
 
@@ -64,7 +64,7 @@ async def test_a_document_completes_when_the_server_was_away_longer_than_command
     server = Restartable(home)
     server.start()
     try:
-        async with quire(tmp_path, REDIS_URL=server.url, READER_CHUNK_PAGES="4", WORKER_TTL="1h") as one:
+        async with uncaged(tmp_path, REDIS_URL=server.url, READER_CHUNK_PAGES="4", WORKER_TTL="1h") as one:
             accepted = await upload(one, marked_pdf(tmp_path / "a.pdf", 40))
 
             async def begun() -> bool:

@@ -16,7 +16,18 @@ from quire.pipeline.parts import Parts
 from quire.pipeline.stages.read_stage import PageReader
 from quire.pipeline.worker import STAGES
 from tests.support.marked_documents import marked_pdf, marker, markers_in
-from tests.support.running import at_rest, convert, job_of, markdown, over, pages, quire, upload, worker
+from tests.support.running import (
+    at_rest,
+    convert,
+    job_of,
+    markdown,
+    over,
+    pages,
+    quire,
+    uncaged,
+    upload,
+    worker,
+)
 from tests.support.waiting import until
 
 from . import breaking
@@ -67,7 +78,7 @@ async def test_only_bad_pages_are_redone_when_a_document_is_retried(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(READ_CHUNK, breaking.crash)
-    async with quire(tmp_path) as one:
+    async with uncaged(tmp_path) as one:
         job = await convert(one, marked_pdf(tmp_path / "a.pdf", 8))
         before = await pages(one, job)
         assert before[breaking.BAD].status is JobStatus.FAILED
@@ -85,7 +96,7 @@ async def test_everything_that_is_missing_is_read_when_a_cancelled_document_is_r
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(READ_CHUNK, breaking.linger)
-    async with quire(tmp_path, READER_CHUNK_PAGES="4") as one:
+    async with uncaged(tmp_path, READER_CHUNK_PAGES="4") as one:
         accepted = await upload(one, marked_pdf(tmp_path / "a.pdf", 60))
 
         async def begun() -> bool:

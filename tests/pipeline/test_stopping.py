@@ -29,6 +29,7 @@ from tests.support.running import (
     over,
     pages,
     quire,
+    uncaged,
     upload,
     worker,
 )
@@ -71,7 +72,7 @@ async def test_children_are_stopped_when_a_running_document_is_cancelled(
 ) -> None:
     monkeypatch.setattr(READ_CHUNK, breaking.hang_unless_quick)
     document = marked_pdf(tmp_path / "a.pdf", 40)
-    async with quire(tmp_path, READER_PROCESSES="2", READER_PAGE_TIMEOUT="10m") as one:
+    async with uncaged(tmp_path, READER_PROCESSES="2", READER_PAGE_TIMEOUT="10m") as one:
         job_id = await begin(one, document)
         await until(lambda: len(sleeping(document)) == 2, "two children at work")
         assert await one.engine.cancel(await job_of(one, job_id)) is JobStatus.CANCELLED
@@ -126,7 +127,7 @@ async def test_pages_get_their_bare_text_when_time_is_up_in_the_middle_of_readin
 ) -> None:
     monkeypatch.setattr(READ_CHUNK, breaking.hang_unless_quick)
     document = marked_pdf(tmp_path / "a.pdf", 20)
-    async with quire(tmp_path, READER_PAGE_TIMEOUT="10m") as one:
+    async with uncaged(tmp_path, READER_PAGE_TIMEOUT="10m") as one:
         job = await over(one, await begin(one, document, timeout_s=1.0))
         assert (job.status, job.timed_out, job.pages_completed) == (JobStatus.COMPLETED, True, 20)
         assert (job.result or {})["metadata"]["timeout_occurred"] is True
@@ -144,7 +145,7 @@ async def test_scans_keep_what_they_have_when_time_is_up_before_ocr_is_done(
     document = tmp_path / "mixed.pdf"
     document.write_bytes((SAMPLES / "mixed.pdf").read_bytes())
     # The same time must be enough for OCR when it does not hang.
-    async with quire(tmp_path, READER_PROCESSES="2", OCR_MODE="quick") as one:
+    async with uncaged(tmp_path, READER_PROCESSES="2", OCR_MODE="quick") as one:
         job = await over(one, await begin(one, document, timeout_s=10.0))
         assert (job.status, job.timed_out) == (JobStatus.COMPLETED, True)
         records = await pages(one, job)
@@ -171,7 +172,7 @@ async def test_units_are_handed_back_when_the_worker_is_drained(
 ) -> None:
     monkeypatch.setattr(READ_CHUNK, breaking.hang_unless_quick)
     document = marked_pdf(tmp_path / "a.pdf", 20)
-    async with quire(tmp_path, kinds=None, READER_PAGE_TIMEOUT="10m") as one:
+    async with uncaged(tmp_path, kinds=None, READER_PAGE_TIMEOUT="10m") as one:
         job_id = await begin(one, document)
         async with worker(one, STAGES):
             await until(lambda: bool(sleeping(document)), "a child at work")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Collection, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,11 @@ async def quire(
     beside = [settings.general.data_dir.absolute().parent, ROOT / "tests"]
     async with runtime(settings, owner="test", kinds=kinds, clock=clock, documents=beside) as found:
         yield found
+
+
+def uncaged(folder: Path, **options: Any) -> AbstractAsyncContextManager[Runtime]:
+    """The same without the cage, for readers of a test that write files or kill processes."""
+    return quire(folder, **{"READER_CAGE": "false", **options})
 
 
 @asynccontextmanager
