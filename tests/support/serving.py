@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import subprocess
@@ -133,7 +134,8 @@ def _say(address: str) -> None:
 
 
 def main() -> int:
-    from uvloop import new_event_loop  # as `quire serve` does
+    gc.disable()  # this and uvloop as in `quire serve`
+    from uvloop import new_event_loop
 
     from quire.api.server import serve
     from quire.errors import QuireError

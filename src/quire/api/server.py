@@ -182,6 +182,7 @@ class _Service:
         # time with two thousand callers waiting.
         gc.collect()
         gc.freeze()
+        gc.enable()
         gc.set_threshold(*_GC_THRESHOLDS)
         # Threads that write objects need the interpreter lock between two system calls; with the default switch
         # interval of 5 ms a write of 2 ms took 40 ms while thousands of requests arrived.

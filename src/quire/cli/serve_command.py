@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 
 from quire.cli import exit_codes
 from quire.cli.startup import run_service, settings_from, warn_about_names
@@ -12,6 +13,7 @@ def run(args: argparse.Namespace) -> int:
     """Serves until SIGTERM or SIGINT. Prints its address on standard output once it answers; logs go to stderr."""
     settings = settings_from(args)
     settings.check_exposure()  # before the parts below, which take a second to import
+    gc.disable()  # collecting during the imports takes a sixth of the start; serve() enables it once it listens
     from quire.api.server import serve
     from quire.telemetry.logs import configure
 
