@@ -30,8 +30,8 @@ from tests.reading.ocr import scans  # noqa: E402
 from measuring import table  # noqa: E402
 from quire.reading.ocr import quick_reader  # noqa: E402
 from quire.reading.ocr.ocr_stages import AUTO, CAREFUL, OcrOptions, recognise  # noqa: E402
-from quire.reading.ocr.page_ocr import page_markdown  # noqa: E402
-from quire.reading.ocr.picture_elements import arrange  # noqa: E402
+from quire.reading.ocr.scan_elements import lay_out_scan  # noqa: E402
+from quire.reading.pdf.drawn_rules import Rules  # noqa: E402
 
 # Font, size, dots per inch, columns.
 PAGES = [
@@ -53,7 +53,7 @@ def cpu_s() -> float:
 
 def tesseract_alone(picture: Image.Image, dpi: int) -> tuple[str, str]:
     seen = quick_reader.read(picture, quick_reader.TesseractModels(), dpi).without_noise()
-    return page_markdown(arrange(seen)), "tesseract"
+    return lay_out_scan(1, seen, Rules(), 72 / dpi).markdown, "tesseract"
 
 
 def rapidocr_alone() -> Reader:
@@ -78,7 +78,7 @@ def rapidocr_alone() -> Reader:
 def quire(mode: str) -> Reader:
     def read(picture: Image.Image, dpi: int) -> tuple[str, str]:
         found = recognise(picture, OcrOptions(dpi=dpi, mode=mode))
-        return page_markdown(arrange(found.seen)), found.reader
+        return lay_out_scan(1, found.seen, found.rules, 72 / dpi).markdown, found.reader
 
     return read
 

@@ -439,3 +439,23 @@ def test_user_is_told_when_the_service_is_out_of_reach(window: Window) -> None:
     expect(page.get_by_text("can't be reached")).to_be_visible()
     page.context.set_offline(False)
     expect(page.get_by_text("can't be reached")).to_be_hidden()
+
+
+def test_pages_of_low_confidence_are_amber_when_their_text_is_garbage(
+    window: Window, quire: Quire, make_pdf: Pdf
+) -> None:
+    garbage = "\n".join("xqzvk wjqxz kvbqx zzgkv qxjwv bvkqz xwqjk vzxqk" for _ in range(12))
+    plain = "The harbour office paid for the repairs because the old bridge was no longer safe."
+    done = quire.convert(make_pdf(plain, garbage), name="garbage.pdf", wait_s=120)
+    assert done.metadata["low_confidence_pages"] == [2]
+    page = window.go(f"#/jobs/{done.job_id}/page/2")
+    badge = page.locator("h1 + .badge")
+    expect(badge).to_have_class(re.compile("warn"))
+    expect(badge).to_contain_text("1 of low confidence")
+    expect(page.locator("p.attention").first).to_contain_text("Low confidence on pages: 2")
+    cells = page.locator(".grid .cells button")
+    expect(cells.nth(1)).to_have_class(re.compile("warn"))
+    expect(cells.nth(0)).not_to_have_class(re.compile("warn"))
+    facts = page.locator("dl.facts").last
+    expect(facts).to_contain_text("Grade")
+    expect(facts).to_contain_text("low")

@@ -15,7 +15,7 @@ from quire.cli import exit_codes
 from quire.cli.convert_sources import ConvertResult
 from quire.cli.progress import Progress, progress
 from quire.cli.service_client import Client, ServerEvent, ServiceError, client_from
-from quire.cli.terminal_text import print_table
+from quire.cli.terminal_text import low_line, print_table
 
 _MOST_AT_A_TIME = 500
 _PAGES_SHOWN = 1000
@@ -57,7 +57,8 @@ def run_show(args: argparse.Namespace) -> int:
     print_table(["field", "value"], rows)
     if pages:
         print()
-        print_table(["page", "status", "read by", "words", "remarks"], [_page_row(page) for page in pages])
+        head = ["page", "status", "read by", "grade", "words", "remarks"]
+        print_table(head, [_page_row(page) for page in pages])
     return exit_codes.OK
 
 
@@ -124,7 +125,11 @@ def _follow(client: Client, args: argparse.Namespace, shown: Progress) -> dict[s
         shown.update(0, name, done, last.get("total_pages") or 0)
     error = last.get("error") or {}
     said = f": {error['error']}" if error.get("error") else ""
-    shown.finish(0, f"{name}: {last.get('status')}, {_pages(last)} pages{said}")
+    line = f"{name}: {last.get('status')}, {_pages(last)} pages{said}"
+    low = (client.get(path).get("metadata") or {}).get("low_confidence_pages") or []
+    if low:
+        line += f"\n{name}: {low_line(low)}"
+    shown.finish(0, line)
     return last
 
 
@@ -179,15 +184,34 @@ def _pages(job: dict[str, Any]) -> str:
 
 
 def _page_row(page: dict[str, Any]) -> list[str]:
-    remarks = (page.get("error") or {}).get("error") or ", ".join(page.get("reason") or ())
-    width = max(20, shutil.get_terminal_size((200, 24)).columns - 50)
+    remarks = (page.get("error") or {}).get("error") or ", ".join(
+        (*_flaws(page), *(page.get("reason") or ()))
+    )
+    width = max(20, shutil.get_terminal_size((200, 24)).columns - 62)
     return [
         str(page["page_number"]),
         page["status"],
         " ".join(filter(None, (page.get("source"), page.get("model") or page.get("reader")))),
+        _grade(page),
         str(page.get("words") or 0),
         remarks if len(remarks) <= width else f"{remarks[: width - 1]}…",
     ]
+
+
+def _grade(page: dict[str, Any]) -> str:
+    """`good, .97`: the grade and the confidence, as far as they are known."""
+    sure = page.get("confidence")
+    return ", ".join(filter(None, (page.get("grade"), f"{sure:.2f}" if sure is not None else "")))
+
+
+def _flaws(page: dict[str, Any]) -> list[str]:
+    """What is known to be missing from the page's text, or to be in it without support."""
+    counted = (
+        ("words_missing", "words missing"),
+        ("ungrounded", "elements without support on the page"),
+        ("ungrounded_numbers", "numbers that the page does not have"),
+    )
+    return [f"{page[name]} {words}" for name, words in counted if page.get(name)]
 
 
 def _print_json(found: Any) -> None:

@@ -49,16 +49,15 @@ def summary_line(name: str, job: MainJob, records: Sequence[PageRecord]) -> str:
     unread = unread_pages(records)
     if unread:
         line += f"; could not read {unread}"
-    low = low_pages(records)
+    low = [one.number for one in records if one.status is JobStatus.COMPLETED and one.grade is Grade.LOW]
     if low:
-        line += f"\n{name}: {low} may be read wrongly (low confidence); compare with the original"
+        line += f"\n{name}: {low_line(low)}"
     return line
 
 
-def low_pages(records: Iterable[PageRecord]) -> str:
-    """`pages 3, 7`: those of low grade, or nothing if there is none."""
-    found = [one.number for one in records if one.status is JobStatus.COMPLETED and one.grade is Grade.LOW]
-    return _numbers(found) if found else ""
+def low_line(numbers: list[int]) -> str:
+    """`pages 3, 7 may be read wrongly …`: the warning about pages of low grade."""
+    return f"{_numbers(numbers)} may be read wrongly (low confidence); compare with the original"
 
 
 def unread_pages(records: Iterable[PageRecord]) -> str:

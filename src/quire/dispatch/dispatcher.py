@@ -242,6 +242,7 @@ class Dispatcher:
             text=attempt.picture.text,
             image=attempt.picture.image,
             image_mime=attempt.picture.mime,
+            crops=attempt.picture.crops,
             max_tokens_out=self._tokens_out(task),
             timeout_s=timeout_s,
             answer=task.answer,

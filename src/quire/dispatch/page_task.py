@@ -13,13 +13,17 @@ from quire.providers.provider_protocol import AnswerSchema, VisionAnswer
 
 @dataclass(frozen=True, slots=True)
 class PagePicture:
-    """A page as it is sent. `layer` is its own text where it can be trusted, used to check the answer."""
+    """A page as it is sent. `layer` is its own text where it can be trusted, used to check the answer.
+
+    `crops` are parts of the page, larger.
+    """
 
     image: bytes
     mime: str
     text: str
     layer: str
     pixels: int
+    crops: tuple[bytes, ...] = ()
 
     def __repr__(self) -> str:
         return f"PagePicture({len(self.image)} bytes)"

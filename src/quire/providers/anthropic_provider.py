@@ -112,14 +112,17 @@ def _form(answer: AnswerSchema | None) -> tuple[bytes, ...]:
 
 
 def _image(request: VisionRequest) -> tuple[bytes, ...]:
-    if not request.image:
-        return ()
-    return (
-        b'{"type":"image","source":{"type":"base64","media_type":',
-        json_text(request.image_mime),
-        b',"data":"',
-        base64.b64encode(request.image),
-        b'"}}',
+    return tuple(
+        part
+        for place, picture in enumerate(request.pictures)
+        for part in (
+            b"," if place else b"",
+            b'{"type":"image","source":{"type":"base64","media_type":',
+            json_text(request.image_mime),
+            b',"data":"',
+            base64.b64encode(picture),
+            b'"}}',
+        )
     )
 
 

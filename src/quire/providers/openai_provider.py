@@ -95,17 +95,19 @@ class OpenAIProvider:
         )
 
     def _image(self, request: VisionRequest) -> tuple[bytes, ...]:
-        if not request.image:
-            return ()
         detail = b"" if self._options.compatible else b',"detail":"high"'
-        return (
-            b',{"type":"image_url","image_url":{"url":"data:',
-            json_text(request.image_mime)[1:-1],
-            b";base64,",
-            base64.b64encode(request.image),
-            b'"',
-            detail,
-            b"}}",
+        return tuple(
+            part
+            for picture in request.pictures
+            for part in (
+                b',{"type":"image_url","image_url":{"url":"data:',
+                json_text(request.image_mime)[1:-1],
+                b";base64,",
+                base64.b64encode(picture),
+                b'"',
+                detail,
+                b"}}",
+            )
         )
 
     def _load(self) -> Sdk:

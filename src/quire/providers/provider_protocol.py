@@ -77,7 +77,8 @@ class VisionRequest:
 
     Without an `image` (no bytes) it is a question about the text alone. With `answer` the model must answer in that
     schema. `attempt` identifies this call, so that a provider that stores its answers returns the same one again.
-    `redraw` draws the page at a given dpi, for readers that need a finer picture.
+    `redraw` draws the page at a given dpi, for readers that need a finer picture. `crops` are parts of the page,
+    larger; they are sent behind the picture of the whole.
     """
 
     model: str
@@ -91,6 +92,12 @@ class VisionRequest:
     team: str = ""
     attempt: str = ""
     redraw: Callable[[int], Awaitable[bytes]] | None = None
+    crops: tuple[bytes, ...] = ()
+
+    @property
+    def pictures(self) -> tuple[bytes, ...]:
+        """The picture of the page, if there is one, and the crops."""
+        return (self.image, *self.crops) if self.image else ()
 
     def __repr__(self) -> str:
         return f"VisionRequest({self.model}, {len(self.image)} bytes)"

@@ -207,6 +207,31 @@ class AiSettings:
         setting_kinds.size("0B", "1MB", bare_unit="B"),
         "The most text that goes along.",
     )
+    page_text: str = setting(
+        "AI_PAGE_TEXT",
+        "elements",
+        setting_kinds.choice("elements", "plain", "none"),
+        "What goes along of a page's own text: `elements` as they were found here, in reading order, `plain` as the "
+        "PDF has it, or `none`.",
+    )
+    table_crops: int = setting(
+        "AI_TABLE_CROPS",
+        "0",
+        setting_kinds.integer(0, 8),
+        "The most dense tables of a page that are sent as further pictures at twice IMAGE_DPI; each costs tokens.",
+    )
+    second_opinion: bool = setting(
+        "AI_SECOND_OPINION",
+        "false",
+        setting_kinds.boolean(),
+        "Whether another model is asked where the page's own words support little of an answer; the better is kept.",
+    )
+    ground_with_ocr: bool = setting(
+        "AI_GROUND_WITH_OCR",
+        "true",
+        setting_kinds.boolean(),
+        "Whether answers about pages without a text layer are compared with what local OCR sees (2 s of CPU a page).",
+    )
     cache_ttl_s: float = setting(
         "AI_CACHE_TTL",
         "7d",

@@ -17,11 +17,13 @@ from quire.dispatch.ledger import Spent
 from quire.dispatch.page_task import Answered, Exhausted, PagePicture, PageTask, Parked
 from quire.dispatch.recovery_probes import RecoveryProbes
 from quire.domain.job import JobStatus, PageRecord
-from quire.domain.page import PageClass, PageSource
-from quire.errors import CoordinationError, DocumentError, PageError
+from quire.domain.page import Grade, PageClass, PageSource
+from quire.errors import CoordinationError, DocumentError, ObjectsError, PageError
 from quire.pipeline.object_keys import chunk_key, local_document
 from quire.providers import configured_providers
-from quire.reading.pdf.grounding import GroundedAnswer, ground_answer, pack_own_markdown
+from quire.reading.grading.page_grade import judge_answer
+from quire.reading.ocr.page_ocr import OcrOptions
+from quire.reading.pdf.grounding import GroundedAnswer, ground_answer, ground_by_ocr, pack_own_markdown
 from quire.reading.pdf.page_render import RenderOptions, render_page
 from quire.reading.pdf.vision_page import ContextOptions, picture_page
 
@@ -29,7 +31,11 @@ if TYPE_CHECKING:
     from quire.pipeline.parts import Parts
 from quire.pipeline.retry_delay import retry_delay_s
 
+SECOND_OPINION = "second_opinion"
+
 _PICTURES_BYTES = 64 << 20
+_POOR_SUPPORT = 0.6
+_LITTLE_SUPPORT = 0.75
 _WAKE_EVERY_S = 0.1
 _FINE_QUALITY = 90
 _FINE_PX = 4_000
@@ -154,10 +160,13 @@ class AiPage:
                 raise
             outcome = Exhausted((error.code,), Spent(), retryable=False)
         if isinstance(outcome, Answered):
-            self._ai.pictures.drop(job.id, number)
             if self._question is not None:
                 outcome = replace(outcome, text=await self._question.page(outcome.text))
-            record = await self._record(outcome)
+            found = await self._elements(outcome)
+            if self._wants_second_opinion(outcome, found):
+                outcome, found = await self._second_opinion(task, outcome, found)
+            self._ai.pictures.drop(job.id, number)
+            record = await self._record(outcome, found)
             await self._ai.dispatcher.ledger.forget(job.id, self._claim.hint.epoch, number)
             return record
         if isinstance(outcome, Parked):
@@ -170,6 +179,29 @@ class AiPage:
             return None
         self._ai.pictures.drop(job.id, number)
         return outcome
+
+    def _wants_second_opinion(self, answer: Answered, found: GroundedAnswer) -> bool:
+        is_poor = found.support is not None and found.support < _POOR_SUPPORT
+        asks = self._parts.settings.ai.second_opinion and self._question is None
+        return asks and is_poor and not answer.cached
+
+    async def _second_opinion(
+        self, task: PageTask, first: Answered, found: GroundedAnswer
+    ) -> tuple[Answered, GroundedAnswer]:
+        """The better supported of two answers; the first if no other model answers now. Both are paid for."""
+        tried = replace(first.spent, tried=(*first.spent.tried, first.candidate.name))
+        await self._ai.dispatcher.ledger.keep(task.job_id, task.epoch, task.number, tried)
+        try:
+            second = await self._ai.dispatcher.read(replace(task, fingerprint=None))
+        except PageError:
+            return first, found
+        if not isinstance(second, Answered):
+            return first, found
+        again = await self._elements(second)
+        asked = replace(second.spent, reasons=(*second.spent.reasons, SECOND_OPINION))
+        if (again.support or 0.0) > (found.support or 0.0):
+            return replace(second, spent=asked), again
+        return replace(first, spent=asked), found
 
     async def _try_again(self, task: PageTask, outcome: Exhausted) -> bool:
         """Parks the page for another round, if it has one left and the deadline leaves room."""
@@ -214,7 +246,7 @@ class AiPage:
         return self._parts.sealer.fingerprint(
             *("answer", job.team, job.sha256, self._local.number, model, instructions),
             *(images.dpi, images.color, images.format, images.jpeg_quality, images.max_px),
-            *(ai.context_radius, ai.max_context_bytes, ai.max_tokens_out),
+            *(ai.context_radius, ai.max_context_bytes, ai.max_tokens_out, ai.page_text, ai.table_crops),
             *((job.id, epoch) if epoch > 1 else ()),
         )
 
@@ -230,17 +262,39 @@ class AiPage:
         settings = self._parts.settings
         images, ai = settings.images, settings.ai
         render = RenderOptions.of(images, settings.limits.max_pixels)
-        trusted = self._local.page_class is not PageClass.GARBLED
-        context = ContextOptions(ai.context_radius, ai.max_context_bytes, own_text=trusted)
+        context = ContextOptions(
+            ai.context_radius,
+            ai.max_context_bytes,
+            own_text=self._is_trusted,
+            elements=await self._local_text() if ai.page_text == "elements" and self._is_trusted else "",
+            shows_own=ai.page_text != "none",
+            table_crops=ai.table_crops,
+        )
         async with local_document(self._parts.objects, job.content_ref or "") as path:
             page = await self._parts.pool.run(
                 picture_page,
                 *(str(path), self._secrets.password, number, render, context),
                 timeout_s=settings.reading.page_timeout_s,
             )
-        picture = PagePicture(page.image, page.mime, page.text, page.layer, page.pixels)
+        picture = PagePicture(page.image, page.mime, page.text, page.layer, page.pixels, page.crops)
         self._ai.pictures.put(job.id, number, picture)
         return picture
+
+    @property
+    def _is_trusted(self) -> bool:
+        """Whether the page's own text can be read: a garbled one, or one of low grade, helps no model."""
+        return self._local.page_class is not PageClass.GARBLED and self._local.grade is not Grade.LOW
+
+    async def _local_text(self) -> str:
+        """The Markdown of the elements that were found here; nothing where there is none, or its object is gone."""
+        local = self._local
+        if not local.ref or not local.words or not local.length:
+            return ""
+        try:
+            parts = self._parts.objects.stream(local.ref, start=local.offset, end=local.offset + local.length)
+            return b"".join([part async for part in parts]).decode("utf-8", "replace")
+        except (ObjectsError, DocumentError):
+            return ""
 
     async def _redraw(self, dpi: int) -> bytes:
         """Draws the page in colour, at a higher resolution than vision models need. Raises PageError."""
@@ -259,10 +313,10 @@ class AiPage:
                 timeout_s=settings.reading.page_timeout_s,
             )
 
-    async def _record(self, answer: Answered) -> PageRecord:
+    async def _record(self, answer: Answered, found: GroundedAnswer) -> PageRecord:
         claim, spent = self._claim, answer.spent
         block = answer.text.encode("utf-8", "replace")
-        found = await self._elements(answer.text)
+        judged = judge_answer(found.support, answer.confidence, found.ungrounded_numbers)
         key = chunk_key(claim.job.id, claim.hint.epoch, claim.hint.unit, claim.token)
         await self._parts.objects.put(key, block + found.elements)
         return PageRecord(
@@ -272,14 +326,14 @@ class AiPage:
             if answer.cached
             else _OWN_READERS.get(answer.candidate.provider, PageSource.AI),
             page_class=self._local.page_class,
-            reasons=(*self._local.reasons, *spent.reasons),
+            reasons=tuple(dict.fromkeys((*self._local.reasons, *spent.reasons, *judged.reasons))),
             provider=answer.candidate.provider,
             model=answer.candidate.target.model,
             attempts=spent.calls,
             tokens_in=spent.tokens_in,
             tokens_out=spent.tokens_out,
             cost_usd=spent.cost_usd,
-            confidence=answer.confidence,
+            confidence=judged.confidence,
             words=len(answer.text.split()),
             started_at=self._started_at,
             completed_at=self._parts.clock.now(),
@@ -289,27 +343,49 @@ class AiPage:
             elements_length=len(found.elements),
             ungrounded=found.ungrounded,
             ungrounded_numbers=found.ungrounded_numbers,
+            grade=judged.grade,
         )
 
-    async def _elements(self, answer: str) -> GroundedAnswer:
-        """The answer's elements, compared with the page's own words. An answer that breaks this has none."""
+    async def _elements(self, answer: Answered) -> GroundedAnswer:
+        """The answer's elements, compared with the page's words. An answer that breaks this has none."""
         number, settings = self._local.number, self._parts.settings
         timeout_s = settings.reading.page_timeout_s
         try:
             if self._question is not None:
                 reader = self._local.reader or ""
                 return await self._parts.pool.run(
-                    pack_own_markdown, answer, number, reader, timeout_s=timeout_s
+                    pack_own_markdown, answer.text, number, reader, timeout_s=timeout_s
                 )
-            trusted = self._local.page_class is not PageClass.GARBLED
+            page = (self._secrets.password, number, answer.text)
             async with local_document(self._parts.objects, self._claim.job.content_ref or "") as path:
-                return await self._parts.pool.run(
-                    ground_answer,
-                    *(str(path), self._secrets.password, number, answer, trusted),
-                    timeout_s=timeout_s,
+                found = await self._parts.pool.run(
+                    ground_answer, str(path), *page, self._is_trusted, timeout_s=timeout_s
                 )
+                if self._needs_ocr(answer, found):
+                    return await self._by_ocr(str(path), page, found)
+                return found
         except (DocumentError, PageError):
             return GroundedAnswer(b"")  # the answer is paid for, and counts without its elements
+
+    def _needs_ocr(self, answer: Answered, found: GroundedAnswer) -> bool:
+        """Whether the text layer supports too little of the answer, and OCR may show whether the page does."""
+        is_asked = self._parts.settings.ai.ground_with_ocr and self._parts.readers.ocr
+        is_poor = found.support is None or found.support < _LITTLE_SUPPORT
+        return is_asked and is_poor and answer.candidate.provider not in _OWN_READERS
+
+    async def _by_ocr(
+        self, path: str, page: tuple[str | None, int, str], found: GroundedAnswer
+    ) -> GroundedAnswer:
+        """The better of what the text layer and what OCR supports; a page that can't be read by OCR has only one."""
+        settings = self._parts.settings.ocr
+        try:
+            async with self._parts.ocr_turns:
+                again = await self._parts.pool.run(
+                    ground_by_ocr, path, *page, OcrOptions.of(settings), timeout_s=settings.page_timeout_s
+                )
+        except PageError:
+            return found
+        return again if (again.support or 0.0) > (found.support or 0.0) else found
 
 
 def with_spent(record: PageRecord, outcome: Exhausted) -> PageRecord:
@@ -332,4 +408,4 @@ def failed_call(outcome: Exhausted) -> FailedCall:
 
 
 def _size(picture: PagePicture) -> int:
-    return len(picture.image) + len(picture.text) + len(picture.layer)
+    return len(picture.image) + len(picture.text) + len(picture.layer) + sum(map(len, picture.crops))

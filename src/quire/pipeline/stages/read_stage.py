@@ -123,7 +123,7 @@ class PageReader:
 
     async def _ocr_pass(self, path: str, number: int) -> Chunk:
         settings = self._parts.settings.ocr
-        options = OcrOptions.of(settings)
+        options = replace(OcrOptions.of(settings), join_hyphens=self._options.join_hyphens)
         run = partial(self._parts.pool.run, timeout_s=settings.page_timeout_s, slow=True)
         try:
             return await run(recognise_page, path, self._password, number, options)

@@ -65,12 +65,12 @@ class DocumentSource(Protocol):
 class PdfSource:
     """A PDF held open by MuPDF. `kept` is for what reading wants to remember as long as the document is open."""
 
-    def __init__(self, path: str, password: str | None) -> None:
-        """Open the PDF, or raise the DocumentError that says why it can't be read."""
+    def __init__(self, path: str | None, password: str | None = None, *, data: bytes | None = None) -> None:
+        """Opens the PDF at `path`, or the one in `data`. Raises the DocumentError that says why it can't be read."""
 
         self.kept: dict[str, Any] = {}
         try:
-            self.handle: Any = mupdf().open(path, filetype="pdf")
+            self.handle: Any = mupdf().open(path, stream=data, filetype="pdf")
         except MemoryError:
             raise
         except Exception as error:

@@ -16,6 +16,8 @@ SYMBOL_DEBRIS = "symbol_debris"
 READ_ACROSS = "columns_read_across"
 INK_LEFT_OUT = "ink_left_out"
 DOUBTFUL_WORDS = "doubtful_words"
+UNSUPPORTED = "not_supported_by_page"
+UNGROUNDED_NUMBERS = "ungrounded_numbers"
 
 _ENOUGH_LETTERS = 60
 _USUAL_ODD = 0.06
@@ -25,6 +27,7 @@ _USUAL_DEBRIS = 0.01
 _ACROSS = 0.88
 _COVERED = 0.8
 _GOOD, _FAIR = 0.92, 0.75
+_BELOW_GOOD = 0.91
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +56,15 @@ def grade_of(confidence: float) -> Grade:
     return Grade.FAIR if confidence >= _FAIR else Grade.LOW
 
 
-def judge_text(text: str, debris: float) -> Judgement:
+def judge_text(text: str, debris: float, *, read_across: bool = False) -> Judgement:
     """Judges a text layer. `debris` is the share of characters that no writer typed (private area, control, cid)."""
     if not text.strip():
         return Judgement(None, None)
     factor, reasons = _plausible(text)
     confidence = factor
+    if read_across:
+        confidence *= _ACROSS
+        reasons = (*reasons, READ_ACROSS)
     if debris > _USUAL_DEBRIS:
         confidence *= max(0.0, 1.0 - _DEBRIS_WEIGHT * debris)
         reasons = (*reasons, SYMBOL_DEBRIS)
@@ -80,6 +86,21 @@ def judge_ocr(text: str, evidence: OcrEvidence) -> Judgement:
     if evidence.covered < _COVERED:
         confidence *= 0.5 + 0.5 * evidence.covered
         reasons = (*reasons, INK_LEFT_OUT)
+    return _judgement(confidence, reasons)
+
+
+def judge_answer(support: float | None, agreement: float | None, ungrounded_numbers: int) -> Judgement:
+    """Judges a model's answer. `support` is the share of it that the page's words support, `agreement` the share of the
+    page's own text that it has. A number that the page does not have keeps an answer from being called good.
+    """
+    known = [one for one in (support, agreement) if one is not None]
+    if support is None or not known:
+        return Judgement(agreement, None)
+    confidence = min(known)
+    reasons: tuple[str, ...] = (UNSUPPORTED,) if support < _GOOD else ()
+    if ungrounded_numbers:
+        confidence = min(confidence, _BELOW_GOOD)
+        reasons = (*reasons, UNGROUNDED_NUMBERS)
     return _judgement(confidence, reasons)
 
 

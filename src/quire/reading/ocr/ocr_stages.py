@@ -8,14 +8,16 @@ the careful reader reads the whole page.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from quire.errors import PageError
 from quire.reading.grading.page_grade import OcrEvidence
 from quire.reading.ocr import careful_reader, quick_reader
 from quire.reading.ocr.careful_reader import CAREFUL_READER
-from quire.reading.ocr.ocr_words import Box, OcrLine, OcrWord, RecognisedPage, is_read_across
+from quire.reading.ocr.ocr_words import Box, OcrLine, OcrWord, RecognisedPage
 from quire.reading.ocr.page_posture import (
     Posture,
     Turn,
@@ -26,6 +28,8 @@ from quire.reading.ocr.page_posture import (
     upright,
 )
 from quire.reading.ocr.quick_reader import QUICK_READER, TesseractModels
+from quire.reading.ocr.scan_rules import rules_in
+from quire.reading.pdf.drawn_rules import Rules
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -57,6 +61,7 @@ class OcrOptions:
     data_dir: str | None = None
     mode: str = AUTO
     notes: tuple[str, ...] = ()  # what is known already of how the page fared
+    join_hyphens: bool = True
 
     @classmethod
     def of(cls, settings: OcrSettings) -> OcrOptions:
@@ -86,6 +91,7 @@ class Recognised:
     notes: tuple[str, ...] = ()
     covered: float = 1.0
     has_ink: bool = True
+    rules: Rules = field(default_factory=Rules)
 
     @property
     def confidence(self) -> float | None:
@@ -98,11 +104,7 @@ class Recognised:
         total = sum(len(word.text) for word in words)
         doubtful = sum(len(word.text) for word in words if word.confidence < _DOUBTFUL)
         return OcrEvidence(
-            self.confidence,
-            doubtful / total if total else 0.0,
-            self.covered,
-            is_read_across(self.seen),
-            self.has_ink,
+            self.confidence, doubtful / total if total else 0.0, self.covered, has_ink=self.has_ink
         )
 
 
@@ -111,12 +113,32 @@ def recognise(picture: Image.Image, options: OcrOptions) -> Recognised:
     return _Reading(picture, options).result()
 
 
+def other_readings(picture: Image.Image, options: OcrOptions, first: Recognised) -> Iterator[Recognised]:
+    """Reads a picture whose first reading is bad by other means, one after the other: another way up, another reader.
+
+    A way that can't be tried here, or fails, is left out.
+    """
+    if options.mode != AUTO or options.notes:
+        return
+    other = QUICK if first.reader == CAREFUL_READER else CAREFUL
+    with suppress(PageError):
+        turned = _Reading(picture, options)
+        if turned.turn_by_reading(first.turn.turns):
+            yield turned.result()
+    with suppress(PageError):
+        again = _Reading(picture, replace(options, mode=other), first.turn.turns)
+        if again.has_reader(other):
+            yield again.result()
+
+
 class _Reading:
-    def __init__(self, picture: Image.Image, options: OcrOptions) -> None:
+    def __init__(self, picture: Image.Image, options: OcrOptions, turns: int | None = None) -> None:
         self._picture = picture
         self._options = options
         self._names = options.models.names()
         self._posture = posture_of(picture)
+        if turns is not None:
+            self._posture = replace(self._posture, turns=turns)
         self._settled = False
         self._notes = list(options.notes)
         self._has_quick = quick_reader.available()
@@ -144,6 +166,14 @@ class _Reading:
             seen = self._mended(seen)
         return self._result_of(seen, QUICK_READER)
 
+    def has_reader(self, mode: str) -> bool:
+        return self._has_quick if mode == QUICK else self._has_careful
+
+    def turn_by_reading(self, turns: int) -> bool:
+        """Turns the page to the way up that a strip of it is read best; whether that is another than `turns`."""
+        self._posture = replace(self._posture, turns=turns, certain=False)
+        return self._settle_way_up()
+
     def _lay(self) -> None:
         straight, self._turn = upright(self._picture, self._posture)
         self._page = evened(straight)
@@ -154,7 +184,8 @@ class _Reading:
         boxes = [word.box for word in kept.words()]
         # On a grainy page specks look like ink that was left out.
         share = covered(self._page, boxes, kept.blank) if boxes and self._posture.noise < _GRAINY else 1.0
-        return Recognised(kept, self._turn, reader, notes, share, self._posture.ink)
+        rules = rules_in(self._page) if boxes else Rules()
+        return Recognised(kept, self._turn, reader, notes, share, self._posture.ink, rules)
 
     def _quickly(self) -> RecognisedPage:
         models, dpi = self._options.models, self._options.dpi

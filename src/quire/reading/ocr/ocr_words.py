@@ -9,7 +9,7 @@ What OCR sees on a page: words with their places and how sure the reader is, in 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -18,8 +18,6 @@ Box = tuple[int, int, int, int]
 
 NOISE = 0.3
 """Words that their reader is less sure of than this are specks, not words."""
-
-_CELL_GAP = 1.8
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +52,6 @@ class OcrLine:
 
     def box(self) -> Box:
         return around([word.box for word in self.words])
-
-    def cells(self) -> list[list[OcrWord]]:
-        """The words, cut where the gap between two is much wider than a space."""
-        found = [[self.words[0]]]
-        for before, word in zip(self.words, self.words[1:], strict=False):
-            if word.left - before.right > _CELL_GAP * self.height:
-                found.append([])
-            found[-1].append(word)
-        return found
 
 
 @dataclass(slots=True)
@@ -107,18 +96,6 @@ def around(boxes: list[Box]) -> Box:
     return min(lefts), min(tops), max(rights), max(bottoms)
 
 
-def joined(lines: Iterable[str]) -> str:
-    """Lines as one text; a word that was hyphenated at a line's end is whole again."""
-    text = ""
-    for line in lines:
-        hyphenated = text.endswith("-") and line[:1].islower()
-        text = text[:-1] + line if hyphenated else f"{text} {line}".strip()
-    return text
-
-
-_PROSE_WORDS = 3
-_ACROSS_LINES = 5
-_ACROSS_SHARE = 0.15
 _LEAST_LINES = 3
 _LEAST_WIDTH = 8.0
 _FILLED = 0.6
@@ -137,23 +114,6 @@ def in_reading_order(lines: Sequence[OcrLine]) -> list[list[OcrLine]]:
         for stretch in _stretches(list(lines), _DEEPEST)
         for paragraph in _paragraphs(_rows(stretch))
     ]
-
-
-def is_read_across(page: RecognisedPage) -> bool:
-    """Whether lines go on from one column of prose into the next: many have the same wide gap between long pieces."""
-    lines = list(page.lines())
-    gaps: list[float] = []
-    for line in lines:
-        cells = line.cells()
-        gaps += [
-            (left[-1].right + right[0].left) / 2
-            for left, right in pairwise(cells)
-            if min(len(left), len(right)) >= _PROSE_WORDS
-        ]
-    if len(gaps) < _ACROSS_LINES or len(gaps) < _ACROSS_SHARE * len(lines):
-        return False
-    near = 0.03 * page.width
-    return any(sum(abs(gap - other) <= near for other in gaps) >= _ACROSS_LINES for gap in gaps)
 
 
 def _stretches(lines: list[OcrLine], depth: int) -> list[list[OcrLine]]:

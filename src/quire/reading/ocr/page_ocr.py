@@ -5,22 +5,25 @@ This is what the rest of Quire knows of OCR; how a picture is read is in `ocr_st
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from quire.domain.page import PageClass, PageReading, PageSignals
+from quire.domain.page import Grade, PageClass, PageReading, PageSignals
 from quire.errors import SettingsError
 from quire.reading.files.image_source import MAX_SOURCE_PIXELS, grey_picture
 from quire.reading.files.page_chunks import Chunk, pack
-from quire.reading.grading.page_grade import judge_ocr
+from quire.reading.grading.page_grade import Judgement, judge_ocr
+from quire.reading.grading.reading_order import is_read_across
 from quire.reading.ocr import careful_reader, quick_reader
 from quire.reading.ocr.careful_reader import CAREFUL_READER
-from quire.reading.ocr.ocr_stages import CAREFUL, QUICK, OcrOptions, recognise
-from quire.reading.ocr.picture_elements import FIGURE, LIST, TABLE, TITLE, LayoutElement, arrange
+from quire.reading.ocr.ocr_stages import CAREFUL, QUICK, OcrOptions, Recognised, other_readings, recognise
 from quire.reading.ocr.quick_reader import QUICK_READER
-from quire.reading.ocr.scan_elements import scan_elements
+from quire.reading.ocr.scan_elements import lay_out_scan
+from quire.reading.pdf.line_pieces import PageWord
 from quire.reading.pdf.page_render import RenderOptions, draw_page
-from quire.rendering import markdown_writer
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 __all__ = [
     "OCR_READERS",
@@ -32,14 +35,16 @@ __all__ = [
     "readers",
     "recognise_page",
     "recognise_picture",
+    "recognised_words",
 ]
 
 OCR_READERS = (QUICK_READER, CAREFUL_READER)
 
+READ_AGAIN = "read_again"
+
 _POINTS_PER_INCH = 72
 _PIXELS = 40_000_000
 _LONGEST_PX = 6000
-_ITEM = re.compile(r"(\(?\w{1,3}[.)]|[^\w\s])\s+(?=\S)")
 
 
 def available() -> bool:
@@ -89,51 +94,70 @@ def check_languages(options: OcrOptions) -> None:
 def recognise_page(path: str, password: str | None, number: int, options: OcrOptions) -> Chunk:
     """The page as Markdown, in reading order. Raises PageError where OCR fails.
 
-    The page's record says which reader read it and how sure it is; its reasons say what was done on the way.
+    A reading of low grade is tried again by other means, and the best reading is kept. The page's record says which
+    reader read it and how sure it is; its reasons say what was done on the way.
     """
-    picture = draw_page(
-        path,
-        password,
-        number,
-        RenderOptions(dpi=options.dpi, color="gray", max_px=_LONGEST_PX, max_pixels=_PIXELS),
-    )
-    found = recognise(picture, options)
-    parts = arrange(found.seen)
-    text = page_markdown(parts)
-    reasons = ("scan" if text else "no_text_found_by_ocr", *found.notes)
+    picture = _picture(path, password, number, options)
+    best = _attempt(number, recognise(picture, options), options)
+    if best.judged.grade is Grade.LOW:
+        for found in other_readings(picture, options, best.found):
+            again = _attempt(number, found, options)
+            if (again.judged.confidence or 0.0) > (best.judged.confidence or 0.0):
+                best = replace(again, notes=(READ_AGAIN,))
+            if best.judged.grade is not Grade.LOW:
+                break
+    return _packed(number, best, _POINTS_PER_INCH / options.dpi)
+
+
+def recognised_words(
+    path: str, password: str | None, number: int, options: OcrOptions
+) -> tuple[list[PageWord], tuple[float, float]]:
+    """The words that the quick reader sees on a page, in its order, and the page's size, both in points.
+
+    Raises PageError where the page can't be drawn or OCR fails.
+    """
+    mode = QUICK if quick_reader.available() else CAREFUL
+    seen = recognise(_picture(path, password, number, options), replace(options, mode=mode)).seen
     scale = _POINTS_PER_INCH / options.dpi
-    signals = PageSignals(
-        chars=len(text), width_pt=found.seen.width * scale, height_pt=found.seen.height * scale
+    words = [
+        PageWord(word.text, (word.left * scale, word.top * scale, word.right * scale, word.bottom * scale))
+        for word in seen.words()
+    ]
+    return words, (seen.width * scale, seen.height * scale)
+
+
+def _picture(path: str, password: str | None, number: int, options: OcrOptions) -> Image.Image:
+    render = RenderOptions(dpi=options.dpi, color="gray", max_px=_LONGEST_PX, max_pixels=_PIXELS)
+    return draw_page(path, password, number, render)
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    found: Recognised
+    laid: PageReading
+    judged: Judgement
+    notes: tuple[str, ...] = ()
+
+
+def _attempt(number: int, found: Recognised, options: OcrOptions) -> _Attempt:
+    scale = _POINTS_PER_INCH / options.dpi
+    laid = lay_out_scan(number, found.seen, found.rules, scale, join_hyphens=options.join_hyphens)
+    evidence = replace(found.evidence, read_across=is_read_across(laid.elements))
+    return _Attempt(found, laid, judge_ocr(laid.markdown, evidence))
+
+
+def _packed(number: int, best: _Attempt, scale: float) -> Chunk:
+    text, seen = best.laid.markdown, best.found.seen
+    reasons = ("scan" if text else "no_text_found_by_ocr", *best.found.notes, *best.notes)
+    signals = PageSignals(chars=len(text), width_pt=seen.width * scale, height_pt=seen.height * scale)
+    reading = PageReading(
+        *(number, PageClass.SCANNED, text, text, best.found.reader, reasons, signals, best.laid.elements)
     )
-    elements = scan_elements(number, parts, found.seen, scale, found.reader)
-    reading = PageReading(number, PageClass.SCANNED, text, text, found.reader, reasons, signals, elements)
-    return pack([reading], judge_ocr(text, found.evidence))
+    return pack([reading], best.judged)
 
 
 def recognise_picture(picture: bytes, options: OcrOptions) -> str:
     """The Markdown of a page's picture. Raises PageError where it can't be decoded or OCR fails."""
     grey, _ = grey_picture(picture, max_pixels=MAX_SOURCE_PIXELS, longest_px=_LONGEST_PX)
-    return page_markdown(arrange(recognise(grey, options).seen))
-
-
-def page_markdown(elements: Iterable[LayoutElement]) -> str:
-    """The parts of a page, figures left out: there is nothing to read in them."""
-    return "\n\n".join(text for one in elements if one.label != FIGURE and (text := _part(one)))
-
-
-def _part(element: LayoutElement) -> str:
-    text = element.text
-    if element.label == TITLE:
-        return markdown_writer.heading(markdown_writer.clean(text), 1)
-    if element.label == TABLE:
-        return markdown_writer.table([row.split(" | ") for row in text.splitlines()])
-    if element.label == LIST:
-        return markdown_writer.list_items([_item(line) for line in text.splitlines()])
-    return markdown_writer.paragraph(markdown_writer.clean(text))
-
-
-def _item(line: str) -> markdown_writer.Item:
-    mark = _ITEM.match(line)
-    if mark is None:
-        return markdown_writer.Item(markdown_writer.clean(line), "", 0)
-    return markdown_writer.Item(markdown_writer.clean(line[mark.end() :]), mark.group(1), 0)
+    found = recognise(grey, options)
+    return lay_out_scan(1, found.seen, found.rules, _POINTS_PER_INCH / options.dpi).markdown

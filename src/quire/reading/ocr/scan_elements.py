@@ -1,75 +1,143 @@
-"""Turns the parts of a recognised picture into elements of a page, with boxes in points and a confidence each."""
+"""Lays out what OCR has read on a page, by the analysis that text PDFs go through, and makes elements of it.
+
+Boxes are in points, and each element has the confidence of its words. Marks of lists that OCR takes for other signs are
+corrected first.
+
+Weakness: type in bold is not told from other type, so headings are known by their size alone.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Sequence
+from dataclasses import replace
 
 from quire.domain.element import Box as PointBox
-from quire.domain.element import Element, ElementKind, TableGrid, element_id
-from quire.reading.ocr.ocr_words import Box, RecognisedPage
-from quire.reading.ocr.picture_elements import FIGURE, LIST, TABLE, TITLE, LayoutElement
-from quire.rendering import markdown_writer
+from quire.domain.element import Element, ElementKind, ElementLine, element_id
+from quire.domain.page import PageReading
+from quire.reading.files.document_source import PdfSource
+from quire.reading.ocr.ocr_words import Box, OcrLine, OcrWord, RecognisedPage
+from quire.reading.ocr.word_sheet import sheet_scale, word_sheet
+from quire.reading.pdf.drawn_rules import Rules
+from quire.reading.pdf.mupdf import empty_store
+from quire.reading.pdf.page_reader import ReadOptions, read_pdf
 
-_ITEM = re.compile(r"(\(?\w{1,3}[.)]|[^\w\s])\s+(?=\S)")
-
-
-def scan_elements(
-    number: int, parts: Iterable[LayoutElement], seen: RecognisedPage, points_per_px: float, reader: str
-) -> tuple[Element, ...]:
-    """The elements of page `number`, in the order of its parts; a list becomes one element for each item."""
-    found: list[Element] = []
-    for part in parts:
-        box = _points(part.bbox, points_per_px)
-        sure = _confidence(part.bbox, seen)
-        for kind, text, marker, table in _content(part):
-            found.append(
-                Element(
-                    element_id(number, len(found)),
-                    kind,
-                    text,
-                    box,
-                    level=1 if kind is ElementKind.HEADING else 0,
-                    marker=marker,
-                    table=table,
-                    confidence=sure,
-                    reader=reader,
-                )
-            )
-    return tuple(found)
+_BULLET = "•"
+_MISREAD_MARK = re.compile(r"[¢©®«»°*¤§+=~.,:;_^'\"‘’“”<>›‹\-–—•◦▪‣·■●○□]{1,2}|[eEoOQ0]")
+_LETTER_MARK = re.compile(r"[eEoOQ0]")
+_SURE_MARK = re.compile(r"[¢©®«»°•◦▪‣■●○□]")
+_SAME_PLACE = 0.6
+_MARK_GAP = 0.35
+_FIGURE_SHARE = 0.01
+_FIGURE_SIDE_PX = 40
 
 
-def _content(part: LayoutElement) -> Iterator[tuple[ElementKind, str, str, TableGrid | None]]:
-    """Kind, text, list marker and table of each element of a part."""
-    if part.label == TABLE:
-        rows = [
-            tuple(markdown_writer.clean(cell) for cell in row.split(" | ")) for row in part.text.splitlines()
-        ]
-        width = max(map(len, rows))
-        yield ElementKind.TABLE, "", "", TableGrid(tuple(row + ("",) * (width - len(row)) for row in rows))
-    elif part.label == LIST:
-        for line in part.text.splitlines():
-            mark = _ITEM.match(line)
-            text = markdown_writer.clean(line[mark.end() :] if mark else line)
-            yield ElementKind.LIST_ITEM, text, mark.group(1) if mark else "", None
-    elif part.label == FIGURE:
-        yield ElementKind.FIGURE, "", "", None
-    else:
-        kind = ElementKind.HEADING if part.label == TITLE else ElementKind.PARAGRAPH
-        yield kind, markdown_writer.clean(part.text), "", None
+def lay_out_scan(
+    number: int, seen: RecognisedPage, rules: Rules, points_per_px: float, *, join_hyphens: bool = True
+) -> PageReading:
+    """The reading of a recognised page: elements in reading order, with boxes in points, and their Markdown."""
+    marked = with_bullets(seen)
+    scale = sheet_scale(marked)
+    source = PdfSource(None, data=word_sheet(marked, rules, scale))
+    try:
+        (reading,) = read_pdf(source, [1], ReadOptions(strip_running=False, join_hyphens=join_hyphens))
+    finally:
+        source.close()
+        empty_store()
+    words = [(_scaled(word.box, points_per_px), word) for word in marked.words()]
+    elements = [_placed(element, points_per_px / scale, words) for element in reading.elements]
+    for box in seen.blank:
+        if _is_figure(box, seen):
+            _insert_figure(elements, _scaled(box, points_per_px))
+    numbered = tuple(replace(one, id=element_id(number, place)) for place, one in enumerate(elements))
+    return replace(reading, number=number, elements=numbered)
 
 
-def _points(box: Box, points_per_px: float) -> PointBox:
-    left, top, right, bottom = (side * points_per_px for side in box)
+def _placed(element: Element, scale: float, words: Sequence[tuple[PointBox, OcrWord]]) -> Element:
+    """The element of the sheet on the page, with the confidence of its words."""
+    if element.box is None:
+        return element
+    box = _scaled(element.box, scale)
+    lines = tuple(ElementLine(line.start, _scaled(line.box, scale)) for line in element.lines)
+    return replace(element, box=box, lines=lines, confidence=_confidence(box, words))
+
+
+def with_bullets(seen: RecognisedPage) -> RecognisedPage:
+    """The page with the marks of list items as bullets where OCR took them for other signs or for letters."""
+    lines = list(seen.lines())
+    marks = [line for line in lines if _begins_with_mark(line)]
+    if not marks:
+        return seen
+    bullets = {id(line) for line in marks if _is_bullet(line, marks)}
+    corrected = RecognisedPage(seen.width, seen.height, blank=seen.blank)
+    for paragraph in seen.paragraphs:
+        corrected.paragraphs.append(
+            [_with_bullet(line) if id(line) in bullets else line for line in paragraph]
+        )
+    return corrected
+
+
+def _begins_with_mark(line: OcrLine) -> bool:
+    if len(line.words) < 2 or not _MISREAD_MARK.fullmatch(line.words[0].text):
+        return False
+    first, second = line.words[:2]
+    is_apart = second.left - first.right >= _MARK_GAP * line.height
+    return is_apart or _SURE_MARK.fullmatch(first.text) is not None
+
+
+def _is_bullet(line: OcrLine, marks: Sequence[OcrLine]) -> bool:
+    """A sign that no sentence begins with is a bullet; another one only below or above an equal mark."""
+    mark = line.words[0]
+    if _SURE_MARK.fullmatch(mark.text):
+        return True
+    near = _SAME_PLACE * line.height
+    beside = [
+        other.words[0]
+        for other in marks
+        if other is not line and abs(other.words[0].left - mark.left) <= near and other.words[0].text
+    ]
+    if _LETTER_MARK.fullmatch(mark.text):
+        # "o" and "e" are words in some languages: a letter is a mark only in a list that has others like it.
+        return len(beside) >= 2 and mark.height < 0.8 * line.words[1].height
+    return mark.text in "*-–—" or bool(beside)
+
+
+def _with_bullet(line: OcrLine) -> OcrLine:
+    first: OcrWord = line.words[0]
+    if first.text in ("-", "–", "—"):
+        return line
+    # A bullet is no measure of the type: it gets the height of the word behind it.
+    second = line.words[1]
+    return OcrLine([replace(first, text=_BULLET, top=second.top, bottom=second.bottom), *line.words[1:]])
+
+
+def _is_figure(box: Box, seen: RecognisedPage) -> bool:
+    width, height = box[2] - box[0], box[3] - box[1]
+    page = max(1, seen.width * seen.height)
+    return min(width, height) >= _FIGURE_SIDE_PX and width * height >= _FIGURE_SHARE * page
+
+
+def _insert_figure(elements: list[Element], box: PointBox) -> None:
+    """Puts a figure behind the last element that ends above it in its column, else in front."""
+    at = 0
+    for place, one in enumerate(elements):
+        if one.box and one.box[3] <= box[1] + 2 and one.box[0] < box[2] and box[0] < one.box[2]:
+            at = place + 1
+    elements.insert(at, Element("", ElementKind.FIGURE, box=box))
+
+
+def _scaled(box: PointBox, scale: float) -> PointBox:
+    left, top, right, bottom = (side * scale for side in box)
     return left, top, right, bottom
 
 
-def _confidence(box: Box, seen: RecognisedPage) -> float | None:
+def _confidence(box: PointBox, words: Sequence[tuple[PointBox, OcrWord]]) -> float | None:
     """How sure the reader is of a character in the box, on average; None where it has no words there."""
     left, top, right, bottom = box
     total, sure = 0, 0.0
-    for word in seen.words():
-        if left <= (word.left + word.right) / 2 <= right and top <= (word.top + word.bottom) / 2 <= bottom:
+    for place, word in words:
+        x, y = (place[0] + place[2]) / 2, (place[1] + place[3]) / 2
+        if left - 1 <= x <= right + 1 and top - 1 <= y <= bottom + 1:
             total += len(word.text)
             sure += len(word.text) * word.confidence
     return round(sure / total, 3) if total else None

@@ -3,8 +3,11 @@
 An element that enough of the page's words support gets their box. One that is not supported, or has a number that the
 page has not, is marked, so that an invented sentence or number can be seen and counted.
 
-Weakness: words in pictures are not in the text layer, so a right answer about them is marked as well; a page without a
-text layer is not compared at all.
+Where the page's text layer supports too little of an answer, as on a scan, the answer is compared with the words that
+OCR sees as well.
+
+Weakness: words that neither the text layer nor OCR has are marked also where the answer is right; descriptions of
+figures are marked too, but do not count against the page.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from quire.domain.element import Box, Element, ElementKind, PageElements, hull
 from quire.domain.element_codec import encode
@@ -21,6 +25,9 @@ from quire.reading.pdf.block_matching import compact
 from quire.reading.pdf.line_pieces import PageWord
 from quire.reading.pdf.mupdf import mupdf
 from quire.reading.pdf.reading_direction import View, view_of
+
+if TYPE_CHECKING:
+    from quire.reading.ocr.page_ocr import OcrOptions
 
 READER_AI = "ai"
 _LEAST_WORDS = 5
@@ -32,34 +39,53 @@ _LONG = 6
 _TOGETHER = 0.4
 """Of the words of a longer text at least this share is followed by the word that follows it on the page."""
 _DIGITS = re.compile(r"\d")
+_DESCRIPTION = re.compile(r"\s*\[.*\]\s*", re.DOTALL)
+"""The system prompt asks for figures and their descriptions in square brackets."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroundedAnswer:
-    """The stored form of an answer's elements, how many have no ground, and how many numbers have none."""
+    """The stored form of an answer's elements, how many have no ground, and how many numbers have none.
+
+    `support` is the share of its characters that are in elements with ground; None where nothing was compared.
+    """
 
     elements: bytes
     ungrounded: int = 0
     ungrounded_numbers: int = 0
+    support: float | None = None
 
 
 def ground_answer(path: str, password: str | None, number: int, answer: str, trusted: bool) -> GroundedAnswer:
-    """The elements of a model's answer about page `number`. `trusted` says whether the page's own text can be read.
+    """The elements of a model's answer about page `number`, compared with the words of the page's text layer.
 
-    Raises what opening the document raises.
+    `trusted` says whether the page's own text can be read. Raises what opening the document raises.
     """
-    from quire.reading.files.markdown_elements import markdown_elements
-
-    elements = markdown_elements(answer, number)
     source = open_documents().get(path, password)
     words: list[PageWord] = []
-    width = height = 0.0
+    size = (0.0, 0.0)
     if isinstance(source, PdfSource):
         view, words = _words_of(source, number)
-        width, height = view.size
-    found = ground(elements, words if trusted else [])
-    page = PageElements(number, found.elements, READER_AI, width, height)
-    return GroundedAnswer(encode(page), found.ungrounded, found.ungrounded_numbers)
+        size = view.size
+    return _packed(number, answer, words if trusted else [], size)
+
+
+def ground_by_ocr(
+    path: str, password: str | None, number: int, answer: str, options: OcrOptions
+) -> GroundedAnswer:
+    """The same, compared with the words that OCR sees. Raises PageError if the page can't be drawn or read by OCR."""
+    from quire.reading.ocr.page_ocr import recognised_words
+
+    words, size = recognised_words(path, password, number, options)
+    return _packed(number, answer, words, size)
+
+
+def _packed(number: int, answer: str, words: Sequence[PageWord], size: tuple[float, float]) -> GroundedAnswer:
+    from quire.reading.files.markdown_elements import markdown_elements
+
+    found = ground(markdown_elements(answer, number), words)
+    page = PageElements(number, found.elements, READER_AI, *size)
+    return GroundedAnswer(encode(page), found.ungrounded, found.ungrounded_numbers, found.support)
 
 
 def pack_own_markdown(markdown: str, number: int, reader: str) -> GroundedAnswer:
@@ -76,9 +102,12 @@ def _words_of(source: PdfSource, number: int) -> tuple[View, list[PageWord]]:
 
 @dataclass(frozen=True, slots=True)
 class Grounded:
+    """`support` is the share of characters in elements with ground, descriptions of figures left out."""
+
     elements: tuple[Element, ...]
     ungrounded: int
     ungrounded_numbers: int
+    support: float | None = None
 
 
 def ground(elements: Sequence[Element], words: Sequence[PageWord]) -> Grounded:
@@ -87,11 +116,23 @@ def ground(elements: Sequence[Element], words: Sequence[PageWord]) -> Grounded:
         return Grounded(tuple(replace(element, grounded=None) for element in elements), 0, 0)
     page = _PageIndex(words)
     grounded = [page.ground(element) for element in elements]
+    marked = tuple(element for element, _ in grounded)
     return Grounded(
-        tuple(element for element, _ in grounded),
-        sum(element.grounded is False for element, _ in grounded),
+        marked,
+        sum(element.grounded is False for element in marked),
         sum(count for _, count in grounded),
+        _support(marked),
     )
+
+
+def _support(elements: Sequence[Element]) -> float | None:
+    sizes = [
+        (len(compact(element.plain_text)), element.grounded)
+        for element in elements
+        if element.grounded is not None and not _DESCRIPTION.fullmatch(element.plain_text)
+    ]
+    total = sum(size for size, _ in sizes)
+    return sum(size for size, is_grounded in sizes if is_grounded) / total if total else None
 
 
 class _PageIndex:

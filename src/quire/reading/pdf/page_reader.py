@@ -65,7 +65,7 @@ def read_pages(
     options = options or ReadOptions()
     source = open_documents().get(path, password, options.office)
     if isinstance(source, PdfSource):
-        return _read_pdf(source, numbers, options)
+        return read_pdf(source, numbers, options)
     if isinstance(source, ImageSource):
         return [_read_image(source, number) for number in numbers]
     if isinstance(source, OfficeSource):
@@ -99,7 +99,8 @@ class _Seen:
     plain: list[FilledBlock] | None = None
 
 
-def _read_pdf(source: PdfSource, numbers: Sequence[int], options: ReadOptions) -> list[PageReading]:
+def read_pdf(source: PdfSource, numbers: Sequence[int], options: ReadOptions) -> list[PageReading]:
+    """As `read_pages`, for a PDF that is open already."""
     seen = {n: page_errors(n)(_analyse)(source, n, options) for n in dict.fromkeys(numbers)}
     if options.strip_running:
         for n, page in seen.items():

@@ -52,7 +52,7 @@ def render_page(path: str, password: str | None, number: int, options: RenderOpt
     """
     options = options or RenderOptions()
     picture = draw_page(path, password, number, options)
-    return page_errors(number)(_encode)(picture, options)
+    return page_errors(number)(encode_picture)(picture, options)
 
 
 def draw_page(path: str, password: str | None, number: int, options: RenderOptions) -> Image.Image:
@@ -100,7 +100,8 @@ def _fit(source: ImageSource, number: int, options: RenderOptions) -> Image.Imag
     return picture
 
 
-def _encode(picture: Image.Image, options: RenderOptions) -> bytes:
+def encode_picture(picture: Image.Image, options: RenderOptions) -> bytes:
+    """The picture in the format asked for."""
     out = io.BytesIO()
     if options.format == "png":
         picture.save(out, "PNG", compress_level=6)

@@ -8,20 +8,27 @@ from dataclasses import dataclass
 from quire.reading.files.document_source import PdfSource, open_documents
 from quire.reading.pdf.mupdf import mupdf
 from quire.reading.pdf.page_render import RenderOptions, render_page
+from quire.reading.pdf.table_crops import dense_tables
 
 _OWN_TEXT_BYTES = 24_000
+_CROPS_NOTE = "=== Further pictures ===\nParts of the current page again, larger: its tables in small type.\n"
 
 
 @dataclass(frozen=True, slots=True)
 class ContextOptions:
     """`radius` pages before and after give up to `max_bytes` of text together.
 
-    `own_text` says whether the page's own text can be trusted; a garbled one is left out.
+    `own_text` says whether the page's own text can be trusted; a garbled one is left out. `elements` is the page's own
+    text as it was laid out here, in reading order, and goes along in place of the text layer. `shows_own` says whether
+    either goes along at all. `table_crops` is the most dense tables that are drawn apart, larger.
     """
 
     radius: int = 1
     max_bytes: int = 3_000
     own_text: bool = True
+    elements: str = ""
+    shows_own: bool = True
+    table_crops: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +38,7 @@ class VisionPage:
     text: str
     layer: str
     pixels: int
+    crops: tuple[bytes, ...] = ()
 
     def __repr__(self) -> str:
         return f"VisionPage({len(self.image)} bytes)"
@@ -50,11 +58,16 @@ def picture_page(
             image, f"image/{render.format}", _section(number, "current", ""), "", _pixels(image)
         )
     own = _text(source, number) if context.own_text else ""
+    shown = (context.elements or own) if context.own_text and context.shows_own else ""
     before, after = _neighbours(source, number, context)
     sections = [_section(n, "context", text) for n, text in before]
-    sections.append(_section(number, "current", _cut(own, _OWN_TEXT_BYTES)))
+    sections.append(_section(number, "current", _cut(shown, _OWN_TEXT_BYTES)))
     sections += [_section(n, "context", text) for n, text in after]
-    return VisionPage(image, f"image/{render.format}", "\n".join(sections), own, _pixels(image))
+    crops = dense_tables(path, password, number, render, context.table_crops) if context.table_crops else ()
+    if crops:
+        sections.append(_CROPS_NOTE)
+    pixels = _pixels(image) + sum(map(_pixels, crops))
+    return VisionPage(image, f"image/{render.format}", "\n".join(sections), own, pixels, crops)
 
 
 def _neighbours(

@@ -80,7 +80,8 @@ export function page(id, on, signal) {
       ["Class", found.page_class?.toLowerCase().replace("_", " ")], ["Reason", found.reason.join(", ").replaceAll("_", " ")],
       ["Attempts", found.attempts], ["Confidence", found.confidence !== null && `${Math.round(found.confidence * 100)} %`], ["Grade", found.grade],
       ["Missing words", found.words_missing > 0 && found.words_missing.toLocaleString()],
-      ["Without ground", found.ungrounded > 0 && plural(found.ungrounded, "element")],
+      ["Not supported by the page", found.ungrounded > 0 && [plural(found.ungrounded, "element"),
+        found.ungrounded_numbers > 0 && plural(found.ungrounded_numbers, "number")].filter(Boolean).join(", ")],
       ["Words", over(found.status) && found.words.toLocaleString()], ["Cost", tokens > 0 && `${money(found.cost_usd)}, ${plural(tokens, "token")}`]];
     fill(facts, ...pairs.filter(([, value]) => value).map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, String(value)))));
     write(error, found.error?.error || "");

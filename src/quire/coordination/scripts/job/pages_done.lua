@@ -34,7 +34,9 @@ for i = 7, #ARGV, 3 do
       redis.call('ZADD', SLOW, number, number)
     end
     local packed = cjson.decode(record)
-    seen[#seen + 1] = {number = tonumber(number), status = packed.st, source = packed.src}
+    -- Fields that the record does not have are absent from the event.
+    seen[#seen + 1] = {number = tonumber(number), status = packed.st, source = packed.src, grade = packed.gr,
+      confidence = packed.cf, words_missing = packed.wm, ungrounded = packed.ug, ungrounded_numbers = packed.un}
   end
 end
 if string.sub(unit, 1, 1) == 'c' then
