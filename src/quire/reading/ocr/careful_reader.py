@@ -1,8 +1,9 @@
 """The careful reader: RapidOCR's models, which come with its wheel, run by onnxruntime.
 
 It reads noise, blur and odd type that the quick reader can't, for about five times the work. It has no idea of
-paragraphs; `ocr_order` puts its lines in order. It is loaded when it is first needed and then kept, so that a
-reader process pays for that once. It never downloads anything: the models' files are named one by one.
+paragraphs: its lines come from top to bottom, and the layout analysis puts them in order. It is loaded when it is first
+needed and then kept, so that a reader process pays for that once. It never downloads anything: the models' files are
+named one by one.
 
 Weakness: it reads the Latin letters of Europe, Chinese and Japanese. Greek and Vietnamese are in its alphabet, but it
 drops letters with accents of theirs (tried: 40 and 14 in a hundred), so it isn't asked to read them.
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from quire.errors import PageError
-from quire.reading.ocr.ocr_words import Box, OcrLine, OcrWord, RecognisedPage, in_reading_order
+from quire.reading.ocr.ocr_words import Box, OcrLine, OcrWord, RecognisedPage
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -58,7 +59,10 @@ def reads(languages: Sequence[str]) -> bool:
 
 
 def read(picture: Image.Image, languages: Sequence[str]) -> RecognisedPage:
-    """The picture's words in reading order. Raises PageError where the model can't be loaded or fails."""
+    """The picture's words, line by line from top to bottom.
+
+    Raises PageError where the model can't be loaded or fails.
+    """
     found = _run(picture, detect=True)
     seen = RecognisedPage(picture.width, picture.height)
     if found.boxes is None or not found.txts:
@@ -70,8 +74,8 @@ def read(picture: Image.Image, languages: Sequence[str]) -> RecognisedPage:
         box = (round(min(xs)), round(min(ys)), round(max(xs)), round(max(ys)))
         words = _words(_plain(text) if plain else text, box, float(score))
         if words:
-            lines.append(OcrLine(words))
-    seen.paragraphs = in_reading_order(lines)
+            lines.append(OcrLine(words, is_loose=True))
+    seen.paragraphs = [[line] for line in sorted(lines, key=lambda line: line.box()[1::-1])]
     return seen
 
 

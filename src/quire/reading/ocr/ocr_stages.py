@@ -253,7 +253,10 @@ class _Reading:
         mended = RecognisedPage(seen.width, seen.height, blank=seen.blank)
         try:
             for paragraph in seen.paragraphs:
-                lines = [OcrLine([self._word_again(word) for word in line.words]) for line in paragraph]
+                lines = [
+                    OcrLine([self._word_again(word) for word in line.words], line.is_loose)
+                    for line in paragraph
+                ]
                 mended.paragraphs.append(lines)
         except PageError:
             self._notes.append(CAREFUL_FAILED)

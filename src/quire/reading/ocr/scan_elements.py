@@ -108,7 +108,8 @@ def _with_bullet(line: OcrLine) -> OcrLine:
         return line
     # A bullet is no measure of the type: it gets the height of the word behind it.
     second = line.words[1]
-    return OcrLine([replace(first, text=_BULLET, top=second.top, bottom=second.bottom), *line.words[1:]])
+    bullet = replace(first, text=_BULLET, top=second.top, bottom=second.bottom)
+    return OcrLine([bullet, *line.words[1:]], line.is_loose)
 
 
 def _is_figure(box: Box, seen: RecognisedPage) -> bool:

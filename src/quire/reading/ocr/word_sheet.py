@@ -107,8 +107,7 @@ def _usual_sizes(weights: Sequence[tuple[float, int]]) -> list[float]:
 
 def _type_of(line: OcrLine) -> _Type:
     words = line.words
-    is_loose = len(words) > 1 and len({(word.top, word.bottom) for word in words}) == 1
-    if is_loose:
+    if line.is_loose:
         above, below = _extent(line.text)
         tall = words[0].height / _LOOSE
         size = tall / (above + below)
