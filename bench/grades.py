@@ -42,7 +42,7 @@ from quire.domain.page import Grade, PageClass  # noqa: E402
 from quire.errors import QuireError  # noqa: E402
 from quire.reading.files.document_source import inspect  # noqa: E402
 from quire.reading.grading.page_grade import Judgement, OcrEvidence, judge_ocr, judge_text  # noqa: E402
-from quire.reading.grading.reading_order import is_read_across  # noqa: E402
+from quire.reading.grading.reading_order import order_doubts  # noqa: E402
 from quire.reading.ocr.ocr_stages import OcrOptions, recognise  # noqa: E402
 from quire.reading.ocr.scan_elements import lay_out_scan  # noqa: E402
 from quire.reading.pdf.page_reader import read_pages  # noqa: E402
@@ -84,12 +84,10 @@ class Reading:
         layer = None
         if self.other is not None:
             text, debris, elements = self.other
-            layer = judge_text(text, debris, read_across=is_read_across(elements))
+            layer = judge_text(text, debris, order_doubts(elements))
         if self.evidence is None:
-            return judge_text(
-                self.text, self.debris, read_across=is_read_across(self.elements)
-            ), self.markdown
-        evidence = replace(self.evidence, read_across=is_read_across(self.elements))
+            return judge_text(self.text, self.debris, order_doubts(self.elements)), self.markdown
+        evidence = replace(self.evidence, doubts=order_doubts(self.elements))
         found = judge_ocr(self.markdown, evidence)
         if layer is not None and (layer.confidence or 0.0) > (found.confidence or 0.0):
             return layer, self.other[0]

@@ -9,12 +9,12 @@ import pytest
 from quire.domain.page import Grade
 from quire.reading.grading.page_grade import (
     LOW_PLAUSIBILITY,
-    READ_ACROSS,
     OcrEvidence,
     judge_ocr,
     judge_text,
 )
 from quire.reading.grading.plausibility import plausibility
+from quire.reading.grading.reading_order import READ_ACROSS
 from tests.reading.ocr.script_pages import SENTENCES
 
 ENGLISH = (
@@ -60,7 +60,7 @@ def test_ocr_is_good_only_when_everything_speaks_for_it() -> None:
 
 
 def test_ocr_is_not_good_when_columns_are_read_across() -> None:
-    found = judge_ocr(ENGLISH, OcrEvidence(0.99, read_across=True))
+    found = judge_ocr(ENGLISH, OcrEvidence(0.99, doubts=(READ_ACROSS,)))
     assert found.grade is Grade.FAIR
     assert found.reasons == (READ_ACROSS,)
 

@@ -13,7 +13,7 @@ from quire.domain.element import PageElements
 from quire.domain.element_codec import encode
 from quire.domain.page import Grade, PageClass, PageReading
 from quire.reading.grading.page_grade import Judgement, judge_text
-from quire.reading.grading.reading_order import is_read_across
+from quire.reading.grading.reading_order import order_doubts
 from quire.reading.pdf.mupdf import empty_store
 from quire.reading.pdf.page_reader import ReadOptions, read_pages, read_text
 
@@ -74,7 +74,7 @@ def pack(readings: Sequence[PageReading], judgement: Judgement | None = None) ->
     offset, elements_offset = 0, sum(map(len, texts))
     for reading, part, has_text, packed in zip(readings, texts, shown, stored, strict=True):
         judged = judgement or judge_text(
-            reading.text, reading.signals.garbled_ratio, read_across=is_read_across(reading.elements)
+            reading.text, reading.signals.garbled_ratio, order_doubts(reading.elements)
         )
         pages.append(
             PageSlice(

@@ -13,7 +13,6 @@ from quire.reading.grading.plausibility import plausibility
 
 LOW_PLAUSIBILITY = "implausible_text"
 SYMBOL_DEBRIS = "symbol_debris"
-READ_ACROSS = "columns_read_across"
 INK_LEFT_OUT = "ink_left_out"
 DOUBTFUL_WORDS = "doubtful_words"
 UNSUPPORTED = "not_supported_by_page"
@@ -24,7 +23,7 @@ _USUAL_ODD = 0.06
 _ODD_WEIGHT = 1.6
 _DEBRIS_WEIGHT = 2.5
 _USUAL_DEBRIS = 0.01
-_ACROSS = 0.88
+_DISORDER = 0.88
 _COVERED = 0.8
 _GOOD, _FAIR = 0.92, 0.75
 _BELOW_GOOD = 0.91
@@ -46,8 +45,8 @@ class OcrEvidence:
     confidence: float | None
     doubtful: float = 0.0
     covered: float = 1.0
-    read_across: bool = False
     has_ink: bool = True
+    doubts: tuple[str, ...] = ()  # reasons to doubt the order of the text
 
 
 def grade_of(confidence: float) -> Grade:
@@ -56,15 +55,18 @@ def grade_of(confidence: float) -> Grade:
     return Grade.FAIR if confidence >= _FAIR else Grade.LOW
 
 
-def judge_text(text: str, debris: float, *, read_across: bool = False) -> Judgement:
-    """Judges a text layer. `debris` is the share of characters that no writer typed (private area, control, cid)."""
+def judge_text(text: str, debris: float, doubts: tuple[str, ...] = ()) -> Judgement:
+    """Judges a text layer. `debris` is the share of characters that no writer typed (private area, control, cid).
+
+    `doubts` are reasons to doubt the order of the text.
+    """
     if not text.strip():
         return Judgement(None, None)
     factor, reasons = _plausible(text)
     confidence = factor
-    if read_across:
-        confidence *= _ACROSS
-        reasons = (*reasons, READ_ACROSS)
+    if doubts:
+        confidence *= _DISORDER
+        reasons = (*reasons, *doubts)
     if debris > _USUAL_DEBRIS:
         confidence *= max(0.0, 1.0 - _DEBRIS_WEIGHT * debris)
         reasons = (*reasons, SYMBOL_DEBRIS)
@@ -80,9 +82,9 @@ def judge_ocr(text: str, evidence: OcrEvidence) -> Judgement:
     if evidence.doubtful > 0.1:
         confidence *= 1.0 - 0.5 * evidence.doubtful
         reasons = (*reasons, DOUBTFUL_WORDS)
-    if evidence.read_across:
-        confidence *= _ACROSS
-        reasons = (*reasons, READ_ACROSS)
+    if evidence.doubts:
+        confidence *= _DISORDER
+        reasons = (*reasons, *evidence.doubts)
     if evidence.covered < _COVERED:
         confidence *= 0.5 + 0.5 * evidence.covered
         reasons = (*reasons, INK_LEFT_OUT)
