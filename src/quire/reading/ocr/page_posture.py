@@ -42,6 +42,8 @@ _CLEAR_DIRECTION = 1.25
 _CLEARLY_HANGING = 0.1
 _SPECKLED, _SMOOTHED = 8.0, 0.4
 _OVERRULES_LINES = 0.88
+_UNDECIDED = 0.15
+_EDGE = 0.08
 _PAPER_CELLS = 40
 _INK_PERCENT = 0.7
 _BAND_PX = 256
@@ -104,11 +106,8 @@ def posture_of(picture: Image.Image) -> Posture:
     found = page_orientation.orientation_of(small)
     turns = found.turns
     if not found.is_sure or (turns % 2 and found.sure < _OVERRULES_LINES):
-        lines = _line_direction(ink)
-        # Lines that run down the picture may be upright Chinese or Japanese. Lines that run across it are not turned
-        # by a quarter unless the model is very sure: what looks like lines may be the edges of a photographed page.
-        if lines == 0 or (lines == 1 and not found.is_sure):
-            turns = found.best_of((lines, lines + 2))
+        found = page_orientation.orientation_of_parts(small)
+        turns = _turns_by_parts(found, ink)
     level = np.rot90(ink, turns)
     skew, _ = best_angle(*ink_points(level))
     return Posture(
@@ -119,6 +118,17 @@ def posture_of(picture: Image.Image) -> Posture:
         ink=True,
         way_up=found.sure,
     )
+
+
+def _turns_by_parts(found: page_orientation.Orientation, ink: Pixels) -> int:
+    """The turns that the views of the page's parts ask for, held to the direction of the lines where they disagree."""
+    sideways = int(found.sideways > 0.5)
+    if abs(found.sideways - 0.5) < _UNDECIDED:
+        rows, columns = (round(_EDGE * side) for side in ink.shape)
+        # The edges of a photographed page look like lines.
+        lines = _line_direction(ink[rows : ink.shape[0] - rows, columns : ink.shape[1] - columns])
+        sideways = sideways if lines is None else lines
+    return found.best_of((sideways, sideways + 2))
 
 
 def _joined_script_turn(small: Image.Image, turns: int, noise: float, skew: float) -> int:
