@@ -385,7 +385,9 @@ class AiPage:
                 )
         except PageError:
             return found
-        return again if (again.support or 0.0) > (found.support or 0.0) else found
+        if again.support is None or (found.support is not None and found.support >= again.support):
+            return found
+        return again
 
 
 def with_spent(record: PageRecord, outcome: Exhausted) -> PageRecord:

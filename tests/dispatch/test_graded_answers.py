@@ -1,0 +1,96 @@
+"""Answers of models are graded by what the page supports, and get what was found locally as a hint."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from quire.domain.job import JobStatus, Mode
+from quire.domain.page import Grade
+from quire.reading.grading.page_grade import UNGROUNDED_NUMBERS, UNSUPPORTED, judge_answer
+from quire.reading.pdf.page_render import RenderOptions
+from quire.reading.pdf.vision_page import ContextOptions, picture_page
+from quire.simulator.simulator_thread import RunningSimulator
+from tests.dispatch.test_dispatched_documents import ai
+from tests.reading.ocr import scans
+from tests.support.marked_documents import marked_pdf
+from tests.support.running import convert, pages
+
+SCAN = {"OCR_PAGE_TIMEOUT": "20m", "DOCUMENT_PROCESSING_TIMEOUT": "30m"}
+
+
+def test_answer_is_good_only_when_the_page_supports_it_and_all_its_numbers() -> None:
+    assert judge_answer(0.99, 0.97, 0).grade is Grade.GOOD
+    assert judge_answer(0.99, 0.97, 1).grade is Grade.FAIR
+    assert judge_answer(0.99, 0.97, 1).reasons == (UNGROUNDED_NUMBERS,)
+    assert judge_answer(0.4, 0.97, 0).grade is Grade.LOW
+    assert judge_answer(0.4, 0.97, 0).reasons == (UNSUPPORTED,)
+    assert judge_answer(0.99, 0.5, 0).grade is Grade.LOW
+    assert judge_answer(None, 0.97, 0).grade is None
+
+
+async def test_answer_is_good_when_the_text_layer_supports_it(tmp_path: Path, sim: RunningSimulator) -> None:
+    async with ai(tmp_path, sim) as one:
+        job = await convert(one, marked_pdf(tmp_path / "a.pdf", 2), mode=Mode.AI)
+        found = await pages(one, job)
+    assert [record.grade for record in found.values()] == [Grade.GOOD, Grade.GOOD]
+
+
+async def test_invented_answer_is_low_when_ocr_sees_other_words_on_a_scan(
+    tmp_path: Path, sim: RunningSimulator
+) -> None:
+    """The simulator invents words for a picture without text."""
+    scan = tmp_path / "scan.png"
+    scan.write_bytes(scans.png(scans.sheet(7, size=12, filled=0.2).picture))
+    async with ai(tmp_path, sim, **SCAN) as one:
+        job = await convert(one, scan, mode=Mode.AI)
+        record = (await pages(one, job))[1]
+    assert job.status is JobStatus.COMPLETED
+    assert record.grade is Grade.LOW
+    assert UNSUPPORTED in record.reasons
+    assert record.ungrounded > 0
+    assert job.result is not None
+    assert job.result["metadata"]["low_confidence_pages"] == [1]
+
+
+async def test_answer_is_not_graded_when_a_scan_may_not_be_read_by_ocr(
+    tmp_path: Path, sim: RunningSimulator
+) -> None:
+    scan = tmp_path / "scan.png"
+    scan.write_bytes(scans.png(scans.sheet(7, size=12, filled=0.2).picture))
+    async with ai(tmp_path, sim, AI_GROUND_WITH_OCR="false") as one:
+        record = (await pages(one, await convert(one, scan, mode=Mode.AI)))[1]
+    assert (record.grade, record.confidence, record.ungrounded) == (None, None, 0)
+
+
+async def test_another_model_is_asked_when_the_first_answer_has_no_support(
+    tmp_path: Path, sim: RunningSimulator
+) -> None:
+    scan = tmp_path / "scan.png"
+    scan.write_bytes(scans.png(scans.sheet(7, size=12, filled=0.2).picture))
+    async with ai(tmp_path, sim, AI_SECOND_OPINION="true", **SCAN) as one:
+        record = (await pages(one, await convert(one, scan, mode=Mode.AI)))[1]
+    assert "second_opinion" in record.reasons
+    assert record.attempts == 2
+    assert sim.stats()["total"]["calls"] == 2
+
+
+@pytest.mark.parametrize("crops", [0, 2])
+def test_model_gets_the_elements_in_their_order_when_there_are_any(
+    tmp_path: Path, make_pdf: Callable[..., bytes], crops: int
+) -> None:
+    file = tmp_path / "page.pdf"
+    file.write_bytes(make_pdf("Own text of the page as the file has it."))
+    path = str(file)
+    render = RenderOptions()
+    plain = picture_page(path, None, 1, render, ContextOptions(table_crops=crops))
+    hinted = picture_page(path, None, 1, render, ContextOptions(elements="# Heading\n\nText of the page"))
+    silent = picture_page(path, None, 1, render, ContextOptions(shows_own=False))
+    assert "Own text of the page" in plain.text
+    assert "# Heading\n\nText of the page" in hinted.text
+    assert "Own text" not in hinted.text
+    assert "Own text" in hinted.layer
+    assert "Own text" not in silent.text
+    assert plain.crops == ()
