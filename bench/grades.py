@@ -40,9 +40,10 @@ from measuring import table  # noqa: E402
 from quire.domain.element import Element  # noqa: E402
 from quire.domain.page import Grade, PageClass  # noqa: E402
 from quire.errors import QuireError  # noqa: E402
+from quire.pipeline.stages.read_stage import KEPT_LAYER  # noqa: E402
 from quire.reading.files.document_source import inspect  # noqa: E402
+from quire.reading.grading.page_doubts import PageKind, page_doubts  # noqa: E402
 from quire.reading.grading.page_grade import Judgement, OcrEvidence, judge_ocr, judge_text  # noqa: E402
-from quire.reading.grading.reading_order import order_doubts  # noqa: E402
 from quire.reading.ocr.ocr_stages import OcrOptions, recognise  # noqa: E402
 from quire.reading.ocr.scan_elements import lay_out_scan  # noqa: E402
 from quire.reading.pdf.page_reader import read_pages  # noqa: E402
@@ -84,13 +85,17 @@ class Reading:
         layer = None
         if self.other is not None:
             text, debris, elements = self.other
-            layer = judge_text(text, debris, order_doubts(elements))
+            layer = judge_text(text, debris, page_doubts(elements))
         if self.evidence is None:
-            return judge_text(self.text, self.debris, order_doubts(self.elements)), self.markdown
-        evidence = replace(self.evidence, doubts=order_doubts(self.elements))
+            graphics = self.page_class == PageClass.HAS_GRAPHICS
+            doubts = page_doubts(self.elements, PageKind(has_graphics=graphics))
+            return judge_text(self.text, self.debris, doubts, has_graphics=graphics), self.markdown
+        evidence = replace(self.evidence, doubts=page_doubts(self.elements, PageKind(by_ocr=True)))
         found = judge_ocr(self.markdown, evidence)
-        if layer is not None and (layer.confidence or 0.0) > (found.confidence or 0.0):
-            return layer, self.other[0]
+        if layer is not None and self.page_class != PageClass.SCANNED:
+            is_surer = (layer.confidence or 0.0) > (found.confidence or 0.0)
+            if is_surer and len(self.other[0].split()) >= KEPT_LAYER * len(self.markdown.split()):
+                return layer, self.other[0]
         return found, self.markdown
 
 
@@ -98,13 +103,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("corpus", type=Path)
     parser.add_argument("--sets", default=",".join(SETS))
+    parser.add_argument("--first", type=int, default=1, help="begin with this page of each document")
     parser.add_argument("--keep", type=Path, help="a folder for the readings")
     parser.add_argument("--wrong", action="store_true", help="list the pages whose grade and label disagree")
     asked = parser.parse_args()
     looked_at = _labels()
     rows: list[tuple[str, str, str, str, Reading]] = []
     for group in asked.sets.split(","):
-        for reading, truth, is_single in _readings(asked.corpus, group, asked.keep):
+        for reading, truth, is_single in _readings(asked.corpus, group, asked.keep, asked.first):
             judged, text = reading.judged()
             if judged.grade is None:
                 continue
@@ -149,7 +155,9 @@ def _labels() -> dict[tuple[str, int], str]:
         return {(row["file"], int(row["page"])): row["label"] for row in csv.DictReader(file, delimiter="\t")}
 
 
-def _readings(corpus: Path, group: str, keep: Path | None) -> Iterator[tuple[Reading, str | None, bool]]:
+def _readings(
+    corpus: Path, group: str, keep: Path | None, first: int
+) -> Iterator[tuple[Reading, str | None, bool]]:
     """Every reading of a set, the known text of its document and whether that is of one page."""
     for path, truth in _documents(corpus, "typeset" if group == "spoilt" else group):
         if group == "spoilt" and hashlib.sha256(path.stem.encode()).digest()[1] % 2:
@@ -158,7 +166,7 @@ def _readings(corpus: Path, group: str, keep: Path | None) -> Iterator[tuple[Rea
             count = inspect(str(path), None, 1_000_000).page_count
         except QuireError:
             continue
-        for number in range(1, min(count, PAGES) + 1):
+        for number in range(first, min(count, first + PAGES - 1) + 1):
             file = keep / f"{group}__{path.name}__{number}.pickle" if keep else None
             if file and file.exists():
                 reading = pickle.loads(file.read_bytes())

@@ -7,6 +7,7 @@ import codecs
 import pytest
 
 from quire.domain.page import Grade
+from quire.reading.grading.page_doubts import READ_ACROSS
 from quire.reading.grading.page_grade import (
     LOW_PLAUSIBILITY,
     OcrEvidence,
@@ -14,7 +15,6 @@ from quire.reading.grading.page_grade import (
     judge_text,
 )
 from quire.reading.grading.plausibility import plausibility
-from quire.reading.grading.reading_order import READ_ACROSS
 from tests.reading.ocr.script_pages import SENTENCES
 
 ENGLISH = (

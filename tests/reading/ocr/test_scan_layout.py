@@ -7,7 +7,7 @@ from dataclasses import replace
 from PIL import Image, ImageDraw
 
 from quire.domain.element import ElementKind, ElementLine
-from quire.reading.grading.reading_order import is_read_across
+from quire.reading.grading.page_doubts import is_read_across
 from quire.reading.ocr.ocr_words import OcrLine, OcrWord, RecognisedPage
 from quire.reading.ocr.scan_elements import lay_out_scan
 from quire.reading.ocr.scan_rules import rules_in

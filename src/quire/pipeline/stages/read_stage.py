@@ -29,6 +29,8 @@ _EXTRA_S_PER_PAGE = 1.0
 _S_OVER_BUDGET = 2.0
 
 OCR_NOT_BETTER = "ocr_not_better"
+KEPT_LAYER = 0.8
+"""A text layer with a smaller share of the words that OCR reads is not the page's text."""
 
 
 class PageReader:
@@ -152,7 +154,7 @@ class PageReader:
                 failed = self._failed(page.number, error)
                 return replace(failed, page_class=page.page_class, reasons=(*page.reasons, error.code))
             return _with_reason(local, error.code)
-        if page.has_text and _is_better(page, found.pages[0]):
+        if page.has_text and _keeps_layer(page, found.pages[0]):
             return _with_reason(local, OCR_NOT_BETTER)
         return _with_reason(found, HEIC_OVER_BOUND) if HEIC_OVER_BOUND in page.reasons else found
 
@@ -318,8 +320,12 @@ def _class_for_route(page: PageSlice) -> PageClass:
     return PageClass.GARBLED if is_bad_layer else page.page_class
 
 
-def _is_better(one: PageSlice, other: PageSlice) -> bool:
-    return (one.confidence or 0.0) > (other.confidence or 0.0)
+def _keeps_layer(layer: PageSlice, recognised: PageSlice) -> bool:
+    """Whether the text layer is kept: it is surer than OCR and has as much; a scan's few words are not its text."""
+    if layer.page_class is PageClass.SCANNED:
+        return not recognised.has_text
+    is_surer = (layer.confidence or 0.0) > (recognised.confidence or 0.0)
+    return is_surer and layer.words >= KEPT_LAYER * recognised.words
 
 
 def _with_reason(chunk: Chunk, reason: str) -> Chunk:

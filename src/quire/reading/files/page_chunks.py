@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from quire.domain.element import PageElements
 from quire.domain.element_codec import encode
 from quire.domain.page import Grade, PageClass, PageReading
+from quire.reading.grading.page_doubts import PageKind, page_doubts
 from quire.reading.grading.page_grade import Judgement, judge_text
-from quire.reading.grading.reading_order import order_doubts
 from quire.reading.pdf.mupdf import empty_store
 from quire.reading.pdf.page_reader import ReadOptions, read_pages, read_text
 
@@ -73,9 +73,7 @@ def pack(readings: Sequence[PageReading], judgement: Judgement | None = None) ->
     pages: list[PageSlice] = []
     offset, elements_offset = 0, sum(map(len, texts))
     for reading, part, has_text, packed in zip(readings, texts, shown, stored, strict=True):
-        judged = judgement or judge_text(
-            reading.text, reading.signals.garbled_ratio, order_doubts(reading.elements)
-        )
+        judged = judgement or _judged(reading)
         pages.append(
             PageSlice(
                 reading.number,
@@ -96,6 +94,13 @@ def pack(readings: Sequence[PageReading], judgement: Judgement | None = None) ->
         offset += len(part)
         elements_offset += len(packed)
     return Chunk(b"".join([*texts, *stored]), tuple(pages))
+
+
+def _judged(reading: PageReading) -> Judgement:
+    """The judgement on a text layer. Pictures and charts are not read, so a page that has them is never good."""
+    has_graphics = reading.page_class is PageClass.HAS_GRAPHICS and reading.signals.width_pt > 0
+    doubts = page_doubts(reading.elements, PageKind(has_graphics=has_graphics))
+    return judge_text(reading.text, reading.signals.garbled_ratio, doubts, has_graphics=has_graphics)
 
 
 def page_elements(reading: PageReading) -> PageElements:

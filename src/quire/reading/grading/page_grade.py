@@ -55,16 +55,19 @@ def grade_of(confidence: float) -> Grade:
     return Grade.FAIR if confidence >= _FAIR else Grade.LOW
 
 
-def judge_text(text: str, debris: float, doubts: tuple[str, ...] = ()) -> Judgement:
+def judge_text(
+    text: str, debris: float, doubts: tuple[str, ...] = (), *, has_graphics: bool = False
+) -> Judgement:
     """Judges a text layer. `debris` is the share of characters that no writer typed (private area, control, cid).
 
-    `doubts` are reasons to doubt the order of the text.
+    `doubts` are reasons to doubt the order of the text. `has_graphics`: the page has pictures or charts, which a text
+    layer does not have.
     """
     if not text.strip():
         return Judgement(None, None)
     factor, reasons = _plausible(text)
     confidence = factor
-    if doubts:
+    if doubts or has_graphics:
         confidence *= _DISORDER
         reasons = (*reasons, *doubts)
     if debris > _USUAL_DEBRIS:

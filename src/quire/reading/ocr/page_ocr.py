@@ -12,8 +12,8 @@ from quire.domain.page import Grade, PageClass, PageReading, PageSignals
 from quire.errors import SettingsError
 from quire.reading.files.image_source import MAX_SOURCE_PIXELS, grey_picture
 from quire.reading.files.page_chunks import Chunk, pack
+from quire.reading.grading.page_doubts import PageKind, page_doubts
 from quire.reading.grading.page_grade import Judgement, judge_ocr
-from quire.reading.grading.reading_order import order_doubts
 from quire.reading.ocr import careful_reader, quick_reader
 from quire.reading.ocr.careful_reader import CAREFUL_READER
 from quire.reading.ocr.ocr_stages import CAREFUL, QUICK, OcrOptions, Recognised, other_readings, recognise
@@ -142,7 +142,7 @@ class _Attempt:
 def _attempt(number: int, found: Recognised, options: OcrOptions) -> _Attempt:
     scale = _POINTS_PER_INCH / options.dpi
     laid = lay_out_scan(number, found.seen, found.rules, scale, join_hyphens=options.join_hyphens)
-    evidence = replace(found.evidence, doubts=order_doubts(laid.elements))
+    evidence = replace(found.evidence, doubts=page_doubts(laid.elements, PageKind(by_ocr=True)))
     return _Attempt(found, laid, judge_ocr(laid.markdown, evidence))
 
 

@@ -1,0 +1,222 @@
+"""Finds reasons to doubt that the text of a page is complete and in order, from its elements and their places.
+
+Each reason is something that text with places shows: prose that jumps from side to side was read across columns; a line
+as wide as two columns between lines of both is two lines read as one; cells that begin in the middle of a sentence, or
+are as long as paragraphs, are prose taken for a table; tables of three rows, or several small ones, are pieces of one;
+short lines of signs are formulas whose form is lost; words of thirty letters are words without their spaces; single
+words on a page with drawings are their labels. A weak sign alone is no reason, two are.
+
+Weakness: a page that has such a sign and is right is called fair all the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from quire.domain.element import Box, Element, ElementKind
+
+READ_ACROSS = "columns_read_across"
+PROSE_IN_TABLE = "prose_in_table"
+TORN_TABLE = "torn_table"
+FORMULAS = "formulas"
+GLUED_WORDS = "glued_words"
+SCATTERED = "scattered_words"
+TORN_SENTENCES = "torn_sentences"
+LOOSE_SIGNS = "loose_signs"
+COMPLEX_PAGE = "complex_page"
+
+_TEXT_KINDS = frozenset(
+    {
+        ElementKind.PARAGRAPH,
+        ElementKind.LIST_ITEM,
+        ElementKind.QUOTE,
+        ElementKind.FOOTNOTE,
+        ElementKind.CAPTION,
+        ElementKind.HEADING,
+    }
+)
+_LEAST_CHARS = 14
+_SAME_COLUMN = 0.1
+_LEAST_JUMPS, _JUMPS_SHARE = 4, 0.11
+_FEW_JUMPS = 3
+_LEAST_INTRUDERS = 2
+_LEAST_LOOSE = 3
+_LEAST_JOINED = 3
+_COLUMN_LINES = 5
+_LEAST_COLUMN_PT = 40.0
+_ADJACENT = 0.35
+_SAME_HEIGHT = 0.15
+_FILLED = 0.6
+_MOST_LINES = 400
+_LONG_CELL_WORDS = 25
+_MANY_EMPTY = 0.3
+_TORN_END = re.compile(r"[a-z,-]$")
+_OPERATOR = re.compile(r"[=+∑∫≤≥<>(]")
+_GLUED = re.compile(r"[a-z]{24,}")
+
+Line = tuple[int, Box]
+"""The number of characters of a line, and its box."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageKind:
+    """What is known of a page besides its elements."""
+
+    has_graphics: bool = False
+    by_ocr: bool = False
+
+
+def page_doubts(elements: Sequence[Element], kind: PageKind | None = None) -> tuple[str, ...]:
+    """The reasons to doubt a page's text; none for a page whose elements have no places, as those of office files."""
+    shown = [element for element in elements if not element.repeated]
+    if not any(element.box for element in shown):
+        return ()
+    kind = kind or PageKind()
+    signs = _Signs(shown)
+    doubts = (
+        (READ_ACROSS, is_read_across(shown)),
+        (PROSE_IN_TABLE, signs.prose_rows >= 2 or signs.long_cells >= 2),
+        (TORN_TABLE, signs.smallest_table <= 3 or (signs.tables >= 2 and signs.rows <= 6 * signs.tables)),
+        (FORMULAS, signs.formulas >= 2),
+        (GLUED_WORDS, signs.glued >= 2),
+        (SCATTERED, signs.single_words >= (4 if kind.has_graphics else 6 if kind.by_ocr else 10_000)),
+        (TORN_SENTENCES, kind.by_ocr and signs.torn >= max(5, 0.3 * signs.paragraphs)),
+        (LOOSE_SIGNS, _has_loose_signs(shown)),
+    )
+    found = tuple(reason for reason, is_found in doubts if is_found)
+    return found or ((COMPLEX_PAGE,) if signs.weak(kind) >= 2 else ())
+
+
+class _Signs:
+    """Counts of what may be wrong with a page's elements."""
+
+    def __init__(self, elements: Sequence[Element]) -> None:
+        paragraphs = [element.text for element in elements if element.kind is ElementKind.PARAGRAPH]
+        grids = [element.table.rows for element in elements if element.table]
+        cells = [cell for rows in grids for row in rows for cell in row]
+        self.paragraphs = len(paragraphs)
+        self.single_words = sum(len(text.split()) <= 2 for text in paragraphs)
+        self.torn = sum(
+            bool(_TORN_END.search(one)) and other[:1].islower() for one, other in pairwise(paragraphs)
+        )
+        self.tables = len(grids)
+        self.rows = sum(map(len, grids))
+        self.smallest_table = min(map(len, grids), default=100)
+        self.empty_cells = sum(not cell for cell in cells) / len(cells) if cells else 0.0
+        self.long_cells = sum(len(cell.split()) >= _LONG_CELL_WORDS for cell in cells)
+        self.prose_rows = sum(any(map(_is_sentence_part, row[1:])) for rows in grids for row in rows)
+        texts = [element.text for element in elements if not element.table]
+        self.formulas = sum(_is_formula(line) for text in texts for line in text.split("\n"))
+        self.glued = sum(len(_GLUED.findall(text)) for text in texts)
+        lines = [line for line in _lines(elements) if line[0] >= _LEAST_CHARS]
+        self.jumps = sum(_is_jump(one[1], other[1]) for one, other in pairwise(lines))
+
+    def weak(self, kind: PageKind) -> int:
+        """How many signs there are that are no reason alone."""
+        return sum(
+            (
+                self.formulas == 1,
+                self.prose_rows == 1,
+                self.jumps >= _FEW_JUMPS,
+                self.empty_cells > _MANY_EMPTY,
+                self.single_words >= 3,
+                self.tables >= 2,
+                kind.has_graphics,
+                self.glued == 1,
+            )
+        )
+
+
+def _is_sentence_part(cell: str) -> bool:
+    return cell[:1].islower() and " " in cell
+
+
+def _is_formula(line: str) -> bool:
+    """Whether most of a line is single signs, and one of them is an operator or a bracket."""
+    words = line.split()
+    if not 3 <= len(words) <= 40 or not _OPERATOR.search(line):
+        return False
+    return sum(len(word) <= 2 for word in words) >= 0.6 * len(words)
+
+
+def is_read_across(elements: Sequence[Element]) -> bool:
+    """Whether lines of prose go on from one column into the next."""
+    lines = [line for line in _lines(elements) if line[0] >= _LEAST_CHARS][:_MOST_LINES]
+    jumps = sum(_is_jump(one[1], other[1]) for one, other in pairwise(lines))
+    if jumps >= _LEAST_JUMPS and jumps >= _JUMPS_SHARE * len(lines):
+        return True
+    if _intruders([box for _, box in lines]) >= _LEAST_INTRUDERS:
+        return True
+    return jumps >= _FEW_JUMPS and _joined_lines([box for _, box in lines]) >= _LEAST_JOINED
+
+
+def _lines(elements: Sequence[Element]) -> Iterator[Line]:
+    """The lines of prose in reading order."""
+    for element in elements:
+        if element.kind not in _TEXT_KINDS or element.repeated or not element.lines:
+            continue
+        ends = [*(line.start for line in element.lines[1:]), len(element.text)]
+        for line, end in zip(element.lines, ends, strict=True):
+            yield end - line.start, line.box
+
+
+def _is_jump(one: Box, other: Box) -> bool:
+    """Whether the second line is beside the first one's column."""
+    shared = min(one[2], other[2]) - max(one[0], other[0])
+    return shared <= _SAME_COLUMN * min(one[2] - one[0], other[2] - other[0])
+
+
+def _intruders(lines: Sequence[Box]) -> int:
+    """How many lines of another column are between two lines of one paragraph."""
+    return sum(
+        _is_jump(one, between) and _is_jump(between, other) and _is_adjacent(one, other)
+        for one, between, other in zip(lines, lines[1:], lines[2:], strict=False)
+    )
+
+
+def _joined_lines(lines: Sequence[Box]) -> int:
+    """How many lines cross a gutter right above or below lines that keep to it."""
+    starts: dict[int, list[Box]] = {}
+    for box in lines:
+        starts.setdefault(round(box[0] / 4), []).append(box)
+    most = 0
+    for start in starts:
+        right = [box for near in (-1, 0, 1) for box in starts.get(start + near, ())]
+        if len(right) < _COLUMN_LINES:
+            continue
+        edge = min(box[0] for box in right)
+        left = [box for box in lines if box[2] <= edge + 4 and box[0] < edge - _LEAST_COLUMN_PT]
+        if len(left) < _COLUMN_LINES or not _fills(left, edge):
+            continue
+        across = [box for box in lines if box[0] < edge - 25 and box[2] > edge + 25]
+        beside = [*left, *right]
+        most = max(most, sum(any(_is_adjacent(box, other) for other in beside) for box in across))
+    return most
+
+
+def _fills(lines: Sequence[Box], edge: float) -> bool:
+    """Whether most of the lines are as wide as the column that ends at `edge`."""
+    widths = sorted(box[2] - box[0] for box in lines)
+    return widths[len(widths) // 2] >= _FILLED * (edge - min(box[0] for box in lines))
+
+
+def _is_adjacent(box: Box, other: Box) -> bool:
+    """Whether both are lines of one paragraph by their distance and their height."""
+    height = box[3] - box[1]
+    gap = max(other[1] - box[3], box[1] - other[3])
+    return gap < _ADJACENT * height and abs(other[3] - other[1] - height) < _SAME_HEIGHT * height
+
+
+def _has_loose_signs(elements: Sequence[Element]) -> bool:
+    """Whether letters are alone in their paragraphs: what is left of formulas, or labels of a drawing."""
+    loose = sum(
+        element.kind is ElementKind.PARAGRAPH
+        and not element.repeated
+        and len(element.text) <= 3
+        and any(map(str.isalpha, element.text))
+        for element in elements
+    )
+    return loose >= _LEAST_LOOSE

@@ -1,0 +1,93 @@
+"""A page's elements give reasons to doubt its text; a plain page, and a page without places, give none."""
+
+from __future__ import annotations
+
+import pytest
+
+from quire.domain.element import Element, ElementKind, ElementLine, TableGrid
+from quire.reading.grading.page_doubts import (
+    COMPLEX_PAGE,
+    FORMULAS,
+    GLUED_WORDS,
+    PROSE_IN_TABLE,
+    READ_ACROSS,
+    SCATTERED,
+    TORN_SENTENCES,
+    TORN_TABLE,
+    PageKind,
+    page_doubts,
+)
+
+SENTENCE = "The harbour office paid for the repairs."
+
+
+def paragraph(text: str, top: float = 100.0, left: float = 70.0) -> Element:
+    box = (left, top, left + 200.0, top + 10.0)
+    return Element("p1-e1", ElementKind.PARAGRAPH, text, box, lines=(ElementLine(0, box),))
+
+
+def table(*rows: tuple[str, ...]) -> Element:
+    return Element("p1-e1", ElementKind.TABLE, box=(70.0, 100.0, 500.0, 200.0), table=TableGrid(rows))
+
+
+def down_the_page(texts: list[str], left: float = 70.0) -> list[Element]:
+    return [paragraph(text, 100.0 + 14.0 * place, left) for place, text in enumerate(texts)]
+
+
+def test_plain_page_has_no_doubts() -> None:
+    assert page_doubts(down_the_page([SENTENCE] * 30)) == ()
+    assert page_doubts([*down_the_page([SENTENCE] * 20), *down_the_page([SENTENCE] * 20, left=320.0)]) == ()
+    rows = tuple((f"Row {place}", str(place), "4.5") for place in range(8))
+    assert page_doubts([paragraph(SENTENCE), table(*rows)]) == ()
+
+
+def test_elements_without_places_are_not_doubted() -> None:
+    office = Element("p1-e1", ElementKind.TABLE, table=TableGrid((("Name", "and so on"), ("x", "the rest"))))
+    assert page_doubts([office]) == ()
+
+
+def test_order_is_doubted_when_prose_jumps_from_side_to_side() -> None:
+    left, right = down_the_page([SENTENCE] * 12), down_the_page([SENTENCE] * 12, left=320.0)
+    mixed = [element for pair in zip(left, right, strict=True) for element in pair]
+    assert page_doubts(mixed) == (READ_ACROSS,)
+
+
+@pytest.mark.parametrize(
+    ("rows", "reason"),
+    [
+        (
+            (("To motivate", "the overall method"), *((f"word {n}", "goes on here") for n in range(6))),
+            PROSE_IN_TABLE,
+        ),
+        ((("Reign", "959 to 975"), ("Born", "943")), TORN_TABLE),
+    ],
+)
+def test_table_is_doubted_when_it_may_be_none(rows: tuple[tuple[str, ...], ...], reason: str) -> None:
+    assert page_doubts([paragraph(SENTENCE), table(*rows)]) == (reason,)
+
+
+def test_formulas_are_doubted_when_their_form_is_lost() -> None:
+    assert page_doubts(down_the_page([SENTENCE, "33 = 23 + 3 · 22", "= n3 + 3 n2 + 1"])) == (FORMULAS,)
+
+
+def test_words_are_doubted_when_their_spaces_are_lost() -> None:
+    glued = "Thereforeacandidategeneration modulethatproducesareasonable number"
+    assert page_doubts(down_the_page([SENTENCE, glued])) == (GLUED_WORDS,)
+
+
+def test_single_words_are_doubted_when_the_page_has_drawings() -> None:
+    labels = down_the_page([SENTENCE, "0.8", "0.6", "constant", "variable"])
+    assert page_doubts(labels) == ()
+    assert page_doubts(labels, PageKind(has_graphics=True)) == (SCATTERED,)
+
+
+def test_sentences_are_doubted_when_ocr_tore_them_apart() -> None:
+    torn = down_the_page(["the first half of it", "goes on in the next"] * 5)
+    assert page_doubts(torn) == ()
+    assert page_doubts(torn, PageKind(by_ocr=True)) == (TORN_SENTENCES,)
+
+
+def test_page_is_doubted_when_it_has_two_weak_signs() -> None:
+    page = down_the_page([SENTENCE, "23 = 1 + 3 + 3"])
+    assert page_doubts(page) == ()
+    assert page_doubts(page, PageKind(has_graphics=True)) == (COMPLEX_PAGE,)
