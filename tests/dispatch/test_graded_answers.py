@@ -87,10 +87,12 @@ def test_model_gets_the_elements_in_their_order_when_there_are_any(
     render = RenderOptions()
     plain = picture_page(path, None, 1, render, ContextOptions(table_crops=crops))
     hinted = picture_page(path, None, 1, render, ContextOptions(elements="# Heading\n\nText of the page"))
+    long = picture_page(path, None, 1, render, ContextOptions(elements="| long | table |\n" * 9))
     silent = picture_page(path, None, 1, render, ContextOptions(shows_own=False))
     assert "Own text of the page" in plain.text
     assert "# Heading\n\nText of the page" in hinted.text
     assert "Own text" not in hinted.text
     assert "Own text" in hinted.layer
+    assert "Own text" in long.text  # a hint that costs more than the text itself is not sent
     assert "Own text" not in silent.text
     assert plain.crops == ()

@@ -11,6 +11,7 @@ from quire.reading.pdf.page_render import RenderOptions, render_page
 from quire.reading.pdf.table_crops import dense_tables
 
 _OWN_TEXT_BYTES = 24_000
+_MOST_LONGER = 1.1
 _CROPS_NOTE = "=== Further pictures ===\nParts of the current page again, larger: its tables in small type.\n"
 
 
@@ -58,7 +59,7 @@ def picture_page(
             image, f"image/{render.format}", _section(number, "current", ""), "", _pixels(image)
         )
     own = _text(source, number) if context.own_text else ""
-    shown = (context.elements or own) if context.own_text and context.shows_own else ""
+    shown = _shown_text(own, context)
     before, after = _neighbours(source, number, context)
     sections = [_section(n, "context", text) for n, text in before]
     sections.append(_section(number, "current", _cut(shown, _OWN_TEXT_BYTES)))
@@ -68,6 +69,13 @@ def picture_page(
         sections.append(_CROPS_NOTE)
     pixels = _pixels(image) + sum(map(_pixels, crops))
     return VisionPage(image, f"image/{render.format}", "\n".join(sections), own, pixels, crops)
+
+
+def _shown_text(own: str, context: ContextOptions) -> str:
+    """The page's text as it is sent. Elements that are much longer than the text layer, as wide tables, cost more."""
+    if not context.own_text or not context.shows_own:
+        return ""
+    return context.elements if 0 < len(context.elements) <= _MOST_LONGER * len(own) else own
 
 
 def _neighbours(
