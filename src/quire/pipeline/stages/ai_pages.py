@@ -379,10 +379,11 @@ class AiPage:
         """The better of what the text layer and what OCR supports; a page that can't be read by OCR has only one."""
         settings = self._parts.settings.ocr
         try:
-            async with self._parts.ocr_turns:
-                again = await self._parts.pool.run(
-                    ground_by_ocr, path, *page, OcrOptions.of(settings), timeout_s=settings.page_timeout_s
-                )
+            again = await self._parts.pool.run(
+                *(ground_by_ocr, path, *page, OcrOptions.of(settings)),
+                timeout_s=settings.page_timeout_s,
+                slow=True,
+            )
         except PageError:
             return found
         if again.support is None or (found.support is not None and found.support >= again.support):
