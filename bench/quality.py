@@ -1,6 +1,6 @@
 """Scores of the local reader on documents with known content, beside two readers to compare it with.
 
-    python bench/quality.py [--corpus ../shared/corpus] [--sets typeset,mixed,tables] [--readers quire,liteparse,mupdf]
+    python bench/quality.py [--corpus ../shared/corpus] [--sets typeset,mixed,tables,wild] [--readers quire,liteparse]
 
 NID is the similarity of the plain text (one minus the normalised insert/delete distance). TEDS is the
 tree-edit similarity of the tables, the first with the first and so on; a missing or surplus one counts 0.
@@ -30,7 +30,7 @@ from pathlib import Path
 from rapidfuzz.distance import Indel, Levenshtein
 
 ROOT = Path(__file__).resolve().parent.parent
-SETS = ("typeset", "mixed", "tables")
+SETS = ("typeset", "mixed", "tables", "wild")
 _EXACT_LIMIT = 6_000_000  # cells of the largest edit-distance table worth filling exactly
 
 
@@ -387,11 +387,17 @@ def tasks(
     corpus: Path, groups: Sequence[str], readers: Sequence[str], as_shipped: bool, keep: str | None
 ) -> list[Task]:
     return [
-        Task(reader, group, str(pdf), str(corpus / group / "markdown" / f"{pdf.stem}.md"), as_shipped, keep)
+        Task(reader, group, str(pdf), str(truth), as_shipped, keep)
         for reader in readers
         for group in groups
-        for pdf in sorted((corpus / group / "pdf").glob("*.pdf"))
+        for pdf in sorted((corpus / group).rglob("*.pdf"))
+        if (truth := _truth(corpus / group / "markdown", pdf)) is not None
     ]
+
+
+def _truth(folder: Path, pdf: Path) -> Path | None:
+    """The Markdown that the document should give; None for a document of which that is not known."""
+    return next((file for name in (pdf.stem, pdf.name) if (file := folder / f"{name}.md").exists()), None)
 
 
 def mean(values: Sequence[float]) -> float:

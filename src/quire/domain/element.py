@@ -140,8 +140,8 @@ class Element:
 
     `text` has no markup. `markdown` is the same text as inline Markdown where it has links, emphasis or code, and is
     empty otherwise. `grounded` is False for text of a model that the page's own words do not support, and None where
-    there are no words to compare it with. `repeated` marks a running line that Markdown leaves out because an earlier
-    page has it, or because it is a page number.
+    there are no words to compare it with. `repeated` marks what Markdown leaves out: a running line that an earlier
+    page has, a page number, a form field whose value other elements have. The `marker` of a form field is its name.
     """
 
     id: str

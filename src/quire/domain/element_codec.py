@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+
+import msgspec
 
 from quire.domain.element import (
     Box,
@@ -48,29 +49,57 @@ _KINDS = {
     ElementKind.ATTACHMENT: "a",
 }
 _KIND_OF = {short: kind for kind, short in _KINDS.items()}
-_SHORT = {
-    "text": "x",
-    "level": "v",
-    "marker": "k",
-    "depth": "d",
-    "latex": "la",
-    "language": "lg",
-    "confidence": "cf",
-    "reader": "r",
-    "markdown": "md",
-}
+_NUMBERS_A_LINE = 5
+
+
+class _StoredTable(msgspec.Struct, omit_defaults=True):
+    """Rows of texts, rows of the head, spans, and cells that have inline Markdown."""
+
+    r: tuple[tuple[str, ...], ...]
+    h: int = 1
+    s: tuple[tuple[int, int, int, int], ...] = ()
+    m: tuple[tuple[int, int, str], ...] = ()
+
+
+class _StoredElement(msgspec.Struct, omit_defaults=True):
+    """The fields of an element under short names; boxes are in tenths of a point."""
+
+    t: str = "p"
+    i: str = ""
+    x: str = ""
+    v: int = 0
+    k: str = ""
+    d: int = 0
+    la: str = ""
+    lg: str = ""
+    cf: float | None = None
+    r: str = ""
+    md: str = ""
+    b: list[int] | None = None
+    p: str | None = None
+    g: int | None = 1
+    o: int = 0
+    l: list[int] = []  # noqa: E741
+    c: _StoredTable | None = None
+
+
+class _StoredPage(msgspec.Struct, omit_defaults=True):
+    n: int
+    e: list[_StoredElement]
+    r: str = ""
+    s: tuple[float, float] = (0.0, 0.0)
+
+
+_ENCODER = msgspec.json.Encoder()
+_DECODER = msgspec.json.Decoder(_StoredPage)
 
 
 def encode(page: PageElements) -> bytes:
     """The stored form of a page; `decode` gives it back, its boxes rounded to a tenth of a point."""
-    packed: dict[str, Any] = {"n": page.number}
-    if page.reader:
-        packed["r"] = page.reader
-    if page.width or page.height:
-        packed["s"] = [round(page.width, 1), round(page.height, 1)]
-    packed["e"] = [_packed(element, page.number, place) for place, element in enumerate(page.elements)]
-    text = json.dumps(packed, ensure_ascii=False, separators=(",", ":"))
-    return bytes([VERSION]) + zlib.compress(text.encode("utf-8", "replace"), _COMPRESSION)
+    size = (round(page.width, 1), round(page.height, 1))
+    packed = [_packed(element, page.number, place) for place, element in enumerate(page.elements)]
+    text = _json(_StoredPage(page.number, packed, page.reader, size))
+    return bytes([VERSION]) + zlib.compress(text, _COMPRESSION)
 
 
 def decode(raw: bytes) -> PageElements:
@@ -86,89 +115,109 @@ def decode(raw: bytes) -> PageElements:
             "Convert the document again."
         )
     try:
-        text = zlib.decompressobj().decompress(raw[1:], _MOST_BYTES)
-        return _page(json.loads(text))
-    except (zlib.error, ValueError, KeyError, TypeError, IndexError, RecursionError) as error:
+        return _page(_DECODER.decode(zlib.decompressobj().decompress(raw[1:], _MOST_BYTES)))
+    except (zlib.error, msgspec.DecodeError, ValueError, IndexError, RecursionError) as error:
         raise QuireError(
             "The stored elements of this page are damaged. Convert the document again."
         ) from error
 
 
-def _page(packed: Mapping[str, Any]) -> PageElements:
-    number = int(packed["n"])
-    width, height = packed.get("s", (0.0, 0.0))
+def _json(page: _StoredPage) -> bytes:
+    try:
+        return _ENCODER.encode(page)
+    except UnicodeEncodeError:  # half of a surrogate pair, as broken fonts give
+        text = json.dumps(msgspec.to_builtins(page), ensure_ascii=False, separators=(",", ":"))
+        return text.encode("utf-8", "replace")
+
+
+def _page(packed: _StoredPage) -> PageElements:
+    number = packed.n
     return PageElements(
         number,
-        tuple(_unpacked(one, number, place) for place, one in enumerate(packed["e"])),
-        packed.get("r", ""),
-        width,
-        height,
+        tuple(_unpacked(one, number, place) for place, one in enumerate(packed.e)),
+        packed.r,
+        *packed.s,
     )
 
 
-def _packed(element: Element, page: int, place: int) -> dict[str, Any]:
-    packed: dict[str, Any] = {}
-    if element.kind is not ElementKind.PARAGRAPH:
-        packed["t"] = _KINDS[element.kind]
-    if element.id != element_id(page, place):
-        packed["i"] = element.id
-    for long, short in _SHORT.items():
-        value = getattr(element, long)
-        if value or (value is not None and long == "confidence"):
-            packed[short] = round(value, 3) if isinstance(value, float) else value
-    if element.box is not None:
-        packed["b"] = _tenths(element.box)
-    if element.parent is not None:
-        packed["p"] = element.parent
-    if element.grounded is not True:
-        packed["g"] = None if element.grounded is None else 0
-    if element.repeated:
-        packed["o"] = 1
-    if element.lines:
-        packed["l"] = [number for line in element.lines for number in (line.start, *_tenths(line.box))]
-    if element.table is not None:
-        packed["c"] = _packed_table(element.table)
-    return packed
+def _packed(element: Element, page: int, place: int) -> _StoredElement:
+    confidence, grounded = element.confidence, element.grounded
+    return _StoredElement(
+        _KINDS[element.kind],
+        "" if element.id == element_id(page, place) else element.id,
+        element.text,
+        element.level,
+        element.marker,
+        element.depth,
+        element.latex,
+        element.language,
+        None if confidence is None else round(confidence, 3),
+        element.reader,
+        element.markdown,
+        None if element.box is None else _tenths(element.box),
+        element.parent,
+        1 if grounded else None if grounded is None else 0,
+        1 if element.repeated else 0,
+        _packed_lines(element.lines),
+        None if element.table is None else _packed_table(element.table),
+    )
 
 
-def _packed_table(table: TableGrid) -> dict[str, Any]:
-    packed: dict[str, Any] = {"r": table.rows}
-    if table.head_rows != 1:
-        packed["h"] = table.head_rows
-    if table.spans:
-        packed["s"] = table.spans
-    if table.marked:
-        packed["m"] = table.marked
-    return packed
+def _packed_lines(lines: Sequence[ElementLine]) -> list[int]:
+    return [
+        number
+        for start, (x0, y0, x1, y1) in lines
+        for number in (
+            start,
+            round(x0 * _TENTHS),
+            round(y0 * _TENTHS),
+            round(x1 * _TENTHS),
+            round(y1 * _TENTHS),
+        )
+    ]
 
 
-def _unpacked(packed: Mapping[str, Any], page: int, place: int) -> Element:
-    found = {long: packed[short] for long, short in _SHORT.items() if short in packed}
+def _packed_table(table: TableGrid) -> _StoredTable:
+    return _StoredTable(table.rows, table.head_rows, table.spans, table.marked)
+
+
+def _unpacked(packed: _StoredElement, page: int, place: int) -> Element:
     return Element(
-        id=packed.get("i") or element_id(page, place),
-        kind=_KIND_OF.get(packed.get("t", "p"), ElementKind.PARAGRAPH),
-        box=_points(packed["b"]) if "b" in packed else None,
-        parent=packed.get("p"),
-        grounded=None if packed.get("g", 1) is None else bool(packed.get("g", 1)),
-        repeated=bool(packed.get("o", 0)),
-        lines=_lines(packed.get("l", ())),
-        table=_unpacked_table(packed["c"]) if "c" in packed else None,
-        **found,
+        id=packed.i or element_id(page, place),
+        kind=_KIND_OF.get(packed.t, ElementKind.PARAGRAPH),
+        text=packed.x,
+        box=_points(packed.b) if packed.b is not None else None,
+        parent=packed.p,
+        level=packed.v,
+        marker=packed.k,
+        depth=packed.d,
+        table=_unpacked_table(packed.c) if packed.c is not None else None,
+        latex=packed.la,
+        language=packed.lg,
+        confidence=packed.cf,
+        grounded=None if packed.g is None else bool(packed.g),
+        reader=packed.r,
+        markdown=packed.md,
+        repeated=bool(packed.o),
+        lines=_lines(packed.l),
     )
 
 
-def _unpacked_table(packed: Mapping[str, Any]) -> TableGrid:
+def _unpacked_table(packed: _StoredTable) -> TableGrid:
     return TableGrid(
-        tuple(tuple(row) for row in packed["r"]),
-        packed.get("h", 1),
-        tuple(CellSpan(*span) for span in packed.get("s", ())),
-        tuple(CellMarkdown(*mark) for mark in packed.get("m", ())),
+        packed.r,
+        packed.h,
+        tuple(CellSpan(*span) for span in packed.s),
+        tuple(CellMarkdown(*mark) for mark in packed.m),
     )
 
 
 def _lines(numbers: Sequence[int]) -> tuple[ElementLine, ...]:
+    if len(numbers) % _NUMBERS_A_LINE:
+        raise ValueError("a line without its box")
     return tuple(
-        ElementLine(numbers[at], _points(numbers[at + 1 : at + 5])) for at in range(0, len(numbers), 5)
+        ElementLine(numbers[at], _points(numbers[at + 1 : at + _NUMBERS_A_LINE]))
+        for at in range(0, len(numbers), _NUMBERS_A_LINE)
     )
 
 

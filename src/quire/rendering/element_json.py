@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from quire.domain.element import Box, Element, PageElements, TableGrid
+from quire.domain.element import Box, Element, ElementKind, PageElements, TableGrid
 
 SCHEMA_VERSION = 1
 
@@ -43,6 +43,8 @@ def element_json(element: Element, order: int, reader: str = "", *, lines: bool 
         value = getattr(element, name)
         if value:
             found[name] = value
+    if element.kind is ElementKind.FORM_FIELD:
+        found["name"] = found.pop("marker", "")
     if element.table is not None:
         found["table"] = _table(element.table)
     if lines and element.lines:

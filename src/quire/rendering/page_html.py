@@ -40,6 +40,8 @@ def render_html(elements: Sequence[Element], *, keep_repeated: bool = False) -> 
     top: list[Element] = []
     for element in shown:
         held = element.parent if element.parent in kinds else None
+        if element.kind is ElementKind.CAPTION and held and kinds[held] is not ElementKind.FIGURE:
+            held = None  # a table's caption stays where the page has it, above or below
         (top if held is None else children.setdefault(held, [])).append(element)
     return "\n".join(_blocks(top, children))
 
@@ -106,6 +108,8 @@ def _block(element: Element, children: dict[str, list[Element]]) -> str:
     elif kind is ElementKind.FIGURE:
         caption = f"<figcaption>{escape(element.text)}</figcaption>" if element.text else ""
         text = f"<figure{id_}>{caption}{inner}</figure>"
+    elif kind is ElementKind.CAPTION and element.parent not in children:
+        text = f'<p{id_} class="caption">{_text(element)}</p>{inner}'
     else:
         tag = _TAGS.get(kind, "p")
         text = f"<{tag}{id_}>{_text(element)}</{tag}>{inner}"

@@ -14,7 +14,6 @@ _LINES = {
     ElementKind.RUNNING_HEADER,
     ElementKind.RUNNING_FOOTER,
     ElementKind.PAGE_NUMBER,
-    ElementKind.FORM_FIELD,
     ElementKind.ATTACHMENT,
 }
 
@@ -37,8 +36,12 @@ def render_markdown(elements: Sequence[Element], options: MarkdownOptions | None
     top: list[Element] = []
     for element in shown:
         holder = kinds.get(element.parent or "")
-        # Items inside an item are told by their depth.
-        held = holder is not None and {element.kind, holder} != {ElementKind.LIST_ITEM}
+        # Items inside an item have a depth; a caption is shown where the page has it, above or below.
+        held = (
+            holder is not None
+            and element.kind is not ElementKind.CAPTION
+            and {element.kind, holder} != {ElementKind.LIST_ITEM}
+        )
         (children.setdefault(element.parent or "", []) if held else top).append(element)
     return _joined(top, children)
 
@@ -81,6 +84,9 @@ def _block(element: Element, children: dict[str, list[Element]]) -> str:
         return "\n".join(f"> {line}".rstrip() for line in inner.split("\n"))
     elif kind is ElementKind.FORMULA:
         text = f"$$\n{element.latex}\n$$" if element.latex else _paragraph(element)
+    elif kind is ElementKind.FORM_FIELD:
+        named = f"{element.marker}: {element.text}" if element.marker and element.text else element.text
+        text = markdown_writer.paragraph(named)
     elif kind is ElementKind.FOOTNOTE:
         text = f"[^{element.marker}]: {_paragraph(element)}" if element.marker else _paragraph(element)
     else:

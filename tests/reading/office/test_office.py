@@ -8,10 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from quire.domain.element import CellSpan
 from quire.domain.page import PageClass, PageReading
 from quire.errors import DamagedError, EmptyError, PasswordRequiredError, UnsupportedTypeError
 from quire.reading.files.document_source import DocumentInfo, inspect
 from quire.reading.office.mail_reader import attached_bytes
+from quire.reading.office.office_elements import office_elements
+from quire.reading.office.office_pages import Pager
 from quire.reading.office.picture_sheet import SheetOptions, contact_sheet, described_page
 from quire.reading.office.zip_container import OfficeLimits
 from quire.reading.pdf.page_reader import read_pages
@@ -501,3 +504,60 @@ def test_type_is_named_when_an_old_office_file_is_large(read: Read) -> None:
 def test_password_is_told_when_an_office_file_is_encrypted(read: Read) -> None:
     with pytest.raises(PasswordRequiredError, match="without"):
         read(compound_file({"Data": b"x" * 200_000, "EncryptedPackage": b"y" * 600}))
+
+
+def _spans(reading: PageReading) -> list[tuple[CellSpan, ...]]:
+    return [one.table.spans for one in reading.elements if one.table is not None]
+
+
+def test_cells_keep_their_columns_and_spans_when_html_spans_rows(read: Read) -> None:
+    page = (
+        "<table><tr><th rowspan=2>Region</th><th colspan=2>Sales</th></tr><tr><th>2021</th><th>2022</th></tr>"
+        "<tr><td rowspan=9>North</td><td>1</td><td>2</td></tr><tr><td>3</td><td>4</td></tr></table>"
+        "<p>between</p><table><tr><td>a</td><td>b</td></tr><tr><td>c</td><td>d</td></tr></table>"
+    )
+    (reading,) = read(f"<html><body>{page}</body></html>".encode())
+    assert "|  | 2021 | 2022 |" in reading.markdown
+    assert "|  | 3 | 4 |" in reading.markdown
+    assert _spans(reading) == [(CellSpan(0, 0, 2, 1), CellSpan(0, 1, 1, 2), CellSpan(2, 0, 2, 1)), ()]
+
+
+def test_spans_are_those_of_their_table_when_a_word_table_merges_cells(read: Read) -> None:
+    def tc(text: str, properties: str = "") -> str:
+        return f"<w:tc><w:tcPr>{properties}</w:tcPr>{p(text)}</w:tc>"
+
+    start, below = '<w:vMerge w:val="restart"/>', "<w:vMerge/>"
+    rows = [
+        tc("head", '<w:gridSpan w:val="2"/>') + tc("c"),
+        tc("label", start) + tc("1") + tc("2"),
+        tc("", below) + tc("3") + tc("4"),
+    ]
+    body = "<w:tbl>" + "".join(f"<w:tr>{row}</w:tr>" for row in rows) + "</w:tbl>"
+    (reading,) = read(docx(body))
+    assert _spans(reading) == [(CellSpan(0, 0, 1, 2), CellSpan(1, 0, 2, 1))]
+
+
+def test_a_row_keeps_its_columns_when_it_starts_late(read: Read) -> None:
+    def row(cells: str, before: str = "") -> str:
+        return f"<w:tr><w:trPr>{before}</w:trPr>{cells}</w:tr>"
+
+    def tc(text: str) -> str:
+        return f"<w:tc>{p(text)}</w:tc>"
+
+    late = row(tc("x") + tc("y"), '<w:gridBefore w:val="1"/>')
+    (reading,) = read(docx(f"<w:tbl>{row(tc('a') + tc('b') + tc('c'))}{late}</w:tbl>"))
+    assert "|  | x | y |" in reading.markdown
+
+
+def test_spans_stay_with_their_rows_when_a_table_is_cut_over_pages() -> None:
+    rows = [["head", "", "c"], *[[f"row {i}", "1" * 40, "2" * 40] for i in range(20)]]
+    pager = Pager(500)
+    pager.add_table(rows, spans=(CellSpan(0, 0, 1, 2), CellSpan(2, 0, 2, 1), CellSpan(19, 1, 2, 1)))
+    pages = pager.finish()
+    assert len(pages) > 2
+    assert pages[0].spans == ((CellSpan(0, 0, 1, 2), CellSpan(2, 0, 2, 1)),)
+    last = office_elements(pages[-1].markdown, 1, pages[-1].spans)[0].table
+    assert last is not None
+    (span,) = [one for one in last.spans if one.row]
+    assert last.rows[span.row][0] == "row 18"
+    assert all(page.spans[0][0] == CellSpan(0, 0, 1, 2) for page in pages)

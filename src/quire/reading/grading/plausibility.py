@@ -16,6 +16,7 @@ import json
 import re
 import unicodedata
 import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.resources import files
 
@@ -30,6 +31,8 @@ _LETTERS = str.maketrans(
     {"ß": "ss", "ø": "o", "ł": "l", "đ": "d", "æ": "ae", "œ": "oe", "ı": "i", "ð": "d", "þ": "th"}
 )
 _UNKNOWN = 60
+_WORDS_KEPT = 8_192
+"""Words of earlier pages whose surprise is kept: pages of one document share most of theirs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +55,20 @@ def plausibility(text: str) -> Plausibility:
     words = _WORD.findall(text)
     step = max(1, len(words) // _MOST_WORDS)
     letters = odd = 0
-    for word in words[::step]:
-        found = _surprise(word)
-        if found is None:
-            continue
-        surprise, order = found
-        letters += len(word)
-        if surprise > _SURPRISING[order]:
-            odd += len(word)
+    for judged, implausible in map(_judged, words[::step]):
+        letters += judged
+        odd += implausible
     return Plausibility(letters, odd / letters if letters else 0.0)
+
+
+@functools.lru_cache(maxsize=_WORDS_KEPT)
+def _judged(word: str) -> tuple[int, int]:
+    """How many letters of the word can be judged, and how many of these are implausible: all or none."""
+    found = _surprise(word)
+    if found is None:
+        return 0, 0
+    surprise, order = found
+    return len(word), len(word) if surprise > _SURPRISING[order] else 0
 
 
 def _surprise(word: str) -> tuple[float, int] | None:
@@ -78,18 +86,23 @@ def _surprise(word: str) -> tuple[float, int] | None:
     sequences = _tables().get(folded[:1])
     if sequences is None:
         return None
-    places, size = sequences.places, len(sequences.places)
-    at = [0] * (sequences.order - 1) + [places.get(letter, -1) for letter in folded] + [0]
-    total = 0
-    for end in range(sequences.order - 1, len(at)):
-        index = 0
-        for place in at[end - sequences.order + 1 : end + 1]:
-            if place < 0:
-                index = -1
-                break
-            index = index * size + place
-        total += sequences.surprise[index] if index >= 0 else _UNKNOWN
-    return total / (len(at) - sequences.order + 1), sequences.order
+    places, order = sequences.places, sequences.order
+    at = [*(0,) * (order - 1), *(places.get(letter, -1) for letter in folded), 0]
+    runs = zip(*(at[start:] for start in range(order)), strict=False)
+    total = _known_total(runs, sequences) if -1 not in at else _total(runs, sequences)
+    return total / (len(at) - order + 1), order
+
+
+def _known_total(runs: Iterable[tuple[int, ...]], sequences: _Sequences) -> int:
+    """The surprise of all runs of letters that are in the alphabet."""
+    size, surprise = len(sequences.places), sequences.surprise
+    if sequences.order == 3:
+        return sum(surprise[(a * size + b) * size + c] for a, b, c in runs)
+    return sum(surprise[a * size + b] for a, b in runs)
+
+
+def _total(runs: Iterable[tuple[int, ...]], sequences: _Sequences) -> int:
+    return sum(_UNKNOWN if -1 in run else _known_total([run], sequences) for run in runs)
 
 
 @functools.cache

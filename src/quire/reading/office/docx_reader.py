@@ -12,7 +12,15 @@ from xml.etree.ElementTree import Element
 
 from quire.reading.office.charts import chart_rows
 from quire.reading.office.inline_markdown import RAW, Run, block, placeholder, render
-from quire.reading.office.office_pages import Lists, MarkdownBlock, OfficePage, Pager, table_lines
+from quire.reading.office.office_pages import (
+    Lists,
+    MarkdownBlock,
+    MergedCells,
+    OfficePage,
+    Pager,
+    kept_spans,
+    table_lines,
+)
 from quire.reading.office.office_source import Opened
 from quire.reading.office.ooxml_package import Package
 from quire.reading.office.word_styles import LOOKS, MAX_LEVEL, Numbering, WordStyle, read_styles
@@ -168,15 +176,18 @@ class _Document:
     def _add_table(self, element: Element) -> None:
         package = self._package
         rows: list[list[Element | None]] = []
+        spans = MergedCells()
         for row in self._rows(element):
-            cells: list[Element | None] = []
+            cells: list[Element | None] = [None] * self._skipped(row)
             for cell in self._cells(row):
                 properties = package.child(cell, "tcPr")
                 merge, span = package.child(properties, "vMerge"), package.child(properties, "gridSpan")
                 hidden = merge is not None and package.attribute(merge, "val", "continue") == "continue"
-                cells.append(None if hidden else cell)
                 wide = package.attribute(span, "val") if span is not None else "1"
-                cells += [None] * (min(int(wide), 64) - 1 if wide.isdigit() else 0)
+                width = max(1, min(int(wide), 64)) if wide.isdigit() else 1
+                spans.add(len(rows), len(cells), width, is_merged=merge is not None, goes_on=hidden)
+                cells.append(None if hidden else cell)
+                cells += [None] * (width - 1)
             rows.append(cells)
         if len(rows) == 1 and len(rows[0]) == 1 and rows[0][0] is not None:
             for one in rows[0][0]:  # a frame around text, not a table
@@ -185,8 +196,14 @@ class _Document:
         pictures: list[str] = []
         notes: list[str] = []
         shown = [["" if cell is None else self._cell(cell, pictures, notes) for cell in row] for row in rows]
-        shown = [row for row in shown if any(row)]
-        self._pager.add_table(shown, tuple(pictures), tuple(notes))
+        kept, merged = kept_spans(spans.spans(), shown)
+        self._pager.add_table(kept, tuple(pictures), tuple(notes), merged)
+
+    def _skipped(self, row: Element) -> int:
+        """Columns before the row's first cell: a row may start late."""
+        before = self._package.child(self._package.child(row, "trPr"), "gridBefore")
+        count = self._package.attribute(before, "val") if before is not None else ""
+        return min(int(count), 64) if count.isdigit() else 0
 
     def _rows(self, table: Element) -> Iterator[Element]:
         for one in table:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from quire.domain.element import CellSpan
 from quire.errors import DamagedError, TooLargeError
 from quire.reading.office.charsets import declared_in_markup, decode
 from quire.reading.office.html_tags import BLOCKS, VOID, attributes, tokens
@@ -21,7 +22,7 @@ from quire.reading.office.inline_markdown import (
     placeholder,
     render,
 )
-from quire.reading.office.office_pages import Lists, MarkdownBlock, OfficePage, Pager
+from quire.reading.office.office_pages import Lists, MarkdownBlock, OfficePage, Pager, kept_spans
 from quire.reading.office.office_source import Opened
 from quire.reading.office.picture_sheet import HeldPictures
 from quire.reading.office.zip_container import OfficeLimits
@@ -54,6 +55,7 @@ _SPACE = re.compile(r"\s+")
 _MAX_LIST_DEPTH = 20
 _MAX_TABLE_DEPTH = 6
 _MAX_SPAN = 64
+_MAX_ROW_SPAN = 1_000
 
 Resolve = Callable[[str], str]
 
@@ -92,11 +94,39 @@ def convert(text: str, *, resolve: Resolve | None = None, held: HeldPictures | N
 
 @dataclass(slots=True)
 class _Table:
+    """A table as it grows. `below` has, for each column, how many rows more a cell above covers."""
+
     rows: list[list[str]] = field(default_factory=list)
     row: list[str] | None = None
     span: int = 1
+    row_span: int = 1
     in_cell: bool = False
     pictures: list[str] = field(default_factory=list)
+    below: dict[int, int] = field(default_factory=dict)
+    spans: list[CellSpan] = field(default_factory=list)
+
+    def add_cell(self, text: str) -> None:
+        """The cell goes to the next place of the row that no cell above covers."""
+        if self.row is None:
+            return
+        self.skip_covered()
+        place = len(self.row)
+        if self.span > 1 or self.row_span > 1:
+            self.spans.append(CellSpan(len(self.rows), place, self.row_span, self.span))
+        if self.row_span > 1:
+            self.below |= dict.fromkeys(range(place, place + self.span), self.row_span)
+        self.row += [text, *[""] * (self.span - 1)]
+
+    def skip_covered(self) -> None:
+        while self.row is not None and self.below.get(len(self.row), 0) > 0:
+            self.row.append("")
+
+    def end_row(self) -> None:
+        if self.row is not None:
+            self.skip_covered()
+            self.rows.append(self.row)
+            self.below = {column: left - 1 for column, left in self.below.items() if left > 1}
+        self.row = None
 
 
 class _Writer:
@@ -316,8 +346,8 @@ class _Writer:
         table = self._tables[-1]
         if table.row is None:
             table.row = []
-        span = given.get("colspan") or "1"
-        table.span = min(int(span), _MAX_SPAN) if span.isascii() and span.isdigit() and len(span) < 6 else 1
+        table.span = _span(given.get("colspan"), _MAX_SPAN)
+        table.row_span = _span(given.get("rowspan"), _MAX_ROW_SPAN)
         table.in_cell = True
 
     def _end_cell(self) -> None:
@@ -329,15 +359,12 @@ class _Writer:
         table.pictures += self._pictures
         self._pictures = []
         table.in_cell = False
-        if table.row is not None:
-            table.row += [text, *[""] * (table.span - 1)]
+        table.add_cell(text)
 
     def _end_row(self) -> None:
         self._end_cell()
-        if self._tables and self._tables[-1].row:
-            self._tables[-1].rows.append(self._tables[-1].row)
         if self._tables:
-            self._tables[-1].row = None
+            self._tables[-1].end_row()
 
     def _end_table(self) -> None:
         """A table in a cell of another one becomes part of that cell's text; one of one column is layout."""
@@ -348,7 +375,7 @@ class _Writer:
             return
         self._end_row()
         table = self._tables.pop()
-        rows = [row for row in table.rows if any(row)]
+        rows, spans = kept_spans(_ended(table.spans, len(table.rows)), table.rows)
         if self._tables and self._tables[-1].in_cell:
             self._pictures += table.pictures
             self._runs += [Run(f" {', '.join(filter(None, row))};", RAW) for row in rows]
@@ -358,7 +385,7 @@ class _Writer:
                     MarkdownBlock(block(row[0]), pictures=tuple(table.pictures) if place == 0 else ())
                 )
         else:
-            self._pager.add_table(rows, tuple(table.pictures))
+            self._pager.add_table(rows, tuple(table.pictures), spans=spans)
 
     # ---- pictures ------------------------------------------------------------------------------------------
 
@@ -384,6 +411,17 @@ _ENDS: dict[str, Callable[[_Writer], None]] = {
     "li": _Writer._end_item,
     "pre": _Writer._end_pre,
 }
+
+
+def _span(given: str | None, most: int) -> int:
+    """The number that a span's attribute has; 1 where it has none."""
+    text = given or "1"
+    return max(1, min(int(text), most)) if text.isascii() and text.isdigit() and len(text) < 6 else 1
+
+
+def _ended(spans: Sequence[CellSpan], height: int) -> list[CellSpan]:
+    """The spans, none of which goes on below the table's last row."""
+    return [span._replace(row_span=min(span.row_span, height - span.row)) for span in spans]
 
 
 def _is_hidden(given: dict[str, str]) -> bool:

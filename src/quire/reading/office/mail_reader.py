@@ -135,7 +135,11 @@ def _joined(parts: Iterable[list[OfficePage]]) -> list[OfficePage]:
     for page in (page for part in parts for page in part):
         if pages and len(pages[-1].markdown) + len(page.markdown) < PAGE_CHARS:
             before = pages[-1]
-            pages[-1] = OfficePage(f"{before.markdown}\n\n{page.markdown}", before.pictures + page.pictures)
+            pages[-1] = OfficePage(
+                f"{before.markdown}\n\n{page.markdown}",
+                before.pictures + page.pictures,
+                before.spans + page.spans,
+            )
         else:
             pages.append(page)
     return pages
@@ -172,7 +176,11 @@ def _pages(letter: _Letter, body: list[OfficePage], files: tuple[AttachedFile, .
     first = pager.finish()
     if body:
         # The mail begins on the page of its headers.
-        joined = OfficePage(f"{first[-1].markdown}\n\n{body[0].markdown}", body[0].pictures)
+        joined = OfficePage(
+            f"{first[-1].markdown}\n\n{body[0].markdown}",
+            body[0].pictures,
+            first[-1].spans + body[0].spans,
+        )
         return [*first[:-1], joined, *body[1:]]
     return first
 

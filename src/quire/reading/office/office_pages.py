@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from quire.domain.element import CellSpan
 from quire.errors import TooLargeError
 from quire.reading.office.inline_markdown import plain
 
@@ -22,12 +23,19 @@ MOST_CHARS = 100_000_000
 _NO_HEADING = 99
 
 
+Spans = tuple[CellSpan, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class OfficePage:
-    """A page's Markdown, and for each placeholder in it, in order, its picture's place ("" if not known)."""
+    """A page's Markdown, and for each placeholder in it, in order, its picture's place ("" if not known).
+
+    `spans` has, for each table in order, the cells that span several rows or columns, which Markdown can't say.
+    """
 
     markdown: str
     pictures: tuple[str, ...] = ()
+    spans: tuple[Spans, ...] = ()
 
 
 class MarkdownBlock(NamedTuple):
@@ -39,6 +47,13 @@ class MarkdownBlock(NamedTuple):
     pictures: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     """Footnotes, which are put at the end of the page that refers to them."""
+    spans: Spans = ()
+    """Of a table."""
+
+    @property
+    def is_table(self) -> bool:
+        """Only tables begin like this: in other texts the sign is escaped."""
+        return self.text.startswith("| ")
 
 
 class Pager:
@@ -66,7 +81,11 @@ class Pager:
             self._cut(self._best_cut())
 
     def add_table(
-        self, rows: Sequence[Sequence[str]], pictures: tuple[str, ...] = (), notes: tuple[str, ...] = ()
+        self,
+        rows: Sequence[Sequence[str]],
+        pictures: tuple[str, ...] = (),
+        notes: tuple[str, ...] = (),
+        spans: Spans = (),
     ) -> None:
         """Rows of cells that are Markdown already. The first is the head."""
         lines = table_lines(rows)
@@ -76,10 +95,12 @@ class Pager:
         for at in range(2, len(lines)):
             size += len(lines[at]) + 1
             if size > self._bound - len(head[0]) * 2 and at > start:
-                self.add(MarkdownBlock("\n".join([*head, *lines[start:at]])))
+                part = _spans_between(spans, start - 1, at - 1)
+                self.add(MarkdownBlock("\n".join([*head, *lines[start:at]]), spans=part))
                 self.end_page()
                 size, start = len(lines[at]), at
-        self.add(MarkdownBlock("\n".join([*head, *lines[start:]]), pictures=pictures, notes=notes))
+        text, part = "\n".join([*head, *lines[start:]]), _spans_between(spans, start - 1, len(rows))
+        self.add(MarkdownBlock(text, pictures=pictures, notes=notes, spans=part))
 
     def end_page(self) -> None:
         """The author ended a page here."""
@@ -123,7 +144,36 @@ class Pager:
         self._chars = sum(len(block.text) + 2 for block in self._blocks)
         pictures = tuple(ref for block in gone for ref in block.pictures)
         notes = [MarkdownBlock(note, tight=True) for block in gone for note in block.notes]
-        self.pages.append(OfficePage(joined([*gone, *notes]), pictures))
+        self.pages.append(OfficePage(joined([*gone, *notes]), pictures, table_spans(gone)))
+
+
+def table_spans(blocks: Iterable[MarkdownBlock]) -> tuple[Spans, ...]:
+    """The spans of each table among the blocks."""
+    return tuple(block.spans for block in blocks if block.is_table)
+
+
+def _spans_between(spans: Spans, first: int, end: int) -> Spans:
+    """The spans in the head and in the rows from `first` to before `end`, which follow the head."""
+    found: list[CellSpan] = []
+    for span in spans:
+        top, bottom = max(span.row, first), min(span.row + span.row_span, end)
+        if span.row == 0:
+            found.append(span._replace(row_span=1 + max(0, bottom - first) if first == 1 else 1))
+        elif top < bottom and span.row >= first:
+            found.append(span._replace(row=span.row - first + 1, row_span=bottom - top))
+    return tuple(span for span in found if span.row_span > 1 or span.column_span > 1)
+
+
+def kept_spans(spans: Iterable[CellSpan], rows: Sequence[Sequence[str]]) -> tuple[list[list[str]], Spans]:
+    """The rows that have any text, and the spans among these rows."""
+    places = [at for at, row in enumerate(rows) if any(row)]
+    place = {at: new for new, at in enumerate(places)}
+    moved: list[CellSpan] = []
+    for span in spans:
+        height = sum(at in place for at in range(span.row, span.row + span.row_span))
+        if span.row in place and (height > 1 or span.column_span > 1):
+            moved.append(CellSpan(place[span.row], span.column, height, span.column_span))
+    return [list(rows[at]) for at in places], tuple(moved)
 
 
 def joined(blocks: Iterable[MarkdownBlock]) -> str:
@@ -161,6 +211,32 @@ def table_lines(rows: Sequence[Sequence[str]]) -> list[str]:
 def cell(text: str) -> str:
     """A table cell's text, none of it markup."""
     return text if text.isalnum() else plain(" ".join(text.split()))
+
+
+class MergedCells:
+    """Collects cells that are merged down a column, of which each row only has its own part."""
+
+    def __init__(self) -> None:
+        self._open: dict[int, CellSpan] = {}
+        self._closed: list[CellSpan] = []
+
+    def add(self, row: int, column: int, width: int, *, is_merged: bool, goes_on: bool) -> None:
+        """The part of a cell in one row. `goes_on` says that it belongs to the cell above."""
+        above = self._open.pop(column, None)
+        if goes_on and above is not None and above.row + above.row_span == row:
+            self._open[column] = above._replace(row_span=above.row_span + 1)
+            return
+        if above is not None:
+            self._closed.append(above)
+        if is_merged:
+            self._open[column] = CellSpan(row, column, 1, width)
+        elif width > 1:
+            self._closed.append(CellSpan(row, column, 1, width))
+
+    def spans(self) -> list[CellSpan]:
+        """The cells that cover more than one place."""
+        found = [*self._closed, *self._open.values()]
+        return sorted(span for span in found if span.row_span > 1 or span.column_span > 1)
 
 
 class Lists:

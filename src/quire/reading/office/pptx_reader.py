@@ -5,10 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from xml.etree.ElementTree import Element
 
+from quire.domain.element import CellSpan
 from quire.errors import DamagedError
 from quire.reading.office.charts import chart_rows
 from quire.reading.office.inline_markdown import BOLD, ITALIC, STRIKE, Run, block, placeholder, render
-from quire.reading.office.office_pages import Lists, MarkdownBlock, OfficePage, joined, table_lines
+from quire.reading.office.office_pages import (
+    Lists,
+    MarkdownBlock,
+    OfficePage,
+    Spans,
+    joined,
+    kept_spans,
+    table_lines,
+    table_spans,
+)
 from quire.reading.office.office_source import Opened
 from quire.reading.office.ooxml_package import Package, Relation
 from quire.reading.office.zip_container import OfficeLimits, ZipContainer
@@ -61,7 +71,7 @@ def _page(package: Package, part: str, number: int) -> OfficePage:
     notes = _notes(package, package.related(part, "notesSlide"))
     if notes:
         blocks += [MarkdownBlock("### Notes", 3), *notes]
-    return OfficePage(joined(blocks), tuple(slide.pictures))
+    return OfficePage(joined(blocks), tuple(slide.pictures), table_spans(blocks))
 
 
 def _notes(package: Package, part: str) -> list[MarkdownBlock]:
@@ -203,7 +213,8 @@ class _Slide:
         for one in frame.iter():
             name = package.local[one.tag]
             if name == "tbl":
-                self.blocks.append(MarkdownBlock("\n".join(table_lines(self._table(one)))))
+                rows, spans = self._table(one)
+                self.blocks.append(MarkdownBlock("\n".join(table_lines(rows)), spans=spans))
                 return
             if name == "chart":
                 found = self.relations.get(package.attribute(one, "id"))
@@ -214,18 +225,22 @@ class _Slide:
                 self._diagram(package.attribute(one, "dm"))
                 return
 
-    def _table(self, table: Element) -> list[list[str]]:
+    def _table(self, table: Element) -> tuple[list[list[str]], Spans]:
         package = self.package
-        rows = []
+        rows: list[list[str]] = []
+        merged_cells: list[CellSpan] = []
         for row in package.children(table, "tr"):
             cells = []
             for cell in package.children(row, "tc"):
                 merged = cell.get("hMerge") in ("1", "true") or cell.get("vMerge") in ("1", "true")
                 body = package.child(cell, "txBody")
+                wide, high = _count(cell.get("gridSpan")), _count(cell.get("rowSpan"))
+                if not merged and (wide > 1 or high > 1):
+                    merged_cells.append(CellSpan(len(rows), len(cells), high, wide))
                 texts = [] if merged else [self._text(one) for one in package.children(body, "p")]
                 cells.append(" ".join(filter(None, texts)).replace("\n", " "))
             rows.append(cells)
-        return [row for row in rows if any(row)]
+        return kept_spans(merged_cells, rows)
 
     def _diagram(self, relation: str) -> None:
         found = self.relations.get(relation)
@@ -239,3 +254,10 @@ class _Slide:
             text = self.package.texts(point)
             if text.strip():
                 self.blocks.append(MarkdownBlock(f"- {render([Run(text)])}", tight=True))
+
+
+def _count(given: str | None) -> int:
+    """The number that a span's attribute has; 1 where it has none."""
+    return (
+        max(1, min(int(given), 64)) if given and given.isascii() and given.isdigit() and len(given) < 6 else 1
+    )

@@ -101,7 +101,10 @@ class _Workbook:
         if empty and not drawn:
             pager.add(MarkdownBlock("*This sheet is empty.*"))
         pages = pager.finish()
-        rest = [OfficePage(f"## {heading} (continued)\n\n{one.markdown}", one.pictures) for one in pages[1:]]
+        rest = [
+            OfficePage(f"## {heading} (continued)\n\n{one.markdown}", one.pictures, one.spans)
+            for one in pages[1:]
+        ]
         return [pages[0], *rest]
 
     def _add_drawing(self, part: str, pager: Pager) -> bool:

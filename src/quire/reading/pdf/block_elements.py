@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from quire.domain.element import Box, Element, ElementKind, ElementLine, TableGrid, element_id, hull
 from quire.reading.pdf.block_matching import FilledBlock
+from quire.reading.pdf.form_fields import FormField
 from quire.reading.pdf.headings import HeadingGroup, PageType, groups_of, is_heading, level_of
 from quire.reading.pdf.layout_blocks import LayoutBlock
+from quire.reading.pdf.paragraph_kinds import paragraph_kind, settled
+from quire.reading.pdf.table_columns import without_ghosts
 from quire.reading.pdf.text_lines import TextLine, body_size
 from quire.rendering.markdown_writer import clean, join_lines
 
@@ -36,13 +39,18 @@ class PageBuilder:
         self._number = number
         self._style = style
         self._first = first
-        self.elements: list[Element] = []
+        self._heading_sizes: dict[str, float] = {}
+        self._elements: list[Element] = []
+
+    def finished(self) -> list[Element]:
+        """All elements of the page, in the order in which they were added."""
+        return settled(self._elements, self._heading_sizes, self._number, self._style.height)
 
     def add_running(self, kind: ElementKind, line: TextLine) -> None:
         """A running header, a running footer or a page number that Markdown leaves out."""
         text = clean(line.text)
         if text:
-            self.elements.append(
+            self._elements.append(
                 Element(
                     self._next_id(),
                     kind,
@@ -53,6 +61,20 @@ class PageBuilder:
                 )
             )
 
+    def add_fields(self, fields: Iterable[FormField]) -> None:
+        """Fields of a form. Markdown leaves out those whose value is in the text."""
+        for one in fields:
+            self._elements.append(
+                Element(
+                    self._next_id(),
+                    ElementKind.FORM_FIELD,
+                    clean(one.value),
+                    one.box,
+                    marker=clean(one.name),
+                    repeated=one.is_shown,
+                )
+            )
+
     def add_blocks(self, filled: Sequence[FilledBlock]) -> None:
         """The elements of blocks that have their lines, in the order given."""
         page = _page_type(filled, self._style)
@@ -60,7 +82,7 @@ class PageBuilder:
             self._add_block(item, page)
 
     def _next_id(self) -> str:
-        return element_id(self._number, len(self.elements))
+        return element_id(self._number, len(self._elements))
 
     def _add_block(self, item: FilledBlock, page: PageType) -> None:
         block = item.block
@@ -68,8 +90,10 @@ class PageBuilder:
             return
         if block.kind == "table":
             self._add_table(block)
+        elif block.kind == "figure":
+            self._elements.append(Element(self._next_id(), ElementKind.FIGURE, box=block.box))
         elif block.kind == "code":
-            self.elements.append(
+            self._elements.append(
                 Element(self._next_id(), ElementKind.CODE, "\n".join(block.lines), _box_of(block))
             )
         elif not item.lines:
@@ -94,8 +118,9 @@ class PageBuilder:
     def _add_table(self, block: LayoutBlock) -> None:
         rows = tuple(tuple(map(clean, row)) for row in block.rows)
         if any(rows):
-            grid = TableGrid(rows, spans=block.spans)
-            self.elements.append(Element(self._next_id(), ElementKind.TABLE, box=_box_of(block), table=grid))
+            rows, spans = without_ghosts(rows, block.spans)
+            grid = TableGrid(rows, spans=spans)
+            self._elements.append(Element(self._next_id(), ElementKind.TABLE, box=_box_of(block), table=grid))
 
     def _add_unmatched(self, block: LayoutBlock) -> None:
         """A block whose lines were not found: the layout reader's own text is used."""
@@ -107,29 +132,39 @@ class PageBuilder:
             kind, level = ElementKind.HEADING, block.level or 2
         elif block.kind == "list_item":
             kind, marker, depth = ElementKind.LIST_ITEM, block.marker, block.level
-        self.elements.append(
+        self._elements.append(
             Element(self._next_id(), kind, text, _box_of(block), level=level, marker=marker, depth=depth)
         )
 
     def _add_heading(self, group: HeadingGroup, page: PageType) -> None:
+        self._heading_sizes[self._next_id()] = group.size
         self._add_lines(group.lines, ElementKind.HEADING, level=level_of(group, page))
 
     def _add_paragraph(self, lines: Sequence[TextLine], block: LayoutBlock) -> None:
         if not lines:
             return
-        kind = ElementKind.PARAGRAPH
+        kind = None
         if self._first and all(id(line) in self._first for line in lines):
             kind = self._first[id(lines[0])]
         self._add_lines(lines, kind, breaks=_breaks(lines, block))
 
     def _add_lines(
-        self, lines: Sequence[TextLine], kind: ElementKind, *, breaks: Sequence[bool] = (), level: int = 0
+        self,
+        lines: Sequence[TextLine],
+        kind: ElementKind | None,
+        *,
+        breaks: Sequence[bool] = (),
+        level: int = 0,
     ) -> None:
+        """Adds the lines as one element; without a `kind` the text says which it is."""
         text, starts = self._joined(lines, breaks)
         if text:
+            kind = kind or paragraph_kind(text, lines, self._style.body_size, self._style.height)
             boxes = [line.box for line in lines]
             places = tuple(map(ElementLine, starts, boxes))
-            self.elements.append(Element(self._next_id(), kind, text, hull(boxes), level=level, lines=places))
+            self._elements.append(
+                Element(self._next_id(), kind, text, hull(boxes), level=level, lines=places)
+            )
 
     def _joined(self, lines: Sequence[TextLine], breaks: Sequence[bool] = ()) -> tuple[str, list[int]]:
         texts = [clean(line.text) for line in lines]
@@ -155,7 +190,7 @@ class PageBuilder:
                 places = tuple(
                     ElementLine(max(0, start - cut), box) for start, box in zip(starts, boxes, strict=True)
                 )
-                self.elements.append(
+                self._elements.append(
                     Element(
                         self._next_id(),
                         ElementKind.LIST_ITEM,

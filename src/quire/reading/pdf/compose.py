@@ -180,11 +180,23 @@ def place_lines(filled: list[FilledBlock], orphans: Sequence[TextLine]) -> None:
     for run in runs:
         box = hull([line.box for line in run])
         block = LayoutBlock("paragraph", box, " ".join(line.text for line in run))
-        at = len(filled)
-        if run[0].upright:
-            at = 0
-            for i, item in enumerate(filled):
-                x0, _, x1, y1 = item.block.box
-                if y1 <= box[1] + 2 and x0 < box[2] and box[0] < x1:
-                    at = i + 1
+        at = _place_below(filled, box) if run[0].upright else len(filled)
         filled.insert(at, FilledBlock(block, run))
+
+
+def with_figures(filled: Sequence[FilledBlock], figures: Sequence[Box]) -> list[FilledBlock]:
+    """The blocks with each figure behind the last block that ends above it in its column."""
+    result = list(filled)
+    for box in figures:
+        result.insert(_place_below(result, box), FilledBlock(LayoutBlock("figure", box)))
+    return result
+
+
+def _place_below(filled: Sequence[FilledBlock], box: Box) -> int:
+    """The place behind the last block that ends above the box and is in its column; the first if there is none."""
+    at = 0
+    for i, item in enumerate(filled):
+        x0, _, x1, y1 = item.block.box
+        if y1 <= box[1] + 2 and x0 < box[2] and box[0] < x1:
+            at = i + 1
+    return at

@@ -18,12 +18,21 @@ from quire.reading.office.zip_container import OfficeLimits
 from quire.reading.pdf.aligned_tables import could_be_aligned, find_aligned
 from quire.reading.pdf.block_elements import ComposeStyle, PageBuilder
 from quire.reading.pdf.block_matching import FilledBlock, compact
-from quire.reading.pdf.compose import compose, compose_lines, outside, place_lines, with_tables_between
+from quire.reading.pdf.compose import (
+    compose,
+    compose_lines,
+    outside,
+    place_lines,
+    with_figures,
+    with_tables_between,
+)
 from quire.reading.pdf.drawn_rules import Box, Rules, rules_of
+from quire.reading.pdf.form_fields import FormField, form_fields
 from quire.reading.pdf.layout_blocks import LayoutBlock, lay_out, make_parser
 from quire.reading.pdf.line_pieces import PageWord
 from quire.reading.pdf.missing_words import lines_with, missing_words
 from quire.reading.pdf.mupdf import mupdf
+from quire.reading.pdf.page_figures import figure_boxes
 from quire.reading.pdf.page_signals import Thresholds, classify, garbled_ratio, measure_marks
 from quire.reading.pdf.reading_direction import View, view_of
 from quire.reading.pdf.ruled_tables import Table, could_be_grid, find_grids
@@ -95,6 +104,8 @@ class _Seen:
     lines: list[TextLine]
     tables: list[Table]
     edges: dict[int, EdgeLine]
+    figures: list[Box] = field(default_factory=list)
+    fields: list[FormField] = field(default_factory=list)
     running: RunningLines = field(default_factory=RunningLines)
     plain: list[FilledBlock] | None = None
 
@@ -182,12 +193,14 @@ def _elements(seen: _Seen, filled: Sequence[FilledBlock], style: ComposeStyle) -
     first = {id(seen.lines[i]): _running_kind(seen, i) for i in seen.running.first}
     page = PageBuilder(seen.reading.number, style, first)
     _add_left_out(page, seen, at_top=True)
-    page.add_blocks([*_margin(seen, at_top=True), *filled, *_margin(seen, at_top=False)])
+    blocks = with_figures(filled, seen.figures) if seen.figures else filled
+    page.add_blocks([*_margin(seen, at_top=True), *blocks, *_margin(seen, at_top=False)])
     _add_left_out(page, seen, at_top=False)
+    page.add_fields(seen.fields)
     if not filled:
         # Nothing but running lines: better these than a page that is silently empty.
-        return [replace(element, repeated=False) for element in page.elements]
-    return page.elements
+        return [replace(element, repeated=False) for element in page.finished()]
+    return page.finished()
 
 
 def _add_left_out(page: PageBuilder, seen: _Seen, *, at_top: bool) -> None:
@@ -267,8 +280,9 @@ def _analyse(source: PdfSource, number: int, options: ReadOptions) -> _Seen:
     rules = rules_of(drawings, turn)
     tables = _tables(textpage, lines, rules, turn) if lines else []
     paths = [turn(drawing["rect"]) for drawing in drawings]
+    images = [turn(image["bbox"]) for image in page.get_image_info()] if page.get_images() else []
     marks = measure_marks(
-        [turn(image["bbox"]) for image in page.get_image_info()] if page.get_images() else [],
+        images,
         [path for path in paths if not any(_is_within(path, table.box) for table in tables)],
         [line.box for line in lines],
         view.size,
@@ -285,7 +299,15 @@ def _analyse(source: PdfSource, number: int, options: ReadOptions) -> _Seen:
     page_class, reasons = classify(signals, marks, options.thresholds)
     reading = PageReading(number, page_class, text, "", READER_MUPDF, reasons, signals)
     edges = edge_lines(lines, view.height) if options.strip_running else {}
-    return _Seen(reading, view, lines, tables, edges)
+    figures = figure_boxes(images, marks.shapes, view.size) if images or marks.shapes else []
+    fields = form_fields(page, turn, text) if _is_form(source) else []
+    return _Seen(reading, view, lines, tables, edges, figures, fields)
+
+
+def _is_form(source: PdfSource) -> bool:
+    if "is_form" not in source.kept:
+        source.kept["is_form"] = bool(source.handle.is_form_pdf)
+    return bool(source.kept["is_form"])
 
 
 def _tables(
@@ -345,10 +367,11 @@ def _read_text_page(source: TextSource, number: int) -> PageReading:
 
 
 def _read_office_page(source: OfficeSource, number: int) -> PageReading:
-    text = source.page(number).markdown
+    page = source.page(number)
+    text = page.markdown
     signals = PageSignals(chars=len("".join(text.split())), garbled_ratio=round(garbled_ratio(text), 4))
     has_pictures = source.has_pictures(number)
     reasons = ("has_pictures",) if has_pictures else () if signals.chars else ("blank_page",)
     page_class = PageClass.HAS_GRAPHICS if has_pictures else PageClass.TEXT_ONLY
-    elements = office_elements(text.strip(), number)
+    elements = office_elements(text.strip(), number, page.spans)
     return PageReading(number, page_class, text, text.strip(), source.reader, reasons, signals, elements)

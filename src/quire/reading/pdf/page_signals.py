@@ -38,13 +38,14 @@ class Thresholds:
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """What a page draws besides text: boxes of pictures, and the shapes that no text explains."""
+    """What a page draws besides text: how much of it is pictures, and the shapes that no text explains."""
 
     image_coverage: float
     largest_image: float
     chart_paths: int
     chart_coverage: float
     has_outlined_text: bool
+    shapes: tuple[Box, ...] = ()
 
 
 def measure_marks(
@@ -62,6 +63,7 @@ def measure_marks(
         chart_paths=len(shapes),
         chart_coverage=_covered(shapes, width, height),
         has_outlined_text=len(shapes) > _OUTLINES and not text,
+        shapes=tuple(shapes),
     )
 
 

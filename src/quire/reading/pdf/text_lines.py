@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import functools
-import math
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 Box = tuple[float, float, float, float]
@@ -16,11 +16,19 @@ _ITALIC_FLAG = 2
 _MONO_FLAG = 8
 _BOLD_NAME = re.compile(r"bold|black|heavy|semibold|demi\b|,b\b|-b\b", re.I)
 _ITALIC_NAME = re.compile(r"italic|oblique", re.I)
+_MATH_NAME = re.compile(
+    r"(?:^|\+)(?:CM(?:MI|SY|EX|BSY)|LM(?:Math|Mono)?(?:MI|Sy|Ex)|MSAM|MSBM|EU[FRSE]|rsfs|(?:new|t|p)x(?:mi|sy|ex)|"
+    r"MT(?:Extra|SY|MI)|Symbol|Euclid|MathJax)|math",
+    re.I,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class TextLine:
-    """One line of text. `size`, `bold`, `italic` and `mono` are those of most of its characters."""
+    """One line of text. `size`, `bold`, `italic` and `mono` are those of most of its characters.
+
+    `math` is the share of its characters that are set in a font for formulas.
+    """
 
     text: str
     box: Box
@@ -30,6 +38,7 @@ class TextLine:
     upright: bool
     mono: bool
     block: int
+    math: float = 0.0
 
     @property
     def middle(self) -> tuple[float, float]:
@@ -51,21 +60,25 @@ def lines_of(content: dict[str, Any], turn: Callable[[Box], Box] = lambda box: b
 
 
 @functools.lru_cache(maxsize=512)
-def _face(font: str) -> tuple[bool, bool]:
-    """Whether the font's name says bold, and italic: many files forget the flags."""
-    return _BOLD_NAME.search(font) is not None, _ITALIC_NAME.search(font) is not None
+def _face(font: str) -> tuple[bool, bool, bool]:
+    """Whether the font's name says bold, italic, and mathematics: many files forget the flags."""
+    return (
+        _BOLD_NAME.search(font) is not None,
+        _ITALIC_NAME.search(font) is not None,
+        _MATH_NAME.search(font) is not None,
+    )
 
 
 def _line(raw: dict[str, Any], block: int, turn: Callable[[Box], Box]) -> TextLine | None:
     texts: list[str] = []
     sizes: dict[float, int] = {}
-    bold = italic = mono = total = 0
+    bold = italic = mono = math = total = 0
     for part in raw["spans"]:
         text: str = part["text"]
         if not text:
             continue
         font, flags = part["font"], part["flags"]
-        bold_name, italic_name = _face(font)
+        bold_name, italic_name, math_name = _face(font)
         is_bold = bool(flags & _BOLD_FLAG) or bold_name
         is_italic = bool(flags & _ITALIC_FLAG) or italic_name
         size = round(part["size"] * 2) / 2
@@ -77,10 +90,12 @@ def _line(raw: dict[str, Any], block: int, turn: Callable[[Box], Box]) -> TextLi
         italic += weight * is_italic
         if flags & _MONO_FLAG:
             mono += weight
+        if math_name:
+            math += weight
     if not total:
         return None
     box = turn(tuple(raw["bbox"]))
-    if not all(map(math.isfinite, box)):
+    if not all(map(isfinite, box)):
         return None
     return TextLine(
         text=" ".join("".join(texts).split()),
@@ -91,6 +106,7 @@ def _line(raw: dict[str, Any], block: int, turn: Callable[[Box], Box]) -> TextLi
         upright=_is_upright(raw["dir"], turn),
         mono=mono * 2 > total,
         block=block,
+        math=math / total,
     )
 
 
