@@ -2,9 +2,10 @@
 
     python bench/page_diff.py --base ../base [--sets typeset,mixed,tables,wild,gnarly,odd] [--keep DIR] [--show FILE]
 
-The other checkout is read by its own environment (`BASE/.venv`). The summary counts, for each set, the pages that are
-equal, those that gained or lost words, and those with the same words in another form. `--show` writes a unified diff of
-every page that differs, without the documents that are held out (see `quality.held_out`).
+The other checkout is read by this environment with the other one's source, or by `--base-python`. The summary counts,
+for each set, the pages that are equal, those that gained or lost words, and those with the same words in another form.
+`--show` writes a unified diff of every page that differs, without the documents that are held out (see
+`quality.held_out`).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import json
+import os
 import re
 import subprocess
 import sys
@@ -82,8 +84,8 @@ def files(corpus: Path, sets: list[str]) -> list[tuple[str, Path]]:
     return found
 
 
-def read(python: Path, paths: list[Path], timeout_s: float) -> dict[str, dict]:
-    """Each document's pages by the Quire of that environment; a document that takes too long or crashes is left out."""
+def read(python: Path, checkout: Path, paths: list[Path], timeout_s: float) -> dict[str, dict]:
+    """Each document's pages by the Quire of that checkout; a document that takes too long or crashes is left out."""
     found: dict[str, dict] = {}
     left = list(paths)
     while left:
@@ -94,6 +96,7 @@ def read(python: Path, paths: list[Path], timeout_s: float) -> dict[str, dict]:
                 stdout=out,
                 stderr=subprocess.DEVNULL,
                 text=True,
+                env={**os.environ, "PYTHONPATH": str(checkout / "src")},
             )
             assert process.stdin is not None
             process.stdin.write("".join(f"{path}\n" for path in left))
@@ -138,6 +141,8 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--base", type=Path, required=True)
+    parser.add_argument("--base-python", type=Path, default=Path(sys.executable))
+    parser.add_argument("--this", type=Path, default=ROOT, help="the checkout to compare with the base")
     parser.add_argument("--corpus", type=Path, default=ROOT.parent / "shared" / "corpus")
     parser.add_argument("--sets", default=",".join(SETS))
     parser.add_argument("--keep", type=Path, help="a folder where readings of the base are kept between runs")
@@ -147,7 +152,7 @@ def main() -> int:
     todo = files(chosen.corpus, chosen.sets.split(","))
     paths = [path for _, path in todo]
     before = _kept(chosen, paths)
-    after = read(Path(sys.executable), paths, chosen.timeout)
+    after = read(Path(sys.executable), chosen.this, paths, chosen.timeout)
     counts: dict[str, Counter[str]] = {}
     shown: list[str] = []
     missing: list[str] = []
@@ -194,7 +199,7 @@ def _kept(chosen: argparse.Namespace, paths: list[Path]) -> dict[str, dict]:
         found: dict[str, dict] = json.loads(file.read_text())
         if all(str(path) in found for path in paths):
             return found
-    found = read(chosen.base / ".venv" / "bin" / "python", paths, chosen.timeout)
+    found = read(chosen.base_python, chosen.base, paths, chosen.timeout)
     for path in paths:
         found.setdefault(str(path), {"path": str(path), "cpu_s": 0.0, "pages": []})
     if file:

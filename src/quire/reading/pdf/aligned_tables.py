@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from quire.reading.pdf.drawn_rules import Box, Rules
 from quire.reading.pdf.line_pieces import (
@@ -23,6 +24,14 @@ _LONG_FIGURE = 80
 _EDGE_PT = 3.0
 _MAX_COLUMNS = 30
 _MAX_WORDS = 4_000
+_SHORT_WORDS = 9
+_ROWS_BETWEEN = 3
+_FAR_APART = 3.0
+_HEAD_ROWS = 3
+_HEAD_WORDS = 6
+_HEAD_GAP = 0.9
+_HANG_PT = 12.0
+"""How far a head may hang over the left edge of the first column of values."""
 
 
 @dataclass(slots=True)
@@ -59,10 +68,12 @@ def find_aligned(words: Sequence[PageWord], rules: Rules, taken: Sequence[Box]) 
         return []
     rows = [_row(line) for line in text_lines(free)]
     tables: list[Table] = []
-    for run in _runs(rows):
-        table = _table(run, rules)
+    end = 0
+    for first, after in _joined_runs(rows, _runs(rows)):
+        table = _table(rows[first:after], rows[end:first], rules)
         if table is not None:
             tables.append(table)
+            end = after
     return tables
 
 
@@ -79,31 +90,71 @@ def _tabular(row: Row) -> bool:
     return figures * 2 >= len(row.pieces) - 1 or (len(row.pieces) >= 3 and words <= 3.5)
 
 
-def _runs(rows: Sequence[Row]) -> list[list[Row]]:
+def _runs(rows: Sequence[Row]) -> list[tuple[int, int]]:
     """Stretches of tabular rows; single rows of one short piece may be between them, as section heads are."""
-    runs: list[list[Row]] = []
-    current: list[Row] = []
-    waiting: list[Row] = []
-    for row in rows:
-        last = (waiting or current or [row])[-1]
-        far = row.top - last.bottom > 2.2 * max(row.height, last.height)
-        if current and far:
-            runs.append(current)
-            current, waiting = [], []
+    runs: list[tuple[int, int]] = []
+    first: int | None = None
+    last = 0
+    for at, row in enumerate(rows):
+        if first is not None:
+            above = rows[at - 1]
+            far = row.top - above.bottom > 2.2 * max(row.height, above.height)
+            if far or (not _tabular(row) and (at - last > 2 or not _is_short(row))):
+                runs.append((first, last + 1))
+                first = None
         if _tabular(row):
-            current += [*waiting, row]
-            waiting = []
-        elif current:
-            waiting.append(row)
-            if len(waiting) > 2 or len(row.pieces) > 2 or sum(len(p.words) for p in row.pieces) > 9:
-                runs.append(current)
-                current, waiting = [], []
-    if current:
-        runs.append(current)
-    return [run for run in runs if sum(map(_tabular, run)) >= _MIN_ROWS]
+            first, last = at if first is None else first, at
+    if first is not None:
+        runs.append((first, last + 1))
+    return [run for run in runs if sum(map(_tabular, rows[slice(*run)])) >= _MIN_ROWS]
 
 
-def _table(run: Sequence[Row], rules: Rules) -> Table | None:
+def _is_short(row: Row) -> bool:
+    return len(row.pieces) <= 2 and sum(len(p.words) for p in row.pieces) <= _SHORT_WORDS
+
+
+def _joined_runs(rows: Sequence[Row], runs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The runs; two with nothing but a section head between them are one table if they share their gutters."""
+    joined: list[tuple[int, int]] = []
+    for first, after in runs:
+        if joined and _is_one_table(rows, joined[-1], (first, after)):
+            joined[-1] = (joined[-1][0], after)
+        else:
+            joined.append((first, after))
+    return joined
+
+
+def _is_one_table(rows: Sequence[Row], run: tuple[int, int], other: tuple[int, int]) -> bool:
+    between = rows[run[1] - 1 : other[0] + 1]
+    if len(between) > _ROWS_BETWEEN + 2 or not all(
+        len(row.pieces) == 1 and _is_short(row) for row in between[1:-1]
+    ):
+        return False
+    if any(below.top - row.bottom > _FAR_APART * row.height for row, below in pairwise(between)):
+        return False
+    cores = [[row.pieces for row in rows[slice(*one)] if _tabular(row)] for one in (run, other)]
+    fewest, most = sorted(len(gutters_between(core)) for core in cores)
+    return max(3, fewest) <= len(gutters_between([*cores[0], *cores[1]])) <= most
+
+
+def _head(above: Sequence[Row], top: Row, columns: Sequence[tuple[float, float]]) -> list[Row]:
+    """The rows directly above the run that head its columns: short pieces, none over the labels and a column."""
+    head: list[Row] = []
+    left, right, values = columns[0][0] - _EDGE_PT, columns[-1][1] + _EDGE_PT, columns[1][0] - _HANG_PT
+    below = top
+    for row in reversed(above[-_HEAD_ROWS:]):
+        close = below.top - row.bottom < _HEAD_GAP * row.height
+        inside = all(left <= p.x0 and p.x1 <= right and len(p.words) <= _HEAD_WORDS for p in row.pieces)
+        over_values = row.pieces[-1].x0 >= values
+        apart = all(p.x0 >= values or p.x1 <= columns[0][1] + _HANG_PT for p in row.pieces)
+        if not (close and inside and over_values and apart):
+            break
+        head.insert(0, row)
+        below = row
+    return head
+
+
+def _table(run: Sequence[Row], above: Sequence[Row], rules: Rules) -> Table | None:
     core = [row for row in run if _tabular(row)]
     columns = gutters_between([row.pieces for row in core])
     if not 2 <= len(columns) <= _MAX_COLUMNS:
@@ -113,8 +164,9 @@ def _table(run: Sequence[Row], rules: Rules) -> Table | None:
         return None
     if not _convincing(grid, len(columns), run, rules):
         return None
-    merged = _join_wrapped(grid, run, columns)
-    box = (columns[0][0] - 1, run[0].top - 1, columns[-1][1] + 1, run[-1].bottom + 1)
+    head = _head(above, run[0], columns)
+    merged = [_cells(row, columns) for row in head] + _join_wrapped(grid, run, columns)
+    box = (columns[0][0] - 1, [*head, *run][0].top - 1, columns[-1][1] + 1, run[-1].bottom + 1)
     return Table(box, tuple(tuple(row) for row in merged))
 
 

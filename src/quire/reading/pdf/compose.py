@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 
 from quire.domain.element import hull
 from quire.reading.pdf.block_matching import FilledBlock, compact, match
@@ -16,6 +17,9 @@ from quire.reading.pdf.ruled_tables import Table
 from quire.reading.pdf.text_lines import TextLine
 
 _TOUCHED = 0.05
+_SENTENCE_GAPS = 3
+"""Gaps between words that a line of prose has at least."""
+_ENDED = re.compile(r"[.!?:;][\"'”’)\]]*$")
 NOWHERE = (-1e6, -1e6, -1e6, -1e6)
 """The box of prose that shares a table's frame: no other block is placed relative to it."""
 
@@ -86,9 +90,21 @@ def _with_tables(
 
 def _is_table(block: LayoutBlock) -> bool:
     """Not one column, one row or a list: the layout reader calls framed prose and bullets a table."""
-    if len(block.rows) < 2 or _is_bulleted(block):
+    if len(block.rows) < 2 or _is_bulleted(block) or _is_prose(block):
         return False
     return max(map(len, block.rows)) >= 2 or _is_framed_list(block)
+
+
+def _is_prose(block: LayoutBlock) -> bool:
+    """Whether sentences run on from row to row, as they do in columns of text but not in cells."""
+    runs_on = ends = 0
+    for above, below in pairwise(block.rows):
+        for text, following in zip(above, below, strict=False):
+            if following and text.count(" ") >= _SENTENCE_GAPS:
+                goes_on = following[0].islower() and not _ENDED.search(text)
+                runs_on += goes_on
+                ends += not goes_on
+    return runs_on > ends
 
 
 def _is_framed_list(block: LayoutBlock) -> bool:

@@ -315,7 +315,19 @@ def _split_row(
         for line in found:
             at = min(range(len(levels)), key=lambda i: abs(levels[i] - line[0].y))
             result[at][column] = (result[at][column] + " " + " ".join(w.text for w in line)).strip()
-    return result
+    return _with_whole_labels(result)
+
+
+def _with_whole_labels(rows: list[list[str]]) -> list[list[str]]:
+    """The rows; one that only has a label which goes on in small letters belongs to the row above."""
+    whole: list[list[str]] = []
+    for row in rows:
+        label, *values = row
+        if whole and whole[-1][0] and label[:1].islower() and not any(values):
+            whole[-1][0] += f" {label}"
+        else:
+            whole.append(row)
+    return whole
 
 
 def _figures(lines: Sequence[Sequence[PageWord]]) -> bool:

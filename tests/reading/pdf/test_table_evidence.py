@@ -1,0 +1,119 @@
+"""What is a table and what is not, and which rows belong to one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pymupdf
+
+from quire.domain.element import TableGrid
+from quire.reading.pdf.aligned_tables import find_aligned
+from quire.reading.pdf.compose import compose
+from quire.reading.pdf.drawn_rules import Rules
+from quire.reading.pdf.layout_blocks import LayoutBlock
+from quire.reading.pdf.line_pieces import PageWord
+from quire.reading.pdf.page_reader import read_pages
+from quire.reading.pdf.ruled_tables import Table
+from tests.reading.conftest import Make, write
+
+STEP = 14.0
+SECTION = [[(72.0, "Abroad")], [(72.0, "In thousands")], [(72.0, "By city")]]
+
+
+def words(rows: list[list[tuple[float, str]]], top: float = 100.0) -> list[PageWord]:
+    """Words of rows of texts; each text begins at its x. A row that is empty leaves a gap."""
+    found: list[PageWord] = []
+    for at, row in enumerate(rows):
+        y = top + STEP * at
+        for x, text in row:
+            at_x = x
+            for word in text.split():
+                found.append(PageWord(word, (at_x, y, at_x + 5.0 * len(word), y + 10.0)))
+                at_x += 5.0 * (len(word) + 1)
+    return found
+
+
+def body(names: list[str], start: int = 10) -> list[list[tuple[float, str]]]:
+    return [
+        [(72, name), *((200 + 80 * i, f"{start + at}.{i}") for i in range(3))]
+        for at, name in enumerate(names)
+    ]
+
+
+def tables(rows: list[list[tuple[float, str]]]) -> list[Table]:
+    return find_aligned(words(rows), Rules(), [])
+
+
+def test_the_rows_that_head_the_columns_belong_to_the_table() -> None:
+    head = [(200.0, "Oxide"), (280.0, "Carbide of iron")]
+    (table,) = tables([head, *body(["North", "South", "East", "West"])])
+    assert table.rows[0] == ("", "Oxide", "Carbide of iron", "")
+
+
+def test_prose_above_a_table_stays_outside() -> None:
+    prose = [(72.0, "The figures below were sent in by all of the regions in the spring")]
+    (table,) = tables([prose, *body(["North", "South", "East", "West"])])
+    assert table.rows[0][0] == "North"
+
+
+def test_a_section_head_between_rows_does_not_cut_a_table() -> None:
+    rows = [*body(["North", "South", "East"]), *SECTION, *body(["Oslo", "Rome", "Bern"], 40)]
+    (table,) = tables(rows)
+    assert [row[0] for row in table.rows][-3:] == ["Oslo", "Rome", "Bern"]
+    assert table.rows[0][0] == "North"
+
+
+def test_tables_with_other_columns_stay_apart() -> None:
+    other = [[(72.0, name), (150.0, "7,1"), (240.0, "8,2"), (330.0, "9,3")] for name in ("a", "b", "c", "d")]
+    rows = [*body(["North", "South", "East"]), *SECTION, *other]
+    assert len(tables(rows)) == 2
+
+
+def composed(rows: tuple[tuple[str, ...], ...]) -> list[str]:
+    return [
+        item.block.kind
+        for item in compose([LayoutBlock("table", (72, 100, 500, 300), rows=rows)], [], [], [])
+    ]
+
+
+def test_sentences_that_run_on_from_row_to_row_are_no_table() -> None:
+    prose = (
+        ("Executive", "India suffers from many rules that get in"),
+        ("Summary", "the way of doing business here. The rules and"),
+        ("", "regulations of the states have over time created"),
+    )
+    assert composed(prose) == []
+    cells = (
+        ("Item", "Description"),
+        ("Fees", "Fees depend on the school."),
+        ("Travel", "You may need to travel."),
+    )
+    assert composed(cells) == ["table"]
+
+
+def test_a_label_that_wraps_in_a_frame_is_one_row(save: Make) -> None:
+    def draw(page: Any) -> None:
+        labels = ["Data sets", "Applications made by", "the public", "Downloads", "Cities"]
+        for at, label in enumerate(labels):
+            write(page, 80, 136 + 14 * at, label, size=10)
+            for column in range(2):
+                if label != "the public":
+                    write(page, 250 + 100 * column, 136 + 14 * at, f"{at + 1},{column}10", size=10)
+        for x, text in ((80, "Name"), (250, "2010"), (350, "2011")):
+            write(page, x, 116, text, size=10)
+        for y in (100, 122, 210):
+            page.draw_line((72, y), (450, y))
+        for x in (72, 240, 340, 450):
+            page.draw_line((x, 100), (x, 210))
+
+    document = pymupdf.open()
+    draw(document.new_page())
+    (grid,) = [one.table for one in read_pages(save(document), None, [1])[0].elements if one.table]
+    assert isinstance(grid, TableGrid)
+    assert [row[0] for row in grid.rows] == [
+        "Name",
+        "Data sets",
+        "Applications made by the public",
+        "Downloads",
+        "Cities",
+    ]
