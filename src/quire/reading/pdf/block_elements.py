@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from quire.domain.element import Box, Element, ElementKind, ElementLine, TableGrid, element_id, hull
 from quire.reading.pdf.block_matching import FilledBlock
 from quire.reading.pdf.form_fields import FormField
 from quire.reading.pdf.headings import HeadingGroup, PageType, groups_of, is_heading, level_of
 from quire.reading.pdf.layout_blocks import LayoutBlock
-from quire.reading.pdf.paragraph_kinds import paragraph_kind, settled
+from quire.reading.pdf.outline import Titles
+from quire.reading.pdf.paragraph_kinds import TITLE_RATIO, paragraph_kind, settled
 from quire.reading.pdf.table_columns import without_ghosts
 from quire.reading.pdf.text_lines import TextLine, body_size
 from quire.rendering.markdown_writer import clean, join_lines
@@ -27,6 +28,7 @@ class ComposeStyle:
     body_size: float
     height: float
     join_hyphens: bool
+    titles: Titles = field(default_factory=dict)
 
 
 class PageBuilder:
@@ -39,12 +41,12 @@ class PageBuilder:
         self._number = number
         self._style = style
         self._first = first
-        self._heading_sizes: dict[str, float] = {}
+        self._title_sizes: dict[str, float] = {}
         self._elements: list[Element] = []
 
     def finished(self) -> list[Element]:
         """All elements of the page, in the order in which they were added."""
-        return settled(self._elements, self._heading_sizes, self._number, self._style.height)
+        return settled(self._elements, self._title_sizes, self._style.height)
 
     def add_running(self, kind: ElementKind, line: TextLine) -> None:
         """A running header, a running footer or a page number that Markdown leaves out."""
@@ -106,7 +108,7 @@ class PageBuilder:
     def _add_text(self, item: FilledBlock, page: PageType) -> None:
         block = item.block
         pending: list[TextLine] = []
-        for group in groups_of(item.lines, block.kind == "heading"):
+        for group in groups_of(item.lines, block.kind == "heading", self._style.titles):
             if is_heading(group, page):
                 self._add_paragraph(pending, block)
                 pending = []
@@ -137,8 +139,10 @@ class PageBuilder:
         )
 
     def _add_heading(self, group: HeadingGroup, page: PageType) -> None:
-        self._heading_sizes[self._next_id()] = group.size
         self._add_lines(group.lines, ElementKind.HEADING, level=level_of(group, page))
+        last = self._elements[-1] if self._elements else None
+        if self._number == 1 and last is not None and group.size >= TITLE_RATIO * page.body_size:
+            self._title_sizes[last.id] = group.size
 
     def _add_paragraph(self, lines: Sequence[TextLine], block: LayoutBlock) -> None:
         if not lines:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from quire.reading.pdf.outline import Titles, title_key
 from quire.reading.pdf.text_lines import TextLine
 
 MAX_CHARS = 160
@@ -25,6 +26,11 @@ _NUMBERED = re.compile(
 _DATE = re.compile(r"^[\d\s/.,:-]*$|^\d{1,2}[/.-]\d{1,2}[/.-]\d{2,4}$")
 _PAGE = re.compile(r"^(?:page\s+)?\d+(?:\s*(?:of|/)\s*\d+)?$", re.I)
 _LABEL_VALUE = re.compile(r"^[^:]{2,40}:\s+\S")
+_SECTION_NUMBER = re.compile(r"\d{1,2}(?:\.\d{1,2}){1,3}\.?(?:\s|$)")
+_SECTION = re.compile(r"\d{1,2}(?:\.\d{1,2}){1,3}\.?\s+[^\W\d_a-z][^.;:,]{2,70}[^\W\d_)?]")
+"""A number of two levels or more, a capital, and no sentence: of a contents list the last sign is a digit."""
+_ENDS_EARLY = 0.2
+_NO_TITLES: Titles = {}
 _CONTACT = re.compile(r"@\S+\.\w|https?://|www\.|\(\d{3}\)\s?\d{3}", re.I)
 
 
@@ -35,6 +41,10 @@ class HeadingGroup:
     lines: tuple[TextLine, ...]
     says_heading: bool
     alone: bool
+    is_section: bool = False
+    """It is numbered as sections are, or the document's outline has it."""
+    level: int = 0
+    """Its level by the outline, from 1."""
 
     @property
     def text(self) -> str:
@@ -77,6 +87,8 @@ def is_heading(group: HeadingGroup, page: PageType) -> bool:
     """Whether the group is a heading on this page."""
     if not could_be_heading(group):
         return False
+    if group.is_section:
+        return True
     ratio = group.size / page.body_size if page.body_size else 1.0
     text = group.text
     capitals = text.isupper() and len(text) > 3
@@ -99,19 +111,74 @@ def _bold_heading(group: HeadingGroup, ratio: float, numbered: bool) -> bool:
 
 
 def level_of(group: HeadingGroup, page: PageType) -> int:
-    """From 1 (much larger than the body) to 3."""
+    """The level that the outline has, else from 1 (much larger than the body) to 3."""
+    if group.level:
+        return group.level
     ratio = group.size / page.body_size if page.body_size else 1.0
     if ratio >= 1.6:
         return 1
     return 2 if ratio >= 1.2 else 3
 
 
-def groups_of(lines: Sequence[TextLine], says_heading: bool) -> list[HeadingGroup]:
-    """A block's lines cut where size or weight changes."""
+def groups_of(
+    lines: Sequence[TextLine], says_heading: bool, titles: Titles = _NO_TITLES
+) -> list[HeadingGroup]:
+    """A block's lines cut where size or weight changes, and around the rows that are titles of sections."""
+    sections = _sections(lines, titles)
     runs: list[list[TextLine]] = []
-    for line in lines:
-        if runs and abs(runs[-1][-1].size - line.size) <= _SAME_SIZE and runs[-1][-1].bold == line.bold:
+    kinds: list[int] = []
+    for at, line in enumerate(lines):
+        same = (
+            runs
+            and kinds[-1] == sections.get(at, -1)
+            and abs(runs[-1][-1].size - line.size) <= _SAME_SIZE
+            and runs[-1][-1].bold == line.bold
+        )
+        if same:
             runs[-1].append(line)
         else:
             runs.append([line])
-    return [HeadingGroup(tuple(run), says_heading, len(runs) == 1) for run in runs]
+            kinds.append(sections.get(at, -1))
+    groups = [
+        HeadingGroup(tuple(run), says_heading, len(runs) == 1, kind >= 0, max(0, kind))
+        for run, kind in zip(runs, kinds, strict=True)
+    ]
+    return [_named(group, titles) for group in groups] if titles else groups
+
+
+def _named(group: HeadingGroup, titles: Titles) -> HeadingGroup:
+    """The group as a section where the outline has it, over several rows perhaps."""
+    if group.is_section or len(group.lines) > MAX_LINES:
+        return group
+    level = titles.get(title_key(group.text), 0)
+    return replace(group, is_section=True, level=level) if level else group
+
+
+def _sections(lines: Sequence[TextLine], titles: Titles) -> dict[int, int]:
+    """The lines that are titles of sections, by their place, with the level in the outline; 0 if it has none.
+
+    A title is a row by itself: "4.2 Method" in front of text that goes on in the same row is none.
+    """
+    found: dict[int, int] = {}
+    if not titles and not any(_SECTION_NUMBER.match(line.text) for line in lines):
+        return found
+    right = max((line.box[2] for line in lines), default=0.0)
+    left = min((line.box[0] for line in lines), default=0.0)
+    for row in _rows(lines):
+        text = " ".join(lines[i].text for i in row)
+        level = titles.get(title_key(text), 0) if titles else 0
+        short = lines[row[-1]].box[2] < right - _ENDS_EARLY * (right - left) or len(row) == len(lines)
+        if level or (short and _SECTION.fullmatch(text)):
+            found |= dict.fromkeys(row, level)
+    return found
+
+
+def _rows(lines: Sequence[TextLine]) -> list[list[int]]:
+    """The places of lines that are at one height and follow one another."""
+    rows: list[list[int]] = []
+    for i, line in enumerate(lines):
+        if rows and lines[rows[-1][-1]].box[1] < line.middle[1] < lines[rows[-1][-1]].box[3]:
+            rows[-1].append(i)
+        else:
+            rows.append([i])
+    return rows

@@ -32,6 +32,7 @@ from quire.reading.pdf.layout_blocks import LayoutBlock, lay_out, make_parser
 from quire.reading.pdf.line_pieces import PageWord
 from quire.reading.pdf.missing_words import lines_with, missing_words
 from quire.reading.pdf.mupdf import mupdf
+from quire.reading.pdf.outline import Titles, outline_titles
 from quire.reading.pdf.page_figures import figure_boxes
 from quire.reading.pdf.page_signals import Thresholds, classify, garbled_ratio, measure_marks
 from quire.reading.pdf.reading_direction import View, view_of
@@ -106,6 +107,7 @@ class _Seen:
     edges: dict[int, EdgeLine]
     figures: list[Box] = field(default_factory=list)
     fields: list[FormField] = field(default_factory=list)
+    titles: Titles = field(default_factory=dict)
     running: RunningLines = field(default_factory=RunningLines)
     plain: list[FilledBlock] | None = None
 
@@ -143,7 +145,7 @@ def _compose(seen: _Seen, blocks: list[LayoutBlock] | None, options: ReadOptions
     reading = seen.reading
     if not seen.lines:
         return _unplaced(reading)
-    style = ComposeStyle(body_size(seen.lines), seen.view.height, options.join_hyphens)
+    style = ComposeStyle(body_size(seen.lines), seen.view.height, options.join_hyphens, seen.titles)
     reader, filled, elements = _best_attempt(seen, blocks, style)
     lost = missing_words(reading.text, elements)
     if lost:
@@ -301,7 +303,14 @@ def _analyse(source: PdfSource, number: int, options: ReadOptions) -> _Seen:
     edges = edge_lines(lines, view.height) if options.strip_running else {}
     figures = figure_boxes(images, marks.shapes, view.size) if images or marks.shapes else []
     fields = form_fields(page, turn, text) if _is_form(source) else []
-    return _Seen(reading, view, lines, tables, edges, figures, fields)
+    return _Seen(reading, view, lines, tables, edges, figures, fields, _titles(source, number))
+
+
+def _titles(source: PdfSource, number: int) -> Titles:
+    if "outline" not in source.kept:
+        source.kept["outline"] = outline_titles(source.handle)
+    found: Titles = source.kept["outline"].get(number, {})
+    return found
 
 
 def _is_form(source: PdfSource) -> bool:

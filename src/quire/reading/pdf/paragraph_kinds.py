@@ -27,6 +27,8 @@ _WORD = re.compile(r"[^\W\d_]{4,}")
 _MATH = 0.3
 _FORMULA_WORDS = 0.35
 _TITLE_ZONE = 0.6
+TITLE_RATIO = 1.2
+"""A title is larger than the body by this at least."""
 _NEAR_EM = 4.0
 _HELD = frozenset({ElementKind.FIGURE, ElementKind.TABLE})
 
@@ -58,15 +60,15 @@ def _is_formula(text: str, lines: Sequence[TextLine]) -> bool:
     return math >= _MATH * letters and words <= _FORMULA_WORDS * len(text) and bool(_RELATION.search(text))
 
 
-def settled(elements: list[Element], sizes: dict[str, float], number: int, height: float) -> list[Element]:
+def settled(elements: list[Element], sizes: dict[str, float], height: float) -> list[Element]:
     """The page's elements with footnotes confirmed, the title named, and captions attached.
 
-    `sizes` has the size of type of headings, by their ids.
+    `sizes` has the sizes of type of headings that may be the document's title, by their ids.
     """
     kinds = {element.kind for element in elements}
     if ElementKind.FOOTNOTE in kinds:
         elements = [_confirmed(element, elements) for element in elements]
-    if number == 1 and sizes:
+    if sizes:
         elements = _with_title(elements, sizes, height)
     if ElementKind.CAPTION in kinds and not kinds.isdisjoint(_HELD):
         elements = _with_parents(elements)

@@ -1,0 +1,82 @@
+"""Headings by numbering and by the document's outline."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pymupdf
+import pytest
+
+from quire.domain.element import ElementKind
+from quire.reading.pdf.headings import groups_of
+from quire.reading.pdf.outline import outline_titles, title_key
+from quire.reading.pdf.page_reader import read_pages
+from quire.reading.pdf.text_lines import TextLine
+from tests.reading.conftest import Make, prose, write
+
+
+def line(text: str, y: float, right: float, x: float = 72.0) -> TextLine:
+    return TextLine(text, (x, y, right, y + 10), 10.0, False, False, True, False, 0)
+
+
+def sections(*lines: TextLine) -> list[str]:
+    return [group.text for group in groups_of(lines, False) if group.is_section]
+
+
+def test_a_numbered_row_that_ends_early_is_the_title_of_a_section() -> None:
+    text = [
+        line("as was said above in the last part of the text.", 80, 500),
+        line("We chose the data set", 106, 500),
+    ]
+    assert sections(text[0], line("5.1", 93, 85), line("Hyper Parameters", 93, 180, x=95), text[1]) == [
+        "5.1 Hyper Parameters"
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "3.5 million people live in the region",
+        "2.1 Savings from driving 12",
+        "1.2 The tenant pays the rent, and the landlord keeps the house.",
+        "4.2 percent",
+    ],
+)
+def test_amounts_contents_lines_and_sentences_are_no_titles(text: str) -> None:
+    assert (
+        sections(line("A line of prose that fills the column to its end", 80, 500), line(text, 93, 300)) == []
+    )
+
+
+def test_a_numbered_line_that_fills_its_column_is_no_title() -> None:
+    assert (
+        sections(line("A line of prose", 80, 500), line("4.2 Method that goes on to the end", 93, 498)) == []
+    )
+
+
+def test_keys_of_titles_do_not_have_their_numbers() -> None:
+    assert title_key("III-A Google DeepDream") == title_key("A. Google Deep Dream") == "googledeepdream"
+    assert title_key("2.1 ") == "21"
+
+
+def _with_outline(entries: list[list[Any]]) -> Any:
+    document = pymupdf.open()
+    page = document.new_page()
+    prose(page, 72, 90, 450, paragraphs=1)
+    write(page, 72, 200, "Opening words", size=10)
+    prose(page, 72, 215, 450, paragraphs=1)
+    document.set_toc(entries)
+    return document
+
+
+def test_a_line_that_the_outline_names_is_a_heading_of_that_level(save: Make) -> None:
+    plain = read_pages(save(_with_outline([]), "plain.pdf"), None, [1])[0]
+    assert "heading" not in [one.kind for one in plain.elements]
+    named = read_pages(save(_with_outline([[1, "Part", 1], [2, "1.1 Opening words", 1]])), None, [1])[0]
+    (heading,) = [one for one in named.elements if one.kind is ElementKind.HEADING]
+    assert (heading.text, heading.level) == ("Opening words", 2)
+
+
+def test_a_document_without_an_outline_has_no_titles(save: Make) -> None:
+    with pymupdf.open(save(_with_outline([]))) as document:
+        assert outline_titles(document) == {}
