@@ -76,19 +76,30 @@ def composed(rows: tuple[tuple[str, ...], ...]) -> list[str]:
     ]
 
 
-def test_sentences_that_run_on_from_row_to_row_are_no_table() -> None:
+def test_sentences_that_run_through_the_rows_are_no_table() -> None:
     prose = (
-        ("Executive", "India suffers from many rules that get in"),
-        ("Summary", "the way of doing business here. The rules and"),
-        ("", "regulations of the states have over time created"),
+        ("To motivate", "the overall method of mathematical induction, we examine a ge-"),
+        ("ometric", "puzzle and solve it together. This example has been chosen carefully"),
+        ("to", "illustrate how the method is relevant when a puzzle has a"),
+        ("particular", "type of structure. It is good."),
     )
     assert composed(prose) == []
-    cells = (
-        ("Item", "Description"),
-        ("Fees", "Fees depend on the school."),
-        ("Travel", "You may need to travel."),
+
+
+def test_cells_of_several_lines_are_a_table() -> None:
+    wrapped = (
+        ("Code", "Purpose", "Effect on display"),
+        ("CT", "Columns of character data you", "The value itself is unchanged,"),
+        ("", "want wrapped according to the", "but if the value cannot fit on one"),
+        ("", "column text", "line in the column, CT tells QMF"),
     )
-    assert composed(cells) == ["table"]
+    assert composed(wrapped) == ["table"]
+    glossary = (
+        ("Cat", "an animal of the house"),
+        ("Oak", "a tree of the wood"),
+        ("Rye", "a grass of the field"),
+    )
+    assert composed(glossary) == ["table"]
 
 
 def test_a_label_that_wraps_in_a_frame_is_one_row(save: Make) -> None:

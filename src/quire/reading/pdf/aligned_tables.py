@@ -147,7 +147,7 @@ def _head(above: Sequence[Row], top: Row, columns: Sequence[tuple[float, float]]
         inside = all(left <= p.x0 and p.x1 <= right and len(p.words) <= _HEAD_WORDS for p in row.pieces)
         over_values = row.pieces[-1].x0 >= values
         apart = all(p.x0 >= values or p.x1 <= columns[0][1] + _HANG_PT for p in row.pieces)
-        if not (close and inside and over_values and apart):
+        if not (close and inside and over_values and apart and len(row.pieces) > 1):
             break
         head.insert(0, row)
         below = row

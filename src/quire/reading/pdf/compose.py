@@ -17,8 +17,6 @@ from quire.reading.pdf.ruled_tables import Table
 from quire.reading.pdf.text_lines import TextLine
 
 _TOUCHED = 0.05
-_SENTENCE_GAPS = 3
-"""Gaps between words that a line of prose has at least."""
 _ENDED = re.compile(r"[.!?:;][\"'”’)\]]*$")
 NOWHERE = (-1e6, -1e6, -1e6, -1e6)
 """The box of prose that shares a table's frame: no other block is placed relative to it."""
@@ -96,15 +94,19 @@ def _is_table(block: LayoutBlock) -> bool:
 
 
 def _is_prose(block: LayoutBlock) -> bool:
-    """Whether sentences run on from row to row, as they do in columns of text but not in cells."""
-    runs_on = ends = 0
-    for above, below in pairwise(block.rows):
-        for text, following in zip(above, below, strict=False):
-            if following and text.count(" ") >= _SENTENCE_GAPS:
-                goes_on = following[0].islower() and not _ENDED.search(text)
-                runs_on += goes_on
-                ends += not goes_on
-    return runs_on > ends
+    """Whether sentences run through the rows, from cell to cell and from row to row: lines of text cut at a gap.
+
+    A text that goes on below in its own column is a cell of several lines; then the cells beside it are empty.
+    """
+    full = [row for row in block.rows if len(row) > 1 and all(row)]
+    across = [any(_goes_on(*pair) for pair in pairwise(row)) for row in full]
+    down = [_goes_on(above[-1], below[0]) for above, below in pairwise(full)]
+    prose = sum(map(all, zip(across, down, strict=False)))
+    return 2 * prose >= len(full) > 1
+
+
+def _goes_on(text: str, following: str) -> bool:
+    return following[0].islower() and not _ENDED.search(text)
 
 
 def _is_framed_list(block: LayoutBlock) -> bool:
