@@ -230,7 +230,7 @@ class _Slide:
         rows: list[list[str]] = []
         merged_cells: list[CellSpan] = []
         for row in package.children(table, "tr"):
-            cells = []
+            cells: list[str] = []
             for cell in package.children(row, "tc"):
                 merged = cell.get("hMerge") in ("1", "true") or cell.get("vMerge") in ("1", "true")
                 body = package.child(cell, "txBody")
