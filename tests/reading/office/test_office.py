@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from quire.domain.element import CellSpan
+from quire.domain.element import CellSpan, ElementKind
 from quire.domain.page import PageClass, PageReading
 from quire.errors import DamagedError, EmptyError, PasswordRequiredError, UnsupportedTypeError
 from quire.reading.files.document_source import DocumentInfo, inspect
@@ -561,3 +561,72 @@ def test_spans_stay_with_their_rows_when_a_table_is_cut_over_pages() -> None:
     (span,) = [one for one in last.spans if one.row]
     assert last.rows[span.row][0] == "row 18"
     assert all(page.spans[0][0] == CellSpan(0, 0, 1, 2) for page in pages)
+
+
+M = 'xmlns:m="http://schemas.openxmlformats.org/officeDocument/2006/math"'
+
+
+def _math(inner: str) -> str:
+    return f"<m:oMath {M}>{inner}</m:oMath>"
+
+
+def _r(text: str) -> str:
+    return f"<m:r><m:t>{text}</m:t></m:r>"
+
+
+QUADRATIC = _math(
+    _r("x=")
+    + f"<m:f><m:num>{_r('-b±')}<m:rad><m:radPr><m:degHide m:val='1'/></m:radPr><m:deg/>"
+    + f"<m:e><m:sSup><m:e>{_r('b')}</m:e><m:sup>{_r('2')}</m:sup></m:sSup>{_r('-4ac')}</m:e></m:rad></m:num>"
+    + f"<m:den>{_r('2a')}</m:den></m:f>"
+)
+
+
+def test_formula_is_latex_in_a_block_of_its_own_when_the_paragraph_has_nothing_else(read: Read) -> None:
+    (reading,) = read(docx(p("before") + f"<w:p>{QUADRATIC}{_math(_r('a=b'))}</w:p>"))
+    latex = r"x=\frac{-b\pm \sqrt{b^{2}-4ac}}{2a}"
+    assert reading.markdown == f"before\n\n$$\n{latex}\n$$\n\n$$\na=b\n$$"
+    assert [one.latex for one in reading.elements if one.kind is ElementKind.FORMULA] == [latex, "a=b"]
+
+
+def test_formula_is_inside_the_line_when_there_is_text_around_it(read: Read) -> None:
+    body = f"<w:p><w:r><w:t xml:space='preserve'>Area </w:t></w:r>{_math(_r('A=πr'))}</w:p>"
+    assert only(read(docx(body))) == r"Area $A=\pi r$"
+
+
+@pytest.mark.parametrize(
+    ("inner", "latex"),
+    [
+        (
+            f"<m:nary><m:naryPr><m:chr m:val='∑'/></m:naryPr><m:sub>{_r('i=1')}</m:sub><m:sup>{_r('n')}</m:sup>"
+            f"<m:e>{_r('i')}</m:e></m:nary>",
+            r"\sum_{i=1}^{n} i",
+        ),
+        (
+            f"<m:d><m:dPr><m:begChr m:val='{{'/><m:endChr m:val=''/></m:dPr><m:e>{_r('x')}</m:e></m:d>",
+            r"\left\{ x \right.",
+        ),
+        (
+            f"<m:func><m:fName><m:limLow><m:e>{_r('lim')}</m:e><m:lim>{_r('x→0')}</m:lim></m:limLow></m:fName>"
+            f"<m:e>{_r('f')}</m:e></m:func>",
+            r"\lim_{x\to 0} f",
+        ),
+        (
+            f"<m:m><m:mr><m:e>{_r('a')}</m:e><m:e>{_r('b')}</m:e></m:mr><m:mr><m:e>{_r('c')}</m:e><m:e>{_r('d')}</m:e>"
+            "</m:mr></m:m>",
+            r"\begin{matrix} a & b \\ c & d \end{matrix}",
+        ),
+        (f"<m:acc><m:accPr><m:chr m:val='\u20d7'/></m:accPr><m:e>{_r('v')}</m:e></m:acc>", r"\vec{v}"),
+        (f"<m:r><m:rPr><m:nor/></m:rPr><m:t>50% of</m:t></m:r>{_r('x_1')}", r"\text{50\% of}x\_1"),
+    ],
+)
+def test_each_structure_has_its_latex(read: Read, inner: str, latex: str) -> None:
+    (reading,) = read(docx(f"<w:p>{_math(inner)}</w:p>"))
+    assert [one.latex for one in reading.elements] == [latex]
+
+
+def test_formula_is_its_plain_signs_when_it_is_nested_too_deep(read: Read) -> None:
+    inner = _r("x")
+    for _ in range(200):
+        inner = f"<m:sSup><m:e>{inner}</m:e><m:sup>{_r('2')}</m:sup></m:sSup>"
+    assert "x" in only(read(docx(f"<w:p>{_math(inner)}</w:p>")))

@@ -12,6 +12,7 @@ from xml.etree.ElementTree import Element
 
 from quire.reading.office.charts import chart_rows
 from quire.reading.office.inline_markdown import RAW, Run, block, placeholder, render
+from quire.reading.office.math_markup import display_formula, inline_formula, latex_of
 from quire.reading.office.office_pages import (
     Lists,
     MarkdownBlock,
@@ -41,10 +42,17 @@ class _Line:
     runs: list[Run] = field(default_factory=list)
     pictures: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    formulas: list[str] = field(default_factory=list)
     aside: list[MarkdownBlock] = field(default_factory=list)
     """Text boxes and charts: they follow the paragraph that they are anchored in."""
     breaks: bool = False
     href: str = ""
+
+    @property
+    def has_only_formulas(self) -> bool:
+        """Whether formulas are all that it has: then they are set apart, not inside a text."""
+        return bool(self.formulas) and not any(run.text.strip() and not run.look & RAW for run in self.runs)
+
     field: str | None = None
 
 
@@ -101,7 +109,12 @@ class _Document:
         if properties is not None and package.is_on(package.child(properties, "pageBreakBefore")):
             self._pager.end_page()
         text = render(line.runs)
-        made = self._paragraph(text, properties, style, line)
+        made = None
+        if line.has_only_formulas:
+            for latex in line.formulas:
+                self._pager.add(MarkdownBlock(display_formula(latex)))
+        else:
+            made = self._paragraph(text, properties, style, line)
         if made is not None:
             self._pager.add(made)
         for aside in line.aside:
@@ -262,9 +275,20 @@ class _Document:
             elif name in _INSIDE:
                 self._gather(one, line, look)
             elif name in ("oMath", "oMathPara"):
-                line.runs.append(Run(self._package.texts(one), look))
+                self._formulas(one, line)
             elif name == "AlternateContent":
                 self._choice(one, line, look)
+
+    def _formulas(self, element: Element, line: _Line) -> None:
+        for one in (
+            [element]
+            if self._package.local[element.tag] == "oMath"
+            else self._package.children(element, "oMath")
+        ):
+            latex = latex_of(one, self._package.local)
+            if latex:
+                line.formulas.append(latex)
+                line.runs.append(Run(inline_formula(latex), RAW))
 
     def _run(self, run: Element, line: _Line, look: int) -> None:
         local = self._package.local

@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from quire.domain.element import CellMarkdown, Element, ElementKind, TableGrid, element_id
 from quire.reading.office.inline_markdown import is_plain
+from quire.reading.office.math_markup import FORMULA_MARK
 from quire.reading.office.office_pages import Spans
 
 _HEADING = re.compile(r"(#{1,6}) (.*)")
@@ -107,6 +108,9 @@ def _element(block: list[str], id_: str, columns: list[int]) -> Element:
         made = _item(id_, found, block[1:], columns)
     elif first.startswith(">"):
         made = _worded(id_, ElementKind.QUOTE, "\n".join(line.lstrip(">").strip() for line in block))
+    elif first == FORMULA_MARK and len(block) > 2 and block[-1] == FORMULA_MARK:
+        latex = "\n".join(block[1:-1])
+        made = Element(id_, ElementKind.FORMULA, latex, latex=latex)
     elif len(block) == 1 and (found := _PICTURE.fullmatch(first)):
         made = Element(id_, ElementKind.FIGURE, plain_words(found[1] or ""), markdown=first)
     else:

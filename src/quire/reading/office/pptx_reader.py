@@ -8,7 +8,8 @@ from xml.etree.ElementTree import Element
 from quire.domain.element import CellSpan
 from quire.errors import DamagedError
 from quire.reading.office.charts import chart_rows
-from quire.reading.office.inline_markdown import BOLD, ITALIC, STRIKE, Run, block, placeholder, render
+from quire.reading.office.inline_markdown import BOLD, ITALIC, RAW, STRIKE, Run, block, placeholder, render
+from quire.reading.office.math_markup import inline_formula, latex_of
 from quire.reading.office.office_pages import (
     Lists,
     MarkdownBlock,
@@ -181,7 +182,10 @@ class _Slide:
                 look, href = self._look(package.child(one, "rPr"))
                 runs += [Run(text.text, look, href) for text in package.children(one, "t") if text.text]
             elif name in ("m", "AlternateContent"):
-                runs.append(Run(package.texts(one)))
+                formulas = package.descendants(one, "oMath")
+                runs += [Run(inline_formula(latex_of(found, package.local)), RAW) for found in formulas]
+                if not formulas:
+                    runs.append(Run(package.texts(one)))
         return render(runs)
 
     def _look(self, properties: Element | None) -> tuple[int, str]:
