@@ -182,7 +182,7 @@ class _Slide:
                 look, href = self._look(package.child(one, "rPr"))
                 runs += [Run(text.text, look, href) for text in package.children(one, "t") if text.text]
             elif name in ("m", "AlternateContent"):
-                formulas = package.descendants(one, "oMath")
+                formulas = list(package.descendants(one, "oMath"))
                 runs += [Run(inline_formula(latex_of(found, package.local)), RAW) for found in formulas]
                 if not formulas:
                     runs.append(Run(package.texts(one)))
