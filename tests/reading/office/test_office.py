@@ -12,6 +12,7 @@ from quire.domain.element import CellSpan, ElementKind
 from quire.domain.page import PageClass, PageReading
 from quire.errors import DamagedError, EmptyError, PasswordRequiredError, UnsupportedTypeError
 from quire.reading.files.document_source import DocumentInfo, inspect
+from quire.reading.files.file_kinds import PPTX, sniff
 from quire.reading.office.mail_reader import attached_bytes
 from quire.reading.office.office_elements import office_elements
 from quire.reading.office.office_pages import Pager
@@ -441,7 +442,6 @@ def test_mail_in_a_mail_is_one_attachment_when_it_has_parts_of_its_own(read: Rea
 @pytest.mark.parametrize(
     ("content", "named"),
     [
-        (zipped({"mimetype": "application/vnd.oasis.opendocument.text"}, stored=True), "opendocument.text"),
         (zipped({"a.txt": "x"}), "application/zip"),
         (b"{\\rtf1 x}", "application/rtf"),
     ],
@@ -630,3 +630,97 @@ def test_formula_is_its_plain_signs_when_it_is_nested_too_deep(read: Read) -> No
     for _ in range(200):
         inner = f"<m:sSup><m:e>{inner}</m:e><m:sup>{_r('2')}</m:sup></m:sSup>"
     assert "x" in only(read(docx(f"<w:p>{_math(inner)}</w:p>")))
+
+
+# ---- OpenDocument ------------------------------------------------------------------------------------------
+
+_ODF = "urn:oasis:names:tc:opendocument:xmlns"
+_NAMES = " ".join(
+    f'xmlns:{short}="{_ODF}:{name}:1.0"'
+    for short, name in (("office", "office"), ("text", "text"), ("table", "table"), ("draw", "drawing"),
+                        ("style", "style"), ("presentation", "presentation"))
+)  # fmt: skip
+_FO = 'xmlns:fo="urn:oasis:names:tc:opendocument:xmlns:xsl-fo-compatible:1.0" xmlns:xlink="http://www.w3.org/1999/xlink"'
+_STYLES = (
+    "<office:automatic-styles><style:style style:name='B' style:family='text'>"
+    "<style:text-properties fo:font-weight='bold'/></style:style><text:list-style style:name='N'>"
+    "<text:list-level-style-number text:level='1'/></text:list-style></office:automatic-styles>"
+)
+
+
+def odf(kind: str, body: str) -> bytes:
+    content = (
+        f"<office:document-content {_NAMES} {_FO}>{_STYLES}<office:body><office:{kind}>{body}</office:{kind}>"
+        "</office:body></office:document-content>"
+    )
+    mime = f"application/vnd.oasis.opendocument.{kind}"
+    return zipped({"mimetype": mime, "content.xml": content}, stored=True)
+
+
+def test_opendocument_text_keeps_its_structure(read: Read) -> None:
+    body = (
+        "<text:h text:outline-level='2'>Part</text:h>"
+        "<text:p>See <text:a xlink:href='https://example.org/'>there</text:a> and <text:span text:style-name='B'>bold"
+        "</text:span><text:note><text:note-citation>1</text:note-citation><text:note-body><text:p>A note</text:p>"
+        "</text:note-body></text:note>.</text:p>"
+        "<text:tracked-changes><text:p>deleted</text:p></text:tracked-changes>"
+        "<text:list text:style-name='N'><text:list-item><text:p>one</text:p><text:list><text:list-item>"
+        "<text:p>inner</text:p></text:list-item></text:list></text:list-item><text:list-item><text:p>two</text:p>"
+        "</text:list-item></text:list>"
+    )
+    assert only(read(odf("text", body))) == (
+        "## Part\n\nSee [there](https://example.org/) and **bold**[^1].\n\n1. one\n   - inner\n2. two\n\n[^1]: A note"
+    )
+
+
+def test_opendocument_table_keeps_its_spans(read: Read) -> None:
+    def tc(text: str, more: str = "") -> str:
+        return f"<table:table-cell {more}><text:p>{text}</text:p></table:table-cell>"
+
+    covered = "<table:covered-table-cell/>"
+    rows = [
+        tc("head", "table:number-columns-spanned='2'") + covered + tc("c"),
+        tc("label", "table:number-rows-spanned='2'") + tc("1") + tc("2"),
+        covered + tc("3") + tc("4"),
+    ]
+    table = (
+        "<table:table>"
+        + "".join(f"<table:table-row>{row}</table:table-row>" for row in rows)
+        + "</table:table>"
+    )
+    (reading,) = read(odf("text", table))
+    assert reading.markdown == "| head |  | c |\n|---|---|---|\n| label | 1 | 2 |\n|  | 3 | 4 |"
+    assert _spans(reading) == [(CellSpan(0, 0, 1, 2), CellSpan(1, 0, 2, 1))]
+
+
+def test_opendocument_sheet_does_not_grow_when_empty_cells_are_repeated(read: Read) -> None:
+    row = "<table:table-row><table:table-cell><text:p>{}</text:p></table:table-cell>{}</table:table-row>"
+    far = "<table:table-cell table:number-columns-repeated='16000'/>"
+    empty = f"<table:table-row table:number-rows-repeated='1048000'>{far}</table:table-row>"
+    cells = "".join(row.format(text, f"<table:table-cell><text:p>{text}2</text:p></table:table-cell>{far}")
+                    for text in ("a", "b"))  # fmt: skip
+    sheet = f"<table:table table:name='Sums'>{cells}{empty}</table:table>"
+    assert only(read(odf("spreadsheet", sheet))) == "## Sums\n\n| a | a2 |\n|---|---|\n| b | b2 |"
+
+
+def test_opendocument_slides_are_pages_with_their_notes(read: Read) -> None:
+    def frame(kind: str, inner: str) -> str:
+        return f"<draw:frame presentation:class='{kind}'><draw:text-box>{inner}</draw:text-box></draw:frame>"
+
+    slide = (
+        frame("title", "<text:p>Plan</text:p>")
+        + frame("outline", "<text:list><text:list-item><text:p>first</text:p></text:list-item></text:list>")
+        + f"<presentation:notes>{frame('notes', '<text:p>say it</text:p>')}</presentation:notes>"
+    )
+    readings = read(odf("presentation", f"<draw:page>{slide}</draw:page><draw:page/>"))
+    assert [reading.markdown for reading in readings] == [
+        "# Plan\n\n- first\n\n### Notes\n\nsay it",
+        "# Slide 2",
+    ]
+
+
+def test_presentation_is_one_when_it_holds_a_workbook() -> None:
+    made = zipped(
+        {"ppt/a.bin": zipped({"xl/workbook.xml": "x"}, stored=True), "ppt/b.bin": b"x"}, stored=True
+    )
+    assert sniff(made) == PPTX

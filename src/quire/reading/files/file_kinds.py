@@ -113,9 +113,9 @@ PPTX = FileKind(
     True,
 )
 EPUB = FileKind("application/epub+zip", "EPUB book", True)
-_ODT = FileKind("application/vnd.oasis.opendocument.text", "OpenDocument text")
-_ODS = FileKind("application/vnd.oasis.opendocument.spreadsheet", "OpenDocument spreadsheet")
-_ODP = FileKind("application/vnd.oasis.opendocument.presentation", "OpenDocument presentation")
+ODT = FileKind("application/vnd.oasis.opendocument.text", "OpenDocument text", True)
+ODS = FileKind("application/vnd.oasis.opendocument.spreadsheet", "OpenDocument spreadsheet", True)
+ODP = FileKind("application/vnd.oasis.opendocument.presentation", "OpenDocument presentation", True)
 _JAR = FileKind("application/java-archive", "Java archive")
 
 _SIGNATURES: tuple[tuple[int, bytes, FileKind], ...] = (
@@ -189,9 +189,9 @@ _ZIP_MEMBERS: tuple[tuple[bytes, FileKind], ...] = (
 )
 _ZIP_MIMETYPES: tuple[tuple[bytes, FileKind], ...] = (
     (b"mimetypeapplication/epub+zip", EPUB),
-    (b"mimetypeapplication/vnd.oasis.opendocument.text", _ODT),
-    (b"mimetypeapplication/vnd.oasis.opendocument.spreadsheet", _ODS),
-    (b"mimetypeapplication/vnd.oasis.opendocument.presentation", _ODP),
+    (b"mimetypeapplication/vnd.oasis.opendocument.text", ODT),
+    (b"mimetypeapplication/vnd.oasis.opendocument.spreadsheet", ODS),
+    (b"mimetypeapplication/vnd.oasis.opendocument.presentation", ODP),
 )
 
 OLE_MARK = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
@@ -323,10 +323,11 @@ def _zip_kind(head: bytes) -> FileKind:
     for mark, kind in _ZIP_MIMETYPES:
         if mark in head[:200] or declared == mark:
             return kind
-    names = _zip_names(head)
-    for prefix, kind in _ZIP_MEMBERS:
-        if any(name.startswith(prefix) for name in names):
-            return kind
+    # The first member that says something counts: a presentation may hold whole workbooks further on.
+    for name in _zip_names(head):
+        for prefix, kind in _ZIP_MEMBERS:
+            if name.startswith(prefix):
+                return kind
     return DOUBTFUL_ZIP if len(head) >= SNIFF_BYTES else ZIP
 
 

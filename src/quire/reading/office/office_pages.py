@@ -181,7 +181,9 @@ def joined(blocks: Iterable[MarkdownBlock]) -> str:
     before: MarkdownBlock | None = None
     for block in blocks:
         if before is not None:
-            parts.append("\n" if before.tight and block.tight else "\n\n")
+            # A footnote right below an item would go on with the item.
+            alike = before.text.startswith("[^") == block.text.startswith("[^")
+            parts.append("\n" if before.tight and block.tight and alike else "\n\n")
         parts.append(block.text)
         before = block
     return "".join(parts)

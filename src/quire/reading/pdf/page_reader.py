@@ -47,7 +47,9 @@ READER_LAYOUT = "liteparse"
 READER_MUPDF = "mupdf"
 READER_TEXT = "text"
 READER_IMAGE = "image"
-MARKUP_READERS = frozenset({READER_TEXT, "docx", "pptx", "xlsx", "html", "epub", "csv", "eml", "msg"})
+MARKUP_READERS = frozenset(
+    {READER_TEXT, "docx", "pptx", "xlsx", "odt", "ods", "odp", "html", "epub", "csv", "eml", "msg"}
+)
 """Readers of documents that have no picture of their pages."""
 
 _KEPT_AT_LEAST = 0.85
