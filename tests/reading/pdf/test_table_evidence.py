@@ -50,6 +50,16 @@ def test_the_rows_that_head_the_columns_belong_to_the_table() -> None:
     assert table.rows[0] == ("", "Oxide", "Carbide of iron", "")
 
 
+def test_a_head_that_wraps_is_one_row_and_one_over_columns_stays_by_itself() -> None:
+    over = [(200.0, "Amounts of all the years")]
+    wrapped = [[(280.0, "Paid")], [(72.0, "Region"), (200.0, "Due"), (280.0, "late"), (360.0, "Open")]]
+    (table,) = tables([over, *wrapped, *body(["North", "South", "East", "West"])])
+    assert table.rows[:2] == (
+        ("", "Amounts of all the years", "", ""),
+        ("Region", "Due", "Paid late", "Open"),
+    )
+
+
 def test_prose_above_a_table_stays_outside() -> None:
     prose = [(72.0, "The figures below were sent in by all of the regions in the spring")]
     (table,) = tables([prose, *body(["North", "South", "East", "West"])])

@@ -30,6 +30,7 @@ _FAR_APART = 3.0
 _HEAD_ROWS = 3
 _HEAD_WORDS = 6
 _HEAD_GAP = 0.9
+_WRAPPED_GAP = 0.6
 _HANG_PT = 12.0
 """How far a head may hang over the left edge of the first column of values."""
 
@@ -147,7 +148,7 @@ def _head(above: Sequence[Row], top: Row, columns: Sequence[tuple[float, float]]
         inside = all(left <= p.x0 and p.x1 <= right and len(p.words) <= _HEAD_WORDS for p in row.pieces)
         over_values = row.pieces[-1].x0 >= values
         apart = all(p.x0 >= values or p.x1 <= columns[0][1] + _HANG_PT for p in row.pieces)
-        if not (close and inside and over_values and apart and len(row.pieces) > 1):
+        if not (close and inside and over_values and apart):
             break
         head.insert(0, row)
         below = row
@@ -165,9 +166,50 @@ def _table(run: Sequence[Row], above: Sequence[Row], rules: Rules) -> Table | No
     if not _convincing(grid, len(columns), run, rules):
         return None
     head = _head(above, run[0], columns)
-    merged = [_cells(row, columns) for row in head] + _join_wrapped(grid, run, columns)
-    box = (columns[0][0] - 1, [*head, *run][0].top - 1, columns[-1][1] + 1, run[-1].bottom + 1)
+    whole, rows = [*head, *run], [*(_cells(row, columns) for row in head), *grid]
+    size = _head_size(rows)
+    merged = _join_head(rows[:size], whole[:size], columns) + _join_wrapped(
+        rows[size:], whole[size:], columns
+    )
+    box = (columns[0][0] - 1, whole[0].top - 1, columns[-1][1] + 1, run[-1].bottom + 1)
     return Table(box, tuple(tuple(row) for row in merged))
+
+
+def _head_size(rows: Sequence[Sequence[str]]) -> int:
+    """How many rows are the head: those without figures above the first with figures; only the last has a label."""
+    for at, row in enumerate(rows[: _HEAD_ROWS + 2]):
+        values = [cell for cell in row[1:] if cell]
+        figures = sum(map(is_number, values))
+        if figures:
+            return at if 2 * figures >= len(values) else 0
+        if row[0]:
+            below = [cell for cell in rows[at + 1][1:] if cell] if at + 1 < len(rows) else []
+            return at + 1 if any(map(is_number, below)) else 0
+    return 0
+
+
+def _join_head(
+    rows: Sequence[list[str]], head: Sequence[Row], columns: Sequence[tuple[float, float]]
+) -> list[list[str]]:
+    """Rows of the head in which texts wrap are one; a row with a text over several columns stays by itself."""
+    joined: list[list[str]] = []
+    before: Row | None = None
+    for cells, row in zip(rows, head, strict=True):
+        close = before is not None and row.top - before.bottom < _WRAPPED_GAP * row.height
+        if before is not None and close and not _spans(before, columns) and not _spans(row, columns):
+            joined[-1] = [f"{above} {below}".strip() for above, below in zip(joined[-1], cells, strict=True)]
+        else:
+            joined.append(list(cells))
+        before = row
+    return joined
+
+
+def _spans(row: Row, columns: Sequence[tuple[float, float]]) -> bool:
+    """Whether one of the row's pieces is over several columns."""
+    return any(
+        sum(min(piece.x1, end) - max(piece.x0, start) > 1.0 for start, end in columns) > 1
+        for piece in row.pieces
+    )
 
 
 def _cells(row: Row, columns: Sequence[tuple[float, float]]) -> list[str]:
