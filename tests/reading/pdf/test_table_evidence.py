@@ -96,6 +96,15 @@ def test_sentences_that_run_through_the_rows_are_no_table() -> None:
     assert composed(prose) == []
 
 
+def test_marks_in_the_first_column_make_a_list() -> None:
+    rows = (("·", "$30,000 for service as a member;"), ("·", "$15,000 for service as the"), ("", "chair."))
+    made = compose([LayoutBlock("table", (72, 100, 500, 160), rows=rows)], [], [], [])
+    assert [(item.block.kind, item.block.text) for item in made] == [
+        ("list_item", "$30,000 for service as a member;"),
+        ("list_item", "$15,000 for service as the chair."),
+    ]
+
+
 def test_cells_of_several_lines_are_a_table() -> None:
     wrapped = (
         ("Code", "Purpose", "Effect on display"),

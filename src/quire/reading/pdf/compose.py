@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 from quire.domain.element import hull
@@ -17,6 +18,8 @@ from quire.reading.pdf.ruled_tables import Table
 from quire.reading.pdf.text_lines import TextLine
 
 _TOUCHED = 0.05
+_FEW = 0.25
+_MARK = re.compile(r"\W{1,2}|o")
 _ENDED = re.compile(r"[.!?:;][\"'”’)\]]*$")
 NOWHERE = (-1e6, -1e6, -1e6, -1e6)
 """The box of prose that shares a table's frame: no other block is placed relative to it."""
@@ -115,25 +118,30 @@ def _is_framed_list(block: LayoutBlock) -> bool:
 
 
 def _is_bulleted(block: LayoutBlock) -> bool:
-    return all(len(row) == 2 and re.fullmatch(r"\W{1,2}|o", row[0]) for row in block.rows) and bool(
-        block.rows
-    )
+    """Whether the first of two columns has hardly anything but marks: a row without one goes on with the item above."""
+    rows = block.rows
+    if not rows or any(len(row) != 2 for row in rows) or not _MARK.fullmatch(rows[0][0]):
+        return False
+    words = sum(bool(row[0]) and not _MARK.fullmatch(row[0]) for row in rows)
+    return words <= _FEW * len(rows)
 
 
 def _bullets(block: LayoutBlock) -> list[LayoutBlock]:
     if not _is_bulleted(block):
         return []
-    top, bottom = block.box[1], block.box[3]
+    x0, top, x1, bottom = block.box
     step = (bottom - top) / len(block.rows)
-    return [
-        LayoutBlock(
-            "list_item",
-            (block.box[0], top + i * step, block.box[2], top + (i + 1) * step),
-            row[1],
-            marker=row[0],
-        )
-        for i, row in enumerate(block.rows)
-    ]
+    items: list[LayoutBlock] = []
+    for at, (mark, text) in enumerate(block.rows):
+        end = top + (at + 1) * step
+        box = (x0, end - step, x1, end)
+        if _MARK.fullmatch(mark):
+            items.append(LayoutBlock("list_item", box, text, marker=mark))
+        elif mark:
+            items.append(LayoutBlock("paragraph", box, f"{mark} {text}"))
+        else:
+            items[-1] = replace(items[-1], box=(*items[-1].box[:3], end), text=f"{items[-1].text} {text}")
+    return items
 
 
 def _table_blocks(table: Table) -> list[LayoutBlock]:
