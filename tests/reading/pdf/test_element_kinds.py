@@ -11,7 +11,7 @@ from quire.domain.element import CellSpan, Element, ElementKind
 from quire.reading.pdf.page_figures import figure_boxes
 from quire.reading.pdf.page_reader import read_pages
 from quire.reading.pdf.paragraph_kinds import paragraph_kind
-from quire.reading.pdf.table_columns import without_ghosts
+from quire.reading.pdf.table_columns import true_columns
 from quire.reading.pdf.text_lines import TextLine
 from tests.reading.conftest import Make, prose, write
 
@@ -121,24 +121,33 @@ def test_many_shapes_side_by_side_are_one_figure() -> None:
 
 def test_neighbouring_columns_that_no_row_fills_both_are_one() -> None:
     rows = (("Region", "Total", ""), ("North", "", "12"), ("South", "", "7"))
-    assert without_ghosts(rows)[0] == (("Region", "Total"), ("North", "12"), ("South", "7"))
+    assert true_columns(rows)[0] == (("Region", "Total"), ("North", "12"), ("South", "7"))
 
 
 def test_columns_that_one_row_fills_both_stay() -> None:
     rows = (("Date", "Debit", "Credit"), ("1 May", "12", ""), ("2 May", "", "7"))
-    assert without_ghosts(rows) == (rows, ())
+    assert true_columns(rows) == (rows, ())
+
+
+def test_signs_belong_to_their_figures() -> None:
+    rows = (
+        ("", "", "2024", "", "2025", ""),
+        ("Cost", "$", "17", "$", "18", ""),
+        ("Rise", "", "4", "", "5", "%"),
+    )
+    assert true_columns(rows)[0] == (("", "2024", "2025"), ("Cost", "$ 17", "$ 18"), ("Rise", "4", "5 %"))
 
 
 def test_spans_move_with_their_columns() -> None:
     rows = (("Head", "", ""), ("a", "b", ""), ("c", "", "d"))
-    joined, spans = without_ghosts(rows, [CellSpan(0, 0, 1, 3), CellSpan(1, 1, 1, 2)])
+    joined, spans = true_columns(rows, [CellSpan(0, 0, 1, 3), CellSpan(1, 1, 1, 2)])
     assert joined == (("Head", ""), ("a", "b"), ("c", "d"))
     assert spans == (CellSpan(0, 0, 1, 2),)
 
 
 def test_empty_columns_of_a_form_stay() -> None:
     rows = (("", "Mitosis", "Meiosis"), ("parents", "", ""), ("divisions", "", ""))
-    assert without_ghosts(rows) == (rows, ())
+    assert true_columns(rows) == (rows, ())
 
 
 def test_form_fields_have_their_name_and_value_and_markdown_has_the_value_once(save: Make) -> None:

@@ -13,7 +13,7 @@ from quire.reading.pdf.headings import HeadingGroup, PageType, groups_of, is_hea
 from quire.reading.pdf.layout_blocks import LayoutBlock
 from quire.reading.pdf.outline import Titles
 from quire.reading.pdf.paragraph_kinds import TITLE_RATIO, paragraph_kind, settled
-from quire.reading.pdf.table_columns import without_ghosts
+from quire.reading.pdf.table_columns import true_columns
 from quire.reading.pdf.text_lines import TextLine, body_size
 from quire.rendering.markdown_writer import clean, join_lines
 
@@ -120,7 +120,7 @@ class PageBuilder:
     def _add_table(self, block: LayoutBlock) -> None:
         rows = tuple(tuple(map(clean, row)) for row in block.rows)
         if any(rows):
-            rows, spans = without_ghosts(rows, block.spans)
+            rows, spans = true_columns(rows, block.spans)
             grid = TableGrid(rows, spans=spans)
             self._elements.append(Element(self._next_id(), ElementKind.TABLE, box=_box_of(block), table=grid))
 

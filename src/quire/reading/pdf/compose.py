@@ -91,7 +91,7 @@ def _with_tables(
 
 def _is_table(block: LayoutBlock) -> bool:
     """Not one column, one row or a list: the layout reader calls framed prose and bullets a table."""
-    if len(block.rows) < 2 or _is_bulleted(block) or _is_prose(block):
+    if sum(map(any, block.rows)) < 2 or _is_bulleted(block) or _is_prose(block):
         return False
     return max(map(len, block.rows)) >= 2 or _is_framed_list(block)
 

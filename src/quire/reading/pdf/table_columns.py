@@ -12,24 +12,48 @@ from quire.domain.element import CellSpan
 
 Rows = tuple[tuple[str, ...], ...]
 
+_SIGNS_BEFORE = frozenset("$€£¥")
+_SIGNS_AFTER = frozenset({"%", ")", "%)", ")%"})
 
-def without_ghosts(rows: Rows, spans: Sequence[CellSpan] = ()) -> tuple[Rows, tuple[CellSpan, ...]]:
-    """The table with every two neighbouring columns joined that no row has text in both of.
 
-    A row with one text only says nothing: in a form to fill in, every row below the head is such a row.
-    """
-    groups = _groups(rows, max(map(len, rows), default=0))
+def true_columns(rows: Rows, spans: Sequence[CellSpan] = ()) -> tuple[Rows, tuple[CellSpan, ...]]:
+    """The table with columns joined that are one: signs with their figures, then those that never share a row."""
+    width = max(map(len, rows), default=0)
+    rows, spans = _joined(rows, spans, _sign_groups(rows, width))
+    return _joined(rows, spans, _ghost_groups(rows, max(map(len, rows), default=0)))
+
+
+def _joined(
+    rows: Rows, spans: Sequence[CellSpan], groups: Sequence[Sequence[int]]
+) -> tuple[Rows, tuple[CellSpan, ...]]:
     if len(groups) < 2 or all(len(group) == 1 for group in groups):
         return rows, tuple(spans)
     joined = tuple(
-        tuple(next((row[i] for i in group if i < len(row) and row[i]), "") for group in groups)
-        for row in rows
+        tuple(" ".join(row[i] for i in group if i < len(row) and row[i]) for group in groups) for row in rows
     )
     return joined, _moved(spans, {column: at for at, group in enumerate(groups) for column in group})
 
 
-def _groups(rows: Rows, width: int) -> list[list[int]]:
-    """The columns, those together that are one."""
+def _sign_groups(rows: Rows, width: int) -> list[list[int]]:
+    """The columns, those of nothing but currency or per cent signs with the column of their figures."""
+    groups: list[list[int]] = []
+    opened = False
+    for column in range(width):
+        cells = {row[column] for row in rows if column < len(row) and row[column]}
+        is_after = bool(groups) and bool(cells) and cells <= _SIGNS_AFTER
+        if opened or is_after:
+            groups[-1].append(column)
+        else:
+            groups.append([column])
+        opened = bool(cells) and cells <= _SIGNS_BEFORE and column + 1 < width
+    return groups
+
+
+def _ghost_groups(rows: Rows, width: int) -> list[list[int]]:
+    """The columns, every two neighbours together that no row has text in both of.
+
+    A row with one text only says nothing: in a form to fill in, every row below the head is such a row.
+    """
     filled = [{i for i, cell in enumerate(row) if cell} for row in rows]
     telling = {i for row in filled if len(row) > 1 for i in row}
     doubtful = set().union(*filled) - telling
