@@ -21,6 +21,8 @@ _CAPTION = re.compile(
 _CAPTION_LINES = 12
 _NOTE = re.compile(r"(?:\d{1,3}[.)]?|[*†‡§¶]{1,3}|[a-z][.)])\s*(?=[^\W\d_]|[“\"'(])")
 _NOTE_RATIO = 0.93
+_NOTE_GAPS = 5
+"""A note has more words than a running line of a page number and a name."""
 _NOTE_ZONE = 0.45
 _RELATION = re.compile(r"[=<>≤≥≈≡∝∈⊂⊆→⇒↦∼≃≠±∑∏∫∂√]")
 _WORD = re.compile(r"[^\W\d_]{4,}")
@@ -40,7 +42,7 @@ def paragraph_kind(text: str, lines: Sequence[TextLine], body_size: float, heigh
         return ElementKind.CAPTION
     first = lines[0]
     small = first.size <= _NOTE_RATIO * body_size and first.box[1] > _NOTE_ZONE * height
-    if small and _NOTE.match(text) and len(text) > 12:
+    if small and _NOTE.match(text) and text.count(" ") >= _NOTE_GAPS:
         return ElementKind.FOOTNOTE
     if any(line.math for line in lines) and _is_formula(text, lines):
         return ElementKind.FORMULA
