@@ -73,6 +73,12 @@ def test_a_section_head_between_rows_does_not_cut_a_table() -> None:
     assert table.rows[0][0] == "North"
 
 
+def test_rows_that_are_far_but_evenly_apart_are_one_table() -> None:
+    rows = [part for row in body(["North", "South", "East", "West"]) for part in (row, [], [], [])]
+    (table,) = tables(rows)
+    assert [row[0] for row in table.rows] == ["North", "South", "East", "West"]
+
+
 def test_tables_with_other_columns_stay_apart() -> None:
     other = [[(72.0, name), (150.0, "7,1"), (240.0, "8,2"), (330.0, "9,3")] for name in ("a", "b", "c", "d")]
     rows = [*body(["North", "South", "East"]), *SECTION, *other]

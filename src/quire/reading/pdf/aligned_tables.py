@@ -25,6 +25,9 @@ _EDGE_PT = 3.0
 _MAX_COLUMNS = 30
 _MAX_WORDS = 4_000
 _SHORT_WORDS = 9
+_FAR_ROW = 2.2
+_FARTHEST_ROW = 7.0
+_EVEN = 0.15
 _ROWS_BETWEEN = 3
 _FAR_APART = 3.0
 _HEAD_ROWS = 3
@@ -97,17 +100,26 @@ def _runs(rows: Sequence[Row]) -> list[tuple[int, int]]:
     first: int | None = None
     last = 0
     for at, row in enumerate(rows):
-        if first is not None:
-            above = rows[at - 1]
-            far = row.top - above.bottom > 2.2 * max(row.height, above.height)
-            if far or (not _tabular(row) and (at - last > 2 or not _is_short(row))):
-                runs.append((first, last + 1))
-                first = None
-        if _tabular(row):
+        is_tabular = _tabular(row)
+        ends = _is_far(rows, at) or (not is_tabular and (at - last > 2 or not _is_short(row)))
+        if first is not None and ends:
+            runs.append((first, last + 1))
+            first = None
+        if is_tabular:
             first, last = at if first is None else first, at
     if first is not None:
         runs.append((first, last + 1))
     return [run for run in runs if sum(map(_tabular, rows[slice(*run)])) >= _MIN_ROWS]
+
+
+def _is_far(rows: Sequence[Row], at: int) -> bool:
+    """Whether the row is too far below the one above to belong to its table; evenly spaced rows may be far apart."""
+    row, above = rows[at], rows[at - 1]
+    gap, height = row.top - above.bottom, max(row.height, above.height)
+    if gap <= _FAR_ROW * height:
+        return False
+    others = [rows[i].top - rows[i - 1].bottom for i in (at - 1, at + 1) if 0 < i < len(rows)]
+    return gap > _FARTHEST_ROW * height or not any(abs(gap - one) < _EVEN * gap for one in others)
 
 
 def _is_short(row: Row) -> bool:
