@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pymupdf
@@ -30,6 +31,13 @@ def test_a_numbered_row_that_ends_early_is_the_title_of_a_section() -> None:
     ]
     assert sections(text[0], line("5.1", 93, 85), line("Hyper Parameters", 93, 180, x=95), text[1]) == [
         "5.1 Hyper Parameters"
+    ]
+
+
+def test_a_title_is_one_heading_when_its_number_is_set_in_another_size() -> None:
+    large = replace(line("2.1", 93, 85), size=12.0)
+    assert sections(large, line("Tokenizer", 93, 180, x=95), line("The text of the section", 106, 500)) == [
+        "2.1 Tokenizer"
     ]
 
 

@@ -126,24 +126,32 @@ def groups_of(
     """A block's lines cut where size or weight changes, and around the rows that are titles of sections."""
     sections = _sections(lines, titles)
     runs: list[list[TextLine]] = []
-    kinds: list[int] = []
+    owners: list[_Section | None] = []
     for at, line in enumerate(lines):
-        same = (
-            runs
-            and kinds[-1] == sections.get(at, -1)
-            and abs(runs[-1][-1].size - line.size) <= _SAME_SIZE
-            and runs[-1][-1].bold == line.bold
-        )
-        if same:
+        section = sections.get(at)
+        if runs and owners[-1] is section and (section is not None or _same_type(runs[-1][-1], line)):
             runs[-1].append(line)
         else:
             runs.append([line])
-            kinds.append(sections.get(at, -1))
+            owners.append(section)
     groups = [
-        HeadingGroup(tuple(run), says_heading, len(runs) == 1, kind >= 0, max(0, kind))
-        for run, kind in zip(runs, kinds, strict=True)
+        HeadingGroup(
+            tuple(run), says_heading, len(runs) == 1, section is not None, section.level if section else 0
+        )
+        for run, section in zip(runs, owners, strict=True)
     ]
     return [_named(group, titles) for group in groups] if titles else groups
+
+
+def _same_type(line: TextLine, other: TextLine) -> bool:
+    return abs(line.size - other.size) <= _SAME_SIZE and line.bold == other.bold
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Section:
+    """A row that is the title of a section: its level in the outline, 0 if that has none."""
+
+    level: int
 
 
 def _named(group: HeadingGroup, titles: Titles) -> HeadingGroup:
@@ -154,12 +162,12 @@ def _named(group: HeadingGroup, titles: Titles) -> HeadingGroup:
     return replace(group, is_section=True, level=level) if level else group
 
 
-def _sections(lines: Sequence[TextLine], titles: Titles) -> dict[int, int]:
-    """The lines that are titles of sections, by their place, with the level in the outline; 0 if it has none.
+def _sections(lines: Sequence[TextLine], titles: Titles) -> dict[int, _Section]:
+    """The lines that are in titles of sections, by their place.
 
     A title is a row by itself: "4.2 Method" in front of text that goes on in the same row is none.
     """
-    found: dict[int, int] = {}
+    found: dict[int, _Section] = {}
     if not titles and not any(_SECTION_NUMBER.match(line.text) for line in lines):
         return found
     right = max((line.box[2] for line in lines), default=0.0)
@@ -169,7 +177,7 @@ def _sections(lines: Sequence[TextLine], titles: Titles) -> dict[int, int]:
         level = titles.get(title_key(text), 0) if titles else 0
         short = lines[row[-1]].box[2] < right - _ENDS_EARLY * (right - left) or len(row) == len(lines)
         if level or (short and _SECTION.fullmatch(text)):
-            found |= dict.fromkeys(row, level)
+            found |= dict.fromkeys(row, _Section(level))
     return found
 
 
