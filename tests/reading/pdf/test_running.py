@@ -117,3 +117,27 @@ def test_header_of_two_pages_is_shown_once(save: Make) -> None:
     first, second = readings(save(document_with([("The Society",)] * 2)), 2)
     assert "The Society" in first.markdown
     assert "The Society" not in second.markdown
+
+
+def _with_numbers(behind: list[str]) -> Any:
+    document = pymupdf.open()
+    for number, text in enumerate(behind, 41):
+        page = document.new_page()
+        write(page, 72, 810, str(number), size=9)
+        write(page, 98, 810, text, size=9)
+        page.insert_textbox((72, 90, 520, 700), f"Body of {number}: " + PROSE * (3 + number % 3), fontsize=10)
+    return document
+
+
+def test_page_number_is_left_out_when_the_same_title_is_behind_it_on_every_page(save: Make) -> None:
+    pages = readings(save(_with_numbers(["Using the system"] * 6)), 6)
+    assert all("\n4" not in reading.markdown for reading in pages[1:])
+    assert all("Body of" in reading.markdown for reading in pages)
+
+
+def test_number_stays_when_each_page_has_other_words_behind_it(save: Make) -> None:
+    questions = [f"Which of the {word} is it?" for word in ("cats", "dogs", "birds", "fish", "trees", "cars")]
+    pages = readings(save(_with_numbers(questions)), 6)
+    for number, (reading, question) in enumerate(zip(pages, questions, strict=True), 41):
+        assert str(number) in reading.markdown.replace(f"Body of {number}", "")
+        assert question in reading.markdown

@@ -47,7 +47,8 @@ _PAGE_NUMBER = re.compile(
 class EdgeLine:
     """A line near the top or the bottom: its text, its words with the numbers taken out, the numbers, its height.
 
-    `is_page_number` says that there is nothing but a page number in it.
+    `is_page_number` says that there is nothing but a page number in it. `behind` is the text that follows the number in
+    the same row: a number with other words behind it on each page is the number of an item, a question, an invoice.
     """
 
     text: str
@@ -57,6 +58,7 @@ class EdgeLine:
     at_top: bool
     is_page_number: bool
     is_large: bool
+    behind: str = ""
 
 
 class _Likeness(IntEnum):
@@ -246,24 +248,28 @@ def _touches(line: TextLine, other: TextLine) -> bool:
 
 def _edge_line(line: TextLine, y: float, at_top: bool, body: float, others: Sequence[TextLine]) -> EdgeLine:
     text = line.text
+    is_number = _PAGE_NUMBER.fullmatch(text) is not None
     return EdgeLine(
         text=text,
         words=" ".join(_NUMBER.sub("#", text).casefold().split()),
         numbers=tuple(int(n) for n in _NUMBER.findall(text[:_MAX_CHARS]) if len(n) <= 9),
         y=y,
         at_top=at_top,
-        is_page_number=_PAGE_NUMBER.fullmatch(text) is not None and not _has_text_behind(line, others),
+        is_page_number=is_number,
         is_large=line.size > _LARGE_RATIO * body,
+        behind=_text_behind(line, others) if is_number else "",
     )
 
 
-def _has_text_behind(line: TextLine, others: Sequence[TextLine]) -> bool:
-    """Whether text follows in the same row so closely that the number belongs to it: an item, a question."""
+def _text_behind(line: TextLine, others: Sequence[TextLine]) -> str:
+    """The text that follows in the same row so closely that the number may belong to it; empty if there is none."""
     y = line.middle[1]
-    return any(
-        other.box[1] < y < other.box[3] and 0 <= other.box[0] - line.box[2] < _APART_EM * line.size
+    behind = (
+        other.text
         for other in others
+        if other.box[1] < y < other.box[3] and 0 <= other.box[0] - line.box[2] < _APART_EM * line.size
     )
+    return next(behind, "")
 
 
 def _likeness(line: EdgeLine, other: EdgeLine, distance: int) -> _Likeness:
@@ -280,7 +286,8 @@ def _likeness(line: EdgeLine, other: EdgeLine, distance: int) -> _Likeness:
     if any(step not in (0, distance) or (step and line.is_large) for step in steps):
         return _Likeness.NONE
     if line.is_page_number:
-        return _Likeness.SAME_LINE if distance in steps else _Likeness.NONE
+        counts_on = distance in steps and line.behind == other.behind
+        return _Likeness.SAME_LINE if counts_on else _Likeness.NONE
     if len(_LETTER.findall(line.words)) < _MIN_LETTERS and not any(steps):
         return _Likeness.NONE
     return _Likeness.SAME_LINE if line.text == other.text else _Likeness.SAME_FORM
