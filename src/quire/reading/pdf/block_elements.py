@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from quire.domain.element import Box, Element, ElementKind, ElementLine, TableGrid, element_id, hull
 from quire.reading.pdf.block_matching import FilledBlock
+from quire.reading.pdf.contents_list import ContentsEntry, contents_entries
 from quire.reading.pdf.form_fields import FormField
 from quire.reading.pdf.headings import HeadingGroup, PageType, groups_of, is_heading, level_of
 from quire.reading.pdf.layout_blocks import LayoutBlock
@@ -107,6 +108,11 @@ class PageBuilder:
 
     def _add_text(self, item: FilledBlock, page: PageType) -> None:
         block = item.block
+        entries = contents_entries(item.lines)
+        if entries:
+            for entry in entries:
+                self._add_entry(entry)
+            return
         pending: list[TextLine] = []
         for group in groups_of(item.lines, block.kind == "heading", self._style.titles):
             if is_heading(group, page):
@@ -116,6 +122,13 @@ class PageBuilder:
             else:
                 pending.extend(group.lines)
         self._add_paragraph(pending, block)
+
+    def _add_entry(self, entry: ContentsEntry) -> None:
+        """An entry of a contents list."""
+        text, boxes = clean(entry.text), [line.box for line in entry.lines]
+        self._elements.append(
+            Element(self._next_id(), ElementKind.LIST_ITEM, text, hull(boxes), depth=entry.depth)
+        )
 
     def _add_table(self, block: LayoutBlock) -> None:
         rows = tuple(tuple(map(clean, row)) for row in block.rows)

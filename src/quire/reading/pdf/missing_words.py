@@ -1,8 +1,8 @@
 """Compares the words of a page's text layer with the words of its elements, and names those that no element has.
 
-The order does not count, and neither do white space, control characters, hyphens at line ends, ligatures and
-punctuation: two readers of the same page disagree about them. Weakness: a word that another place of the page has once
-too often is not missed.
+The order does not count, and neither do white space, control characters, leader dots, hyphens at line ends, ligatures
+and punctuation: two readers of the same page disagree about them. Weakness: a word that another place of the page has
+once too often is not missed.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from quire.domain.element import Element
 from quire.reading.pdf.block_matching import compact
 from quire.reading.pdf.text_lines import TextLine
 
+_SEPARATOR = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]|\.{4,}|_{4,}")
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")
 """Signs of a font without names; elements don't have them."""
 
@@ -45,7 +46,8 @@ def missing_words(layer: str, elements: Sequence[Element]) -> list[str]:
 
 
 def _split(text: str) -> list[str]:
-    return (_CONTROL.sub(" ", text) if _CONTROL.search(text) else text).split()
+    separated = "...." in text or "____" in text or _CONTROL.search(text)
+    return (_SEPARATOR.sub(" ", text) if separated else text).split()
 
 
 def _fingerprint(words: Iterable[str]) -> int:

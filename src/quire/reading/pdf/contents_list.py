@@ -1,0 +1,53 @@
+"""Tells the entries of a contents list from prose: lines that end in a row of dots and the number of a page."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from quire.reading.pdf.text_lines import TextLine
+
+_LEADER = re.compile(
+    r"\s*(?:\.{4,}|(?:\s\.){4,}|…{2,}|_{4,}|·{4,})[\s.]*(?=(?:[A-Z]{1,2}-?)?\d{1,4}$|[ivxlc]{1,7}$)"
+)
+_MIN_ENTRIES = 3
+_MOSTLY = 0.6
+_INDENT_PT = 5.0
+_DEEPEST = 3
+
+
+@dataclass(frozen=True, slots=True)
+class ContentsEntry:
+    """An entry with its lines; a long title has several."""
+
+    text: str
+    depth: int
+    lines: tuple[TextLine, ...]
+
+
+def contents_entries(lines: Sequence[TextLine]) -> list[ContentsEntry]:
+    """The entries, where the lines are a contents list; else none. Dots become one sign, indents become depths."""
+    ends = [_LEADER.search(line.text) is not None for line in lines]
+    if sum(ends) < _MIN_ENTRIES or sum(ends) < _MOSTLY * len(lines):
+        return []
+    indents: list[float] = []
+    for x in sorted(line.box[0] for line in lines):
+        if not indents or x - indents[-1] > _INDENT_PT:
+            indents.append(x)
+    found: list[ContentsEntry] = []
+    waiting: list[TextLine] = []
+    for line, is_end in zip(lines, ends, strict=True):
+        waiting.append(line)
+        if is_end:
+            found.append(_entry(waiting, indents))
+            waiting = []
+    if waiting:
+        found.append(_entry(waiting, indents))
+    return found
+
+
+def _entry(lines: Sequence[TextLine], indents: Sequence[float]) -> ContentsEntry:
+    text = _LEADER.sub(" … ", " ".join(line.text for line in lines))
+    depth = sum(x < lines[0].box[0] - _INDENT_PT for x in indents)
+    return ContentsEntry(text, min(depth, _DEEPEST), tuple(lines))
