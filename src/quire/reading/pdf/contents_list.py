@@ -11,6 +11,7 @@ from quire.reading.pdf.text_lines import TextLine
 _LEADER = re.compile(
     r"\s*(?:\.{4,}|(?:\s\.){4,}|…{2,}|_{4,}|·{4,})[\s.]*(?=(?:[A-Z]{1,2}-?)?\d{1,4}$|[ivxlc]{1,7}$)"
 )
+_SIGNS = ("....", ". . .", "……", "____", "····")
 _MIN_ENTRIES = 3
 _MOSTLY = 0.6
 _INDENT_PT = 5.0
@@ -28,7 +29,7 @@ class ContentsEntry:
 
 def contents_entries(lines: Sequence[TextLine]) -> list[ContentsEntry]:
     """The entries, where the lines are a contents list; else none. Dots become one sign, indents become depths."""
-    ends = [_LEADER.search(line.text) is not None for line in lines]
+    ends = [_is_entry(line.text) for line in lines]
     if sum(ends) < _MIN_ENTRIES or sum(ends) < _MOSTLY * len(lines):
         return []
     indents: list[float] = []
@@ -45,6 +46,11 @@ def contents_entries(lines: Sequence[TextLine]) -> list[ContentsEntry]:
     if waiting:
         found.append(_entry(waiting, indents))
     return found
+
+
+def _is_entry(text: str) -> bool:
+    """Whether the line ends in leaders and a page number. Most lines of prose are told by a look for the signs."""
+    return any(sign in text for sign in _SIGNS) and _LEADER.search(text) is not None
 
 
 def _entry(lines: Sequence[TextLine], indents: Sequence[float]) -> ContentsEntry:
