@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
+from collections.abc import AsyncIterator, Collection, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import quire
 from quire.clock import Clock, SystemClock
 from quire.coordination.ai_accounts import AiAccounts
 from quire.coordination.ai_admission import Admission, Backoff
@@ -26,15 +26,17 @@ from quire.coordination.page_entries import EngineNames, PageEntries
 from quire.coordination.streams import Queues
 from quire.coordination.waiting_pages import Waiting
 from quire.dispatch.answer_cache import AnswerCache
+from quire.dispatch.call_outcomes import CallCounter
 from quire.dispatch.candidates import TIERS, Candidates
 from quire.dispatch.dispatcher import Dispatcher, DispatchOptions
 from quire.dispatch.ledger import Ceilings, Ledger
 from quire.domain.job import UnitKind
 from quire.domain.routing import Readers
-from quire.errors import CatalogError, CoordinationError
+from quire.errors import CoordinationError
 from quire.objects.object_store import ObjectStore
 from quire.pipeline.engine import Engine
 from quire.pipeline.intake.sealing import Sealer
+from quire.pipeline.job_reports import JobReports
 from quire.pipeline.object_keys import content_url
 from quire.pipeline.parts import Parts
 from quire.pipeline.stages.ai_pages import AiReading, Pictures
@@ -49,14 +51,15 @@ from quire.reading.ocr.page_ocr import OcrOptions
 from quire.reading.pool.cage import CageOptions
 from quire.reading.pool.child_pool import ChildPool, PoolOptions
 from quire.settings import Settings
+from quire.telemetry.loop_lag import LoopLag
 
 if TYPE_CHECKING:
     from quire.batching.batcher import Batcher
-    from quire.catalog.catalog import Catalog
     from quire.pipeline.vault.embedder import Embedder
+    from quire.pipeline.vault.shared_catalog import SharedCatalog
     from quire.pipeline.vault.vault import Vault
     from quire.pipeline.vault.vault_sweeper import Sweeper
-    from quire.telemetry.metrics import DispatchMetrics
+    from quire.telemetry.process_meters import ProcessMeters
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +73,10 @@ class Runtime:
     worker: Worker | None
     worker_id: str
     batcher: Batcher | None
-    ai_metrics: DispatchMetrics | None = None
+    meters: ProcessMeters | None = None
+    catalog: SharedCatalog | None = None
     vault: Vault | None = None
+    loop_lag: LoopLag = field(default_factory=LoopLag)
     ready: asyncio.Event = field(default_factory=asyncio.Event)
     """Set by a long-running entry point once it serves: the SDKs of the AI providers are loaded from then on."""
 
@@ -85,6 +90,7 @@ async def runtime(
     attach: bool = False,
     batching: bool = False,
     vault: bool = False,
+    metrics: bool = False,
     clock: Clock | None = None,
     documents: Iterable[Path] = (),
 ) -> AsyncIterator[Runtime]:
@@ -93,8 +99,8 @@ async def runtime(
     `kinds` are the units this process works on (None: none of them). With `attach` and no REDIS_URL it joins the
     embedded server of a process on the same data directory instead of starting one. With `batching` there is a
     batcher, which also sends batches if this process works at all. With `vault` there is the vault, whose catalog is
-    opened when it is first needed; without, its units are left to others. A side task that dies ends the block with
-    its error. `documents` are the user's files and folders that are read in place.
+    opened when it is first needed; without, its units are left to others. With `metrics` everything is counted.
+    A side task that dies ends the block with its error. `documents` are the user's files that are read in place.
     """
     clock = clock or SystemClock()
     async with AsyncExitStack() as stack:
@@ -113,19 +119,22 @@ async def runtime(
         events = Events(connection)
         worker_id = str(WorkerId.of_this_process())
         batching = batching or configured_providers.DOLPHIN in configured_providers.order(settings.ai)
-        batcher = _batcher(parts, connection, stack, sends=kinds is not None) if batching else None
-        ai_metrics = _ai_metrics() if batching else None
-        parts = _with_ai(parts, connection, stack, batcher, ai_metrics)
+        meters = _meters(parts) if metrics else None
+        batcher = _batcher(parts, connection, stack, meters, sends=kinds is not None) if batching else None
+        parts = _with_ai(parts, connection, stack, batcher, meters.dispatch if meters else None)
         engine = Engine(parts, events)
-        kept = _vault(parts, engine, connection, stack) if vault else None
+        catalog = _catalog(parts, stack) if vault else None
+        kept = _vault(parts, engine, connection, stack, catalog) if catalog else None
         worker = _worker(parts, worker_id, kinds, kept) if kinds else None
         housekeeper = Housekeeper(parts, HousekeepingRecords(connection, clock), worker_id, kept)
-        ready = asyncio.Event()
+        ready, lag = asyncio.Event(), LoopLag()
         async with asyncio.TaskGroup() as group:
             side = [
                 group.create_task(events.run(), name="events"),
                 group.create_task(housekeeper.run(), name="housekeeper"),
             ]
+            if metrics:
+                side.append(group.create_task(lag.run(), name="loop-lag"))
             if embedded is not None:
                 side.append(group.create_task(embedded.watch(), name="embedded-server"))
             if batcher is not None:
@@ -145,8 +154,10 @@ async def runtime(
                     worker=worker,
                     worker_id=worker_id,
                     batcher=batcher,
-                    ai_metrics=ai_metrics,
+                    meters=meters,
+                    catalog=catalog,
                     vault=kept,
+                    loop_lag=lag,
                     ready=ready,
                 )
             finally:
@@ -204,10 +215,12 @@ async def _parts(
     await queues.ensure_groups(UnitKind)
     secret = settings.auth.secret_key
     jobs = JobStore(connection, queues, clock, settings.jobs.ttl_s, sla_s=settings.jobs.sla_max_age_s)
+    jobs.observer = reports = JobReports(jobs)
     return Parts(
         settings=settings,
         clock=clock,
         jobs=jobs,
+        reports=reports,
         queues=queues,
         workers=Workers(connection, clock, settings.worker.ttl_s),
         objects=objects,
@@ -238,7 +251,7 @@ def _with_ai(
     connection: RedisConnection,
     stack: AsyncExitStack,
     batcher: Batcher | None,
-    counting: DispatchMetrics | None,
+    counting: CallCounter | None,
 ) -> Parts:
     """The parts as they are, where no provider of the order can be used."""
     settings, clock = parts.settings, parts.clock
@@ -291,13 +304,14 @@ def _admission(settings: Settings, connection: RedisConnection, timeout_s: float
     return Admission.for_timeout(connection, timeout_s, backoff, sticky=settings.ai.budget_policy == "sticky")
 
 
-def _ai_metrics() -> DispatchMetrics:
+def _meters(parts: Parts) -> ProcessMeters:
     # Imported here: it takes a tenth of a second, and `quire convert` has no use for it.
-    from prometheus_client import CollectorRegistry
+    from quire.telemetry.process_meters import ProcessMeters
 
-    from quire.telemetry.metrics import DispatchMetrics
-
-    return DispatchMetrics(CollectorRegistry())
+    meters = ProcessMeters(quire.__version__)
+    meters.count_readers(parts.pool.counts)
+    parts.reports.meter = meters.pipeline
+    return meters
 
 
 def _worker(parts: Parts, worker_id: str, kinds: Collection[UnitKind], vault: Vault | None) -> Worker:
@@ -313,50 +327,25 @@ def _worker(parts: Parts, worker_id: str, kinds: Collection[UnitKind], vault: Va
     return Worker(parts, worker_id, {kind: slots[kind] for kind in kinds}, {**STAGES, **stages(vault)})
 
 
-def _vault(parts: Parts, engine: Engine, connection: RedisConnection, stack: AsyncExitStack) -> Vault:
+def _vault(
+    parts: Parts, engine: Engine, connection: RedisConnection, stack: AsyncExitStack, catalog: SharedCatalog
+) -> Vault:
     # Imported here: `quire convert` has no use for it.
     from quire.coordination.vault_steps import Steps
     from quire.pipeline.vault.vault import Vault
 
     steps = Steps(connection, parts.queues, parts.jobs, parts.clock)
-    vault = Vault(parts, engine, steps, _catalog(parts, stack), _embedder(parts, connection, stack))
+    vault = Vault(parts, engine, steps, catalog.open_once, _embedder(parts, connection, stack))
     stack.push_async_callback(vault.close)
     return vault
 
 
-def _catalog(parts: Parts, stack: AsyncExitStack) -> Callable[[], Awaitable[Catalog]]:
-    """Opens the catalog for the first who asks, and closes it at the end; who comes meanwhile waits for the first."""
-    turn = asyncio.Lock()
-    opened: list[Catalog] = []
-    closed = False
+def _catalog(parts: Parts, stack: AsyncExitStack) -> SharedCatalog:
+    from quire.pipeline.vault.shared_catalog import SharedCatalog
 
-    async def open_once() -> Catalog:
-        # In a thread: importing SQLAlchemy takes a second, in which no other request would be served.
-        await asyncio.to_thread(importlib.import_module, "quire.catalog.catalog")
-        from quire.catalog.catalog import Catalog, CatalogOptions
-
-        async with turn:
-            if closed:
-                raise CatalogError("The catalog has been closed: this process is stopping.")
-            if not opened:
-                settings = parts.settings
-                options = CatalogOptions(
-                    file=settings.catalog_file,
-                    url=settings.catalog.database_url,
-                    stale_after_s=settings.vault.stale_after_s,
-                )
-                opened.append(await Catalog.open(options, parts.clock))
-        return opened[0]
-
-    async def close() -> None:
-        nonlocal closed
-        async with turn:
-            closed = True
-            for one in opened:
-                await one.close()
-
-    stack.push_async_callback(close)
-    return open_once
+    shared = SharedCatalog(parts.settings, parts.clock)
+    stack.push_async_callback(shared.close)
+    return shared
 
 
 def _embedder(parts: Parts, connection: RedisConnection, stack: AsyncExitStack) -> Embedder | None:
@@ -391,7 +380,14 @@ def _sweeper(vault: Vault, worker_id: str) -> Sweeper:
     return Sweeper(vault, worker_id)
 
 
-def _batcher(parts: Parts, connection: RedisConnection, stack: AsyncExitStack, *, sends: bool) -> Batcher:
+def _batcher(
+    parts: Parts,
+    connection: RedisConnection,
+    stack: AsyncExitStack,
+    meters: ProcessMeters | None,
+    *,
+    sends: bool,
+) -> Batcher:
     # Imported here: what it needs takes a tenth of a second, and `quire convert` has no use for it.
     from prometheus_client import CollectorRegistry
 
@@ -434,7 +430,7 @@ def _batcher(parts: Parts, connection: RedisConnection, stack: AsyncExitStack, *
             pool=parts.pool,
             backend=backend,
             clock=parts.clock,
-            metrics=BatchingMetrics(CollectorRegistry()),
+            metrics=meters.batching if meters else BatchingMetrics(CollectorRegistry()),
         ),
         options,
         max_pixels=settings.limits.max_pixels,

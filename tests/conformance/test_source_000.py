@@ -388,7 +388,7 @@ async def test_page_has_its_own_text_when_every_candidate_fails(
     assert calls(sim) == {"gpt-4.1": 1, "gpt-4o": 1, SONNET: 1}
     assert marks[0] in await text_of(client, job["job_id"])
     failed = [one for one in log_lines(service, "AI call failed") if one.get("job_id") == job["job_id"]]
-    assert {(one["page"], one["provider"], one["model"], one["code"]) for one in failed} == {
+    assert {(one["page"], one["provider"], one["model"], one["error_class"]) for one in failed} == {
         (1, "openai", "gpt-4.1", "server"),
         (1, "openai", "gpt-4o", "server"),
         (1, "anthropic", SONNET, "server"),

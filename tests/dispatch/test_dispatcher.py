@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 
 import pytest
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, generate_latest
 
 from quire.coordination.ai_admission import ModelState
 from quire.dispatch.dispatcher import OUT_OF_TIME
@@ -390,12 +390,13 @@ async def test_the_next_model_is_asked_and_the_first_left_alone_when_the_provide
 
 
 async def test_calls_pages_and_money_are_counted_when_somebody_counts(make: Make) -> None:
-    counted = DispatchMetrics(CollectorRegistry())
+    registry = CollectorRegistry()
+    counted = DispatchMetrics(registry)
     bench = make(counted, AI_PRICES=json.dumps({"openai:a1": {"input": 10, "output": 10}}))
     bench.sim.play({"rules": [rule("server_error", first=2, last=2)]})
     await bench.read()
     await bench.read()
-    shown = counted.render().decode()
+    shown = generate_latest(registry).decode()
     assert 'ai_calls_total{model="a1",outcome="ok",provider="openai"} 1.0' in shown
     assert 'ai_calls_total{model="a1",outcome="server",provider="openai"} 1.0' in shown
     assert 'ai_calls_total{model="a2",outcome="ok",provider="openai"} 1.0' in shown

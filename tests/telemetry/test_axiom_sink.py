@@ -127,9 +127,8 @@ def test_memory_is_bounded_and_the_loss_counted_when_axiom_hangs(
     for number in range(1_000):
         handler.emit(log.makeRecord("x", logging.INFO, "", 0, str(number), (), None))
     assert len(handler._waiting) <= 100
-    assert handler.lost >= 800
     handler.close()
-    assert handler.lost + handler.sent >= 900
+    assert (handler.sent, handler.lost) == (0, 1_000)
     assert "could not be sent to Axiom" in capsys.readouterr().err
 
 

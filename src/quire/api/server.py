@@ -85,7 +85,7 @@ async def serve(
     with _bind(settings.http.host, settings.http.port) as listener, _signals(stop):
         try:
             async with runtime(
-                settings, owner="quire serve", kinds=kinds, batching=True, vault=True
+                settings, owner="quire serve", kinds=kinds, batching=True, vault=True, metrics=True
             ) as running:
                 service = _Service(running, listener)
                 await service.run(stop, on_ready)

@@ -34,6 +34,7 @@ class BackendBreaker:
         self._failures_to_open = failures_to_open
         self.on_change: Callable[[BackendState], None] = lambda _: None
         """Called with every new state."""
+        self._seen_open = False
 
     def is_open(self, state: BackendState) -> bool:
         return state.failures >= self._failures_to_open
@@ -59,12 +60,21 @@ class BackendBreaker:
         except CoordinationError as error:
             _LOG.warning("the outcome of a backend call was not recorded", extra={"code": error.code})
             return None
+        self._log_change(state)
         self.on_change(state)
         return state
+
+    def _log_change(self, state: BackendState) -> None:
+        if state.opened:
+            _LOG.warning("breaker opened", extra={"provider": "batch backend", "failures": state.failures})
+        elif self._seen_open and not self.is_open(state):
+            _LOG.info("breaker closed", extra={"provider": "batch backend"})
+        self._seen_open = self.is_open(state)
 
     async def probe(self, batch_id: str = "") -> bool:
         """Sends the probe image and records the outcome. True if the backend has read it."""
         image = SentImage(_PROBE_ID, "probe.png", PROBE_IMAGE)
+        _LOG.info("breaker half-open", extra={"provider": "batch backend"})
         outcome, reason = "ok", ""
         try:
             answer = await self._backend.parse([image], SendPermit.immediate())

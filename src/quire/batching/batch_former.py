@@ -313,6 +313,9 @@ class BatchFormer:
         metrics = self._parts.metrics
         metrics.batches_formed.inc()
         metrics.batch_size.observe(len(batch.requests))
+        now = self._parts.clock.now()
+        for one in batch.requests:
+            metrics.wait.observe(max(0.0, now - one.enqueued_at))
         now = self._parts.clock.monotonic()
         self._formed.append(now)
         while self._formed and self._formed[0] < now - _MINUTE_S:

@@ -127,22 +127,25 @@ class BatchSender:
         """Sends one group; False if the backend fails, so that the rest of the batch has to wait."""
         parts = self.parts
         self._called = True
+        fields = {"batch_id": self.batch.id, "images": len(images)}
+        _LOG.info("batch sent", extra={**fields, "waiting": self.batch.depth_left})
         began = parts.clock.monotonic()
         try:
             answer = await self._call(images)
         except BackendDownError as error:
             parts.metrics.call_ended("down", self._seconds_since(began))
-            _LOG.warning("batch backend unavailable", extra={"reason": str(error), "images": len(images)})
+            _LOG.warning("batch backend unavailable", extra={**fields, "reason": str(error)})
             await parts.breaker.record("down", batch_id=self.batch.id, images=len(images))
             return False
         except BackendFailedError as error:
             parts.metrics.call_ended("failed", self._seconds_since(began))
-            _LOG.warning("batch failed", extra={"reason": str(error), "images": len(images)})
+            _LOG.warning("batch failed", extra={**fields, "reason": str(error)})
             if not await self._backend_works(len(images)):
                 return False
             return await self._retry_or_fail([one for one in group if one.id in self._open])
         seconds = self._seconds_since(began)
         parts.metrics.call_ended("ok", seconds)
+        _LOG.debug("batch answered", extra={**fields, "latency_ms": round(seconds * 1000)})
         await self._apply_answer(images, answer, seconds)
         return True
 

@@ -6,6 +6,8 @@ import argparse
 import logging
 from collections.abc import Collection
 
+from quire.api.operations.metrics_page import MetricsPage
+from quire.api.operations.metrics_server import metrics_server
 from quire.bootstrap import runtime
 from quire.cli import exit_codes
 from quire.cli.exit_codes import CommandUsageError
@@ -69,17 +71,26 @@ def kinds_of(names: Collection[str]) -> list[UnitKind]:
 
 async def _work(settings: Settings, kinds: list[UnitKind], *, batching: bool) -> None:
     async with runtime(
-        settings, owner="quire worker", kinds=kinds, attach=True, vault=True, batching=batching
+        settings,
+        owner="quire worker",
+        kinds=kinds,
+        attach=True,
+        vault=True,
+        batching=batching,
+        metrics=True,
     ) as running:
+        assert running.meters is not None  # noqa: S101 - asked for above
+        page = MetricsPage(running, running.meters)
         _LOG.info(
-            "worker started",
+            "worker process ready",
             extra={
                 "worker": running.worker_id,
-                "queues": [kind.value for kind in kinds] + ([_BATCH] if batching else []),
+                "sends_batches": batching,
                 "coordination": running.connection.where,
                 "reader_processes": running.parts.reader_processes,
             },
         )
-        running.ready.set()
-        await until_stopped()
+        async with metrics_server(settings, page):
+            running.ready.set()
+            await until_stopped()
         _LOG.info("worker stopping", extra={"in_hand": running.worker.in_hand if running.worker else 0})

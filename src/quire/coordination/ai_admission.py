@@ -8,6 +8,7 @@ capacity (one second of requests, or the tokens of one page).
 from __future__ import annotations
 
 import json
+import logging
 import secrets
 import struct
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ from quire.clock import Clock, now_ms
 from quire.coordination import keys
 from quire.coordination.connection import RedisConnection
 
+_LOG = logging.getLogger(__name__)
 START_CAP = 2
 _LEASE_MARGIN_S = 5.0
 """What a call may take beyond its timeout: the first one loads the provider's SDK."""
@@ -179,6 +181,8 @@ class Admission:
         if not answer[0]:
             return _busy(answer)
         ask = asks[answer[1] - 1]
+        if answer[3]:
+            _LOG.info("breaker half-open", extra=_breaker_fields(ask.target))
         return Lease(lease_id, answer[1] - 1, ask.target, ask.tokens, int(answer[2]), bool(answer[3]))
 
     async def peek(self, asks: Sequence[Ask]) -> Free | Busy:
@@ -197,6 +201,7 @@ class Admission:
             return None
         lease = Lease(lease_id, 0, target, 0, int(answer[2]), bool(answer[3]))
         if lease.probe:
+            _LOG.info("breaker half-open", extra=_breaker_fields(target))
             return lease
         await self.settle(lease, CallOutcome.UNSENT)
         return None
@@ -229,7 +234,9 @@ class Admission:
             *(_ms(retry_after_s), _ms(self.backoff.base_s), _ms(self.backoff.max_s)),
             *(reported.rpm, reported.tpm, _ms(reported.pause_s), str(target)),
         )
-        return Settled(bool(answer[0]), answer[1] == "open", answer[2] / 1000, int(answer[3]))
+        settled = Settled(bool(answer[0]), answer[1] == "open", answer[2] / 1000, int(answer[3]))
+        _log_changes(target, answer[4], answer[5], code, settled.opens_in_s)
+        return settled
 
     async def states(self, targets: Sequence[Target]) -> list[ModelState]:
         names, args = [keys.AI_CLOCK], [self._now()]
@@ -278,6 +285,24 @@ class Admission:
 
 def _busy(answer: Sequence[Any]) -> Busy:
     return Busy(float(answer[1]) / 1000, tuple(BusyReason(letter) for letter in answer[2]))
+
+
+def _log_changes(target: Target, own: str, wide: str, code: str, opens_in_s: float) -> None:
+    """Logs what a call did to the breakers of its model and of its provider."""
+    if own == "opened":
+        fields = {**_breaker_fields(target), "error_class": code, "cooldown_s": round(opens_in_s, 3)}
+        _LOG.warning("breaker opened", extra=fields)
+    elif own == "closed":
+        _LOG.info("breaker closed", extra=_breaker_fields(target))
+    if wide == "opened":
+        fields = {"provider": target.provider, "model": "*", "error_class": code}
+        _LOG.error("breaker opened: the provider rejects the key", extra=fields)
+    elif wide == "closed":
+        _LOG.info("breaker closed", extra={"provider": target.provider, "model": "*"})
+
+
+def _breaker_fields(target: Target) -> dict[str, object]:
+    return {"provider": target.provider, "model": target.model}
 
 
 def _ms(seconds: float) -> int:

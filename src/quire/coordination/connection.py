@@ -124,6 +124,13 @@ class RedisConnection:
     async def ping(self) -> None:
         await self.command("PING")
 
+    async def used_memory_bytes(self) -> int:
+        """The memory that the server uses; 0 for a cluster, whose nodes each have their own."""
+        if isinstance(self._client, RedisCluster):
+            return 0
+        match = re.search(r"^used_memory:(\d+)", await self.command("INFO", "memory"), re.M)
+        return int(match[1]) if match else 0
+
     def _start_flush(self) -> None:
         task = asyncio.create_task(self._flush(), name="redis-flush")
         self._flushes.add(task)

@@ -229,3 +229,8 @@ def loaded(raw: str | None) -> dict[str, Any] | None:
 
 def as_json(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def flat(fields: Mapping[str, Arg]) -> list[Arg]:
+    """The names and values of fields in one list, as commands and scripts take them."""
+    return [part for pair in fields.items() for part in pair]

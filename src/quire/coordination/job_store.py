@@ -18,6 +18,7 @@ from quire.coordination.answer_index import AnswerIndex
 from quire.coordination.connection import Arg, RedisConnection, pairs
 from quire.coordination.ghost_records import GhostRecords
 from quire.coordination.housekeeping_records import Fetches, QueueOrder, Retained
+from quire.coordination.job_observer import JobObserver, UnobservedJobs
 from quire.coordination.job_records import (
     Claim,
     JobIdInUse,
@@ -28,6 +29,7 @@ from quire.coordination.job_records import (
     Suspect,
     Sweep,
     as_json,
+    flat,
     job_from_fields,
     loaded,
     new_fields,
@@ -68,6 +70,7 @@ class JobStore:
         self.order = QueueOrder(connection)
         self.waiting = WaitingUnits(connection)
         self.retained = Retained(connection, clock)
+        self.observer: JobObserver = UnobservedJobs()
 
     async def create(self, new: NewJob) -> JobIdInUse | None:
         """Creates the job and queues its first unit; None if created, else the job that has the id.
@@ -89,13 +92,14 @@ class JobStore:
         first = "split" if new.content_ref else "download"
         call = secrets.token_hex(4)
         answer = await self._run(
-            "create", new.id, now, self.running_ttl_ms, first, call, *_flat(new_fields(new))
+            "create", new.id, now, self.running_ttl_ms, first, call, *flat(new_fields(new))
         )
         if answer[0] == 0:
             # The job that has the id may have ended, or have a deadline before the sweep that was just scheduled.
             await self._sweep_by(new.id, self._clock.now())
             return JobIdInUse(JobStatus(answer[1]), answer[2], answer[3])
         await self._queues.put_units(new.id, 1, [first], new.content_ref or "", new.options.priority)
+        self.observer.accepted(new)
         return None
 
     async def claim(self, hint: Hint, owner: str, token: str, dead: str = "") -> Claim | Refused:
@@ -128,7 +132,7 @@ class JobStore:
     async def fetched(self, claim: Claim, found: Mapping[str, Arg]) -> None:
         claim.settlement.begun = True
         job = claim.job
-        units = await self._run("fetched", job.id, job.epoch, now_ms(self._clock), *_flat(found))
+        units = await self._run("fetched", job.id, job.epoch, now_ms(self._clock), *flat(found))
         await self._queue(job, job.epoch, units, str(found.get("content_ref", "")))
 
     async def split_done(
@@ -137,7 +141,7 @@ class JobStore:
         claim.settlement.begun = True
         job = claim.job
         units = await self._run(
-            "split_done", job.id, job.epoch, now_ms(self._clock), total, chunk, window, *_flat(found)
+            "split_done", job.id, job.epoch, now_ms(self._clock), total, chunk, window, *flat(found)
         )
         await self._queue(job, job.epoch, units)
 
@@ -162,6 +166,8 @@ class JobStore:
             self._queue(job, claim.hint.epoch, answer[2:]),
             self._sweep_by(job.id, int(answer[1]) / 1000 if answer[1] else None),
         )
+        if answer[0]:
+            self.observer.pages_recorded([outcome.record for outcome in outcomes])
         return int(answer[0])
 
     async def merged(self, claim: Claim, result: dict[str, Any]) -> bool:
@@ -216,11 +222,11 @@ class JobStore:
             await self._queue(job, answer[1], answer[2:])
         return {1: "started", 0: "running", 2: "repeated"}.get(answer[0], "missing")
 
-    async def deadline(self, job_id: str, epoch: int) -> int:
-        """Applies a deadline that has passed; returns how many pages fell back."""
+    async def deadline(self, job_id: str, epoch: int) -> int | None:
+        """Applies a deadline that has passed; returns how many pages fell back, None if it was applied before."""
         answer = await self._run("deadline", job_id, now_ms(self._clock))
         await self.requeue(job_id, epoch, answer[1:])
-        return int(answer[0])
+        return None if answer[0] < 0 else int(answer[0])
 
     async def sweep(self, job_id: str, grace_s: float) -> Sweep:
         answer = await self._run("sweep", job_id, now_ms(self._clock), int(grace_s * 1000))
@@ -314,7 +320,7 @@ class JobStore:
 
     async def revive(self, job_id: str, fields: Mapping[str, str]) -> bool:
         """Restores an archived record, unless there is one."""
-        return bool(await self._run("revive", job_id, self._ttl_ms(), *_flat(fields)))
+        return bool(await self._run("revive", job_id, self._ttl_ms(), *flat(fields)))
 
     async def pages(self, job_id: str, numbers: Sequence[int] | None = None) -> dict[int, PageRecord]:
         """The page records in Redis, which only a running job has."""
@@ -406,6 +412,7 @@ class JobStore:
 
     async def after_end(self, job_id: str, epoch: int | None, units: Sequence[str], ended_ms: int) -> None:
         """Queues the units that follow a job's end; without any, removes the job from the active index."""
+        await self.observer.ended(job_id)
         if not units:
             await self.stop_sweeping(job_id, ended_ms / 1000)
             return
@@ -439,7 +446,3 @@ class JobStore:
     def _objects_ms(self) -> int:
         """Objects outlive their record a little, so that no record points to nothing."""
         return self._ttl_ms() + 3_600_000
-
-
-def _flat(fields: Mapping[str, Arg]) -> list[Arg]:
-    return [part for pair in fields.items() for part in pair]

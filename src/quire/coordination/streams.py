@@ -373,6 +373,14 @@ class Queues:
         )
         return {"waiting": sum(map(int, waiting)), "delayed": int(delayed), "dead": int(dead)}
 
+    async def oldest_s(self, kind: UnitKind) -> float:
+        """The age of a queue's oldest entry, claimed ones included; 0 if it is empty."""
+        found = await self._connection.commands(
+            [("XRANGE", stream, "-", "+", "COUNT", 1) for stream in QUEUES[kind].streams]
+        )
+        added_ms = [int(str(rows[0][0]).partition("-")[0]) for rows in found if rows]
+        return max(0.0, self._clock.now() - min(added_ms) / 1000) if added_ms else 0.0
+
     async def add_dead_letter(self, hint: Hint, reason: str, call: FailedCall | None = None) -> None:
         """Adds a unit that failed for good to the dead letters, where operators can read and replay it."""
         await self._connection.command(

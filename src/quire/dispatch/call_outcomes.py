@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Protocol
 
-from quire.coordination.ai_admission import CallOutcome, Lease, ReportedLimits, Settled
+from quire.coordination.ai_admission import CallOutcome, ReportedLimits
 from quire.providers.provider_protocol import (
     ContentBlockedError,
     ProviderAuthError,
@@ -15,14 +14,20 @@ from quire.providers.provider_protocol import (
     SeenLimits,
 )
 
-_LOG = logging.getLogger(__name__)
-
 
 class CallCounter(Protocol):
     """Counts calls and pages for metrics."""
 
     def call_ended(
-        self, provider: str, model: str, outcome: str, *, seconds: float, tokens: tuple[int, int], usd: float
+        self,
+        provider: str,
+        model: str,
+        outcome: str,
+        *,
+        seconds: float,
+        tokens: tuple[int, int],
+        usd: float,
+        failover: bool,
     ) -> None:
         """`outcome` is `ok`, the code of an error, or why the answer did not count."""
         ...
@@ -36,7 +41,15 @@ class NullCallCounter:
     """Counts nothing, for processes that export no metrics."""
 
     def call_ended(
-        self, provider: str, model: str, outcome: str, *, seconds: float, tokens: tuple[int, int], usd: float
+        self,
+        provider: str,
+        model: str,
+        outcome: str,
+        *,
+        seconds: float,
+        tokens: tuple[int, int],
+        usd: float,
+        failover: bool,
     ) -> None:
         pass
 
@@ -56,15 +69,6 @@ def outcome_of(error: ProviderError) -> CallOutcome:
     if isinstance(error, ContentBlockedError | RejectedError):
         return CallOutcome.OK  # the model is healthy; it refused this page only
     return CallOutcome.FAILED
-
-
-def log_breaker(lease: Lease, outcome: CallOutcome, settled: Settled) -> None:
-    """Logs that a call has opened the breaker of its model, or that a probe has closed it."""
-    fields = {"provider": lease.target.provider, "model": lease.target.model}
-    if outcome in (CallOutcome.FAILED, CallOutcome.LIMITED) and settled.open:
-        _LOG.warning("breaker open", extra={**fields, "cooldown_s": round(settled.opens_in_s, 3)})
-    elif outcome is CallOutcome.OK and lease.probe:
-        _LOG.info("breaker closed", extra=fields)
 
 
 def reported_limits(limits: SeenLimits) -> ReportedLimits:

@@ -16,13 +16,8 @@ from typing import Any, TypeVar
 from quire.clock import Clock
 from quire.coordination.ai_admission import Admission, Ask, Busy, CallOutcome, Free, Lease
 from quire.dispatch.answer_cache import AnswerCache, CachedAnswer
-from quire.dispatch.call_outcomes import (
-    CallCounter,
-    NullCallCounter,
-    log_breaker,
-    outcome_of,
-    reported_limits,
-)
+from quire.dispatch.call_log import ABANDONED, CallReport, log_call
+from quire.dispatch.call_outcomes import CallCounter, NullCallCounter, outcome_of, reported_limits
 from quire.dispatch.candidates import Candidate, Candidates
 from quire.dispatch.ledger import Ledger, Size, Spent, estimate
 from quire.dispatch.page_task import Answered, Exhausted, Outcome, PagePicture, PageTask, Parked
@@ -31,9 +26,7 @@ from quire.errors import CoordinationError, ObjectsError
 from quire.providers import configured_providers
 from quire.providers.provider_protocol import (
     ContentBlockedError,
-    ModelMissingError,
     Provider,
-    ProviderAuthError,
     ProviderError,
     ProviderNetworkError,
     ProviderTimeoutError,
@@ -260,6 +253,7 @@ class Dispatcher:
             return await _finish(self._failed(attempt, error, outcome, self._clock.monotonic() - started))
         except BaseException:
             # Cancelled, or an unexpected error: the call may have been made.
+            self._report(attempt, ABANDONED, self._clock.monotonic() - started)
             await _finish(self._abandon(attempt.lease))
             raise
         # From here on the answer is paid for: a cancellation must not lose it.
@@ -275,17 +269,14 @@ class Dispatcher:
         spent = attempt.spent.after(
             candidate.name, answer.usage, usd, seconds, verdict.reason, failed=bool(verdict.reason)
         )
-        self._count(candidate, verdict.reason or "ok", seconds, answer.usage, usd)
+        self._report(attempt, verdict.reason or None, seconds, answer.usage, usd)
         text = answer.text.strip()
         kept = None if verdict.reason else CachedAnswer(text, verdict.confidence)
         await asyncio.gather(
             self._keep(task, candidate, kept),
             self._account(attempt, spent, usd, answer.usage, keep=bool(verdict.reason)),
         )
-        if verdict.reason:
-            _LOG.info("answer rejected", extra={**_log_fields(task, candidate), "code": verdict.reason})
-            return spent
-        return Answered(text, candidate, verdict.confidence, spent)
+        return spent if verdict.reason else Answered(text, candidate, verdict.confidence, spent)
 
     async def _keep(self, task: PageTask, candidate: Candidate, answer: CachedAnswer | None) -> None:
         """If this process dies before the page is recorded, the worker that repeats the page finds the answer here."""
@@ -298,7 +289,7 @@ class Dispatcher:
     ) -> Exhausted | Spent:
         task, candidate, lease = attempt.task, attempt.candidate, attempt.lease
         usd = self.ledger.price(candidate.target, error.usage) if error.usage != TokenUsage() else 0.0
-        self._count(candidate, error.code, seconds, error.usage, usd)
+        self._report(attempt, error.code, seconds, error.usage, usd, error=error)
         spent = attempt.spent.after(candidate.name, error.usage, usd, seconds, error.code, failed=True)
         if isinstance(error, ContentBlockedError):
             # The other models of the provider have the same content filter.
@@ -318,26 +309,43 @@ class Dispatcher:
                 limits=error.limits,
             ),
         )
-        log = _LOG.error if isinstance(error, ProviderAuthError | ModelMissingError) else _LOG.warning
-        log(
-            "AI call failed: %s",
-            error.public,
-            extra={**_log_fields(task, candidate), "code": error.code, "duration_s": round(seconds, 3)},
-        )
         if isinstance(error, RejectedError):
             return exhausted(spent, retryable=False)
         return spent
 
-    def _count(
-        self, candidate: Candidate, outcome: str, seconds: float, usage: TokenUsage, usd: float
+    def _report(
+        self,
+        attempt: _Attempt,
+        error_class: str | None,
+        seconds: float,
+        usage: TokenUsage = TokenUsage(),  # noqa: B008 - frozen
+        usd: float = 0.0,
+        *,
+        error: ProviderError | None = None,
     ) -> None:
+        """Logs and counts a call that has ended."""
+        task, target = attempt.task, attempt.candidate.target
+        report = CallReport(
+            job_id=task.job_id,
+            page=task.number,
+            provider=target.provider,
+            model=target.model,
+            attempt=attempt.spent.calls + 1,
+            failover=attempt.candidate != self._candidates_of(task)[0],
+            seconds=seconds,
+            usage=usage,
+            usd=usd,
+            error_class=error_class,
+        )
+        log_call(report, error)
         self._counting.call_ended(
-            candidate.provider,
-            candidate.target.model,
-            outcome,
+            report.provider,
+            report.model,
+            error_class or "ok",
             seconds=seconds,
             tokens=(usage.tokens_in, usage.tokens_out),
             usd=usd,
+            failover=report.failover,
         )
 
     async def _account(
@@ -376,7 +384,6 @@ class Dispatcher:
             # asks before the slot is free, it is parked again, and `AiReading.wake_periodically` finds the slot.
             early = 1 if outcome is CallOutcome.OK and not lease.probe else 0
             settled, _ = await asyncio.gather(settling, self._wake(early))
-            log_breaker(lease, outcome, settled)
             if lease.probe and outcome is CallOutcome.OK and self._recovered is not None:
                 await self._recovered()
             # The freed slot and one more, so that the queue speeds up; many after a probe.
@@ -434,12 +441,3 @@ def _asks(candidates: Sequence[Candidate], size: Size, max_tokens_out: int) -> l
 
 def _untried(candidates: Sequence[Candidate], spent: Spent) -> list[Candidate]:
     return [one for one in candidates if one.name not in spent.tried]
-
-
-def _log_fields(task: PageTask, candidate: Candidate) -> dict[str, object]:
-    return {
-        "job_id": task.job_id,
-        "page": task.number,
-        "provider": candidate.provider,
-        "model": candidate.target.model,
-    }

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from quire.coordination.ai_admission import Admission, CallOutcome, Lease, Target
-from quire.dispatch.call_outcomes import log_breaker, outcome_of, reported_limits
+from quire.dispatch.call_outcomes import outcome_of, reported_limits
 from quire.dispatch.candidates import Candidates
 from quire.errors import CoordinationError
 from quire.providers import configured_providers
@@ -87,6 +87,5 @@ class RecoveryProbes:
                     lease, outcome, code=code, retry_after_s=wait_s, reported=reported_limits(limits)
                 )
             )
-        log_breaker(lease, outcome, settled)
         if outcome is CallOutcome.OK and not settled.open:
             await self._recovered()

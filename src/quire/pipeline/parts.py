@@ -12,6 +12,7 @@ from quire.coordination.streams import Queues
 from quire.domain.routing import Readers
 from quire.objects.object_store import ObjectStore
 from quire.pipeline.intake.sealing import Sealer
+from quire.pipeline.job_reports import JobReports
 from quire.reading.pool.child_pool import ChildPool
 from quire.settings import Settings
 
@@ -24,6 +25,7 @@ class Parts:
     settings: Settings
     clock: Clock
     jobs: JobStore
+    reports: JobReports
     queues: Queues
     workers: Workers
     objects: ObjectStore

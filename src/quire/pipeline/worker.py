@@ -99,6 +99,7 @@ class Worker:
     async def run(self) -> None:
         """Takes and runs units until drained or cancelled."""
         await self._parts.queues.ensure_groups(self._slots)
+        _LOG.info("worker started", extra={"worker": self.id, "queues": [kind.value for kind in self._slots]})
         try:
             async with asyncio.TaskGroup() as group:
                 beat = group.create_task(self._beat(), name="worker-heartbeat")
@@ -116,6 +117,7 @@ class Worker:
         finally:
             with suppress(QuireError):
                 await self._parts.workers.leave(self.id)
+            _LOG.info("worker stopped", extra={"worker": self.id, "in_hand": self.in_hand})
 
     async def drain(self, timeout_s: float) -> None:
         """Stops claiming units; units that are not finished in time are released at once."""
@@ -285,6 +287,7 @@ class Worker:
         if not error.retryable or failures >= allowed:
             await self._give_up(claim, error)
             return
+        self._parts.reports.meter.unit_retried(claim.hint.kind.value)
         delay_s = retry_delay_s(failures, settings.jobs, at_least_s=error.retry_after_s or 0.0)
         await self._parts.jobs.park(claim, self._parts.clock.now() + delay_s, failed=True)
 

@@ -17,7 +17,6 @@ from quire.settings.sections import (
     GeneralSettings,
     HttpSettings,
     JobsSettings,
-    LoggingSettings,
     ObjectsSettings,
     Settings,
     SettingView,
@@ -26,6 +25,7 @@ from quire.settings.sections import (
 from quire.settings.setting_kinds import ApiKey
 from quire.settings.setting_tables import AiLimit, AiPrice, AiServer
 from quire.settings.settings_page import render_markdown
+from quire.settings.telemetry_settings import LoggingSettings, MetricsSettings
 
 __all__ = [
     "AiLimit",
@@ -47,6 +47,7 @@ __all__ = [
     "JobsSettings",
     "LimitsSettings",
     "LoggingSettings",
+    "MetricsSettings",
     "ObjectsSettings",
     "OcrSettings",
     "ReadingSettings",

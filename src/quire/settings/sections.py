@@ -28,6 +28,7 @@ from quire.settings.reading_settings import (
 )
 from quire.settings.retention_settings import RetentionSettings
 from quire.settings.setting_kinds import ApiKey, Declaration, setting
+from quire.settings.telemetry_settings import LoggingSettings, MetricsSettings
 from quire.settings.vault_settings import VaultSettings
 
 DEFAULT_ORIGIN = "default"
@@ -273,64 +274,6 @@ class DownloadsSettings:
 
 
 @dataclass(frozen=True)
-class LoggingSettings:
-    """Logs."""
-
-    level: str = setting(
-        "LOG_LEVEL",
-        "info",
-        setting_kinds.choice("debug", "info", "warn", "error"),
-        "The least important level logged.",
-    )
-    pretty: str = setting(
-        "LOG_PRETTY",
-        "auto",
-        setting_kinds.choice("auto", "true", "false"),
-        "Readable lines instead of JSON; `auto` means on a terminal.",
-    )
-    file: Path | None = setting(
-        "LOG_FILE", "", setting_kinds.optional_path(), "A file that gets the log as well, as JSON lines."
-    )
-    max_size_bytes: int = setting(
-        "LOG_MAX_SIZE_MB",
-        "100MB",
-        setting_kinds.size("1KB", "1TB", bare_unit="MB"),
-        "The size at which the log file is rotated. Processes on one host may share the file.",
-    )
-    max_backups: int = setting(
-        "LOG_MAX_BACKUPS", "10", setting_kinds.integer(1, 1_000), "How many rotated log files are kept."
-    )
-    max_age_days: int = setting(
-        "LOG_MAX_AGE_DAYS",
-        "30",
-        setting_kinds.integer(0, 3_650),
-        "After how many days a rotated log file is deleted; 0 never.",
-    )
-    compress: bool = setting(
-        "LOG_COMPRESS", "true", setting_kinds.boolean(), "Whether rotated log files are compressed (gzip)."
-    )
-    send_to_axiom: bool = setting(
-        "SEND_LOGS_TO_AXIOM",
-        "false",
-        setting_kinds.boolean(),
-        "Whether log lines from `info` up are also sent to Axiom; needs the extra `axiom`.",
-    )
-    axiom_api_key: str = setting("AXIOM_API_KEY", "", setting_kinds.secret(), "The API token of Axiom.")
-    axiom_org_id: str = setting(
-        "AXIOM_ORG_ID", "", setting_kinds.text(), "The organisation at Axiom, for personal tokens."
-    )
-    axiom_dataset: str = setting(
-        "AXIOM_DATASET",
-        "dev",
-        setting_kinds.text(),
-        "The environment; lines go to the dataset `<environment>_aidispatcher`.",
-    )
-    axiom_url: str = setting(
-        "AXIOM_URL", "https://api.axiom.co", setting_kinds.url("https", "http"), "The address of Axiom's API."
-    )
-
-
-@dataclass(frozen=True)
 class ClientSettings:
     """Commands that talk to a running service (`quire jobs`, `quire dlq`)."""
 
@@ -370,6 +313,7 @@ class Settings:
     batching: BatchingSettings = field(default_factory=BatchingSettings)
     vault: VaultSettings = field(default_factory=VaultSettings)
     logging: LoggingSettings = field(default_factory=LoggingSettings)
+    metrics: MetricsSettings = field(default_factory=MetricsSettings)
     client: ClientSettings = field(default_factory=ClientSettings)
     origins: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     notes: tuple[str, ...] = field(default=(), repr=False, compare=False)
@@ -394,6 +338,14 @@ class Settings:
             origin = self.origins.get(one.name, DEFAULT_ORIGIN)
             views.append(SettingView(one.name, shown, origin, one.description, one.section))
         return views
+
+    def check_metrics_exposure(self) -> None:
+        """Raises SettingsError where a worker's metrics could be read from outside without a key."""
+        if not _is_loopback(self.metrics.host) and not self.auth.api_keys:
+            raise SettingsError(
+                f"METRICS_HOST is {self.metrics.host}, which others can reach: set API_KEYS first, "
+                "or listen on 127.0.0.1."
+            )
 
     def check_exposure(self) -> None:
         """Raises SettingsError where the service could be reached from outside without keys or a password."""

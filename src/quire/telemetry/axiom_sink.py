@@ -39,6 +39,8 @@ class AxiomHandler(logging.Handler):
         self._client = _client(settings)
         self._dataset = f"{settings.axiom_dataset}_aidispatcher"
         self._waiting: deque[str] = deque()
+        self._in_hand: list[str] = []
+        """Lines of the call that is under way."""
         self._changed = threading.Condition()
         self._closing = False
         self.sent = 0
@@ -61,14 +63,18 @@ class AxiomHandler(logging.Handler):
                 self._changed.notify()
 
     def close(self) -> None:
-        """Sends what waits, for a few seconds at most; what is left then counts as lost."""
+        """Sends what waits, for a few seconds at most; lines that Axiom has not confirmed then count as lost."""
         with self._changed:
             self._closing = True
             self._changed.notify()
         self._thread.join(timeout=_CLOSE_S)
-        self.lost += len(self._waiting)
-        if self.lost:
-            _say(f"{self.lost} log lines could not be sent to Axiom.")
+        with self._changed:
+            self.lost += len(self._waiting) + len(self._in_hand)
+            self._waiting.clear()
+            self._in_hand = []
+            lost = self.lost
+        if lost:
+            _say(f"{lost} log lines could not be sent to Axiom.")
         super().close()
 
     def _run(self) -> None:
@@ -77,10 +83,10 @@ class AxiomHandler(logging.Handler):
             with self._changed:
                 if not self._closing:
                     self._changed.wait(pause_s)
-                batch = [self._waiting.popleft() for _ in range(min(_MOST_IN_A_BATCH, len(self._waiting)))]
+                size = min(_MOST_IN_A_BATCH, len(self._waiting))
+                self._in_hand = [self._waiting.popleft() for _ in range(size)]
                 closing = self._closing
-            if batch and not self._send(batch):
-                self._put_back(batch)
+            if self._in_hand and not self._send(self._in_hand):
                 pause_s = min(_LONGEST_PAUSE_S, pause_s * 2)
                 if closing:
                     return
@@ -90,20 +96,27 @@ class AxiomHandler(logging.Handler):
                 return
 
     def _send(self, batch: list[str]) -> bool:
-        events = [_event(line) for line in batch]
+        """Sends a batch and counts it, or puts it back. A batch that `close` has given up changes nothing."""
         try:
-            self._client.ingest_events(self._dataset, events)
+            self._client.ingest_events(self._dataset, [_event(line) for line in batch])
+            ok = True
         except Exception:  # whatever a foreign client raises must not end the thread
-            return False
-        self.sent += len(batch)
-        return True
+            ok = False
+        with self._changed:
+            if self._in_hand is not batch:
+                return ok
+            self._in_hand = []
+            if ok:
+                self.sent += len(batch)
+            else:
+                self._put_back(batch)
+        return ok
 
     def _put_back(self, batch: list[str]) -> None:
-        with self._changed:
-            room = MOST_WAITING - len(self._waiting)
-            kept = batch[len(batch) - room :] if room < len(batch) else batch
-            self.lost += len(batch) - len(kept)
-            self._waiting.extendleft(reversed(kept))
+        room = MOST_WAITING - len(self._waiting)
+        kept = batch[len(batch) - room :] if room < len(batch) else batch
+        self.lost += len(batch) - len(kept)
+        self._waiting.extendleft(reversed(kept))
 
 
 def _event(line: str) -> dict[str, Any]:

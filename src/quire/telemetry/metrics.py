@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 _LATENCIES = (0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 900)
 
@@ -13,7 +11,6 @@ class BatchingMetrics:
     """What the batcher counts. Rates are computed by the scraper from the counters."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._registry = registry
         self.queue_depth = Gauge(
             "queue_depth_current", "Requests that wait for a batch, of all replicas.", registry=registry
         )
@@ -25,6 +22,12 @@ class BatchingMetrics:
         )
         self.batch_size = Histogram(
             "batch_size", "Images in a batch.", buckets=(1, 2, 4, 8, 16, 24, 32, 64, 128), registry=registry
+        )
+        self.wait = Histogram(
+            "batch_wait_seconds",
+            "Time from a request's acceptance to the sending of its batch.",
+            buckets=_LATENCIES,
+            registry=registry,
         )
         self.backend_duration = Histogram(
             "modal_request_duration_seconds",
@@ -65,15 +68,11 @@ class BatchingMetrics:
         self.backend_duration.observe(seconds)
         self.success_rate.set(self._ok / self._calls)
 
-    def render(self) -> bytes:
-        return generate_latest(self._registry)
-
 
 class DispatchMetrics:
     """The AI calls of this process, and the state of the models at the last scrape."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._registry = registry
         who = ["provider", "model"]
         self.calls = Counter(
             "ai_calls_total", "Calls of AI models, by how they ended.", [*who, "outcome"], registry=registry
@@ -83,6 +82,12 @@ class DispatchMetrics:
         )
         self.tokens = Counter("ai_tokens_total", "Tokens used.", [*who, "direction"], registry=registry)
         self.cost = Counter("ai_cost_usd_total", "US dollars spent.", who, registry=registry)
+        self.failovers = Counter(
+            "ai_failovers_total",
+            "Calls of another than the page's first candidate, by the model that was called.",
+            who,
+            registry=registry,
+        )
         self.from_cache = Counter(
             "ai_pages_from_cache_total", "Pages whose answer was there already.", registry=registry
         )
@@ -99,9 +104,19 @@ class DispatchMetrics:
         )
 
     def call_ended(
-        self, provider: str, model: str, outcome: str, *, seconds: float, tokens: tuple[int, int], usd: float
+        self,
+        provider: str,
+        model: str,
+        outcome: str,
+        *,
+        seconds: float,
+        tokens: tuple[int, int],
+        usd: float,
+        failover: bool,
     ) -> None:
         """`outcome` is `ok`, the code of an error, or why the answer did not count."""
+        if failover:
+            self.failovers.labels(provider, model).inc()
         self.calls.labels(provider, model, outcome).inc()
         self.duration.labels(provider, model).observe(seconds)
         self.tokens.labels(provider, model, "in").inc(tokens[0])
@@ -118,6 +133,3 @@ class DispatchMetrics:
         self.in_flight.labels(provider, model).set(in_flight)
         self.in_flight_allowed.labels(provider, model).set(allowed)
         self.breaker_open.labels(provider, model).set(is_open)
-
-    def render(self) -> bytes:
-        return generate_latest(self._registry)

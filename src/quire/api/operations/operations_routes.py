@@ -9,21 +9,21 @@ import asyncio
 import re
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, Field
 
 from quire.api.http.auth import Team
 from quire.api.http.error_responses import documented
 from quire.api.http.responses import json_answer
-from quire.api.http.services import Services, ServicesDep, batcher_of
+from quire.api.http.services import ServicesDep
 from quire.api.jobs.job_routes import RetryView, retry_answer
 from quire.api.jobs.job_views import iso
+from quire.api.operations.metrics_page import CONTENT_TYPE, MetricsPage
 from quire.coordination.ai_admission import ModelState, RecentError
 from quire.coordination.streams import DeadLetter
 from quire.domain.job import JobId, JobStatus, JobType, MainJob, UnitKind, page_job_id, unit_page
 from quire.errors import MissingError
 from quire.pipeline.engine import Engine
-from quire.telemetry.metrics import CONTENT_TYPE
 
 dispatch_router = APIRouter(tags=["operations"])
 
@@ -136,31 +136,11 @@ def _error(error: RecentError) -> ErrorView:
 metrics_router = APIRouter(tags=["operations"])
 
 
-@metrics_router.get("/metrics", summary="Figures for Prometheus", responses=documented(401, 503))
-async def metrics(_team: Team, services: ServicesDep, request: Request) -> Response:
-    batcher = batcher_of(request)
-    await batcher.condition()
-    return Response(batcher.metrics.render() + await _of_models(services), media_type=CONTENT_TYPE)
-
-
-async def _of_models(services: Services) -> bytes:
-    ai = services.runtime.parts.ai
-    figures = services.runtime.ai_metrics
-    if ai is None or figures is None:
-        return b""
-    states, waiting = await asyncio.gather(
-        ai.dispatcher.admission.states(ai.dispatcher.candidates.all()), ai.waiting.length()
-    )
-    figures.waiting.set(waiting)
-    for state in states:
-        figures.model_seen(
-            state.target.provider,
-            state.target.model,
-            in_flight=state.in_flight,
-            allowed=state.cap,
-            is_open=state.state == "open",
-        )
-    return figures.render()
+@metrics_router.get("/metrics", summary="Figures for Prometheus", responses=documented(401))
+async def metrics(_team: Team, services: ServicesDep) -> Response:
+    meters = services.runtime.meters
+    found = await MetricsPage(services.runtime, meters).render() if meters else b""
+    return Response(found, media_type=CONTENT_TYPE)
 
 
 queues_router = APIRouter(tags=["operations"])

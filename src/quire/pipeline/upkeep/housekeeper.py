@@ -211,7 +211,8 @@ class Housekeeper:
                 return
         if swept.deadline_at is not None and swept.deadline_at <= now:
             fell_back = await jobs.deadline(job_id, swept.epoch)
-            _LOG.info("deadline reached", extra={"job_id": job_id, "fell_back": fell_back})
+            if fell_back is not None:
+                self._parts.reports.deadline_reached(job_id, fell_back)
         lost = [suspect for suspect in swept.suspects if await self._is_lost(suspect, swept.priority)]
         if lost:
             units = await jobs.reissue(job_id, lost)

@@ -16,7 +16,7 @@ import logging
 import pickle
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -35,6 +35,7 @@ _BIRTH_TIMEOUT_S = 60.0  # a fork server that imports the parsers on a cold, bus
 _ATTEMPTS = 3  # how often a task is started when the machinery, not the task, breaks
 _LAST_WORDS = (b"bad_alloc", b"memory allocation of", b"out of memory", b"Cannot allocate memory")
 _NEAR_LIMIT = 0.85
+_REASONS = {PageTimeoutError: "timeout", PageMemoryError: "memory", PageCrashedError: "crash"}
 _CLASS_NAME = re.compile(r"\w{1,100}")
 _QUICK_S = 0.5  # a task that takes longer is demoted
 _LOOK_EVERY_S = 0.25
@@ -102,6 +103,11 @@ class ChildPool:
         self._former: list[ForkServer] = []
         self._closed = False
         self._cage_was_reported = False
+        self._counts = {"started": 0, "timeout": 0, "memory": 0, "crash": 0}
+
+    def counts(self) -> Mapping[str, int]:
+        """Children started, and tasks that failed with their child, by reason: for metrics."""
+        return self._counts
 
     async def run(self, fn: Callable[..., T], /, *args: Any, timeout_s: float, slow: bool = False) -> T:
         """The result of `fn(*args)`, computed in a child.
@@ -121,6 +127,9 @@ class ChildPool:
                     slow = True
                     result = await self._in_lane(task, slow)
                 return result
+            except (PageTimeoutError, PageMemoryError, PageCrashedError) as error:
+                self._counts[_REASONS[type(error)]] += 1
+                raise
             except _LostError as lost:
                 self._drop(lost.server)
         raise PageCrashedError("The reader processes could not be kept running.", retryable=True)
@@ -271,10 +280,11 @@ class ChildPool:
                 server = self._server = ForkServer(self._options)
             async with asyncio.timeout(_BIRTH_TIMEOUT_S):
                 child = await server.fork()
-            self._report_cage(child.cage)
-            return child
         except (TimeoutError, OSError, ChildDiedError) as error:
             raise _LostError(server) from error
+        self._counts["started"] += 1
+        self._report_cage(child.cage)
+        return child
 
     def _report_cage(self, state: CageState) -> None:
         """Logs once what this kernel can't do."""

@@ -5,7 +5,8 @@
 --       5 error code for display, 6 tokens reserved, 7 tokens used, 8 rpm, 9 tpm, 10 most in flight, 11 cap to start with,
 --       12 retry after ms, 13 base backoff ms, 14 longest backoff ms,
 --       15 rpm and 16 tpm that the provider reported (0 = nothing), 17 pause ms that it asked for, 18 name of the model
--- Answers {1 if the lease still counted, open | closed, opens again in ms, calls that could go now}
+-- Answers {1 if the lease still counted, open | closed, opens again in ms, calls that could go now,
+--       what this call did to the model's breaker ('' | opened | closed), the same for the provider's}
 -- A call admitted before the breaker opened belongs to that incident, however late it fails; one admitted after was a probe.
 local ERRORS_KEPT = 50
 local lease, admitted, outcome, code = ARGV[2], tonumber(ARGV[3]), ARGV[4], ARGV[5]
@@ -35,8 +36,12 @@ if counted == 1 then
 end
 local out = count_out(LEASES, b, now)
 
-local wide_changed = false
+local wide_changed, done, wide_done = false, '', ''
+local function note(breaker, what)
+  if breaker == wide then wide_done = what else done = what end
+end
 local function open(breaker)
+  note(breaker, 'opened')
   local backoff = math.min(tonumber(ARGV[13]) * 2 ^ breaker[N], tonumber(ARGV[14]))
   breaker[N] = breaker[N] + 1
   breaker[UNTIL], breaker[OPENED] = now + math.max(backoff, retry_after, 1), now
@@ -44,6 +49,7 @@ local function open(breaker)
   breaker[PROBE], breaker[PROBE_UNTIL], breaker[CODE] = '', 0, code
 end
 local function close(breaker)
+  note(breaker, 'closed')
   breaker[N], breaker[UNTIL], breaker[PROBE], breaker[PROBE_UNTIL] = 0, 0, '', 0
 end
 local function free_probe(breaker)
@@ -106,7 +112,7 @@ if pause > 0 then b[PAUSE] = math.max(b[PAUSE], now + pause) end
 write_breaker(KEYS[3], b, now)
 if wide_changed then write_breaker(KEYS[2], wide, now) end
 
-if b[N] > 0 then return {counted, 'open', math.ceil(math.max(0, b[UNTIL] - now)), 0} end
+if b[N] > 0 then return {counted, 'open', math.ceil(math.max(0, b[UNTIL] - now)), 0, done, wide_done} end
 local room = math.max(0, math.floor(math.min(b[CAP], most)) - out)
 if b[PAUSE] > now then room = 0 end
 local function fitting(key, limit, need, whole)
@@ -116,4 +122,4 @@ local function fitting(key, limit, need, whole)
 end
 fitting(KEYS[5], rpm, 1, 1)
 fitting(KEYS[6], tpm, math.max(1, math.min(tonumber(ARGV[6]), 0.9 * tpm)), 0)
-return {counted, 'closed', 0, room}
+return {counted, 'closed', 0, room, done, wide_done}

@@ -2,10 +2,10 @@
 -- are read the quick way from now on: their units are taken from their workers and issued again.
 -- Does nothing before the deadline. Idempotent.
 -- ARGV  now ms
--- Answers {pages that fell back, unit …}
+-- Answers {pages that fell back, unit …}, or {-1} if there was nothing to apply.
 local now = tonumber(ARGV[1])
 local f = redis.call('HMGET', JOB, 'status', 'deadline_at', 'timed_out', 'epoch')
-if f[1] ~= 'processing' or not f[2] or tonumber(f[2]) > now or f[3] == '1' then return {0} end
+if f[1] ~= 'processing' or not f[2] or tonumber(f[2]) > now or f[3] == '1' then return {-1} end
 redis.call('HSET', JOB, 'timed_out', '1')
 local epoch, fell, seen, units = tonumber(f[4]), 0, {}, {}
 local all = redis.call('HGETALL', PAGES)

@@ -1,0 +1,76 @@
+"""The log lines of documents and workers: accepted, finished, deadline reached, started, stopped."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from quire.domain.job import JobStatus, UnitKind
+from tests.support.environment import ROOT
+from tests.support.running import at_rest, convert, quire, upload
+from tests.support.waiting import until
+
+TEXT = ROOT / "samples" / "text.pdf"
+
+
+def lines(caplog: pytest.LogCaptureFixture, event: str) -> list[Any]:
+    return [record for record in caplog.records if record.getMessage() == event]
+
+
+@pytest.fixture(autouse=True)
+def info(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, logger="quire")
+
+
+async def test_document_has_one_line_when_accepted_and_one_when_finished(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with quire(tmp_path) as one:
+        job = await convert(one, TEXT)
+        await at_rest(one)
+    (accepted,) = lines(caplog, "job accepted")
+    (finished,) = lines(caplog, "job finished")
+    assert (accepted.job_id, accepted.team) == (job.id, "team")
+    assert accepted.bytes == TEXT.stat().st_size
+    assert (finished.job_id, finished.status, finished.type) == (job.id, "completed", "main")
+    assert finished.pages_by_source == {"local": job.total_pages}
+    assert finished.duration_s > 0
+    assert (finished.cost_usd, finished.tokens_used) == (0.0, 0)
+    assert finished.levelno == logging.INFO
+
+
+async def test_line_is_a_warning_with_the_code_when_a_document_fails(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with quire(tmp_path) as one:
+        job = await convert(one, b"%PDF-1.4\nnothing more")
+        await at_rest(one)
+    assert job.status is JobStatus.FAILED
+    (finished,) = lines(caplog, "job finished")
+    assert finished.levelno == logging.WARNING
+    assert finished.error_class == (job.error or {})["code"]
+
+
+async def test_cancelled_document_is_reported_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with quire(tmp_path, kinds=None) as one:
+        accepted = await upload(one, TEXT)
+        for _ in range(2):
+            await one.parts.jobs.cancel(accepted.job_id)
+    (finished,) = lines(caplog, "job finished")
+    assert finished.status == "cancelled"
+
+
+async def test_worker_is_reported_when_it_starts_and_stops(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with quire(tmp_path, kinds=[UnitKind.SPLIT]) as one:
+        worker = one.worker
+        assert worker is not None
+        await until(worker._beaten.is_set, "the worker runs")
+    (started,) = lines(caplog, "worker started")
+    (stopped,) = lines(caplog, "worker stopped")
+    assert started.worker == stopped.worker == one.worker_id
+    assert started.queues == ["split"]
