@@ -17,6 +17,7 @@ from prometheus_client import (
     Histogram,
     Info,
     ProcessCollector,
+    disable_created_metrics,
     generate_latest,
 )
 from prometheus_client.core import CounterMetricFamily
@@ -152,6 +153,7 @@ class ProcessMeters:
     """The registry of a process and everything that is registered there."""
 
     def __init__(self, version: str) -> None:
+        disable_created_metrics()  # they would double the page, and no rule uses them
         registry = self._registry = CollectorRegistry()
         ProcessCollector(registry=registry)
         Info("quire_build", "The version that runs.", registry=registry).info({"version": version})
