@@ -17,6 +17,7 @@ from quire.coordination.ai_accounts import AiAccounts
 from quire.coordination.ai_admission import Admission, Backoff
 from quire.coordination.answer_index import AnswerIndex
 from quire.coordination.connection import RedisConnection
+from quire.coordination.data_format import check_format
 from quire.coordination.embedded_server import EmbeddedServer
 from quire.coordination.housekeeping_records import HousekeepingRecords
 from quire.coordination.job_events import Events
@@ -112,7 +113,7 @@ async def runtime(
             stack.push_async_callback(embedded.stop)
         connection = RedisConnection.open(url)
         stack.push_async_callback(connection.close)
-        await connection.ping()
+        await check_format(connection)
         parts = await _parts(settings, connection, clock, pool, stack)
         if embedded is not None and embedded.repair is not None:
             await recover_after_repair(parts, connection, embedded.repair.describe())

@@ -34,6 +34,8 @@ def _parser() -> argparse.ArgumentParser:
     _jobs(commands)
     _dlq(commands)
     _dispatch(commands)
+    _status(commands)
+    _backup(commands)
     _search(commands)
     _doctor(commands)
     _repair(commands)
@@ -255,6 +257,35 @@ def _dispatch(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
         details="At QUIRE_URL with QUIRE_API_KEY.",
     )
     _service(parser)
+
+
+def _status(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = _command(
+        commands,
+        "status",
+        "status_command",
+        "run",
+        "show queues, workers, models and rates of a running service, live",
+        details="At QUIRE_URL with QUIRE_API_KEY. Ends with Ctrl-C. With --once: 0 if it is healthy, else 1.",
+    )
+    parser.add_argument("--once", action="store_true", help="show it once, then end")
+    parser.add_argument(
+        "--every", type=_pause, default=2.0, metavar="SECONDS", help="how often it is drawn (default: 2)"
+    )
+    _service(parser)
+
+
+def _backup(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = _command(
+        commands,
+        "backup",
+        "backup_command",
+        "run",
+        "copy a data directory, running or not, so that the copy can be served",
+        details="For the embedded planes. To restore, start `quire serve --data-dir COPY`. See docs/operations.md.",
+    )
+    parser.add_argument("target", metavar="COPY", help="a folder that is not there yet, or is empty")
+    _data_dir(parser, "the data directory to copy (DATA_DIR)")
 
 
 def _search(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

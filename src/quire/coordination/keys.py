@@ -21,6 +21,9 @@ ORDER = "jobs:order"
 WORKERS = "workers"
 """zset: worker ids by their last heartbeat (ms), trimmed by the housekeeper."""
 
+FORMAT = "quire:format"
+"""string with TTL: the format number of what is stored, renewed at each start of a process."""
+
 HOUSEKEEPER = "lock:housekeeper"
 """string with TTL: the one process that moves delayed entries, sweeps and expires."""
 
