@@ -153,7 +153,8 @@ class ProcessMeters:
     """The registry of a process and everything that is registered there."""
 
     def __init__(self, version: str) -> None:
-        disable_created_metrics()  # they would double the page, and no rule uses them
+        # They would double the page, and no rule uses them.
+        disable_created_metrics()  # type: ignore[no-untyped-call]
         registry = self._registry = CollectorRegistry()
         ProcessCollector(registry=registry)
         Info("quire_build", "The version that runs.", registry=registry).info({"version": version})
