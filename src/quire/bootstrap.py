@@ -162,14 +162,19 @@ async def runtime(
                     ready=ready,
                 )
             finally:
-                if worker is not None and working is not None and not working.done():
-                    await worker.drain(settings.http.shutdown_timeout_s)
-                    await asyncio.wait({working}, timeout=5)
-                    working.cancel()
+                if worker is not None and working is not None:
+                    await _drain(worker, working, settings.http.shutdown_timeout_s)
                 if batcher is not None:
                     await batcher.drain(settings.http.shutdown_timeout_s)
                 for task in side:
                     task.cancel()
+
+
+async def _drain(worker: Worker, working: asyncio.Task[None], timeout_s: float) -> None:
+    if not working.done():
+        await worker.drain(timeout_s)
+        await asyncio.wait({working}, timeout=5)
+        working.cancel()
 
 
 async def _coordination(settings: Settings, owner: str, attach: bool) -> tuple[str, EmbeddedServer | None]:
