@@ -88,3 +88,9 @@ def test_a_line_that_the_outline_names_is_a_heading_of_that_level(save: Make) ->
 def test_a_document_without_an_outline_has_no_titles(save: Make) -> None:
     with pymupdf.open(save(_with_outline([]))) as document:
         assert outline_titles(document) == {}
+
+
+def test_a_line_of_nothing_but_odd_spaces_is_no_title() -> None:
+    assert sections(
+        line("", 80, 90), line("5.1 Method", 93, 150), line("The text of the section", 106, 500)
+    ) == ["5.1 Method"]

@@ -168,7 +168,7 @@ def _sections(lines: Sequence[TextLine], titles: Titles) -> dict[int, _Section]:
     A title is a row by itself: "4.2 Method" in front of text that goes on in the same row is none.
     """
     found: dict[int, _Section] = {}
-    if not titles and not any(line.text[0].isdigit() and _SECTION_NUMBER.match(line.text) for line in lines):
+    if not titles and not any(line.text[:1].isdigit() and _SECTION_NUMBER.match(line.text) for line in lines):
         return found
     right = max((line.box[2] for line in lines), default=0.0)
     left = min((line.box[0] for line in lines), default=0.0)
