@@ -135,6 +135,21 @@ def test_json_has_markdown_metadata_and_pages_when_asked_for(cli: Cli) -> None:
         (2, "completed", "local"),
     ]
     assert found["pages"][1]["job_id"] == f"{found['job_id']}-p2"
+    assert found["schema_version"] == 1
+    assert [[one["text"] for one in page["elements"]] for page in found["pages"]] == [["One"], ["Two"]]
+    assert len(found["pages"][0]["elements"][0]["box"]) == 4
+
+
+def test_html_has_a_section_for_each_page_when_asked_for(cli: Cli) -> None:
+    make_pdf(cli.folder / "a.pdf", "One & only", "Two")
+    done = cli.run("convert", "a.pdf", "--format", "html", "-o", "out/")
+    assert done.code == 0, done.err
+    written = (cli.folder / "out" / "a.html").read_text()
+    assert written.startswith("<!DOCTYPE html>")
+    assert "<title>a</title>" in written
+    assert '<p id="p1-e1">One &amp; only</p>' in written
+    assert written.count("<section ") == 2
+    assert cli.run("convert", "a.pdf", "--format", "rtf").code == 2
 
 
 def test_text_has_no_markup_when_asked_for(cli: Cli) -> None:

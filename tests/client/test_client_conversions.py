@@ -51,6 +51,23 @@ def test_markdown_comes_back_when_a_path_bytes_or_a_name_is_given(
     assert quire.job(of_bytes.job_id).filename == "named.pdf"
 
 
+def test_elements_and_html_come_back_when_asked_for(quire: Quire, make_pdf: Pdf) -> None:
+    done = quire.convert(make_pdf("Elements of one", "Elements of two"))
+    pages = list(quire.elements(done.job_id, lines=True))
+    assert [(page.page_number, page.schema_version, page.note) for page in pages] == [
+        (1, 1, None),
+        (2, 1, None),
+    ]
+    assert pages[1].elements[0]["text"] == "Elements of two"
+    assert pages[1].elements[0]["lines"]
+    assert [page.page_number for page in quire.elements(done.job_id, pages="2")] == [2]
+    assert "Elements of one" in "".join(quire.html(done.job_id))
+    with pytest.raises(InvalidError, match="pages"):
+        list(quire.elements(done.job_id, pages="first"))
+    with pytest.raises(NotFoundError):
+        list(quire.elements("0123456789abcdef"))
+
+
 def test_each_page_is_told_once_in_the_callers_thread_when_asked_for(quire: Quire, make_pdf: Pdf) -> None:
     told: list[PageDone] = []
     texts: list[str] = []

@@ -7,7 +7,8 @@ from html.parser import HTMLParser
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quire.domain.element import CellMarkdown, CellSpan, Element, ElementKind, TableGrid
+from quire.domain.element import CellMarkdown, CellSpan, Element, ElementKind, PageElements, TableGrid
+from quire.rendering.document_html import DOCUMENT_END, document_start, page_section
 from quire.rendering.page_html import render_html
 from quire.rendering.page_text import render_text
 
@@ -83,3 +84,13 @@ def test_nothing_in_the_html_can_act(kind: ElementKind, text: str, markdown: str
     tags.feed(render_html(made))
     assert not tags.seen & {"script", "img", "iframe", "style", "object"}
     assert set(tags.addresses) <= {"https://e.example", "http://e.example/x.png"}
+
+
+def test_a_page_without_elements_says_why_in_the_html() -> None:
+    section = page_section(PageElements(3), "*Page 3 could not be read: <b>crashed</b>*")
+    assert section == (
+        '<section id="page-3" data-page="3">\n<p class="note"><em>Page 3 could not be read: '
+        "&lt;b&gt;crashed&lt;/b&gt;</em></p>\n</section>\n"
+    )
+    assert "<title>a &lt;b&gt;</title>" in document_start("a <b>")
+    assert DOCUMENT_END.endswith("</html>\n")

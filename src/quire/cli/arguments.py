@@ -8,6 +8,8 @@ from importlib import import_module
 
 Command = Callable[[argparse.Namespace], int]
 
+_FORMATS = ("md", "text", "html", "json")
+
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     """The arguments, with `load_command` to fetch what runs them. Exits as argparse does where they are wrong."""
@@ -123,9 +125,7 @@ def _convert(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         "--mode", choices=("auto", "local", "ai"), default="auto", help="how pages are read (default: auto)"
     )
     parser.add_argument("--pages", metavar="RANGES", help="which pages, as in 1-5,8,12-")
-    parser.add_argument(
-        "--format", choices=("md", "text", "json"), default="md", help="what to write (default: md)"
-    )
+    parser.add_argument("--format", choices=_FORMATS, default="md", help="what to write (default: md)")
     parser.add_argument(
         "--password-file",
         metavar="FILE",
@@ -161,9 +161,7 @@ def _watch(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     parser.add_argument(
         "--mode", choices=("auto", "local", "ai"), default="auto", help="how pages are read (default: auto)"
     )
-    parser.add_argument(
-        "--format", choices=("md", "text", "json"), default="md", help="what to write (default: md)"
-    )
+    parser.add_argument("--format", choices=_FORMATS, default="md", help="what to write (default: md)")
     _data_dir(parser, "where work in hand is kept (default: a folder of its own in DATA_DIR)")
 
 

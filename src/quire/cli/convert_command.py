@@ -37,8 +37,10 @@ from quire.domain.job import JobOptions, JobSecrets, JobStatus, MainJob, Mode, U
 from quire.domain.page_ranges import PageRanges
 from quire.domain.page_view import page_view
 from quire.errors import PasswordRequiredError, PasswordWrongError, QuireError, RequestError
+from quire.pipeline.document_formats import html_document
 from quire.pipeline.engine import Engine
 from quire.pipeline.intake.upload_intake import Submission
+from quire.rendering.element_json import SCHEMA_VERSION, document_page_json
 from quire.settings import Settings, load
 
 _TEAM = "cli"
@@ -239,6 +241,10 @@ def _check_readable(path: Path) -> None:
 
 async def content(engine: Engine, job: MainJob, wanted: str) -> AsyncIterator[bytes]:
     """The result in the form that was asked for, ending with a newline."""
+    if wanted == "html":
+        async for piece in html_document(Path(job.filename or job.id).stem, await engine.elements(job)):
+            yield piece
+        return
     pieces = engine.text(await engine.result(job))
     if wanted == "md":
         last = b""
@@ -253,12 +259,16 @@ async def content(engine: Engine, job: MainJob, wanted: str) -> AsyncIterator[by
         yield plain_text(markdown).encode()
         return
     metadata = (job.result or {}).get("metadata", {})
-    records = await engine.pages(job)
     found = {
         "job_id": job.id,
         "type": "main",
+        "schema_version": SCHEMA_VERSION,
         "result": {"markdown": markdown, "metadata": metadata},
-        "pages": [page_view(job.id, record) for record in records],
+        "pages": [
+            document_page_json(one.page, note=one.note) | page_view(job.id, one.record)
+            async for run in (await engine.elements(job)).runs()
+            for one in run
+        ],
     }
     yield json.dumps(found, ensure_ascii=False, indent=2).encode() + b"\n"
 

@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 from quire.cli.exit_codes import CommandUsageError
 
-SUFFIXES = {"md": ".md", "text": ".txt", "json": ".json"}
+SUFFIXES = {"md": ".md", "text": ".txt", "json": ".json", "html": ".html"}
 STDIN = "-"
 _STDOUT = "-"
 _LONGEST_STEM_BYTES = 200

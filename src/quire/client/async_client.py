@@ -15,6 +15,7 @@ from quire.client.conversions import Conversions, OnPage, held_s
 from quire.client.exceptions import NotFoundError, UnreadableError
 from quire.client.records import (
     Conversion,
+    ElementsPage,
     Event,
     Job,
     Page,
@@ -25,7 +26,7 @@ from quire.client.records import (
     read,
     rows,
 )
-from quire.client.saved_files import save, texts
+from quire.client.saved_files import json_lines, save, texts
 from quire.client.service_calls import Attachment, ServiceCall, Source
 from quire.client.transport import Retrying, Transport
 
@@ -172,6 +173,22 @@ class AsyncQuire:
         async with aclosing(texts(self._transport, _any_type(call))) as pieces:
             async for piece in pieces:
                 yield piece
+
+    async def html(self, job_id: str) -> AsyncIterator[str]:
+        """The document as one HTML file, piece by piece; nothing in it loads or runs."""
+        call = service_calls.get("jobs", job_id, "result", format="html")
+        async with aclosing(texts(self._transport, _any_type(call))) as pieces:
+            async for piece in pieces:
+                yield piece
+
+    async def elements(
+        self, job_id: str, *, pages: str | None = None, lines: bool = False
+    ) -> AsyncIterator[ElementsPage]:
+        """The elements of a finished document, page by page; `lines` adds the box of every line."""
+        call = service_calls.get("jobs", job_id, "elements", pages=pages, lines=lines or None, format="jsonl")
+        async with aclosing(json_lines(self._transport, _any_type(call))) as found:
+            async for page in found:
+                yield read(ElementsPage, page)
 
     async def page_image(self, job_id: str, number: int) -> bytes:
         """The page as a picture (JPEG or PNG)."""

@@ -289,6 +289,19 @@ class Found:
     similarity: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class ElementsPage:
+    """A page as elements in reading order, as `GET /jobs/{id}/elements` has them. `note` says why it has none."""
+
+    page_number: int
+    schema_version: int
+    elements: tuple[dict[str, Any], ...] = ()
+    width: float | None = None
+    height: float | None = None
+    reader: str | None = None
+    note: str | None = None
+
+
 def read(kind: type[T], found: Any) -> T:
     """A record of this kind from the service's JSON. Raises UnreadableError where it can't be one."""
     from pydantic import ValidationError

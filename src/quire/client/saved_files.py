@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import codecs
+import json
 import secrets
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 from pathlib import Path
+from typing import Any
 
-from quire.client.exceptions import UsageError
+from quire.client.exceptions import UnreadableError, UsageError
 from quire.client.service_calls import ServiceCall
 from quire.client.transport import Transport
 
@@ -44,3 +46,24 @@ async def texts(transport: Transport, call: ServiceCall) -> AsyncGenerator[str, 
                 yield text
     if rest := decoder.decode(b"", final=True):
         yield rest
+
+
+async def json_lines(transport: Transport, call: ServiceCall) -> AsyncGenerator[Any, None]:
+    """The objects of an answer that has one a line. Raises UnreadableError for a line that is none."""
+    rest = ""
+    async with aclosing(texts(transport, call)) as pieces:
+        async for piece in pieces:
+            *whole, rest = (rest + piece).split("\n")
+            for line in whole:
+                yield _parsed(line)
+    if rest:
+        yield _parsed(rest)
+
+
+def _parsed(line: str) -> Any:
+    try:
+        return json.loads(line)
+    except ValueError as error:
+        raise UnreadableError(
+            "The service's answer is not JSON. Check the versions of both sides."
+        ) from error

@@ -210,6 +210,8 @@ class Quire(_Driven[AsyncQuire]):
     page_image = _blocking(AsyncQuire.page_image)
     result = _blocking(AsyncQuire.result)
     text = _iterating(AsyncQuire.text)
+    html = _iterating(AsyncQuire.html)
+    elements = _iterating(AsyncQuire.elements)
     original = _blocking(AsyncQuire.original)
     events = _iterating(AsyncQuire.events)
     cancel = _blocking(AsyncQuire.cancel)

@@ -24,6 +24,7 @@ from quire.domain.job import (
 )
 from quire.domain.page_ranges import PageRanges
 from quire.errors import MissingError, NotReadyError, QuireError, StateConflictError
+from quire.pipeline.document_elements import DocumentElements
 from quire.pipeline.intake.upload_intake import UploadIntake
 from quire.pipeline.object_keys import answer_prefix, elements_ref, job_prefix, local_document
 from quire.pipeline.partial_result import PartialResult
@@ -194,6 +195,18 @@ class Engine:
             elements_ref(text.key), start=start, end=start + record.elements_length
         )
         return decode(b"".join([piece async for piece in stream]))
+
+    async def elements(self, job: MainJob, pages: PageRanges | None = None) -> DocumentElements:
+        """The elements of a finished document, of all its pages or those in `pages`. Raises as `result` does."""
+        await self.result(job)
+        records = await self.pages(job)
+        if pages is not None:
+            records = [record for record in records if record.number in pages]
+        return DocumentElements(self._parts, records)
+
+    def elements_of(self, record: PageRecord) -> DocumentElements:
+        """The elements of one page that is done."""
+        return DocumentElements(self._parts, [record])
 
     def text(self, found: Text) -> AsyncIterator[bytes]:
         end = None if found.length is None else found.offset + found.length

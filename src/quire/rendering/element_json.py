@@ -11,8 +11,12 @@ SCHEMA_VERSION = 1
 
 def page_json(page: PageElements, *, lines: bool = False) -> dict[str, Any]:
     """The page with its elements in reading order; `lines` adds the box of every line."""
-    return {
-        "schema_version": SCHEMA_VERSION,
+    return {"schema_version": SCHEMA_VERSION, **document_page_json(page, lines=lines)}
+
+
+def document_page_json(page: PageElements, *, lines: bool = False, note: str = "") -> dict[str, Any]:
+    """The page as a part of its document, which has the schema's version. `note` says why it has no elements."""
+    found: dict[str, Any] = {
         "page_number": page.number,
         "width": page.width or None,
         "height": page.height or None,
@@ -22,6 +26,9 @@ def page_json(page: PageElements, *, lines: bool = False) -> dict[str, Any]:
             for place, element in enumerate(page.elements)
         ],
     }
+    if note:
+        found["note"] = note
+    return found
 
 
 def element_json(element: Element, order: int, reader: str = "", *, lines: bool = False) -> dict[str, Any]:

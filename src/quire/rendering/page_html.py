@@ -32,6 +32,11 @@ def _inline() -> MarkdownIt:
     return MarkdownIt("commonmark", {"html": False}).enable("strikethrough").disable("image")
 
 
+def inline_html(markdown: str) -> str:
+    """Inline Markdown as HTML; HTML in it is escaped, and addresses that a browser would run are dropped."""
+    return str(_inline().renderInline(markdown))
+
+
 def render_html(elements: Sequence[Element], *, keep_repeated: bool = False) -> str:
     """The HTML of a page's content, one line for each block; it has no document around it."""
     shown = [element for element in elements if keep_repeated or not element.repeated]
@@ -118,7 +123,7 @@ def _block(element: Element, children: dict[str, list[Element]]) -> str:
 
 def _text(element: Element) -> str:
     if element.markdown:
-        return str(_inline().renderInline(element.markdown))
+        return inline_html(element.markdown)
     return escape(element.text).replace("\n", "<br>")
 
 
@@ -128,7 +133,7 @@ def _table(table: TableGrid, id_: str) -> str:
         tag = "th" if cell.is_head else "td"
         spans = f' rowspan="{cell.row_span}"' if cell.row_span > 1 else ""
         spans += f' colspan="{cell.column_span}"' if cell.column_span > 1 else ""
-        text = str(_inline().renderInline(cell.markdown)) if cell.markdown else escape(cell.text)
+        text = inline_html(cell.markdown) if cell.markdown else escape(cell.text)
         rows[cell.row].append(f"<{tag}{spans}>{text}</{tag}>")
     lines = [f"<tr>{''.join(cells)}</tr>" for cells in rows.values()]
     head, body = lines[: table.head_rows], lines[table.head_rows :]

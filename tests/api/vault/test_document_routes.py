@@ -92,6 +92,10 @@ async def test_content_and_original_come_back_as_they_were(alpha: VaultClient) -
     assert bare.headers["Content-Type"].startswith("text/markdown")
     assert as_json.json["document_id"] == document["document_id"]
     assert as_json.json["result"]["markdown"] == bare.body.decode()
+    as_html = await alpha.get(f"{place}/content?format=html")
+    assert as_html.headers["Content-Type"].startswith("text/html")
+    assert "copper wires of plant 2" in as_html.body.decode()
+    assert "<b>.md" not in as_html.body.decode()
 
 
 @on_both

@@ -14,6 +14,10 @@ from starlette.types import Send
 
 T = TypeVar("T")
 
+NO_SNIFF = {"X-Content-Type-Options": "nosniff"}
+INERT = {**NO_SNIFF, "Content-Security-Policy": "default-src 'none'; sandbox"}
+"""For HTML that was made from a document: a browser that shows it loads and runs nothing."""
+
 
 def json_answer(model: BaseModel, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """The model as it is, without the second validation that FastAPI would make."""

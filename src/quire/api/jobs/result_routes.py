@@ -17,6 +17,8 @@ from pydantic import BaseModel, Field
 from quire.api.http.auth import Team
 from quire.api.http.error_responses import documented
 from quire.api.http.responses import (
+    INERT,
+    NO_SNIFF,
     ClosingStream,
     closing,
     disposition,
@@ -28,9 +30,11 @@ from quire.api.http.services import EngineDep, Services, ServicesDep
 from quire.api.jobs.job_views import iso
 from quire.api.jobs.page_job_views import page_metadata, result_head
 from quire.domain.job import JobId, JobType, MainJob, PageRecord
-from quire.errors import MissingError
+from quire.errors import MissingError, RequestError
 from quire.links import safe_filename
 from quire.objects.object_store import PIECE_BYTES, in_thread
+from quire.pipeline.document_elements import DocumentElements
+from quire.pipeline.document_formats import html_document
 from quire.pipeline.engine import Engine, Text
 from quire.pipeline.object_keys import FILE_SCHEME, local_document
 from quire.pipeline.result_links import signed_result
@@ -38,13 +42,12 @@ from quire.rendering.element_json import page_json
 
 router = APIRouter(prefix="/jobs", tags=["results"])
 
-_NO_SNIFF = {"X-Content-Type-Options": "nosniff"}
-
 
 class Format(StrEnum):
     JSON = "json"
     MARKDOWN = "md"
     TEXT = "text"
+    HTML = "html"
 
 
 _MEDIA_TYPES = {
@@ -97,6 +100,7 @@ RESULT_RESPONSES: dict[int | str, dict[str, Any]] = {
         "content": {
             "text/markdown": {"schema": {"type": "string"}},
             "text/plain": {"schema": {"type": "string"}},
+            "text/html": {"schema": {"type": "string"}},
         },
     }
 }
@@ -104,7 +108,8 @@ RESULT_RESPONSES: dict[int | str, dict[str, Any]] = {
 FormatParam = Annotated[
     Format | None,
     Query(
-        description="Overrules `Accept`. `md` and `text` give the bare Markdown, labelled as such or as plain."
+        description="Overrules `Accept`. `md` and `text` give the bare Markdown, labelled as such or as plain; "
+        "`html` is one file with a section for each page, without anything that loads or runs."
     ),
 ]
 
@@ -196,6 +201,8 @@ async def _answer(
     job = await engine.job(team, job_id)
     asked = JobId.parse(job_id) or JobId(job.id, JobType.MAIN)
     stem = Path(safe_filename(job.filename or job.id)).stem
+    if chosen is Format.HTML:
+        return await _html(engine, job, asked, stem)
     text: Text | bytes
     record: PageRecord | None = None
     if asked.type is JobType.PAGE and asked.page is not None:
@@ -206,10 +213,31 @@ async def _answer(
         text = await engine.result(job)
         metadata = {**(job.result or {}).get("metadata", {}), "usage": _usage(job)}
     else:
-        raise MissingError(f"A {asked.type.value} job has no result of its own; job {job.id} has.")
+        raise _no_own_result(asked)
     body = await started(single_piece(text) if isinstance(text, bytes) else engine.text(text))
     head = result_head(job, asked, record)
     return _formatted(request, head, body, metadata=metadata, stem=stem, chosen=chosen)
+
+
+async def _html(engine: Engine, job: MainJob, asked: JobId, stem: str) -> Response:
+    if asked.type is JobType.PAGE and asked.page is not None:
+        record, _ = await engine.page_result(job, asked.page)
+        return await html_answer(stem, engine.elements_of(record), f"{stem}-p{asked.page}")
+    if asked.type not in (JobType.MAIN, JobType.MERGE):
+        raise _no_own_result(asked)
+    return await html_answer(stem, await engine.elements(job), stem)
+
+
+async def html_answer(title: str, elements: DocumentElements, stem: str) -> Response:
+    """Sent as a download: what comes from documents is never shown inline as HTML."""
+    name = safe_filename(f"{stem}.html")
+    headers = {"Content-Disposition": disposition("attachment", name), **INERT}
+    body = await started(html_document(title, elements))
+    return ClosingStream(body, media_type="text/html; charset=utf-8", headers=headers)
+
+
+def _no_own_result(asked: JobId) -> MissingError:
+    return MissingError(f"A {asked.type.value} job has no result of its own; job {asked.main} has.")
 
 
 async def _partial_answer(
@@ -219,6 +247,8 @@ async def _partial_answer(
     job = await engine.job(team, job_id)
     if job.status.terminal or job.id != job_id:
         return None
+    if chosen is Format.HTML:
+        raise RequestError("format: with partial=1 there are `json`, `md` and `text`.")
     found = await engine.partial_result(job)
     try:
         body = await started(engine.partial_text(found))
@@ -240,9 +270,9 @@ def _formatted(
 ) -> Response:
     form = chosen or preferred(request.headers.get("accept", ""))
     if form is Format.JSON:
-        return ClosingStream(as_json(head, body, metadata), media_type="application/json", headers=_NO_SNIFF)
+        return ClosingStream(as_json(head, body, metadata), media_type="application/json", headers=NO_SNIFF)
     kind, ending = ("text/markdown", "md") if form is Format.MARKDOWN else ("text/plain", "txt")
-    headers = {"Content-Disposition": disposition("inline", safe_filename(f"{stem}.{ending}")), **_NO_SNIFF}
+    headers = {"Content-Disposition": disposition("inline", safe_filename(f"{stem}.{ending}")), **NO_SNIFF}
     return ClosingStream(body, media_type=f"{kind}; charset=utf-8", headers=headers)
 
 
@@ -298,7 +328,7 @@ async def image(job_id: str, number: int, team: Team, engine: EngineDep) -> Resp
     main = await engine.job(team, job_id)
     job = await engine.job(team, f"{main.id}-p{number}")
     picture, media_type = await engine.image(job, number)
-    headers = {"Cache-Control": "private, max-age=3600", **_NO_SNIFF}
+    headers = {"Cache-Control": "private, max-age=3600", **NO_SNIFF}
     return Response(picture, media_type=media_type, headers=headers)
 
 
@@ -357,7 +387,7 @@ async def original(
         return _linked(services, asked, job, signed=signed, own=own, kept_s=retention.originals_s)
     headers = {
         "Content-Disposition": disposition("attachment", safe_filename(job.filename or "document")),
-        **_NO_SNIFF,
+        **NO_SNIFF,
     }
     if ref.startswith(FILE_SCHEME):
         async with local_document(objects, ref) as path:

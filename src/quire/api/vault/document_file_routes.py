@@ -16,10 +16,11 @@ from pydantic import BaseModel
 from quire.api.http.auth import Team
 from quire.api.http.error_responses import documented
 from quire.api.http.responses import ClosingStream, closing, disposition, single_piece, started
-from quire.api.http.services import VaultDep
-from quire.api.jobs.result_routes import Format, FormatParam, as_json, preferred
+from quire.api.http.services import EngineDep, VaultDep
+from quire.api.jobs.result_routes import Format, FormatParam, as_json, html_answer, preferred
 from quire.api.vault.document_routes import document_of, viewer
 from quire.api.vault.filter_params import Filters, read_query
+from quire.domain.job import JobStatus, MainJob
 from quire.domain.vault_document import DocumentFilters, DocumentStatus, VaultDocument
 from quire.errors import MissingError, NotReadyError, StateConflictError
 from quire.links import safe_filename
@@ -142,16 +143,28 @@ async def download(document_id: str, team: Team, vault: VaultDep) -> Response:
     responses={
         200: {
             "model": ContentView,
-            "content": {"text/markdown": {"schema": {"type": "string"}}},
-            "description": "The bare Markdown; or JSON, if asked for.",
+            "content": {
+                "text/markdown": {"schema": {"type": "string"}},
+                "text/html": {"schema": {"type": "string"}},
+            },
+            "description": "The bare Markdown; or JSON or HTML, if asked for.",
         },
         **documented(400, 401, 404, 409, 503),
     },
 )
 async def content(
-    request: Request, document_id: str, team: Team, vault: VaultDep, format: FormatParam = None
+    request: Request,
+    document_id: str,
+    team: Team,
+    vault: VaultDep,
+    engine: EngineDep,
+    *,
+    format: FormatParam = None,
 ) -> Response:
     row = await document_of(vault, team, document_id)
+    if format is Format.HTML:
+        found = await engine.elements(await conversion_of(vault, row))
+        return await html_answer(row.title or row.filename, found, Path(row.filename).stem)
     body = await _markdown(vault, row)
     accept = request.headers.get("accept", "")
     form = format or (preferred(accept) if "json" in accept or "plain" in accept else Format.MARKDOWN)
@@ -178,6 +191,14 @@ async def _original(vault: Vault, row: VaultDocument) -> str:
     raise StateConflictError("The document could not be downloaded.")
 
 
+async def conversion_of(vault: Vault, row: VaultDocument) -> MainJob:
+    """The job that read the document. Raises NotReadyError or StateConflictError where there is no result of it."""
+    job = await vault.conversion(row)
+    if job is not None and job.result and job.status is JobStatus.COMPLETED:
+        return job
+    raise _no_markdown(row)
+
+
 async def _markdown(vault: Vault, row: VaultDocument) -> AsyncIterator[bytes]:
     """Yields the Markdown. Raises NotReadyError while there is none, StateConflictError if there never will be."""
     objects = vault.parts.objects
@@ -187,14 +208,18 @@ async def _markdown(vault: Vault, row: VaultDocument) -> AsyncIterator[bytes]:
         except MissingError:
             pass  # a retry has just replaced it; the job has the new key
     job = await vault.conversion(row)
-    if job is not None and job.result and job.status.value == "completed":
+    if job is not None and job.result and job.status is JobStatus.COMPLETED:
         return await started(objects.stream(job.result["key"]))
+    raise _no_markdown(row)
+
+
+def _no_markdown(row: VaultDocument) -> StateConflictError:
     if row.status is DocumentStatus.PENDING:
-        raise NotReadyError(
+        return NotReadyError(
             "The document is still being read; its text is not available yet.", retry_after_s=1.0
         )
     why = (row.error or {}).get("error") or "It has no text."
-    raise StateConflictError(f"The document has no Markdown. {why}")
+    return StateConflictError(f"The document has no Markdown. {why}")
 
 
 async def _entries(

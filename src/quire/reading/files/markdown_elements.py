@@ -9,12 +9,14 @@ import functools
 import html
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from html.parser import HTMLParser
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from quire.domain.element import Element, ElementKind, TableCell, TableGrid, element_id
+from quire.domain.element import Element, ElementKind, PageElements, TableCell, TableGrid, element_id
+from quire.domain.element_codec import encode
 
 _FORMULA = re.compile(r"\$\$\s*(.+?)\s*\$\$|\\\[\s*(.+?)\s*\\\]", re.DOTALL)
 _NOTE = re.compile(r"\[\^([\w-]+)\]:\s*(.*)", re.DOTALL)
@@ -34,6 +36,12 @@ def markdown_elements(markdown: str, number: int, reader: str = "") -> tuple[Ele
     walk = _Walk(number, reader)
     walk.read(_parser().parse(markdown))
     return tuple(walk.elements)
+
+
+def encoded_markdown(markdown: str, number: int, reader: str = "") -> bytes:
+    """The same elements in their stored form, for a page that was stored without. No check gave them ground."""
+    found = (replace(element, grounded=None) for element in markdown_elements(markdown, number, reader))
+    return encode(PageElements(number, tuple(found), reader))
 
 
 class _Walk:

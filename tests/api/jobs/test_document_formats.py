@@ -1,0 +1,96 @@
+"""A document's elements and its HTML over HTTP."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from html.parser import HTMLParser
+
+import aiohttp
+
+from tests.api.jobs.test_job_routes import converted, fresh
+from tests.support.serving import Client, Server, client_of
+
+Pdf = Callable[..., bytes]
+
+
+class Sections(HTMLParser):
+    """The words of each page's section; fails on anything that could act."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.words: dict[str, str] = {}
+        self._page = ""
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert tag not in ("script", "img", "iframe", "object", "style", "link")
+        if tag == "section":
+            self._page = str(dict(attrs)["data-page"])
+
+    def handle_data(self, data: str) -> None:
+        if self._page:
+            self.words[self._page] = self.words.get(self._page, "") + data
+
+
+async def test_elements_of_all_pages_come_as_one_object_or_by_line(client: Client, make_pdf: Pdf) -> None:
+    texts = [fresh(f"page {n}") for n in range(1, 4)]
+    job_id = await converted(client, make_pdf(*texts))
+    whole = (await client.get(f"/jobs/{job_id}/elements")).json
+    assert (whole["job_id"], whole["filename"], whole["schema_version"]) == (job_id, "report.pdf", 1)
+    assert [page["page_number"] for page in whole["pages"]] == [1, 2, 3]
+    for page, text in zip(whole["pages"], texts, strict=True):
+        alone = (await client.get(f"/jobs/{job_id}/pages/{page['page_number']}/elements")).json
+        assert page == {name: alone[name] for name in page}
+        assert text in " ".join(element["text"] for element in page["elements"])
+        assert page["width"] > 0
+    lines = await client.get(f"/jobs/{job_id}/elements?format=jsonl&lines=1&pages=2-")
+    assert lines.headers["Content-Type"] == "application/x-ndjson"
+    read = [json.loads(line) for line in lines.body.decode().splitlines()]
+    assert [(one["schema_version"], one["page_number"]) for one in read] == [(1, 2), (1, 3)]
+    assert all(element["lines"] for page in read for element in page["elements"])
+
+
+async def test_elements_are_refused_in_words_when_they_can_not_be_had(
+    client: Client, idle_server: Server, make_pdf: Pdf
+) -> None:
+    job_id = await converted(client, make_pdf(fresh("one")))
+    for query in ("pages=two", "format=xml", "lines=perhaps"):
+        assert (await client.get(f"/jobs/{job_id}/elements?{query}")).status == 400
+    assert (await client.get(f"/jobs/{job_id}/elements?pages=7")).json["pages"] == []
+    assert (await client.get("/jobs/0123456789abcdef/elements")).status == 404
+    async with client_of(idle_server) as idle:
+        waiting = (await idle.upload(make_pdf(fresh("waits")))).json["job_id"]
+        for path in ("elements", "result?format=html"):
+            answer = await idle.get(f"/jobs/{waiting}/{path}")
+            assert (answer.status, answer.json["code"]) == (409, "not_ready")
+
+
+async def test_html_has_a_section_for_each_page_and_nothing_that_acts(client: Client, make_pdf: Pdf) -> None:
+    hostile = fresh("<script>alert(1)</script> & more")
+    job_id = await converted(client, make_pdf(fresh("first"), hostile))
+    whole = await client.get(f"/jobs/{job_id}/result?format=html")
+    assert whole.headers["Content-Type"] == "text/html; charset=utf-8"
+    assert whole.headers["Content-Security-Policy"] == "default-src 'none'; sandbox"
+    assert whole.headers["Content-Disposition"].startswith('attachment; filename="report.html"')
+    text = whole.body.decode()
+    assert text.startswith("<!DOCTYPE html>")
+    assert text.endswith("</html>\n")
+    words = Sections(text).words
+    assert list(words) == ["1", "2"]
+    assert hostile in words["2"]
+    page = await client.get(f"/jobs/{job_id}-p2/result?format=html")
+    assert page.headers["Content-Disposition"].startswith('attachment; filename="report-p2.html"')
+    assert list(Sections(page.body.decode()).words) == ["2"]
+    assert (await client.get(f"/jobs/{job_id}-split/result?format=html")).status == 404
+    browser = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+    assert (await client.get(f"/jobs/{job_id}/result", headers=browser)).json["job_id"] == job_id
+
+
+async def test_html_is_answered_at_once_when_waited_for(client: Client, make_pdf: Pdf) -> None:
+    text = fresh("waited for")
+    form = aiohttp.FormData()
+    form.add_field("file", make_pdf(text), filename="report.pdf")
+    answer = await client.post("/convert?wait=60&format=html", data=form)
+    assert (answer.status, answer.headers["Content-Type"]) == (200, "text/html; charset=utf-8")
+    assert text in Sections(answer.body.decode()).words["1"]
