@@ -1,9 +1,12 @@
-"""How long a document takes while every AI provider is down: `python bench/outage.py [--only hang,reset] [--strict]`.
+"""How long a document takes while every AI provider is down: `python bench/outage.py [--mode both|vault]`.
 
-A 6-page mixed PDF (text, pictures, scans) goes through a real service for each kind of outage, in the default and in
-the strict mode (`JOB_MAX_ATTEMPTS=1`). "Usable": `GET /jobs/{id}/result?partial=1` has the text of every page that has
-text of its own. "Completed": the final result is there; scans are then read by OCR. The last column is a second
-document that arrives while all breakers are open. The time of local reading (mode=local) is measured first.
+`default` and `strict` (`JOB_MAX_ATTEMPTS=1`): a 6-page mixed PDF (text, pictures, scans) goes through a real service in
+each kind of outage. "Usable": `GET /jobs/{id}/result?partial=1` has the text of every page that has text of its own.
+"Completed": the final result is there; scans are then read by OCR. "Next" is a second document that arrives while all
+breakers are open. The time of local reading (no AI) is measured first. Outages that only wait run beside the others.
+
+`vault`: a text goes into the vault during the outage. "Usable" is its completion without a title. After a minute the
+outage ends; "classified" is the time from then until the document has a title, by itself.
 """
 
 from __future__ import annotations
@@ -12,11 +15,13 @@ import argparse
 import http.client
 import json
 import socket
+import subprocess
 import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -24,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import pymupdf
 
-from measuring import ROOT, Service, scratch, service, table
+from measuring import PYTHON, ROOT, Service, scratch, service, table
 from quire.simulator.simulator_thread import simulator
 
 OUTAGES: dict[str, dict[str, object] | None] = {
@@ -41,6 +46,11 @@ OUTAGES: dict[str, dict[str, object] | None] = {
     "garbage": {"fault": "bad_json"},
 }
 _OWN_TEXT_PAGES = 4
+_OUTAGE_S = 60.0
+_AT_ONCE = 6
+_LONGEST_S = 300.0
+_WAITING = ("hang",)
+"""Outages whose documents take minutes and no processor time."""
 
 
 def mixed_pdf(folder: Path, mark: str) -> Path:
@@ -59,14 +69,39 @@ def mixed_pdf(folder: Path, mark: str) -> Path:
 
 
 @contextmanager
-def address_of(rule: dict[str, object] | None) -> Iterator[str]:
+def address_of(rule: dict[str, object] | None) -> Iterator[tuple[str, Callable[[], None]]]:
+    """The address of a provider that is down, and what ends the outage."""
     if rule is None:
         with socket.socket() as taken:  # bound and not listening: connections are refused
             taken.bind(("127.0.0.1", 0))
-            yield f"http://127.0.0.1:{taken.getsockname()[1]}"
+            port = taken.getsockname()[1]
+            started: list[subprocess.Popen[bytes]] = []
+
+            def end() -> None:
+                taken.close()
+                command = [PYTHON, "-m", "quire", "simulate", "--port", str(port)]
+                started.append(
+                    subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                )
+
+            try:
+                yield f"http://127.0.0.1:{port}", end
+            finally:
+                for one in started:
+                    one.terminate()
+                    one.wait(30)
         return
     with simulator({"rules": [rule]}) as sim:
-        yield sim.url
+        yield sim.url, lambda: sim.play({})
+
+
+def settings_for(url: str) -> dict[str, str]:
+    return {
+        "OPENAI_API_KEY": "sk-bench",
+        "OPENAI_BASE_URL": f"{url}/v1",
+        "ANTHROPIC_API_KEY": "sk-bench",
+        "ANTHROPIC_BASE_URL": url,
+    }
 
 
 def partial(one: Service, job_id: str) -> dict | None:
@@ -96,14 +131,8 @@ def run(one: Service, path: Path) -> tuple[float, float, dict]:
 
 
 def measure(name: str, rule: dict[str, object] | None, strict: bool) -> list[str]:
-    with scratch() as folder, address_of(rule) as url:
-        settings = {
-            "OPENAI_API_KEY": "sk-bench",
-            "OPENAI_BASE_URL": f"{url}/v1",
-            "ANTHROPIC_API_KEY": "sk-bench",
-            "ANTHROPIC_BASE_URL": url,
-            **({"JOB_MAX_ATTEMPTS": "1"} if strict else {}),
-        }
+    with scratch() as folder, address_of(rule) as (url, _end):
+        settings = {**settings_for(url), **({"JOB_MAX_ATTEMPTS": "1"} if strict else {})}
         with service(folder, **settings) as one:
             # The readers and the SDKs load after the start; a document is measured on a service that runs.
             one.wait_for(one.upload(ROOT / "samples" / "text.pdf", "")["job_id"])
@@ -130,24 +159,78 @@ def local_seconds() -> float:
         return run(one, mixed_pdf(folder, "local"))[1]
 
 
+def measure_vault(name: str, rule: dict[str, object] | None) -> list[str]:
+    """Seconds until a text is usable, and from the end of the outage until it is classified."""
+    with scratch() as folder, address_of(rule) as (url, end), service(folder, **settings_for(url)) as one:
+        one.wait_for(one.upload(ROOT / "samples" / "text.pdf", "")["job_id"])
+        began = time.monotonic()
+        place = f"/documents/{keep_text(one, name)}"
+
+        def seconds_until(titled: bool, began: float) -> float:
+            while time.monotonic() - began < _LONGEST_S:
+                found = one.get(place)
+                if found["status"] == "completed" and (found["title"] or not titled):
+                    return time.monotonic() - began
+                time.sleep(0.05)
+            raise TimeoutError(f"{name}: {found}")
+
+        usable = seconds_until(False, began)
+        time.sleep(max(0.0, _OUTAGE_S - usable))
+        assert not one.get(place)["title"], "the outage did not reach the classification"
+        end()
+        classified = seconds_until(True, time.monotonic())
+        row = [name, f"{usable:.1f}", f"{classified:.1f}"]
+        print(json.dumps(row), file=sys.stderr, flush=True)
+        return row
+
+
+def keep_text(one: Service, name: str) -> str:
+    """Uploads a text to the vault; returns the document's id."""
+    text = f"# Delivery of the turbines\n\nHamburg, 2026-02-11. During {name} the turbines leave on Monday.\n"
+    body = (
+        f'--b\r\nContent-Disposition: form-data; name="file"; filename="letter.md"\r\n\r\n{text}\r\n--b--\r\n'
+    )
+    headers = {"Content-Type": "multipart/form-data; boundary=b"}
+    request = urllib.request.Request(f"{one.url}/documents", body.encode(), headers)
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        return json.load(answer)["documents"][0]["document_id"]
+
+
+def show_vault(names: list[str]) -> None:
+    with ThreadPoolExecutor(_AT_ONCE) as threads:
+        rows = list(threads.map(lambda name: measure_vault(name, OUTAGES[name]), names))
+    head = ["outage", "usable s", "classified s after the outage"]
+    table(f"A text in the vault, {_OUTAGE_S:.0f} s of outage, {_AT_ONCE} services at once", head, rows)
+
+
+def show_pages(names: list[str], modes: list[str]) -> None:
+    local = local_seconds()
+    wanted = [(name, mode) for mode in modes for name in names]
+
+    def one(key: tuple[str, str]) -> list[str]:
+        return measure(key[0], OUTAGES[key[0]], key[1] == "strict")
+
+    with ThreadPoolExecutor() as threads:
+        waiting = {key: threads.submit(one, key) for key in wanted if key[0] in _WAITING}
+        rows = {key: one(key) for key in wanted if key not in waiting}
+        rows |= {key: found.result() for key, found in waiting.items()}
+    head = [
+        *("outage", "mode", "usable s", "completed s", "next usable s", "next completed s"),
+        "pages by source",
+    ]
+    table(f"Every provider down (local reading alone: {local:.1f} s)", head, [rows[key] for key in wanted])
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default=",".join(OUTAGES))
-    parser.add_argument("--mode", choices=("default", "strict", "both"), default="both")
+    parser.add_argument("--mode", choices=("default", "strict", "both", "vault"), default="both")
     args = parser.parse_args()
-    modes = {"default": [False], "strict": [True], "both": [False, True]}[args.mode]
-    local = local_seconds()
-    rows = [measure(name, OUTAGES[name], strict) for strict in modes for name in args.only.split(",")]
-    head = [
-        "outage",
-        "mode",
-        "usable s",
-        "completed s",
-        "next usable s",
-        "next completed s",
-        "pages by source",
-    ]
-    table(f"Every provider down (local reading alone: {local:.1f} s)", head, rows)
+    names = args.only.split(",")
+    if args.mode == "vault":
+        show_vault(names)
+    else:
+        show_pages(names, ["default", "strict"] if args.mode == "both" else [args.mode])
     return 0
 
 

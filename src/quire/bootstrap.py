@@ -62,6 +62,8 @@ if TYPE_CHECKING:
     from quire.pipeline.vault.vault_sweeper import Sweeper
     from quire.telemetry.process_meters import ProcessMeters
 
+_AI_KINDS = frozenset({UnitKind.PAGE, UnitKind.CLASSIFY, UnitKind.CLASSIFY_IMAGE})
+
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
@@ -140,7 +142,7 @@ async def runtime(
                 side.append(group.create_task(embedded.watch(), name="embedded-server"))
             if batcher is not None:
                 side.append(group.create_task(batcher.run(), name="batcher"))
-            if parts.ai is not None and kinds and UnitKind.PAGE in kinds:
+            if parts.ai is not None and kinds and _AI_KINDS.intersection(kinds):
                 work = parts.ai.side_tasks(ready, settings.ai.recovery_probe_s)
                 side += [group.create_task(one, name=name) for name, one in work.items()]
             if kept is not None and kinds is not None:

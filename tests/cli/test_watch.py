@@ -7,11 +7,13 @@ import os
 import re
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import Cli, make_pdf
+from tests.support.environment import clean_environment
 from tests.support.office_files import mail
 from tests.support.waiting import DEADLINE_S, wait_until
 
@@ -53,6 +55,21 @@ def journal(cli: Cli) -> list[tuple[str, str]]:
     path = cli.folder / "out/.quire-watch.jsonl"
     lines = path.read_text().splitlines() if path.exists() else []
     return [(line["name"], line["state"]) for line in map(json.loads, lines)]
+
+
+def test_sdks_are_loaded_before_the_first_document_when_a_provider_is_configured(
+    cli: Cli, inbox: Path, tmp_path: Path
+) -> None:
+    with (tmp_path / "said").open("wb") as said:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "quire", "watch", "in", "--out", "out", "--debug", *LOOK],
+            cwd=cli.folder,
+            env=clean_environment(**QUICK, OPENAI_API_KEY="any"),
+            stderr=said,
+        )
+    wait_until(lambda: "AI providers loaded" in (tmp_path / "said").read_text(), "the SDKs are loaded")
+    process.terminate()
+    assert process.wait(DEADLINE_S) == 0
 
 
 def test_everything_comes_out_once_when_run_once_and_again(cli: Cli, inbox: Path) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 
 import pytest
 
 from quire.bootstrap import Runtime
+from quire.coordination.connection import pairs
 from quire.coordination.job_records import Claim
 from quire.domain.job import JobStatus, JobType, UnitKind
 from quire.domain.page import PageSource
@@ -235,3 +237,17 @@ async def test_a_page_keeps_its_local_text_when_its_better_reader_can_not_be_had
         assert all("objects_unavailable" in record.reasons for record in records.values())
         assert markers_in(await markdown(one, job)) == [marker(1, number) for number in range(1, 4)]
         assert (await one.parts.queues.depth(UnitKind.PAGE))["dead"] == 3
+
+
+async def test_unit_has_a_dead_letter_when_it_was_started_too_often(tmp_path: Path) -> None:
+    """Its workers died each time, which is written into its record as their deaths would."""
+    async with quire(tmp_path, kinds=None) as one:
+        job_id = (await upload(one, marked_pdf(tmp_path / "a.pdf", 1))).job_id
+        key = f"job:{{{job_id}}}:work"
+        [(unit, entry)] = pairs(await one.connection.command("HGETALL", key)).items()
+        await one.connection.command("HSET", key, unit, json.dumps({**json.loads(entry), "s": 50}))
+        async with worker(one, STAGES):
+            ended = await over(one, job_id)
+        assert ended.status is JobStatus.FAILED
+        [letter] = await one.parts.queues.dead_letters(UnitKind.SPLIT)
+        assert (letter.job_id, "too often" in letter.reason) == (job_id, True)

@@ -210,6 +210,7 @@ class Dispatcher:
                 await load()
             except Exception:
                 _LOG.exception("AI provider not loaded")
+        _LOG.debug("AI providers loaded", extra={"providers": list(self.providers)})
 
     async def close(self) -> None:
         for provider in self.providers.values():

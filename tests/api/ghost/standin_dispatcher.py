@@ -16,7 +16,7 @@ from typing import Any
 import redis
 
 NAME = "stand-in-1"
-STREAMS = ("jobs:ai:pages",)
+STREAMS = ("{jobs:ai:pages}:high", "jobs:ai:pages", "{jobs:ai:pages}:low")
 GROUP = "workers:images"
 
 

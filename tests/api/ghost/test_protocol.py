@@ -86,7 +86,8 @@ def ask_redis(url: str, *command: str) -> Any:
 
 
 def test_groups_exist_when_nothing_was_ever_queued(setup: Setup) -> None:
-    for stream in ("jobs:ai:pages", "jobs:merge", "jobs:ai:classify"):
+    high, low = "{jobs:ai:pages}:high", "{jobs:ai:pages}:low"
+    for stream in (high, "jobs:ai:pages", low, "jobs:merge", "jobs:ai:classify"):
         groups = ask_redis(setup.redis_url, "XINFO", "GROUPS", stream)
         assert "workers:" in str(groups), stream
 
@@ -124,6 +125,29 @@ async def test_document_is_read_by_a_dispatcher_that_knows_only_the_protocol(
     assert (metadata["ai_pages"], metadata["ai_pages_completed"], metadata["pages_failed"]) == (3, 1, 2)
     assert (metadata["ai_pages_succeeded"], metadata["mupdf_fallback_pages"]) == (1, 2)
     assert ask_redis(setup.redis_url, "XLEN", "jobs:ai:pages") == 0
+
+
+async def test_documents_of_every_priority_are_read_by_the_same_dispatcher(
+    setup: Setup, make_mixed: Callable[..., bytes]
+) -> None:
+    priorities = ("low", "normal", "high")
+    async with client_of(setup.server) as client:
+        jobs = []
+        for priority in priorities:
+            pdf = make_mixed([fresh(priority), "words"])
+            options = json.dumps({"priority": priority})
+            jobs.append((await upload(client, pdf, options=options)).json["job_id"])
+
+        def queued() -> bool:
+            streams = ("{jobs:ai:pages}:low", "jobs:ai:pages", "{jobs:ai:pages}:high")
+            return [ask_redis(setup.redis_url, "XLEN", one) for one in streams] == [1, 1, 1]
+
+        await until(queued, "each page is in the stream of its priority")
+        with running_stand_in(setup) as dispatcher:
+            for job_id in jobs:
+                assert (await over(client, job_id))["metadata"]["ai_pages_completed"] == 1
+    order = [json.loads(line)["entry"]["job_id"] for line in dispatcher.out.splitlines()]
+    assert order == jobs[::-1], "the highest priority is read first"
 
 
 async def test_entries_are_queued_again_when_their_dispatcher_has_no_heartbeat(

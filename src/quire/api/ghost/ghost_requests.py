@@ -37,7 +37,7 @@ _TEXTS = (
     "source",
 )
 _PASSED_ON = {"password": "password", "ai_prompt": "prompt", "model_tier": "model_tier"}
-_OPTIONS = ("pages", "timeout_seconds", "callback_url", "force", "mode")
+_OPTIONS = ("pages", "timeout_seconds", "callback_url", "force", "mode", "priority")
 _LONGEST = {"file_path": 2_048, "file_url": 8_192}
 _LONGEST_TEXT = 256
 

@@ -75,7 +75,7 @@ _FIELDS: dict[str, Any] = {
     "fast_upload": {"type": "boolean", "description": "No AI."},
     "options": {
         "type": "object",
-        "description": "`pages`, `timeout_seconds`, `callback_url`, `force` and `mode` of POST /convert.",
+        "description": "`pages`, `timeout_seconds`, `callback_url`, `force`, `mode` and `priority` of POST /convert.",
     },
     "source": {"type": "string", "description": "With `upload` the result stays on this machine."},
 }
