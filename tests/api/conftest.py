@@ -23,8 +23,9 @@ def files_base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def start_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Server]]:
     running: list[Server] = []
 
-    def start(**settings: str) -> Server:
-        server = Server(tmp_path_factory.mktemp("server"), **settings)
+    def start(folder: Path | None = None, **settings: str) -> Server:
+        quick = {"READER_PROCESSES": "1", "RETRY_BASE_DELAY": "20ms", "RETRY_JITTER": "0"}
+        server = Server(folder or tmp_path_factory.mktemp("server"), **{**quick, **settings})
         running.append(server)
         return server
 
@@ -53,7 +54,7 @@ def server(
 
 @pytest.fixture
 def idle_server(shared_services: SharedServices, tmp_path_factory: pytest.TempPathFactory) -> Server:
-    """Without workers and without keys; takes three documents at a time, and has a bucket that nobody looks into."""
+    """Without workers and without keys; takes three documents at a time, and has a bucket that no test opens."""
     settings = {
         "RUN_DISPATCHER": "0",
         "QUEUE_MAX_DOCUMENTS": "3",

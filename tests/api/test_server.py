@@ -149,7 +149,7 @@ def test_start_is_refused_with_one_sentence_when_the_port_is_taken(
     assert second.process.wait(DEADLINE_S) == 2
     said = second.log_path.read_text().strip().splitlines()
     assert said == [
-        f"Port {port} on 127.0.0.1 is in use by another program. Stop that one, or choose another PORT."
+        f"quire: Port {port} on 127.0.0.1 is in use by another program. Stop that one, or choose another PORT."
     ]
 
 

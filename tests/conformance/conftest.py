@@ -45,11 +45,12 @@ def start_service(
             "OPENAI_BASE_URL": sim.openai_url,
             "ANTHROPIC_API_KEY": "any",
             "ANTHROPIC_BASE_URL": sim.anthropic_url,
+            "LOG_LEVEL": "info",
             "READER_PROCESSES": "1",
             "RETRY_BASE_DELAY": "50ms",
         }
         one = RunningService(
-            folder or tmp_path_factory.mktemp("service"), {**defaults, **settings}, *arguments
+            folder or tmp_path_factory.mktemp("service"), *arguments, **{**defaults, **settings}
         )
         running.append(one)
         return one
@@ -68,5 +69,5 @@ def service(request: pytest.FixtureRequest, start_service: Callable[..., Running
 @pytest.fixture
 async def client(service: RunningService) -> AsyncIterator[HttpClient]:
     """A client of the shared service."""
-    async with aiohttp.ClientSession() as session:
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
         yield HttpClient(service.url, session)

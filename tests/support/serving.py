@@ -1,11 +1,8 @@
-"""The real server in a process of its own, and a client that speaks to it. Run as a module, it is that process."""
+"""`quire serve` as a real process, and a client that knows only HTTP."""
 
 from __future__ import annotations
 
-import asyncio
-import gc
 import json
-import os
 import subprocess
 import sys
 import time
@@ -17,41 +14,48 @@ from typing import Any
 
 import aiohttp
 
-from tests.support.environment import ROOT, clean_environment
-from tests.support.waiting import DEADLINE_S
+from tests.support.environment import clean_environment
+from tests.support.waiting import DEADLINE_S, eventually
 
 
 class Server:
-    """`serve` on a free port with its own data directory; its log goes to a file."""
+    """One `quire` process with its own data directory: `quire serve` on a free port, or these arguments."""
 
-    def __init__(self, folder: Path, **settings: str) -> None:
+    def __init__(self, folder: Path, *arguments: str, **settings: str) -> None:
+        self.folder = folder
         self.data_dir = folder / "data"
         self.log_path = folder / "server.log"
         self._out = folder / "address"
         environment = clean_environment(
             **{"DATA_DIR": str(self.data_dir), "PORT": "0", "LOG_LEVEL": "debug", **settings}
         )
-        with self._out.open("wb") as out, self.log_path.open("wb") as log:
+        with self._out.open("wb") as out, self.log_path.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "tests.support.serving"],
+                [sys.executable, "-m", "quire", *(arguments or ("serve",))],
                 env=environment,
-                cwd=ROOT,
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=log,
             )
         self.url = ""
 
     def wait_ready(self) -> Server:
+        """Returns once the process has printed its address. Raises AssertionError with its log if it has ended."""
         deadline = time.monotonic() + DEADLINE_S
-        while not (address := self._out.read_text()).endswith("\n"):
+        while not (printed := self._out.read_text()).endswith("\n"):
             if self.process.poll() is not None or time.monotonic() > deadline:
-                raise AssertionError(f"the server did not start:\n{self.log_path.read_text()}")
+                raise AssertionError(f"the server did not start:\n{self.log}")
             time.sleep(0.02)
-        self.url = address.strip()
+        self.url = printed.split()[-1]
         return self
 
+    @property
+    def log(self) -> str:
+        return self.log_path.read_text()
+
     def stop(self) -> int:
-        """Asks politely; answers the exit code."""
+        """Sends SIGTERM and returns the exit code."""
         if self.process.poll() is None:
             self.process.terminate()
         try:
@@ -79,8 +83,14 @@ class Answer:
     def json(self) -> Any:
         return json.loads(self.body)
 
+    @property
+    def text(self) -> str:
+        return self.body.decode()
+
 
 class Client:
+    """Requests to one service. `upload` and `over` are for /convert and /jobs; `ask` is for everything."""
+
     def __init__(self, url: str, session: aiohttp.ClientSession) -> None:
         self.url = url
         self.session = session
@@ -100,58 +110,31 @@ class Client:
         data: bytes,
         fields: dict[str, str] | None = None,
         *,
+        path: str = "/convert",
         wait: float = 0,
         name: str = "report.pdf",
         headers: dict[str, str] | None = None,
+        **more_fields: str,
     ) -> Answer:
         form = aiohttp.FormData()
-        for field, value in (fields or {}).items():
+        for field, value in {**(fields or {}), **more_fields}.items():
             form.add_field(field, value)
         form.add_field("file", data, filename=name)
-        return await self.post("/convert" + (f"?wait={wait}" if wait else ""), data=form, headers=headers)
+        return await self.post(path + (f"?wait={wait}" if wait else ""), data=form, headers=headers)
 
-    async def over(self, job_id: str, timeout_s: float = DEADLINE_S) -> dict[str, Any]:
-        """The job once it has ended."""
-        deadline = time.monotonic() + timeout_s
-        while True:
+    async def over(self, job_id: str) -> dict[str, Any]:
+        """The job's record once the job has ended."""
+
+        async def ended() -> dict[str, Any] | None:
             job: dict[str, Any] = (await self.get(f"/jobs/{job_id}")).json
-            if job["status"] in ("completed", "failed", "cancelled"):
-                return job
-            assert time.monotonic() < deadline, f"the job is still {job}"
-            await asyncio.sleep(0.03)
+            return job if job["status"] in ("completed", "failed", "cancelled") else None
+
+        return await eventually(ended, f"the end of job {job_id}")
 
 
 @asynccontextmanager
 async def client_of(server: Server, key: str = "") -> AsyncIterator[Client]:
     headers = {"Authorization": f"Bearer {key}"} if key else {}
-    async with aiohttp.ClientSession(headers=headers) as session:
+    # aiohttp would open no more than 100 connections.
+    async with aiohttp.ClientSession(headers=headers, connector=aiohttp.TCPConnector(limit=0)) as session:
         yield Client(server.url, session)
-
-
-def _say(address: str) -> None:
-    sys.stdout.write(f"{address}\n")
-    sys.stdout.flush()
-
-
-def main() -> int:
-    gc.disable()  # this and uvloop as in `quire serve`
-    from uvloop import new_event_loop
-
-    from quire.api.server import serve
-    from quire.errors import QuireError
-    from quire.settings import load
-    from quire.telemetry.logs import configure
-
-    try:
-        settings = load(os.environ)
-        configure(settings.logging)
-        with asyncio.Runner(loop_factory=new_event_loop) as runner:
-            runner.run(serve(settings, on_ready=_say))
-    except QuireError as error:
-        sys.stderr.write(f"{error.public}\n")
-        return 2
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import urllib.parse
 import urllib.request
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from io import BytesIO
-from pathlib import Path
 
 import pytest
 
-from tests.support.environment import clean_environment
 from tests.support.serving import Client, Server, client_of
 from tests.support.shared_services import SharedServices
 from tests.support.waiting import DEADLINE_S
@@ -75,21 +71,6 @@ def aws(s3_endpoint: str) -> dict[str, str]:
     }
 
 
-@pytest.fixture(scope="module")
-def start_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Server]]:
-    running: list[Server] = []
-
-    def start(folder: Path | None = None, **settings: str) -> Server:
-        quick = {"READER_PROCESSES": "1", "RETRY_BASE_DELAY": "20ms", "RETRY_JITTER": "0"}
-        server = Server(folder or tmp_path_factory.mktemp("server"), **{**quick, **settings})
-        running.append(server)
-        return server
-
-    yield start
-    for server in running:
-        server.stop()
-
-
 @pytest.fixture
 def server(
     shared_services: SharedServices,
@@ -119,30 +100,16 @@ def outside_server(
     server = start_server(
         RUN_DISPATCHER="0", INTERNAL_TOKEN=TOKEN, API_KEYS="alpha:key-of-alpha,beta:key-of-beta"
     ).wait_ready()
-    log = tmp_path_factory.mktemp("worker") / "worker.log"
-    with log.open("wb") as out:
-        worker = subprocess.Popen(
-            [sys.executable, "-m", "quire", "worker", "--queues", "download,split,read,merge,export"],
-            env=clean_environment(DATA_DIR=str(server.data_dir), READER_PROCESSES="1"),
-            stdout=out,
-            stderr=out,
-        )
+    worker = Server(
+        tmp_path_factory.mktemp("worker"),
+        "worker",
+        "--queues",
+        "download,split,read,merge,export",
+        DATA_DIR=str(server.data_dir),
+        READER_PROCESSES="1",
+    )
     yield server
-    worker.terminate()
-    worker.wait(DEADLINE_S)
-
-
-@pytest.fixture
-async def client(server: Server) -> AsyncIterator[Client]:
-    async with client_of(server, "key-of-alpha") as one:
-        yield one
-
-
-@pytest.fixture
-async def beta(server: Server) -> AsyncIterator[Client]:
-    """The other team."""
-    async with client_of(server, "key-of-beta") as one:
-        yield one
+    worker.stop()
 
 
 @pytest.fixture
