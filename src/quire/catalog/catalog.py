@@ -218,10 +218,13 @@ class Catalog:
         return await self._documents.still_current(team, document_id, attempt)
 
     async def note_conversion(
-        self, team: str, document_id: str, attempt: int, conversion: ConversionRecord
+        self, team: str, document_id: str, attempt: int, conversion: ConversionRecord, *, late: bool = False
     ) -> bool:
-        """Records what the conversion found out. False, and nothing changed, when the attempt isn't the pending one."""
-        return await self._documents.note_conversion(team, document_id, attempt, conversion)
+        """Records what the conversion found out. False, and nothing changed, when the attempt isn't the pending one.
+
+        With `late` the attempt may be completed already, with its early text.
+        """
+        return await self._documents.note_conversion(team, document_id, attempt, conversion, late=late)
 
     async def set_content(
         self, team: str, document_id: str, attempt: int, pages: Sequence[ContentPage]

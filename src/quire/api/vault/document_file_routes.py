@@ -25,6 +25,7 @@ from quire.domain.vault_document import DocumentFilters, DocumentStatus, VaultDo
 from quire.errors import MissingError, NotReadyError, StateConflictError
 from quire.links import safe_filename
 from quire.objects.object_store import in_thread
+from quire.pipeline.vault.early_text import is_still_reading, partial_markdown
 from quire.pipeline.vault.vault import Vault
 
 
@@ -210,6 +211,8 @@ async def _markdown(vault: Vault, row: VaultDocument) -> AsyncIterator[bytes]:
     job = await vault.conversion(row)
     if job is not None and job.result and job.status is JobStatus.COMPLETED:
         return await started(objects.stream(job.result["key"]))
+    if job is not None and not job.status.terminal and is_still_reading(row):
+        return await started(await partial_markdown(vault, job))
     raise _no_markdown(row)
 
 

@@ -231,7 +231,7 @@ class DocumentRows:
         return found is not None and found.status is DocumentStatus.PENDING and found.attempt == attempt
 
     async def note_conversion(
-        self, team: str, document_id: str, attempt: int, found: ConversionRecord
+        self, team: str, document_id: str, attempt: int, found: ConversionRecord, *, late: bool = False
     ) -> bool:
         values: dict[str, Any] = {
             name: value for name in _CONVERTED if (value := getattr(found, name)) is not None
@@ -240,7 +240,7 @@ class DocumentRows:
             values["metadata"] = row_mapping.as_json(found.metadata)
 
         async def change(connection: AsyncConnection) -> bool:
-            statement = self._finishing(team, document_id, attempt).values(**values)
+            statement = self._finishing(team, document_id, attempt, late=late).values(**values)
             return (await connection.execute(statement)).first() is not None
 
         return await self._database.write(change)

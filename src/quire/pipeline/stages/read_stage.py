@@ -78,6 +78,19 @@ class PageReader:
         else:
             await self._record(found)
 
+    async def early_text(self, local: PageRecord) -> PageRecord:
+        """The page by OCR while it waits for AI, stored and still queued. Raises PageError if it can't be drawn."""
+        found = await self._stored(await self._ocr(local.number))
+        return replace(
+            found,
+            status=JobStatus.QUEUED,
+            source=None,
+            page_class=local.page_class,
+            reasons=local.reasons,
+            started_at=local.started_at,
+            completed_at=None,
+        )
+
     async def _by_ai(self, local: PageRecord) -> None:
         """AI; if every candidate fails, the page's local text or OCR, and a dead letter."""
         ai = self._parts.ai
@@ -97,10 +110,14 @@ class PageReader:
 
     async def _without_ai(self, local: PageRecord, outcome: Exhausted) -> PageRecord:
         now = self._parts.clock.now()
-        if local.words:
-            fallback = replace(
-                local, status=JobStatus.COMPLETED, source=PageSource.MUPDF_FALLBACK, completed_at=now
-            )
+        if (
+            not local.words and self._job.vault is not None
+        ):  # the vault may have read it by OCR in the meantime
+            local = (await self._parts.jobs.pages(self._job.id, [local.number])).get(local.number, local)
+        recognised = local.reader in OCR_READERS
+        if local.words or recognised:
+            source = PageSource.OCR if recognised else PageSource.MUPDF_FALLBACK
+            fallback = replace(local, status=JobStatus.COMPLETED, source=source, completed_at=now)
             return with_spent(replace(fallback, error=None), outcome)
         why = PageError(
             f"The page has no text of its own, and AI could not read it ({', '.join(outcome.reasons)})."

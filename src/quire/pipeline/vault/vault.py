@@ -36,6 +36,7 @@ from quire.pipeline.upkeep.record_archive import RecordArchive
 from quire.pipeline.vault.attached_documents import AttachedDocuments
 from quire.pipeline.vault.document_texts import content_pages
 from quire.pipeline.vault.document_types import short_type
+from quire.pipeline.vault.early_text import is_still_reading
 from quire.pipeline.vault.embedder import Embedder
 from quire.pipeline.vault.twins import Twins
 from quire.reading.files.file_kinds import SNIFF_BYTES, sniff
@@ -47,6 +48,8 @@ _DELETED_BY_OTHERS_S = 60.0
 """If the deleting process dies, the housekeeper continues after this time."""
 _LATE_WRITERS_S = 60.0
 """A worker that holds the document may still write an object; after this time it has been stopped."""
+
+_CLASSIFYING = "The classification has not ended yet. It continues by itself."
 
 OpenCatalog = Callable[[], Awaitable["Catalog"]]
 
@@ -206,7 +209,7 @@ class Vault:
         """Completes a document whose text is read once its classification takes longer than CLASSIFY_WAIT."""
         if self.parts.clock.now() < self._wait_ends(step):
             return False
-        error = ClassifyingError("The classification has not ended yet. It continues by itself.").as_dict()
+        error = ClassifyingError(_CLASSIFYING).as_dict()
         done = await catalog.complete(row.team, row.id, row.attempt, None, error=error)
         if done:
             await self.announce(row, DocumentStatus.COMPLETED)
@@ -223,6 +226,10 @@ class Vault:
 
     def _wait_ends(self, step: MainJob) -> float:
         return step.created_at + self.parts.settings.vault.classify_wait_s
+
+    async def note_original(self, row: VaultDocument, job: MainJob) -> None:
+        """Writes what the job knows of the original to the catalog."""
+        await (await self.catalog()).note_conversion(row.team, row.id, row.attempt, _known_of(job))
 
     async def _end_without_text(self, catalog: Catalog, row: VaultDocument, job: MainJob) -> bool:
         """Ends an attempt whose conversion failed. An unsupported type is no failure: the file is kept."""
@@ -250,15 +257,26 @@ class Vault:
         if await catalog.set_content(row.team, row.id, row.attempt, pages) is None:
             return False
         found = replace(_known_of(job), result_ref=result.get("key"), pages=job.total_pages)
-        return await catalog.note_conversion(row.team, row.id, row.attempt, found)
+        return await catalog.note_conversion(row.team, row.id, row.attempt, found, late=True)
 
     async def _advance_finished(self, catalog: Catalog, row: VaultDocument) -> bool:
         job = await self.conversion(row)
+        if job is not None and job.status.terminal and is_still_reading(row):
+            return await self._end_early(catalog, row, job)
         if job is not None and job.result and job.status is JobStatus.COMPLETED:
             await self.archive.keep(job.id)
             if row.result_ref != job.result.get("key"):
                 return await self._file_new_result(catalog, row, job)
         return row.status is DocumentStatus.COMPLETED and await self._embed(catalog, row)
+
+    async def _end_early(self, catalog: Catalog, row: VaultDocument, job: MainJob) -> bool:
+        """Files the end of a conversion whose document was completed with its early text."""
+        error = job.error or CancelledError("The conversion was cancelled.").as_dict()
+        if job.status is JobStatus.COMPLETED:
+            error = ClassifyingError(_CLASSIFYING).as_dict()
+        await catalog.complete(row.team, row.id, row.attempt, None, error=error, late=True)
+        await self.announce(row, DocumentStatus.COMPLETED)
+        return job.status is not JobStatus.COMPLETED or await self._after_conversion(catalog, row, job)
 
     async def _file_new_result(self, catalog: Catalog, row: VaultDocument, job: MainJob) -> bool:
         """Starts a new attempt for a conversion, or a page of it, that was retried directly."""

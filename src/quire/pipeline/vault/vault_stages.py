@@ -11,6 +11,7 @@ from quire.errors import CatalogError, ObjectsError, QuireError
 from quire.pipeline.parts import Parts
 from quire.pipeline.stages.download_stage import run_download
 from quire.pipeline.vault.classify_step import missing_row_error, postpone, run_classify
+from quire.pipeline.vault.early_text import file_early_text
 from quire.pipeline.vault.embed_step import run_embed
 from quire.pipeline.vault.vault import Vault
 from quire.pipeline.worker import Stage
@@ -27,6 +28,8 @@ async def run_filing(claim: Claim, vault: Vault) -> None:
                 raise missing_row_error(link.document_id)
             await vault.advance(link.team, link.document_id)
             ends = await vault.classification_wait_ends(link.team, link.document_id)
+            if ends is None:
+                ends = await file_early_text(claim, vault)
             if ends is not None and claim.job.type is JobType.MAIN:
                 # The unit runs again then: a document must not wait for a model, also if every slot hangs.
                 await vault.parts.jobs.park(claim, ends, failed=False)

@@ -56,6 +56,14 @@ if slow > 0 then
 end
 local units = {}
 refill(units, epoch, now)
+if string.sub(unit, 1, 1) == 'c' and redis.call('HGET', JOB, 'follow') == '1' then
+  -- Every page has its local text and some wait for a better reader: the vault may file the text that is there.
+  local f = redis.call('HMGET', JOB, 'total', 'next', 'out', 'done', 'failed')
+  local total = tonumber(f[1])
+  if tonumber(f[2]) >= total and tonumber(f[3]) == 0 and tonumber(f[4]) + tonumber(f[5]) < total then
+    add_unit(units, 'vault', epoch, now)
+  end
+end
 local ttl = redis.call('PTTL', JOB)
 redis.call('PEXPIRE', PAGES, ttl)
 redis.call('PEXPIRE', WORK, ttl)

@@ -1,0 +1,136 @@
+"""A document is usable with the text it has while AI still reads pages of it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from quire.simulator.simulator_thread import RunningSimulator
+from tests.support.environment import ROOT
+from tests.support.serving import Server
+from tests.support.vault_client import VaultClient
+from tests.support.vault_fixtures import ai_settings
+from tests.support.waiting import eventually
+
+PHOTO = ROOT / "samples" / "photo-of-text.png"
+
+
+@pytest.fixture(scope="module")
+def hasty_vault(start_vault: Callable[..., Server], running_simulator: RunningSimulator) -> Server:
+    """Documents complete early, and a hanging call is given up after some seconds."""
+    patient = {"REQUEST_TIMEOUT": "6s", "CLASSIFY_CALL_TIMEOUT": "6s", "CLASSIFY_MAX_ATTEMPTS": "1000"}
+    return start_vault(**{**ai_settings(running_simulator), **patient, "CLASSIFY_WAIT": "100ms"})
+
+
+@pytest.fixture
+async def hasty(hasty_vault: Server, sim: RunningSimulator) -> AsyncIterator[VaultClient]:
+    headers = {"Authorization": "Bearer key-of-alpha"}
+    async with aiohttp.ClientSession(headers=headers) as session:
+        yield VaultClient(hasty_vault.url, session)
+
+
+def photo(mark: int) -> bytes:
+    """The sample photo of a text, made unlike any other."""
+    from PIL import Image
+
+    with Image.open(PHOTO) as opened:
+        changed = opened.convert("RGB")
+    changed.putpixel((0, 0), (mark, mark, mark))
+    out = BytesIO()
+    changed.save(out, "PNG")
+    return out.getvalue()
+
+
+async def titled(client: VaultClient, document_id: str) -> dict[str, Any]:
+    async def has_title() -> dict[str, Any] | None:
+        found = await client.document(document_id)
+        return found if found["title"] else None
+
+    return await eventually(has_title, f"the title of {document_id}")
+
+
+async def page_of(client: VaultClient, document: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = (await client.get(document["links"]["pages"])).json["pages"][0]
+    return found
+
+
+async def test_picture_is_usable_with_its_ocr_text_when_the_model_hangs(
+    hasty: VaultClient, sim: RunningSimulator
+) -> None:
+    sim.play({"rules": [{"fault": "hang"}]})
+    document_id = await hasty.add("photo.png", photo(1))
+    early = await hasty.settled(document_id)
+
+    assert (early["status"], early["title"]) == ("completed", None)
+    assert early["error"]["code"] in ("still_reading", "classifying")
+    text = (await hasty.get(f"/documents/{document_id}/content")).text
+    word = max((word for word in text.split() if word.isalpha()), key=len)
+    hits = (await hasty.get(f"/search?q={word}")).json["hits"]
+    assert document_id in [hit["document"]["document_id"] for hit in hits]
+
+    sim.play({})
+    found = await titled(hasty, document_id)
+    assert found["attempt"] == 1
+    assert (await page_of(hasty, found))["source"] in ("ai", "ocr")
+
+
+async def test_text_of_the_model_replaces_the_early_text_when_it_answers_late(
+    hasty: VaultClient, sim: RunningSimulator
+) -> None:
+    sim.play({"models": [{"model": "*", "latency": 3.0}]})
+    document_id = await hasty.add("photo.png", photo(2))
+    early = await hasty.settled(document_id)
+    assert early["title"] is None
+    sim.play({})
+    found = await titled(hasty, document_id)
+
+    page = await page_of(hasty, found)
+    assert (page["source"], found["attempt"], found["error"]) == ("ai", 1, None)
+    final = (await hasty.get(f"/jobs/{found['jobs']['process']}/result?format=md")).text
+    assert (await hasty.get(f"/documents/{document_id}/content")).text == final
+
+
+async def test_early_text_is_kept_as_the_page_when_every_model_fails(
+    hasty: VaultClient, sim: RunningSimulator
+) -> None:
+    sim.play({"rules": [{"fault": "server_error"}]})
+    document_id = await hasty.add("photo.png", photo(3))
+    found = await hasty.settled(document_id)
+    job = await hasty.over(found["jobs"]["process"])
+
+    assert job["status"] == "completed"
+    page = await page_of(hasty, found)
+    assert (page["source"], page["status"]) == ("ocr", "completed")
+    assert page["words"] > 3
+
+
+async def test_own_text_of_a_mixed_document_is_usable_when_the_model_hangs(
+    hasty: VaultClient, sim: RunningSimulator, make_pdf: Callable[..., bytes], tmp_path: Path
+) -> None:
+    import pymupdf
+
+    sim.play({"rules": [{"fault": "hang"}]})
+    with pymupdf.open(stream=make_pdf("The harbour ledger of the early page"), filetype="pdf") as mixed:
+        with pymupdf.open(ROOT / "samples" / "pictures.pdf") as pictures:
+            mixed.insert_pdf(pictures, to_page=0)
+        data = mixed.tobytes()
+    document_id = await hasty.add("mixed.pdf", data)
+    early = await hasty.settled(document_id)
+
+    assert (early["status"], early["error"]["code"]) == ("completed", "still_reading")
+    assert "harbour ledger" in (await hasty.get(f"/documents/{document_id}/content")).text
+    assert (await hasty.get(f"/documents/{document_id}/download")).body == data
+    hits = (await hasty.get("/search?q=harbour+ledger")).json["hits"]
+    assert document_id in [hit["document"]["document_id"] for hit in hits]
+
+    await hasty.post(f"/jobs/{early['jobs']['process']}/cancel")
+
+    async def cancelled() -> bool:
+        return bool((await hasty.document(document_id))["error"]["code"] == "cancelled")
+
+    await eventually(cancelled, "the reason of the cancellation")
