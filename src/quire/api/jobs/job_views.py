@@ -121,6 +121,9 @@ class MainJobView(JobSummary):
         description="1 for the next document; null once a worker has started it."
     )
     child_jobs: ChildJobs
+    child_job_ids: list[str] = Field(
+        description=f"Ids of the download, split, page (the first {PAGE_JOBS_SHOWN}) and merge jobs that exist."
+    )
     options: dict[str, Any]
     source: dict[str, Any]
     sha256: str | None
@@ -213,6 +216,7 @@ def main_job(
         priority=job.options.priority.value,
         queue_position=position,
         child_jobs=_child_jobs(job),
+        child_job_ids=_child_job_ids(_child_jobs(job)),
         options=job.options.as_dict(),
         source=job.source,
         sha256=job.sha256,
@@ -367,3 +371,8 @@ def _child_jobs(job: MainJob) -> ChildJobs:
         page_jobs_total=job.total_pages,
         page_job_pattern=f"{job.id}-p{{n}}",
     )
+
+
+def _child_job_ids(children: ChildJobs) -> list[str]:
+    ids = [children.download_job_id, children.split_job_id, *children.page_jobs, children.merge_job_id]
+    return [one for one in ids if one]
