@@ -5,6 +5,7 @@ python bench/batching.py peers     the same load through in-memory batchers (ins
 python bench/batching.py correct   2,000 callers ten times, random order and gaps, by content hash; two replicas
 python bench/batching.py kill      kill -9 with 500 waiting and 4 batches out
 python bench/batching.py down      the backend away for a minute
+python bench/batching.py failing   the backend answers 500 for a minute while 500 callers wait
 python bench/batching.py leaks     50,000 requests, many of them ill-behaved
 python bench/batching.py hold      10,000 queued requests
 python bench/batching.py heavy     all checks at full size, one after the other; fails if one of them does

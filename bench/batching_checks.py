@@ -154,6 +154,50 @@ async def _while_down(service: Child, away_s: float, come_back: Callable[[], Chi
     _demand(refused[503] >= refused.total() - 1, "new callers were not refused while the backend was away")
 
 
+def failing(args: argparse.Namespace) -> None:
+    """Every batch gets 500 while /health is fine and 500 callers wait; all are answered when it works again."""
+    waiting = 500
+    with backend(hashes=True, hold=True) as simulated, tempfile.TemporaryDirectory() as name:
+        with quire(simulated.url, Path(name)) as service:
+            uvloop.run(_while_failing(service, simulated, waiting, args.away_s))
+            _demand_no_bodies(Path(name))
+
+
+async def _while_failing(service: Child, simulated: Child, count: int, away_s: float) -> None:
+    callers = asyncio.ensure_future(asyncio.to_thread(crowd, service.url, requests(range(count))))
+    while True:
+        status = await asyncio.to_thread(ask, service.url, "/queue/status")
+        held = sum(ask(simulated.url, "/stats")["sizes"])
+        if status["queue_depth"] + held >= count:
+            break
+        await asyncio.sleep(0.1)
+    before = ask(simulated.url, "/stats")["calls"]
+    ask(simulated.url, "/script", {"batch_status": 500})
+    failing_at = time.monotonic()
+    refused: Counter[int] = Counter()
+    while time.monotonic() - failing_at < away_s:
+        reply = await post(service.url, requests([10_000])[0]) if time.monotonic() - failing_at > 5 else None
+        if reply is not None:
+            refused[reply.status] += 1
+        await asyncio.sleep(1)
+    calls = ask(simulated.url, "/stats")["calls"]
+    ask(simulated.url, "/script", {"hashes": True, "fixed_ms": 10, "each_ms": 1})
+    back_at = time.monotonic()
+    _, replies = await callers
+    right = sum(own(reply, number) for number, reply in enumerate(replies))
+    statuses = dict(Counter(reply.status for reply in replies))
+    print(
+        f"500 for {away_s:.0f} s with {count} waiting: {calls} calls ({before} of them at the backend when it began), "
+        f"new callers meanwhile {dict(refused)}; answers {statuses}, the last {time.monotonic() - back_at:.1f} s "
+        "after it worked again"
+    )
+    probes = (
+        1 + int(away_s // 30) + 1
+    )  # one when the breaker opens, one for each cooldown of 30 s, one under way
+    _demand(calls <= 5 + probes, f"{calls} calls, more than threshold and probes")
+    _demand(right == count, f"{count - right} callers without their own result: {statuses}")
+
+
 def leaks(args: argparse.Namespace) -> None:
     """Well and ill-behaved requests in turns; descriptors, memory and objects before and after."""
     with backend(fixed_ms=2, each_ms=0.1) as simulated, tempfile.TemporaryDirectory() as name:
@@ -307,6 +351,7 @@ RUNS: dict[str, Callable[[argparse.Namespace], None]] = {
     "correct": correct,
     "kill": kill,
     "down": down,
+    "failing": failing,
     "leaks": leaks,
     "hold": hold,
     "heavy": heavy,

@@ -81,7 +81,7 @@ class Service:
     def get(self, path: str) -> dict:
         return json.load(urllib.request.urlopen(self.url + path, timeout=600))
 
-    def upload(self, path: Path, query: str = "?wait=600") -> dict:
+    def upload(self, path: Path, query: str = "?wait=600", to: str = "/convert") -> dict:
         """Streams the file through curl-like chunks; answers the JSON."""
         boundary = "quire-bench-boundary"
         head = f'--{boundary}\r\nContent-Disposition: form-data; name="file"; filename="{path.name}"\r\n\r\n'
@@ -100,7 +100,7 @@ class Service:
             "Content-Length": str(size),
         }
         request = urllib.request.Request(
-            f"{self.url}/convert{query}", data=body(), headers=headers, method="POST"
+            f"{self.url}{to}{query}", data=body(), headers=headers, method="POST"
         )
         return json.load(urllib.request.urlopen(request, timeout=900))
 

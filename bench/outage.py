@@ -7,6 +7,8 @@ breakers are open. The time of local reading (no AI) is measured first. Outages 
 
 `vault`: a text goes into the vault during the outage. "Usable" is its completion without a title. After a minute the
 outage ends; "classified" is the time from then until the document has a title, by itself.
+
+`photos`: a photo of a text goes into the vault, and another one after it. "Usable" is its completion with its OCR text.
 """
 
 from __future__ import annotations
@@ -221,14 +223,54 @@ def show_pages(names: list[str], modes: list[str]) -> None:
     table(f"Every provider down (local reading alone: {local:.1f} s)", head, [rows[key] for key in wanted])
 
 
+def photo(folder: Path, mark: int) -> Path:
+    path = folder / f"photo-{mark}.png"
+    with pymupdf.open(ROOT / "samples" / "photo-of-text.png") as opened:
+        drawn = opened[0].get_pixmap(matrix=pymupdf.Matrix(1, 1))
+    drawn.set_pixel(0, 0, (mark, mark, mark))
+    drawn.save(path)
+    return path
+
+
+def photo_usable_s(one: Service, path: Path) -> float:
+    """Seconds until a photo in the vault is completed and its text can be read."""
+    began = time.monotonic()
+    document_id = one.upload(path, "", "/documents")["documents"][0]["document_id"]
+    while (found := one.get(f"/documents/{document_id}"))["status"] == "pending":
+        time.sleep(0.05)
+    assert found["status"] == "completed", found
+    with urllib.request.urlopen(f"{one.url}/documents/{document_id}/content") as answer:
+        assert len(answer.read()) > 20, "the photo has no text"
+    return time.monotonic() - began
+
+
+def show_photos(names: list[str]) -> None:
+    rows = []
+    for name in names:
+        with scratch() as folder, address_of(OUTAGES[name]) as url:
+            settings = {"OPENAI_API_KEY": "sk-bench", "OPENAI_BASE_URL": f"{url}/v1",
+                        "ANTHROPIC_API_KEY": "sk-bench", "ANTHROPIC_BASE_URL": url}  # fmt: skip
+            with service(folder, **settings) as one:
+                one.wait_for(one.upload(ROOT / "samples" / "scan.pdf", "")["job_id"])  # OCR is loaded
+                rows.append([name, *(f"{photo_usable_s(one, photo(folder, mark)):.1f}" for mark in (1, 2))])
+        print(json.dumps(rows[-1]), file=sys.stderr, flush=True)
+    table(
+        "A photo in the vault with every provider down: seconds until usable",
+        ["outage", "first", "next"],
+        rows,
+    )
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default=",".join(OUTAGES))
-    parser.add_argument("--mode", choices=("default", "strict", "both", "vault"), default="both")
+    parser.add_argument("--mode", choices=("default", "strict", "both", "vault", "photos"), default="both")
     args = parser.parse_args()
     names = args.only.split(",")
     if args.mode == "vault":
         show_vault(names)
+    elif args.mode == "photos":
+        show_photos(names)
     else:
         show_pages(names, ["default", "strict"] if args.mode == "both" else [args.mode])
     return 0
