@@ -42,11 +42,12 @@ class VaultClient(Client):
         return found
 
     async def settled(self, document_id: str, attempt: int = 1) -> dict[str, Any]:
-        """The document once this attempt, or a later one, is over."""
+        """The document once this attempt, or a later one, is over: also if it was completed before AI had read it."""
         deadline = time.monotonic() + DEADLINE_S
         while True:
             found = await self.document(document_id)
-            if found["status"] != "pending" and found["attempt"] >= attempt:
+            reading = (found["error"] or {}).get("code") == "still_reading"
+            if found["status"] != "pending" and not reading and found["attempt"] >= attempt:
                 return found
             assert time.monotonic() < deadline, f"still {found}"
             await asyncio.sleep(0.05)

@@ -58,7 +58,8 @@ async def row_of(vault: Vault, document_id: str) -> VaultDocument:
 async def settled(vault: Vault, document_id: str, attempt: int = 1) -> VaultDocument:
     async def over() -> bool:
         row = await row_of(vault, document_id)
-        return row.status is not DocumentStatus.PENDING and row.attempt >= attempt
+        reading = (row.error or {}).get("code") == "still_reading"
+        return row.status is not DocumentStatus.PENDING and not reading and row.attempt >= attempt
 
     await until(over, f"the end of attempt {attempt} at {document_id}")
     return await row_of(vault, document_id)

@@ -46,6 +46,16 @@ def photo(mark: int) -> bytes:
     return out.getvalue()
 
 
+async def completed(client: VaultClient, document_id: str) -> dict[str, Any]:
+    """The document once it is usable."""
+
+    async def is_completed() -> dict[str, Any] | None:
+        found = await client.document(document_id)
+        return found if found["status"] == "completed" else None
+
+    return await eventually(is_completed, f"the completion of {document_id}")
+
+
 async def titled(client: VaultClient, document_id: str) -> dict[str, Any]:
     async def has_title() -> dict[str, Any] | None:
         found = await client.document(document_id)
@@ -64,7 +74,7 @@ async def test_picture_is_usable_with_its_ocr_text_when_the_model_hangs(
 ) -> None:
     sim.play({"rules": [{"fault": "hang"}]})
     document_id = await hasty.add("photo.png", photo(1))
-    early = await hasty.settled(document_id)
+    early = await completed(hasty, document_id)
 
     assert (early["status"], early["title"]) == ("completed", None)
     assert early["error"]["code"] in ("still_reading", "classifying")
@@ -84,7 +94,7 @@ async def test_text_of_the_model_replaces_the_early_text_when_it_answers_late(
 ) -> None:
     sim.play({"models": [{"model": "*", "latency": 3.0}]})
     document_id = await hasty.add("photo.png", photo(2))
-    early = await hasty.settled(document_id)
+    early = await completed(hasty, document_id)
     assert early["title"] is None
     sim.play({})
     found = await titled(hasty, document_id)
@@ -120,7 +130,7 @@ async def test_own_text_of_a_mixed_document_is_usable_when_the_model_hangs(
             mixed.insert_pdf(pictures, to_page=0)
         data = mixed.tobytes()
     document_id = await hasty.add("mixed.pdf", data)
-    early = await hasty.settled(document_id)
+    early = await completed(hasty, document_id)
 
     assert (early["status"], early["error"]["code"]) == ("completed", "still_reading")
     assert "harbour ledger" in (await hasty.get(f"/documents/{document_id}/content")).text

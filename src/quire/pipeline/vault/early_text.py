@@ -1,8 +1,9 @@
 """Early text: makes a document usable while pages of it still wait for AI.
 
-Once every page has its local text and AI takes longer than CLASSIFY_WAIT, the text that is there is filed and the
-document completes without a title. Pictures have no local text; a few of them are read by OCR for this. The end of the
-conversion replaces the text and starts the classification, in the same attempt.
+Every page has its local text first. If AI then takes longer than CLASSIFY_WAIT, or the breakers of all its models are
+open, the text that is there is filed and the document completes without a title. Pictures have no local text; a few of
+them are read by OCR for this. The end of the conversion replaces the text and starts the classification, in the same
+attempt.
 
 Weakness: a long scan without any text layer stays pending until AI, or the document's deadline, ends its pages.
 """
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from quire.pipeline.vault.vault import Vault
 
 _LOG = logging.getLogger(__name__)
+_POLL_S = 0.5
 _MOST_OCR_PAGES = 4
 """OCR takes seconds of CPU for a page that AI will probably read: only for pictures and short scans."""
 
@@ -52,9 +54,10 @@ async def file_early_text(claim: Claim, vault: Vault) -> float | None:
     job, link = claim.job, claim.job.vault
     if link is None or not _waits_for_ai(vault, job):
         return None
+    now = vault.parts.clock.now()
     due_at = (job.started_at or job.created_at) + vault.parts.settings.vault.classify_wait_s
-    if vault.parts.clock.now() < due_at:
-        return due_at
+    if now < due_at and not await _is_ai_down(vault, job):
+        return min(due_at, now + _POLL_S)
     row = await (await vault.catalog()).find(link.team, link.document_id)
     if row is not None and row.status is DocumentStatus.PENDING:
         records = await _with_ocr(claim, vault, await vault.parts.jobs.pages(job.id))
@@ -67,6 +70,16 @@ def _waits_for_ai(vault: Vault, job: MainJob) -> bool:
     """Whether pages of a running job wait for AI. A mail does not count: when completed, it names its attachments."""
     without_ai = vault.parts.ai is None or job.options.mode is Mode.LOCAL or job.options.text_only
     return job.status is JobStatus.PROCESSING and not without_ai and not job.info.get("attachments")
+
+
+async def _is_ai_down(vault: Vault, job: MainJob) -> bool:
+    """Whether the breakers of all models that may read the job's pages are open."""
+    ai = vault.parts.ai
+    if ai is None:
+        return False
+    candidates = ai.dispatcher.candidates.of(job.options.engine, job.options.model_tier)
+    states = await ai.dispatcher.admission.states([one.target for one in candidates])
+    return bool(states) and all(one.state == "open" for one in states)
 
 
 async def _file(vault: Vault, row: VaultDocument, job: MainJob, records: Mapping[int, PageRecord]) -> None:
