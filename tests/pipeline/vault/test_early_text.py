@@ -13,6 +13,7 @@ import pytest
 from quire.simulator.simulator_thread import RunningSimulator
 from tests.support.environment import ROOT
 from tests.support.serving import Server
+from tests.support.shared_services import SharedServices
 from tests.support.vault_client import VaultClient
 from tests.support.vault_fixtures import ai_settings
 from tests.support.waiting import eventually
@@ -20,11 +21,14 @@ from tests.support.waiting import eventually
 PHOTO = ROOT / "samples" / "photo-of-text.png"
 
 
-@pytest.fixture(scope="module")
-def hasty_vault(start_vault: Callable[..., Server], running_simulator: RunningSimulator) -> Server:
+@pytest.fixture
+def hasty_vault(
+    shared_services: SharedServices, new_vault: Callable[..., Server], running_simulator: RunningSimulator
+) -> Server:
     """Documents complete early, and a hanging call is given up after some seconds."""
     patient = {"REQUEST_TIMEOUT": "6s", "CLASSIFY_CALL_TIMEOUT": "6s", "CLASSIFY_MAX_ATTEMPTS": "1000"}
-    return start_vault(**{**ai_settings(running_simulator), **patient, "CLASSIFY_WAIT": "100ms"})
+    settings = {**ai_settings(running_simulator), **patient, "CLASSIFY_WAIT": "100ms"}
+    return shared_services.get("hasty", lambda: new_vault(**settings))
 
 
 @pytest.fixture
