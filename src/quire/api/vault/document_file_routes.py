@@ -217,7 +217,7 @@ async def _markdown(vault: Vault, row: VaultDocument) -> AsyncIterator[bytes]:
 
 
 def _no_markdown(row: VaultDocument) -> StateConflictError:
-    if row.status is DocumentStatus.PENDING:
+    if row.status is DocumentStatus.PENDING or is_still_reading(row):
         return NotReadyError(
             "The document is still being read; its text is not available yet.", retry_after_s=1.0
         )
