@@ -247,10 +247,8 @@ def photo_usable_s(one: Service, path: Path) -> float:
 def show_photos(names: list[str]) -> None:
     rows = []
     for name in names:
-        with scratch() as folder, address_of(OUTAGES[name]) as url:
-            settings = {"OPENAI_API_KEY": "sk-bench", "OPENAI_BASE_URL": f"{url}/v1",
-                        "ANTHROPIC_API_KEY": "sk-bench", "ANTHROPIC_BASE_URL": url}  # fmt: skip
-            with service(folder, **settings) as one:
+        with scratch() as folder, address_of(OUTAGES[name]) as (url, _end):
+            with service(folder, **settings_for(url)) as one:
                 one.wait_for(one.upload(ROOT / "samples" / "scan.pdf", "")["job_id"])  # OCR is loaded
                 rows.append([name, *(f"{photo_usable_s(one, photo(folder, mark)):.1f}" for mark in (1, 2))])
         print(json.dumps(rows[-1]), file=sys.stderr, flush=True)

@@ -21,6 +21,7 @@ from quire.errors import MissingError, PageError, QuireError
 from quire.pipeline.partial_result import PartialResult, has_text, page_text
 from quire.pipeline.stages.read_stage import PageReader
 from quire.pipeline.vault.document_texts import content_pages
+from quire.pipeline.vault.document_types import known_of
 
 if TYPE_CHECKING:
     from quire.pipeline.vault.vault import Vault
@@ -90,7 +91,7 @@ async def _file(vault: Vault, row: VaultDocument, job: MainJob, records: Mapping
         return
     if await catalog.set_content(row.team, row.id, row.attempt, [page for page in pages if page]) is None:
         return
-    await vault.note_original(row, job)
+    await catalog.note_conversion(row.team, row.id, row.attempt, known_of(job))
     error = StillReadingError("AI is still reading pages of the document. Its text so far can be used.")
     if await catalog.complete(row.team, row.id, row.attempt, None, error=error.as_dict()):
         await vault.announce(row, DocumentStatus.COMPLETED)

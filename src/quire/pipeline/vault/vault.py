@@ -29,13 +29,13 @@ from quire.domain.job import (
 from quire.domain.vault_document import ConversionRecord, DocumentStatus, NewDocument, VaultDocument
 from quire.errors import CancelledError, MissingError, QuireError, UnsupportedTypeError
 from quire.pipeline.engine import Engine
-from quire.pipeline.object_keys import FILE_SCHEME, answer_prefix, job_prefix
+from quire.pipeline.object_keys import answer_prefix, job_prefix
 from quire.pipeline.parts import Parts
 from quire.pipeline.stages.export_stage import forget_local_result
 from quire.pipeline.upkeep.record_archive import RecordArchive
 from quire.pipeline.vault.attached_documents import AttachedDocuments
 from quire.pipeline.vault.document_texts import content_pages
-from quire.pipeline.vault.document_types import short_type
+from quire.pipeline.vault.document_types import known_of
 from quire.pipeline.vault.early_text import is_still_reading
 from quire.pipeline.vault.embedder import Embedder
 from quire.pipeline.vault.twins import Twins
@@ -227,13 +227,9 @@ class Vault:
     def _wait_ends(self, step: MainJob) -> float:
         return step.created_at + self.parts.settings.vault.classify_wait_s
 
-    async def note_original(self, row: VaultDocument, job: MainJob) -> None:
-        """Writes what the job knows of the original to the catalog."""
-        await (await self.catalog()).note_conversion(row.team, row.id, row.attempt, _known_of(job))
-
     async def _end_without_text(self, catalog: Catalog, row: VaultDocument, job: MainJob) -> bool:
         """Ends an attempt whose conversion failed. An unsupported type is no failure: the file is kept."""
-        await catalog.note_conversion(row.team, row.id, row.attempt, _known_of(job))
+        await catalog.note_conversion(row.team, row.id, row.attempt, known_of(job))
         error = job.error or CancelledError("The conversion was cancelled.").as_dict()
         if error.get("code") == UnsupportedTypeError.code:
             done = await catalog.complete(row.team, row.id, row.attempt, None, error=error)
@@ -256,7 +252,7 @@ class Vault:
         pages = await content_pages(self.parts.objects, result)
         if await catalog.set_content(row.team, row.id, row.attempt, pages) is None:
             return False
-        found = replace(_known_of(job), result_ref=result.get("key"), pages=job.total_pages)
+        found = replace(known_of(job), result_ref=result.get("key"), pages=job.total_pages)
         return await catalog.note_conversion(row.team, row.id, row.attempt, found, late=True)
 
     async def _advance_finished(self, catalog: Catalog, row: VaultDocument) -> bool:
@@ -437,14 +433,3 @@ class Vault:
 
     def seal(self, job_id: str, secrets: JobSecrets) -> str | None:
         return self.parts.sealer.seal(job_id, secrets)
-
-
-def _known_of(job: MainJob) -> ConversionRecord:
-    """Returns what the job knows of the original; a link's is known after its download."""
-    ref = job.content_ref
-    return ConversionRecord(
-        job_id=job.id,
-        content_type=job.mime,
-        kind=short_type(job.mime) if job.mime else None,
-        content_ref=ref if ref and not ref.startswith(FILE_SCHEME) else None,
-    )
