@@ -11,6 +11,7 @@ import quire
 from quire.api.dashboard import dashboard_routes, session_routes
 from quire.api.ghost import ghost_internal_routes, ghost_routes
 from quire.api.http import auth, error_responses
+from quire.api.http.key_ring import KeyRing
 from quire.api.http.key_throttle import KeyThrottle
 from quire.api.http.request_log import RequestLog
 from quire.api.http.services import Services
@@ -86,6 +87,7 @@ def create_app(runtime: Runtime) -> FastAPI:
         readiness=health_routes.Readiness(runtime, clock),
         started_monotonic=clock.monotonic(),
         key_throttle=KeyThrottle(runtime.settings.connections.wrong_keys_per_minute, clock),
+        keys=KeyRing(runtime),
     )
     error_responses.install(app)
     for router in (

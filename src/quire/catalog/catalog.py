@@ -14,6 +14,7 @@ from typing import Any
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from quire.catalog.access_rows import AccessRows
 from quire.catalog.database.database import Database
 from quire.catalog.database.migrating import migrate, wait_for_turn
 from quire.catalog.documents import document_tags
@@ -78,6 +79,7 @@ class Catalog:
         self._options = options
         self._documents = DocumentRows(database, clock, options.stale_after_s)
         self._vectors = Vectors(database)
+        self.keys = AccessRows(database, clock)
         nearness = PostgresNearness() if database.postgres else SqliteNearness(options.vector_cache_bytes)
         self._search = Search(database, self._documents, nearness, options.weights)
 

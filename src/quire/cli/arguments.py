@@ -38,6 +38,7 @@ def _parser() -> argparse.ArgumentParser:
     _dispatch(commands)
     _status(commands)
     _backup(commands)
+    _keys(commands)
     _search(commands)
     _doctor(commands)
     _repair(commands)
@@ -284,6 +285,38 @@ def _backup(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     )
     parser.add_argument("target", metavar="COPY", help="a folder that is not there yet, or is empty")
     _data_dir(parser, "the data directory to copy (DATA_DIR)")
+
+
+def _keys(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "keys",
+        help="make, list and revoke API keys",
+        description="API keys of the catalog, on the host that has it (DATA_DIR, DATABASE_URL). Only hashes are kept.",
+    )
+    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
+    create = _command(actions, "create", "keys_command", "run_create", "make a key and print it, this once")
+    create.add_argument("--team", required=True, help="the team whose data the key is for")
+    create.add_argument("--name", default="", help="what it is for, shown in lists")
+    create.add_argument(
+        "--scope",
+        choices=("read", "write", "admin"),
+        default="write",
+        help="what it permits (default: write)",
+    )
+    create.add_argument(
+        "--rpm", type=_count, default=0, metavar="N", help="requests a minute (default: no limit)"
+    )
+    create.add_argument(
+        "--expires", metavar="DURATION", help="how long it is valid, as in 90d (default: no end)"
+    )
+    listing = _command(actions, "list", "keys_command", "run_list", "list all keys")
+    revoke = _command(actions, "revoke", "keys_command", "run_revoke", "refuse a key from now on")
+    revoke.add_argument("key_id", metavar="ID", help="the id of the key, as listed")
+    audit = _command(actions, "audit", "keys_command", "run_audit", "show what was done to keys, and by whom")
+    audit.add_argument("--limit", type=_count, default=50, metavar="N", help="how many (default: 50)")
+    for one in (create, listing, revoke, audit):
+        one.add_argument("--json", action="store_true", help="the answer for programs")
+        _data_dir(one, "the data directory of the catalog (DATA_DIR)")
 
 
 def _search(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

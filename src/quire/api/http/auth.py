@@ -11,12 +11,15 @@ from fastapi import Depends, Request
 
 from quire.api.dashboard.session_routes import DEFAULT_TEAM, session_of, sessions
 from quire.api.http.client_address import client_address
-from quire.api.http.error_responses import ThrottledError
+from quire.api.http.error_responses import ForbiddenError, ThrottledError
 from quire.api.http.request_origin import origin_host
 from quire.api.http.services import services
+from quire.domain.access_key import AccessKey, Scope
 from quire.errors import CredentialsError
 from quire.settings import ApiKey
 
+_ADMIN_PATHS = ("/metrics", "/queues", "/dispatch")
+"""What concerns the whole service, not one team's documents."""
 SCHEMES = {
     "bearer": {"type": "http", "scheme": "bearer"},
     "key": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
@@ -36,7 +39,7 @@ async def team_of(request: Request) -> str:
     given = given_key(request)
     if given is not None:
         # A key takes precedence over the cookie, because a program sends it on purpose.
-        team = _team_of_key(request, given, auth.api_keys)
+        team = await _team_of_key(request, given, auth.api_keys)
         _vouch(request)
         return team
     if await session_of(request) is not None:
@@ -71,7 +74,7 @@ def has_valid_key(keys: tuple[ApiKey, ...], headers: list[tuple[bytes, bytes]]) 
     return False
 
 
-def _team_of_key(request: Request, given: bytes, keys: tuple[ApiKey, ...]) -> str:
+async def _team_of_key(request: Request, given: bytes, keys: tuple[ApiKey, ...]) -> str:
     """Raises CredentialsError; or ThrottledError, before anything is compared, after too many wrong keys."""
     throttle = services(request).key_throttle
     address = client_address(request)
@@ -82,11 +85,12 @@ def _team_of_key(request: Request, given: bytes, keys: tuple[ApiKey, ...]) -> st
             retry_after_s=wait_s,
         )
     team = _team_for(given, keys)
-    if team is None:
+    kept = await services(request).keys.find(given.decode("latin-1")) if team is None else None
+    if team is None and kept is None:
         throttle.was_wrong(address)
         raise CredentialsError("The API key is not known.")
     throttle.was_right(address, given)
-    return team
+    return await _team_of_kept_key(request, kept) if kept is not None else str(team)
 
 
 def _vouch(request: Request) -> None:
@@ -102,6 +106,21 @@ def _team_for(given: bytes, keys: tuple[ApiKey, ...]) -> str | None:
         if hmac.compare_digest(given, one.key.encode()):
             found = one.team
     return found
+
+
+async def _team_of_kept_key(request: Request, key: AccessKey) -> str:
+    """The team of a key of the catalog. Raises ForbiddenError for what its scope does not permit, ThrottledError."""
+    wanted = Scope.READ if request.method in ("GET", "HEAD", "OPTIONS") else Scope.WRITE
+    if request.url.path.startswith(_ADMIN_PATHS):
+        wanted = Scope.ADMIN
+    if not key.scope.permits(wanted):
+        raise ForbiddenError(f"The API key permits {key.scope.value}; this request needs {wanted.value}.")
+    wait_s = await services(request).keys.wait_s(key)
+    if wait_s:
+        raise ThrottledError(
+            f"This API key may send {key.requests_per_minute} requests a minute.", retry_after_s=wait_s
+        )
+    return key.team
 
 
 def _require_local_caller(request: Request) -> None:

@@ -8,6 +8,7 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
+from quire.api.http.key_ring import KeyRing
 from quire.api.http.key_throttle import KeyThrottle
 from quire.api.operations.health_routes import Readiness
 from quire.batching.batcher import Batcher
@@ -25,6 +26,7 @@ class Services:
     readiness: Readiness
     started_monotonic: float
     key_throttle: KeyThrottle
+    keys: KeyRing
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     callers: dict[tuple[bytes | None, bytes | None], str] = field(default_factory=dict)
     """Teams of callers without credentials, by host and origin."""

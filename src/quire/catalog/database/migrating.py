@@ -18,8 +18,8 @@ from quire.errors import CatalogError
 if TYPE_CHECKING:
     from alembic.config import Config
 
-HEAD = "0004"
-KNOWN = ("0001", "0002", "0003", "0004")
+HEAD = "0005"
+KNOWN = ("0001", "0002", "0003", "0004", "0005")
 _LOCK = 0x7175697265  # "quire": the advisory lock that a migration holds
 
 

@@ -1,0 +1,126 @@
+"""`quire keys`: API keys of the catalog, made, listed and revoked on the host that has the catalog."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import getpass
+import json
+import re
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict
+from typing import Any, TypeVar
+
+from quire.cli import exit_codes
+from quire.cli.exit_codes import CommandUsageError
+from quire.cli.startup import settings_from
+from quire.cli.terminal_text import print_table
+from quire.clock import SystemClock
+from quire.domain.access_key import AccessKey, Scope, digest_of, new_key
+from quire.settings import Settings
+from quire.settings.setting_kinds import read_duration
+
+T = TypeVar("T")
+_TEAM = re.compile(r"[\w.-]{1,64}")
+
+
+def run_create(args: argparse.Namespace) -> int:
+    """Prints the key, which is shown this once. Raises CommandUsageError for a wrong team or time, CatalogError."""
+    if not _TEAM.fullmatch(args.team):
+        raise CommandUsageError(f"{args.team!r} is no team: letters, digits, dots and dashes only.")
+    text, key_id = new_key()
+    now = SystemClock().now()
+    key = AccessKey(
+        id=key_id,
+        team=args.team,
+        name=args.name or key_id,
+        scope=Scope(args.scope),
+        digest=digest_of(text),
+        created_at=now,
+        requests_per_minute=args.rpm,
+        expires_at=None if args.expires is None else now + _seconds(args.expires),
+    )
+    _with_keys(settings_from(args), lambda keys: keys.add(key, _actor()))
+    if args.json:
+        print(json.dumps({"key": text, **_shown(key)}))
+    else:
+        print(text)
+        exit_codes.say(f"Key {key.id} of the team {key.team} ({key.scope.value}). It is not shown again.")
+    return exit_codes.OK
+
+
+def run_list(args: argparse.Namespace) -> int:
+    found: list[AccessKey] = _with_keys(settings_from(args), lambda keys: keys.all())
+    if args.json:
+        print(json.dumps([_shown(one) for one in found], indent=2))
+        return exit_codes.OK
+    now = SystemClock().now()
+    head = ["id", "team", "name", "scope", "requests/min", "created", "expires", "last used", "state"]
+    rows = [
+        [
+            one.id,
+            one.team,
+            one.name,
+            one.scope.value,
+            str(one.requests_per_minute or "-"),
+            _day(one.created_at),
+            _day(one.expires_at),
+            _day(one.last_used_at),
+            "valid" if one.valid_at(now) else "revoked" if one.revoked_at else "expired",
+        ]
+        for one in found
+    ]
+    print_table(head, rows)
+    return exit_codes.OK
+
+
+def run_revoke(args: argparse.Namespace) -> int:
+    if not _with_keys(settings_from(args), lambda keys: keys.revoke(args.key_id, _actor())):
+        exit_codes.say(f"quire: there is no valid key {args.key_id}.")
+        return exit_codes.FAILED
+    print(f"Revoked {args.key_id}; every process refuses it within five seconds.")
+    return exit_codes.OK
+
+
+def run_audit(args: argparse.Namespace) -> int:
+    found = _with_keys(settings_from(args), lambda keys: keys.audit(args.limit))
+    if args.json:
+        print(json.dumps([asdict(one) for one in found], indent=2))
+        return exit_codes.OK
+    rows = [[_day(one.at), one.actor, one.action, one.subject, one.details] for one in found]
+    print_table(["at", "actor", "action", "subject", "details"], rows)
+    return exit_codes.OK
+
+
+def _with_keys(settings: Settings, work: Callable[[Any], Awaitable[T]]) -> T:
+    """Runs `work` on the keys of the catalog. Raises CatalogError when it can't be opened."""
+    from quire.pipeline.vault.shared_catalog import SharedCatalog
+
+    async def run() -> T:
+        shared = SharedCatalog(settings, SystemClock())
+        try:
+            return await work((await shared.open_once()).keys)
+        finally:
+            await shared.close()
+
+    return asyncio.run(run())
+
+
+def _shown(key: AccessKey) -> dict[str, Any]:
+    return {name: value for name, value in asdict(key).items() if name != "digest"}
+
+
+def _seconds(text: str) -> float:
+    try:
+        return read_duration(text)
+    except ValueError as error:
+        raise CommandUsageError(f"--expires {text!r} is no duration such as 90d or 12h.") from error
+
+
+def _actor() -> str:
+    return f"{getpass.getuser()} (quire keys)"
+
+
+def _day(at: float | None) -> str:
+    return "-" if at is None else time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(at))

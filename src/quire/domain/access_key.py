@@ -1,0 +1,70 @@
+"""API keys: their scopes, their text, and what is kept of them. The key itself is never stored, only its hash."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+from dataclasses import dataclass
+from enum import StrEnum
+
+_FORM = re.compile(r"qk_([0-9a-f]{12})_[A-Za-z0-9_-]{43}")
+
+
+class Scope(StrEnum):
+    """What a key permits; each includes those before it."""
+
+    READ = "read"
+    WRITE = "write"
+    ADMIN = "admin"
+
+    def permits(self, wanted: Scope) -> bool:
+        order = list(Scope)
+        return order.index(self) >= order.index(wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class AccessKey:
+    """A key as it is kept. `requests_per_minute` 0 is no limit."""
+
+    id: str
+    team: str
+    name: str
+    scope: Scope
+    digest: str
+    created_at: float
+    requests_per_minute: int = 0
+    expires_at: float | None = None
+    revoked_at: float | None = None
+    last_used_at: float | None = None
+
+    def __repr__(self) -> str:
+        return f"AccessKey({self.id}, {self.team}, {self.scope.value})"
+
+    def valid_at(self, now: float) -> bool:
+        return self.revoked_at is None and (self.expires_at is None or self.expires_at > now)
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEntry:
+    at: float
+    actor: str
+    action: str
+    subject: str
+    details: str
+
+
+def new_key() -> tuple[str, str]:
+    """A new key and its id. The key has 256 bits of chance, so its hash needs no salt and no slowness."""
+    key_id = secrets.token_hex(6)
+    return f"qk_{key_id}_{secrets.token_urlsafe(32)}", key_id
+
+
+def id_of(key: str) -> str | None:
+    """The id inside a key; None for a text that is no key of this form."""
+    match = _FORM.fullmatch(key)
+    return match[1] if match else None
+
+
+def digest_of(key: str) -> str:
+    return hashlib.sha256(key.encode()).hexdigest()
