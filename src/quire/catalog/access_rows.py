@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from quire.catalog.database.database import Database, statement
 from quire.clock import Clock
-from quire.domain.access_key import AccessKey, AuditEntry, Scope
+from quire.domain.access_key import AccessKey, AuditEntry, KeyScope
 
 _COLUMNS = (
     "id, team, name, scopes, digest, created_at, requests_per_minute, expires_at, revoked_at, last_used_at"
@@ -121,7 +121,7 @@ def _key(row: Any) -> AccessKey:
         id=row[0],
         team=row[1],
         name=row[2],
-        scope=Scope(row[3]),
+        scope=KeyScope(row[3]),
         digest=row[4],
         created_at=row[5],
         requests_per_minute=row[6],

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
-from importlib import import_module
+from collections.abc import Sequence
 
-Command = Callable[[argparse.Namespace], int]
+from quire.cli import operator_arguments
+from quire.cli.argument_kinds import (
+    add_command,
+    add_data_dir,
+    add_debug_option,
+    add_service_options,
+    count,
+    few,
+    pause,
+    port,
+)
 
 _FORMATS = ("md", "text", "html", "json")
 
@@ -27,7 +36,7 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument("--version", action=_Version, help="show the version and exit")
-    _debug(parser)
+    add_debug_option(parser)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _convert(commands)
     _watch(commands)
@@ -36,9 +45,9 @@ def _parser() -> argparse.ArgumentParser:
     _jobs(commands)
     _dlq(commands)
     _dispatch(commands)
-    _status(commands)
-    _backup(commands)
-    _keys(commands)
+    operator_arguments.add_status(commands)
+    operator_arguments.add_backup(commands)
+    operator_arguments.add_keys(commands)
     _search(commands)
     _doctor(commands)
     _repair(commands)
@@ -60,47 +69,8 @@ class _Version(argparse.Action):
         parser.exit()
 
 
-def _command(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser],
-    name: str,
-    module: str,
-    function: str,
-    help_text: str,
-    *,
-    details: str = "",
-) -> argparse.ArgumentParser:
-    parser = commands.add_parser(
-        name,
-        help=help_text,
-        description=help_text[0].upper() + help_text[1:] + ".",
-        epilog=details or None,
-        allow_abbrev=False,
-    )
-
-    def load() -> Command:
-        found: Command = getattr(import_module(f"quire.cli.{module}"), function)
-        return found
-
-    parser.set_defaults(load_command=load)
-    _debug(parser)
-    return parser
-
-
-def _debug(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--debug",
-        action="store_true",
-        default=argparse.SUPPRESS,  # or the command's own default would undo `quire --debug COMMAND`
-        help="log everything and show tracebacks",
-    )
-
-
-def _data_dir(parser: argparse.ArgumentParser, help_text: str) -> None:
-    parser.add_argument("--data-dir", metavar="DIR", help=help_text)
-
-
 def _convert(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = _command(
+    parser = add_command(
         commands,
         "convert",
         "convert_command",
@@ -132,12 +102,14 @@ def _convert(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         metavar="FILE",
         help="the document's password is this file's first line; - is stdin",
     )
-    _data_dir(parser, "work in this folder and leave it there (default: a private one, deleted at the end)")
+    add_data_dir(
+        parser, "work in this folder and leave it there (default: a private one, deleted at the end)"
+    )
     parser.add_argument("-q", "--quiet", action="store_true", help="say nothing but errors")
 
 
 def _watch(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = _command(
+    parser = add_command(
         commands,
         "watch",
         "watch_command",
@@ -157,24 +129,24 @@ def _watch(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     )
     parser.add_argument("--once", action="store_true", help="convert what is there, then end")
     parser.add_argument(
-        "--every", type=_pause, default=1.0, metavar="SECONDS", help="how often to look (default: 1)"
+        "--every", type=pause, default=1.0, metavar="SECONDS", help="how often to look (default: 1)"
     )
     parser.add_argument(
         "--mode", choices=("auto", "local", "ai"), default="auto", help="how pages are read (default: auto)"
     )
     parser.add_argument("--format", choices=_FORMATS, default="md", help="what to write (default: md)")
-    _data_dir(parser, "where work in hand is kept (default: a folder of its own in DATA_DIR)")
+    add_data_dir(parser, "where work in hand is kept (default: a folder of its own in DATA_DIR)")
 
 
 def _serve(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = _command(commands, "serve", "serve_command", "run", "run the service and the dashboard")
+    parser = add_command(commands, "serve", "serve_command", "run", "run the service and the dashboard")
     parser.add_argument("--host", help="the address to listen on (HOST)")
     parser.add_argument("--port", help="the port; 0 takes any free one (PORT)")
-    _data_dir(parser, "the folder that holds everything (DATA_DIR)")
+    add_data_dir(parser, "the folder that holds everything (DATA_DIR)")
 
 
 def _worker(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = _command(
+    parser = add_command(
         commands,
         "worker",
         "worker_command",
@@ -189,12 +161,7 @@ def _worker(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         metavar="N",
         help="slow pages in hand at a time (WORKER_CONCURRENCY); cores used are READER_PROCESSES",
     )
-    _data_dir(parser, "the data directory of the service to join (DATA_DIR)")
-
-
-def _service(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--url", help="the address of the service (QUIRE_URL)")
-    parser.add_argument("--json", action="store_true", help="the answer as it came, for programs")
+    add_data_dir(parser, "the data directory of the service to join (DATA_DIR)")
 
 
 def _jobs(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -204,30 +171,30 @@ def _jobs(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         description="See and steer the jobs of a running service, at QUIRE_URL with QUIRE_API_KEY.",
     )
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
-    listing = _command(actions, "list", "jobs_command", "run_list", "list the newest jobs")
-    listing.add_argument("--limit", type=_count, default=20, metavar="N", help="how many (default: 20)")
+    listing = add_command(actions, "list", "jobs_command", "run_list", "list the newest jobs")
+    listing.add_argument("--limit", type=count, default=20, metavar="N", help="how many (default: 20)")
     listing.add_argument(
         "--status",
         choices=("queued", "processing", "completed", "failed", "cancelled"),
         help="only jobs with this status",
     )
-    _service(listing)
+    add_service_options(listing)
     for name, text in (
         ("show", "show one job and its pages"),
         ("retry", "redo what did not come from its best route"),
         ("cancel", "stop a job"),
         ("delete", "delete a finished job with all its data"),
     ):
-        one = _command(actions, name, "jobs_command", f"run_{name}", text)
+        one = add_command(actions, name, "jobs_command", f"run_{name}", text)
         one.add_argument("job_id", metavar="ID", help="a job's id, of any type")
-        _service(one)
-    result = _command(actions, "result", "jobs_command", "run_result", "print a job's Markdown")
+        add_service_options(one)
+    result = add_command(actions, "result", "jobs_command", "run_result", "print a job's Markdown")
     result.add_argument("job_id", metavar="ID", help="a job's id; a page's gives that page")
     result.add_argument("-o", "--output", metavar="FILE", help="write it here (default: stdout)")
-    _service(result)
-    watch = _command(actions, "watch", "jobs_command", "run_watch", "follow a job to its end")
+    add_service_options(result)
+    watch = add_command(actions, "watch", "jobs_command", "run_watch", "follow a job to its end")
     watch.add_argument("job_id", metavar="ID", help="a job's id")
-    _service(watch)
+    add_service_options(watch)
 
 
 def _dlq(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -237,17 +204,17 @@ def _dlq(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         description="Work that was given up after all attempts, at QUIRE_URL with QUIRE_API_KEY.",
     )
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
-    listing = _command(actions, "list", "dlq_command", "run_list", "list dead letters")
-    listing.add_argument("--limit", type=_count, default=50, metavar="N", help="how many (default: 50)")
-    _service(listing)
-    replay = _command(actions, "replay", "dlq_command", "run_replay", "try dead letters again")
+    listing = add_command(actions, "list", "dlq_command", "run_list", "list dead letters")
+    listing.add_argument("--limit", type=count, default=50, metavar="N", help="how many (default: 50)")
+    add_service_options(listing)
+    replay = add_command(actions, "replay", "dlq_command", "run_replay", "try dead letters again")
     replay.add_argument("ids", nargs="*", metavar="ID", help="the letters to replay")
     replay.add_argument("--all", action="store_true", help="all of them")
-    _service(replay)
+    add_service_options(replay)
 
 
 def _dispatch(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = _command(
+    parser = add_command(
         commands,
         "dispatch",
         "dispatch_command",
@@ -255,72 +222,11 @@ def _dispatch(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
         "show breakers, limits and calls in flight of the AI models",
         details="At QUIRE_URL with QUIRE_API_KEY.",
     )
-    _service(parser)
-
-
-def _status(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = _command(
-        commands,
-        "status",
-        "status_command",
-        "run",
-        "show queues, workers, models and rates of a running service, live",
-        details="At QUIRE_URL with QUIRE_API_KEY. Ends with Ctrl-C. With --once: 0 if it is healthy, else 1.",
-    )
-    parser.add_argument("--once", action="store_true", help="show it once, then end")
-    parser.add_argument(
-        "--every", type=_pause, default=2.0, metavar="SECONDS", help="how often it is drawn (default: 2)"
-    )
-    _service(parser)
-
-
-def _backup(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = _command(
-        commands,
-        "backup",
-        "backup_command",
-        "run",
-        "copy a data directory, running or not, so that the copy can be served",
-        details="For the embedded planes. To restore, start `quire serve --data-dir COPY`. See docs/operations.md.",
-    )
-    parser.add_argument("target", metavar="COPY", help="a folder that is not there yet, or is empty")
-    _data_dir(parser, "the data directory to copy (DATA_DIR)")
-
-
-def _keys(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = commands.add_parser(
-        "keys",
-        help="make, list and revoke API keys",
-        description="API keys of the catalog, on the host that has it (DATA_DIR, DATABASE_URL). Only hashes are kept.",
-    )
-    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
-    create = _command(actions, "create", "keys_command", "run_create", "make a key and print it, this once")
-    create.add_argument("--team", required=True, help="the team whose data the key is for")
-    create.add_argument("--name", default="", help="what it is for, shown in lists")
-    create.add_argument(
-        "--scope",
-        choices=("read", "write", "admin"),
-        default="write",
-        help="what it permits (default: write)",
-    )
-    create.add_argument(
-        "--rpm", type=_count, default=0, metavar="N", help="requests a minute (default: no limit)"
-    )
-    create.add_argument(
-        "--expires", metavar="DURATION", help="how long it is valid, as in 90d (default: no end)"
-    )
-    listing = _command(actions, "list", "keys_command", "run_list", "list all keys")
-    revoke = _command(actions, "revoke", "keys_command", "run_revoke", "refuse a key from now on")
-    revoke.add_argument("key_id", metavar="ID", help="the id of the key, as listed")
-    audit = _command(actions, "audit", "keys_command", "run_audit", "show what was done to keys, and by whom")
-    audit.add_argument("--limit", type=_count, default=50, metavar="N", help="how many (default: 50)")
-    for one in (create, listing, revoke, audit):
-        one.add_argument("--json", action="store_true", help="the answer for programs")
-        _data_dir(one, "the data directory of the catalog (DATA_DIR)")
+    add_service_options(parser)
 
 
 def _search(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = _command(
+    parser = add_command(
         commands,
         "search",
         "search_command",
@@ -330,7 +236,7 @@ def _search(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     )
     parser.add_argument("query", nargs="+", metavar="Q", help="words, or what it is about")
     parser.add_argument(
-        "--limit", type=_few, default=20, metavar="N", help="how many, up to 100 (default: 20)"
+        "--limit", type=few, default=20, metavar="N", help="how many, up to 100 (default: 20)"
     )
     parser.add_argument(
         "--status",
@@ -344,11 +250,11 @@ def _search(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         "--from", dest="date_from", metavar="DATE", help="dated this day or later (YYYY-MM-DD)"
     )
     parser.add_argument("--to", dest="date_to", metavar="DATE", help="dated this day or earlier")
-    _service(parser)
+    add_service_options(parser)
 
 
 def _repair(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = _command(
+    parser = add_command(
         commands,
         "repair",
         "repair_command",
@@ -357,26 +263,26 @@ def _repair(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         details="Run it with --dry-run first. Damaged files are kept aside, never deleted.",
     )
     parser.add_argument("--dry-run", action="store_true", help="say what would be done, and change nothing")
-    _data_dir(parser, "the data directory (default: DATA_DIR, ./quire-data)")
+    add_data_dir(parser, "the data directory (default: DATA_DIR, ./quire-data)")
 
 
 def _doctor(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = _command(
+    parser = add_command(
         commands, "doctor", "doctor_command", "run", "check this installation and say what to do"
     )
     parser.add_argument("--json", action="store_true", help="the findings for programs")
-    _data_dir(parser, "the data directory to check (DATA_DIR)")
+    add_data_dir(parser, "the data directory to check (DATA_DIR)")
 
 
 def _config(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = _command(
+    parser = add_command(
         commands, "config", "config_command", "run", "show every setting and where it came from"
     )
     parser.add_argument("--json", action="store_true", help="the settings for programs")
 
 
 def _backend(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = _command(
+    parser = add_command(
         commands,
         "backend",
         "backend_command",
@@ -389,7 +295,7 @@ def _backend(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
 
 
 def _simulate(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = _command(
+    parser = add_command(
         commands,
         "simulate",
         "simulate_command",
@@ -400,7 +306,7 @@ def _simulate(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     )
     parser.add_argument("--host", default="127.0.0.1", help="the address to listen on (default: 127.0.0.1)")
     parser.add_argument(
-        "--port", type=_port, default=8089, help="the port; 0 takes any free one (default: 8089)"
+        "--port", type=port, default=8089, help="the port; 0 takes any free one (default: 8089)"
     )
     parser.add_argument("--scenario", metavar="FILE", help="JSON or YAML: models, limits, faults")
     parser.add_argument(
@@ -409,7 +315,7 @@ def _simulate(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
 
 
 def _mcp(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = _command(
+    parser = add_command(
         commands,
         "mcp",
         "mcp_command",
@@ -424,31 +330,3 @@ def _mcp(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         metavar="DIR",
         help="a folder whose files may be converted, as often as needed (default: the current one)",
     )
-
-
-def _pause(text: str) -> float:
-    value = float(text)
-    if not 0.05 <= value <= 3600:
-        raise argparse.ArgumentTypeError("expected a number of seconds from 0.05 to 3600")
-    return value
-
-
-def _port(text: str) -> int:
-    value = int(text)
-    if not 0 <= value <= 65_535:
-        raise argparse.ArgumentTypeError("expected a number from 0 to 65535")
-    return value
-
-
-def _few(text: str) -> int:
-    value = int(text)
-    if not 1 <= value <= 100:
-        raise argparse.ArgumentTypeError("expected a number from 1 to 100")
-    return value
-
-
-def _count(text: str) -> int:
-    value = int(text)
-    if not 1 <= value <= 1000:
-        raise argparse.ArgumentTypeError("expected a number from 1 to 1000")
-    return value

@@ -17,7 +17,7 @@ from quire.cli.exit_codes import CommandUsageError
 from quire.cli.startup import settings_from
 from quire.cli.terminal_text import print_table
 from quire.clock import SystemClock
-from quire.domain.access_key import AccessKey, Scope, digest_of, new_key
+from quire.domain.access_key import AccessKey, KeyScope, digest_of, new_key
 from quire.settings import Settings
 from quire.settings.setting_kinds import read_duration
 
@@ -35,7 +35,7 @@ def run_create(args: argparse.Namespace) -> int:
         id=key_id,
         team=args.team,
         name=args.name or key_id,
-        scope=Scope(args.scope),
+        scope=KeyScope(args.scope),
         digest=digest_of(text),
         created_at=now,
         requests_per_minute=args.rpm,

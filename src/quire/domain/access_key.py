@@ -11,15 +11,15 @@ from enum import StrEnum
 _FORM = re.compile(r"qk_([0-9a-f]{12})_[A-Za-z0-9_-]{43}")
 
 
-class Scope(StrEnum):
+class KeyScope(StrEnum):
     """What a key permits; each includes those before it."""
 
     READ = "read"
     WRITE = "write"
     ADMIN = "admin"
 
-    def permits(self, wanted: Scope) -> bool:
-        order = list(Scope)
+    def permits(self, wanted: KeyScope) -> bool:
+        order = list(KeyScope)
         return order.index(self) >= order.index(wanted)
 
 
@@ -30,7 +30,7 @@ class AccessKey:
     id: str
     team: str
     name: str
-    scope: Scope
+    scope: KeyScope
     digest: str
     created_at: float
     requests_per_minute: int = 0

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from quire.domain.access_key import Scope, id_of, new_key
+from quire.domain.access_key import KeyScope, id_of, new_key
 from tests.operations.test_backup import command
 from tests.support.serving import Answer, Server, client_of
 from tests.support.waiting import until
@@ -31,16 +31,16 @@ async def asked(server: Server, key: str, method: str = "GET", path: str = "/job
 
 
 async def test_scope_says_what_a_key_may_do(guarded: Server) -> None:
-    keys = {scope: made(guarded, "--scope", scope.value)["key"] for scope in Scope}
+    keys = {scope: made(guarded, "--scope", scope.value)["key"] for scope in KeyScope}
     jobs, cancel, queues = {}, {}, {}
     for scope, key in keys.items():
         jobs[scope] = (await asked(guarded, key)).status
         cancel[scope] = (await asked(guarded, key, "POST", "/jobs/none/cancel")).status
         queues[scope] = (await asked(guarded, key, path="/queues")).status
     assert set(jobs.values()) == {200}
-    assert cancel == {Scope.READ: 403, Scope.WRITE: 404, Scope.ADMIN: 404}
-    assert queues == {Scope.READ: 403, Scope.WRITE: 403, Scope.ADMIN: 200}
-    refused = await asked(guarded, keys[Scope.READ], "POST", "/jobs/none/cancel")
+    assert cancel == {KeyScope.READ: 403, KeyScope.WRITE: 404, KeyScope.ADMIN: 404}
+    assert queues == {KeyScope.READ: 403, KeyScope.WRITE: 403, KeyScope.ADMIN: 200}
+    refused = await asked(guarded, keys[KeyScope.READ], "POST", "/jobs/none/cancel")
     assert refused.json["error"] == "The API key permits read; this request needs write."
 
 

@@ -14,7 +14,7 @@ from quire.api.http.client_address import client_address
 from quire.api.http.error_responses import ForbiddenError, ThrottledError
 from quire.api.http.request_origin import origin_host
 from quire.api.http.services import services
-from quire.domain.access_key import AccessKey, Scope
+from quire.domain.access_key import AccessKey, KeyScope
 from quire.errors import CredentialsError
 from quire.settings import ApiKey
 
@@ -110,9 +110,9 @@ def _team_for(given: bytes, keys: tuple[ApiKey, ...]) -> str | None:
 
 async def _team_of_kept_key(request: Request, key: AccessKey) -> str:
     """The team of a key of the catalog. Raises ForbiddenError for what its scope does not permit, ThrottledError."""
-    wanted = Scope.READ if request.method in ("GET", "HEAD", "OPTIONS") else Scope.WRITE
+    wanted = KeyScope.READ if request.method in ("GET", "HEAD", "OPTIONS") else KeyScope.WRITE
     if request.url.path.startswith(_ADMIN_PATHS):
-        wanted = Scope.ADMIN
+        wanted = KeyScope.ADMIN
     if not key.scope.permits(wanted):
         raise ForbiddenError(f"The API key permits {key.scope.value}; this request needs {wanted.value}.")
     wait_s = await services(request).keys.wait_s(key)
