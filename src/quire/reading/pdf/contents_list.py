@@ -28,7 +28,7 @@ class ContentsEntry:
 
 
 def contents_entries(lines: Sequence[TextLine]) -> list[ContentsEntry]:
-    """The entries, where the lines are a contents list; else none. Dots become one sign, indents become depths."""
+    """The entries, where the lines are a contents list; else none. Indents become depths, dots stay as they are."""
     ends = [_is_entry(line.text) for line in lines]
     if sum(ends) < _MIN_ENTRIES or sum(ends) < _MOSTLY * len(lines):
         return []
@@ -54,6 +54,6 @@ def _is_entry(text: str) -> bool:
 
 
 def _entry(lines: Sequence[TextLine], indents: Sequence[float]) -> ContentsEntry:
-    text = _LEADER.sub(" … ", " ".join(line.text for line in lines))
+    text = " ".join(line.text for line in lines)
     depth = sum(x < lines[0].box[0] - _INDENT_PT for x in indents)
     return ContentsEntry(text, min(depth, _DEEPEST), tuple(lines))
