@@ -74,6 +74,13 @@ def test_a_word_that_is_in_no_line_brings_none_back() -> None:
     assert lines_with(["gone"], [line("here", 100)], 10.0) == []
 
 
+def test_words_of_a_block_come_back_behind_it() -> None:
+    code = FilledBlock(LayoutBlock("code", (50, 100, 500, 700), lines=("a", "b")))
+    filled = [code]
+    place_lines(filled, [line("lost", 300, x=60.0)])
+    assert [item.block.kind for item in filled] == ["code", "paragraph"]
+
+
 def test_lines_come_back_below_the_block_that_ends_above_them_in_their_column() -> None:
     def block(text: str, x: float, y: float) -> FilledBlock:
         return FilledBlock(LayoutBlock("paragraph", (x, y, x + 200, y + 40), text))

@@ -219,10 +219,12 @@ def with_figures(filled: Sequence[FilledBlock], figures: Sequence[Box]) -> list[
 
 
 def _place_below(filled: Sequence[FilledBlock], box: Box) -> int:
-    """The place behind the last block that ends above the box and is in its column; the first if there is none."""
+    """The place behind the last block that holds the box or ends above it in its column; the first if none does."""
     at = 0
+    middle = (box[0] + box[2]) / 2, (box[1] + box[3]) / 2
     for i, item in enumerate(filled):
         x0, _, x1, y1 = item.block.box
-        if y1 <= box[1] + 2 and x0 < box[2] and box[0] < x1:
+        is_above = y1 <= box[1] + 2 and x0 < box[2] and box[0] < x1
+        if is_above or _inside(middle, item.block.box):
             at = i + 1
     return at
