@@ -381,8 +381,8 @@ async def test_secondary_provider_reads_the_page_when_the_primary_answers_429(
 ) -> None:
     await assert_failover(client, ai, make_mixed, "rate_limit", "rate_limit")
     failed = [json.loads(line) for line in service.log.splitlines() if "AI call failed" in line][-1]
-    assert failed.keys() >= {"job_id", "page", "provider", "model", "code", "duration_s"}
-    assert failed["code"] == "rate_limit"
+    assert failed.keys() >= {"job_id", "page", "provider", "model", "error_class", "latency_ms"}
+    assert failed["error_class"] == "rate_limit"
 
 
 @pytest.mark.requirement("001-3a", "A 5xx of the primary provider leads to the secondary")
@@ -1079,3 +1079,44 @@ async def test_metrics_show_the_dispatcher_when_it_has_worked(
         *("ai_in_flight", "ai_breaker_open"),
     ):
         assert f"\n{name}" in text, name
+
+
+@pytest.mark.requirement(
+    "001-70a", "Log lines of AI calls have attempt, tokens_used, latency_ms, error_class and failover"
+)
+async def test_every_call_has_its_log_line_when_one_fails_and_another_answers(
+    client: HttpClient, ai: RunningSimulator, service: RunningService, make_mixed: Make
+) -> None:
+    ai.play({"rules": [{"fault": "server_error", "model": "gpt-4.1", "last": 1}]})
+    given = await process(client, make_mixed(picture()))
+    assert (await over(client, given["job_id"]))["status"] == "success"
+
+    async def both() -> list[dict[str, Any]] | None:
+        lines = [json.loads(line) for line in service.log.splitlines() if line.startswith("{")]
+        found = [
+            one
+            for one in lines
+            if str(one.get("event", "")).startswith("AI call") and one.get("job_id") == given["job_id"]
+        ]
+        return found if len(found) == 2 else None
+
+    failed, answered = await eventually(both, "the lines of both calls")
+    assert (failed["error_class"], failed["attempt"], failed["failover"]) == ("server", 1, False)
+    assert (failed["model"], failed["level"]) == ("gpt-4.1", "warning")
+    assert (answered["error_class"], answered["attempt"], answered["failover"]) == (None, 2, True)
+    assert answered["tokens_used"] > 0
+    assert all(one["latency_ms"] >= 0 and one["provider"] == "openai" for one in (failed, answered))
+
+
+@pytest.mark.requirement("001-74", "Metrics have queue depth, retry rate and dead letters of the AI queue")
+@pytest.mark.requirement("001-74a", "Metrics have the use of RPM and TPM by provider and model")
+async def test_metrics_show_the_queues_and_the_use_of_limits(
+    client: HttpClient, ai: RunningSimulator, make_mixed: Make
+) -> None:
+    await pages_of(client, make_mixed(picture()))
+    text = (await client.get("/metrics")).text
+    for state in ("waiting", "delayed", "dead"):
+        assert f'quire_queue_entries{{queue="page",state="{state}"}}' in text, state
+    assert "# TYPE quire_unit_retries_total counter" in text
+    for name in ("requests_per_minute_used", "requests_per_minute_allowed", "tokens_per_minute_used"):
+        assert f'ai_{name}{{model="gpt-4.1",provider="openai"}}' in text, name
