@@ -52,11 +52,13 @@ async def hostile(host: str, port: int, number: int) -> None:
 
 async def half_head(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     writer.write(b"POST /parse HTTP/1.1\r\nHost: h\r\nX-Slow: ")
-    while True:
+    while not _is_over(reader, writer):
         writer.write(b"a")
-        await asyncio.wait_for(reader.read(1), 5) if random.random() < 0.2 else await asyncio.sleep(2)
-        if reader.at_eof():
-            return
+        await asyncio.sleep(2)
+
+
+def _is_over(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+    return reader.at_eof() or writer.is_closing() or reader.exception() is not None
 
 
 async def long_head(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -70,7 +72,7 @@ async def slow_body(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) 
     writer.write(
         b"POST /parse HTTP/1.1\r\nHost: h\r\nContent-Type: image/png\r\nContent-Length: 4000000\r\n\r\n"
     )
-    while not reader.at_eof():
+    while not _is_over(reader, writer):
         writer.write(b"z")
         await writer.drain()
         await asyncio.sleep(1)
@@ -195,7 +197,7 @@ async def measure(url: str, folder: Path, seconds: float, connections: int, file
         row("1-page document, at rest", rest),
         row("1-page document, under attack", hit),
     ]
-    print(table(["", "number", "median", "p95", "p99", "worst"], rows))
+    table("under attack", ["", "number", "median", "p95", "p99", "worst"], rows)
     print(
         f"document, under attack / at rest: {statistics.median(hit) / statistics.median(rest):.2f} (median)"
     )

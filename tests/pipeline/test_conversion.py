@@ -43,7 +43,10 @@ async def test_every_page_is_there_once_and_in_order_when_converted(tmp_path: Pa
         kept = sorted(
             path.name.split("-")[0] for path in (tmp_path / "data/objects/jobs" / job.id).rglob("*")
         )
-        assert kept == ["elements", "original", "pages", "result"], "what only the work needed is gone"
+        journal = ["accepted.json", "finished.json"]
+        assert sorted(kept) == sorted(["elements", "original", "pages", "result", *journal]), (
+            "what only the work needed is gone"
+        )
 
 
 async def test_elements_of_every_page_render_to_its_markdown(tmp_path: Path) -> None:

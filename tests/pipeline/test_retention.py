@@ -37,10 +37,10 @@ HOUR_S = 3600.0
 
 
 async def stored(one: Runtime, job: MainJob) -> list[str]:
-    """The objects of a job, by the first word of their names."""
+    """The objects of a job, by the first word of their names; its journal is kept as long as the job."""
     prefix = f"jobs/{job.id}/"
-    keys = await one.parts.objects.keys(prefix)
-    return sorted(key.removeprefix(prefix).partition("-")[0] for key in keys)
+    names = [key.removeprefix(prefix) for key in await one.parts.objects.keys(prefix)]
+    return sorted(name.partition("-")[0] for name in names if name not in ("accepted.json", "finished.json"))
 
 
 def everything_below(folder: Path) -> bytes:
