@@ -16,7 +16,7 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from quire.api.http.connection_limits import ConnectionLimits, ConnectionTable, Seat
+from quire.api.http.connection_limits import ConnectionLimits, ConnectionTable, Seat, address_group
 from quire.api.http.guarded_protocol import GuardedProtocol
 from quire.api.http.key_throttle import KeyThrottle
 from quire.settings import load
@@ -256,6 +256,20 @@ def test_proxy_is_not_bounded_when_it_is_trusted() -> None:
     )
     assert all(isinstance(table.enter("10.1.2.3"), Seat) for _ in range(9))
     assert [isinstance(table.enter("11.1.2.3"), Seat) for _ in range(2)] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("address", "group"),
+    [
+        ("10.1.2.3", "10.1.2.3"),
+        ("::ffff:10.1.2.3", "10.1.2.3"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("not:an:address", "not:an:address"),
+    ],
+)
+def test_network_counts_as_one_address_when_one_caller_has_all_of_it(address: str, group: str) -> None:
+    assert address_group(address) == group
 
 
 def test_address_may_try_again_when_a_minute_is_over() -> None:

@@ -11,6 +11,7 @@ from fastapi import Depends, Request
 
 from quire.api.dashboard.session_routes import DEFAULT_TEAM, session_of, sessions
 from quire.api.http.client_address import client_address
+from quire.api.http.connection_limits import address_group
 from quire.api.http.error_responses import ForbiddenError, ThrottledError
 from quire.api.http.request_origin import origin_host
 from quire.api.http.services import services
@@ -77,7 +78,7 @@ def has_valid_key(keys: tuple[ApiKey, ...], headers: list[tuple[bytes, bytes]]) 
 async def _team_of_key(request: Request, given: bytes, keys: tuple[ApiKey, ...]) -> str:
     """Raises CredentialsError; or ThrottledError, before anything is compared, after too many wrong keys."""
     throttle = services(request).key_throttle
-    address = client_address(request)
+    address = address_group(client_address(request))
     wait_s = throttle.wait_s(address, given)
     if wait_s:
         raise ThrottledError(

@@ -118,6 +118,7 @@ class ConnectionTable:
     def enter(self, address: str) -> Seat | bytes:
         """Returns a seat, or the response with which the connection is to be refused."""
         limited = self._limits.max_per_address > 0 and not _is_in(address, self._limits.unlimited)
+        address = address_group(address)
         if limited and self._by_address.get(address, 0) >= self._limits.max_per_address:
             self._log("too many connections without a key from one address", address)
             return refusal(429, "too_many_connections", _ADDRESS_TEXT, retry_after_s=1)
@@ -193,6 +194,18 @@ def refusal(status: int, code: str, text: str, *, retry_after_s: int | None = No
             body,
         )
     )
+
+
+def address_group(address: str) -> str:
+    """Returns what limits count as one address: of IPv6 the network of 64 bits, all of which one caller may have."""
+    if ":" not in address:
+        return address
+    try:
+        parsed = ipaddress.IPv6Address(address.partition("%")[0])
+    except ValueError:
+        return address
+    mapped = parsed.ipv4_mapped
+    return str(mapped) if mapped is not None else f"{ipaddress.IPv6Address(int(parsed) >> 64 << 64)}/64"
 
 
 def _is_in(address: str, networks: Sequence[ipaddress.IPv4Network | ipaddress.IPv6Network]) -> bool:
