@@ -233,6 +233,7 @@ class DoorConnection:
             "server": None,
             "state": {},
             "quire.gone": self.gone,
+            "quire.vouch": self.seat.vouch,
             "quire.body": body,
         }
 
