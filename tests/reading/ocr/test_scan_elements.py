@@ -21,7 +21,7 @@ def test_elements_have_boxes_and_confidence_when_a_scan_is_read(tmp_path: Path) 
     (page,) = chunk.pages
     stored = decode(chunk.block[page.elements_offset : page.elements_offset + page.elements_length])
     kinds = [element.kind for element in stored.elements]
-    assert kinds[0] is ElementKind.HEADING
+    assert kinds[0] is ElementKind.TITLE
     assert ElementKind.PARAGRAPH in kinds
     for element in stored.elements:
         assert element.box is not None
