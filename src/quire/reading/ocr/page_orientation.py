@@ -46,6 +46,7 @@ _LONGEST_RUN = 2.0
 _INK_WEIGHTS = (3.2, 7.9, -5.6, -17.8, -4.5, -5.9, 7.5, 8.7, 5.1, 4.1, -6.4, -4.2)
 _RUN_WEIGHTS = (-11.6, -3.2, 10.7, 4.3, -5.7, 4.9, 1.2, -5.8, 1.4, -2.7, 0.8, 5.9)
 _BIAS = -0.1
+_CLEARLY_JOINED = 1.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +85,13 @@ def available() -> bool:
 def orientation_of(small: Image.Image) -> Orientation:
     """How the page of a small grey picture is turned. Raises PageError where the model can't be loaded."""
     import numpy as np
+    from PIL import ImageOps
 
-    chances = _chances([_middle(small)])[0]
+    clear = ImageOps.autocontrast(small)
+    chances = _chances([_middle(clear)])[0]
     if chances.max() < _SURE:
         # Seen as a whole, a page that is mostly empty shows more.
-        chances = np.sqrt(chances * _chances([_whole(small)])[0])
+        chances = np.sqrt(chances * _chances([_whole(clear)])[0])
         chances /= chances.sum()
     return Orientation(tuple(float(one) for one in chances))
 
@@ -98,10 +101,13 @@ def orientation_of_parts(small: Image.Image) -> Orientation:
 
     Raises as `orientation_of` does.
     """
+    from PIL import ImageOps
+
+    clear = ImageOps.autocontrast(small)
     side = max(1, round(_PART_SHARE * min(small.size)))
     lefts, tops = (0, small.width - side), (0, small.height - side)
-    corners = [small.crop((left, top, left + side, top + side)) for left in lefts for top in tops]
-    chances = _chances([_middle(small), _whole(small), *map(_middle, corners)]).mean(axis=0)
+    corners = [clear.crop((left, top, left + side, top + side)) for left in lefts for top in tops]
+    chances = _chances([_middle(clear), _whole(clear), *map(_middle, corners)]).mean(axis=0)
     return Orientation(tuple(float(one) for one in chances))
 
 
@@ -117,7 +123,8 @@ def joined_script_turn(ink: Pixels, skew: float) -> int:
         return -1
     weights = np.array((_INK_WEIGHTS, _RUN_WEIGHTS))
     up, down = (float((weights * one).sum()) + _BIAS for one in (shape, shape[:, ::-1]))
-    if max(up, down) <= 0.0:
+    # Few lines, and the headline of Devanagari upside down, look a little like such lines.
+    if max(up, down) < _CLEARLY_JOINED:
         return -1
     return 0 if up > down else 2
 
