@@ -46,7 +46,7 @@ _LONGEST_RUN = 2.0
 _INK_WEIGHTS = (3.2, 7.9, -5.6, -17.8, -4.5, -5.9, 7.5, 8.7, 5.1, 4.1, -6.4, -4.2)
 _RUN_WEIGHTS = (-11.6, -3.2, 10.7, 4.3, -5.7, 4.9, 1.2, -5.8, 1.4, -2.7, 0.8, 5.9)
 _BIAS = -0.1
-_CLEARLY_JOINED = 1.5
+_CLEARLY_JOINED, _CLEARLY_ONE_WAY = 1.0, 4.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +123,8 @@ def joined_script_turn(ink: Pixels, skew: float) -> int:
         return -1
     weights = np.array((_INK_WEIGHTS, _RUN_WEIGHTS))
     up, down = (float((weights * one).sum()) + _BIAS for one in (shape, shape[:, ::-1]))
-    # Few lines, and the headline of Devanagari upside down, look a little like such lines.
-    if max(up, down) < _CLEARLY_JOINED:
+    # Upside down, the headline of Devanagari looks a little like such lines, but nearly as much the other way.
+    if max(up, down) <= 0.0 or (max(up, down) < _CLEARLY_JOINED and abs(up - down) < _CLEARLY_ONE_WAY):
         return -1
     return 0 if up > down else 2
 
