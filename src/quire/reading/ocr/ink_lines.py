@@ -42,7 +42,11 @@ def grain(pixels: Pixels) -> float:
     if part.shape[0] < 3 or part.shape[1] < 5:
         return 0.0
     rough = 2 * part[:, 2:-2] - part[:, :-4] - part[:, 4:]
-    return float(np.median(np.abs(rough))) / 0.6745 / math.sqrt(6)
+    # By counting: most values are equal, which sorting is slow at.
+    reached = np.cumsum(np.bincount(np.abs(rough).ravel()))
+    middle = (reached[-1] - 1) // 2, reached[-1] // 2
+    median = float(np.searchsorted(reached, middle, side="right").mean())
+    return median / 0.6745 / math.sqrt(6)
 
 
 def ink_mask(pixels: Pixels, noise: float) -> Pixels:

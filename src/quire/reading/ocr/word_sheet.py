@@ -121,12 +121,12 @@ def _type_of(line: OcrLine) -> _Type:
 
 def _extent(text: str) -> tuple[float, float]:
     """How far the text reaches above and below its baseline, in sizes."""
+    below = _DESCENT if _DEEP.search(text) else 0.0
+    if text.isascii():
+        return _ASCENT if _TALL.search(text) else _X_HEIGHT, below
     if any(unicodedata.east_asian_width(sign) in "WF" for sign in text):
         return 0.84, 0.1
-    plain = unicodedata.normalize("NFD", text)
-    marked = len(plain) > len(text)
-    above = _ASCENT if marked or _TALL.search(text) or not text.isascii() else _X_HEIGHT
-    return above, _DESCENT if _DEEP.search(text) else 0.0
+    return _ASCENT, below
 
 
 def _weighted_median(values: Iterable[tuple[float, int]]) -> float:
