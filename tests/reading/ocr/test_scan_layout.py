@@ -132,7 +132,9 @@ def test_words_come_in_their_order_when_they_are_written_from_right_to_left() ->
 
 def test_a_larger_line_is_a_heading_when_the_rest_is_body() -> None:
     body = [line(90, 400 + 42 * row, text) for row, text in enumerate(columns("alpha")[0])]
-    found = lay_out_scan(1, page([line(90, 200, "Minutes of the Board", height=56)], body), Rules(), POINTS)
+    sheet = page([line(90, 200, "Minutes of the Board", height=56)], body)
+    found = lay_out_scan(2, sheet, Rules(), POINTS)
+    assert lay_out_scan(1, sheet, Rules(), POINTS).elements[0].kind is ElementKind.TITLE
     assert found.elements[0].kind is ElementKind.HEADING
     assert found.elements[0].text == "Minutes of the Board"
     assert [element.kind for element in found.elements[1:]] == [ElementKind.PARAGRAPH]

@@ -21,6 +21,7 @@ from quire.reading.ocr.word_sheet import sheet_scale, word_sheet
 from quire.reading.pdf.drawn_rules import Rules
 from quire.reading.pdf.mupdf import empty_store
 from quire.reading.pdf.page_reader import ReadOptions, read_pdf
+from quire.rendering.page_markdown import render_markdown
 
 _BULLET = "•"
 _MISREAD_MARK = re.compile(r"[¢©®«»°*¤§+=~.,:;_^'\"‘’“”<>›‹\-–—•◦▪‣·■●○□]{1,2}|[eEoOQ0]")
@@ -46,11 +47,18 @@ def lay_out_scan(
         empty_store()
     words = [(_scaled(word.box, points_per_px), word) for word in marked.words()]
     elements = [_placed(element, points_per_px / scale, words) for element in reading.elements]
+    if number > 1:
+        elements = [_as_heading(element) for element in elements]
     for box in seen.blank:
         if _is_figure(box, seen):
             _insert_figure(elements, _scaled(box, points_per_px))
     numbered = tuple(replace(one, id=element_id(number, place)) for place, one in enumerate(elements))
-    return replace(reading, number=number, elements=numbered)
+    return replace(reading, number=number, elements=numbered, markdown=render_markdown(numbered))
+
+
+def _as_heading(element: Element) -> Element:
+    """The title of a sheet, which has one page, is a heading of a later page."""
+    return replace(element, kind=ElementKind.HEADING) if element.kind is ElementKind.TITLE else element
 
 
 def _placed(element: Element, scale: float, words: Sequence[tuple[PointBox, OcrWord]]) -> Element:
