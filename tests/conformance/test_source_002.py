@@ -540,8 +540,7 @@ def narrow(start_service: Callable[..., Server], sim: RunningSimulator) -> dict[
             for one in ids:
                 await classified(client, one)
         sim.play({})
-        (model,) = sim.stats()["models"].values()
-        return dict(model)
+        return dict(sim.stats()["models"]["classifier"])
 
     found = asyncio.run(go())
     service.stop()
