@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 
 from quire.simulator.simulator_thread import RunningSimulator, simulator
-from tests.conformance.running_service import HttpClient, RunningService
+from tests.support.serving import Client, Server
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -33,13 +33,13 @@ def sim(request: pytest.FixtureRequest) -> Iterator[RunningSimulator]:
 @pytest.fixture(scope="module")
 def start_service(
     sim: RunningSimulator, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Callable[..., RunningService]]:
+) -> Iterator[Callable[..., Server]]:
     """Starts another process: `start_service("worker", "--queues", "read", folder=…, SETTING="value")`.
 
     Without arguments it is `quire serve`. Only an address is waited for by `wait_ready()`."""
-    running: list[RunningService] = []
+    running: list[Server] = []
 
-    def start(*arguments: str, folder: Path | None = None, **settings: str) -> RunningService:
+    def start(*arguments: str, folder: Path | None = None, **settings: str) -> Server:
         defaults = {
             "OPENAI_API_KEY": "any",
             "OPENAI_BASE_URL": sim.openai_url,
@@ -49,9 +49,7 @@ def start_service(
             "READER_PROCESSES": "1",
             "RETRY_BASE_DELAY": "50ms",
         }
-        one = RunningService(
-            folder or tmp_path_factory.mktemp("service"), *arguments, **{**defaults, **settings}
-        )
+        one = Server(folder or tmp_path_factory.mktemp("service"), *arguments, **{**defaults, **settings})
         running.append(one)
         return one
 
@@ -61,13 +59,13 @@ def start_service(
 
 
 @pytest.fixture(scope="module")
-def service(request: pytest.FixtureRequest, start_service: Callable[..., RunningService]) -> RunningService:
+def service(request: pytest.FixtureRequest, start_service: Callable[..., Server]) -> Server:
     """The service that all tests of a module share, with the settings of the module's `SETTINGS`."""
     return start_service(**getattr(request.module, "SETTINGS", {})).wait_ready()
 
 
 @pytest.fixture
-async def client(service: RunningService) -> AsyncIterator[HttpClient]:
+async def client(service: Server) -> AsyncIterator[Client]:
     """A client of the shared service."""
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
-        yield HttpClient(service.url, session)
+        yield Client(service.url, session)

@@ -21,9 +21,10 @@ from PIL import Image
 
 from quire.simulator.simulator_thread import RunningSimulator
 from tests.api.ghost.conftest import make_mixed
-from tests.conformance.running_service import HttpClient, RunningService, eventually
 from tests.support.coordination_servers import plain_server
 from tests.support.environment import clean_environment
+from tests.support.serving import Client, Server
+from tests.support.waiting import eventually
 
 __all__ = ["make_mixed"]
 
@@ -54,7 +55,7 @@ def redis_url() -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def service(redis_url: str, start_service: Callable[..., RunningService]) -> RunningService:
+def service(redis_url: str, start_service: Callable[..., Server]) -> Server:
     """A service whose breakers are open for a thousandth of the source's times."""
     return start_service(
         **STRICT,
@@ -68,7 +69,7 @@ def service(redis_url: str, start_service: Callable[..., RunningService]) -> Run
 
 
 @pytest.fixture(scope="module")
-def patient(redis_url: str, start_service: Callable[..., RunningService]) -> RunningService:
+def patient(redis_url: str, start_service: Callable[..., Server]) -> Server:
     """A service with the source's breakers, short timeouts of both providers, and a prompt of the operator's."""
     return start_service(
         **STRICT,
@@ -81,12 +82,12 @@ def patient(redis_url: str, start_service: Callable[..., RunningService]) -> Run
 
 
 @pytest.fixture
-async def patient_client(patient: RunningService, redis_url: str) -> AsyncIterator[HttpClient]:
+async def patient_client(patient: Server, redis_url: str) -> AsyncIterator[Client]:
     """A client of `patient`, whose breakers are closed when a test begins."""
     with redis.Redis.from_url(f"{redis_url}/1") as server:
         server.delete(*server.keys("cb:*"), "none")
     async with aiohttp.ClientSession() as session:
-        yield HttpClient(patient.url, session)
+        yield Client(patient.url, session)
 
 
 @pytest.fixture(autouse=True)
@@ -119,24 +120,22 @@ def pdf(pages: int) -> tuple[bytes, list[str]]:
         return made.tobytes(), marks
 
 
-async def models(client: HttpClient) -> dict[str, dict[str, Any]]:
+async def models(client: Client) -> dict[str, dict[str, Any]]:
     return {one["model"]: one for one in (await client.get("/dispatch")).json["models"]}
 
 
-async def begin(client: HttpClient, data: bytes, **fields: str) -> str:
+async def begin(client: Client, data: bytes, **fields: str) -> str:
     answer = await client.upload(data, **{"mode": "ai", **fields})
     assert answer.status == 202, answer.text
     return str(answer.json["job_id"])
 
 
-async def pages_of(client: HttpClient, job_id: str) -> list[dict[str, Any]]:
+async def pages_of(client: Client, job_id: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = (await client.get(f"/jobs/{job_id}/pages")).json["pages"]
     return found
 
 
-async def convert(
-    client: HttpClient, data: bytes, **fields: str
-) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+async def convert(client: Client, data: bytes, **fields: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """The finished job and its pages. Waits first until no breaker of an earlier test is open."""
 
     async def closed() -> bool:
@@ -147,25 +146,25 @@ async def convert(
 
 
 async def convert_now(
-    client: HttpClient, data: bytes, **fields: str
+    client: Client, data: bytes, **fields: str
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """The finished job and its pages, whatever the breakers' state."""
-    job = await client.finished(await begin(client, data, **fields))
+    job = await client.over(await begin(client, data, **fields))
     assert job["status"] == "completed", job
     return job, await pages_of(client, job["job_id"])
 
 
-async def text_of(client: HttpClient, job_id: str) -> str:
+async def text_of(client: Client, job_id: str) -> str:
     return (await client.get(f"/jobs/{job_id}/result?format=md")).text
 
 
-async def ghost(client: HttpClient, data: bytes, **fields: str) -> str:
+async def ghost(client: Client, data: bytes, **fields: str) -> str:
     answer = await client.upload(data, path="/process_file_junior_call", **fields)
     assert answer.status == 201, answer.text
     return str(answer.json["job_id"])
 
 
-async def ghost_over(client: HttpClient, job_id: str) -> dict[str, Any]:
+async def ghost_over(client: Client, job_id: str) -> dict[str, Any]:
     async def ended() -> dict[str, Any] | None:
         found: dict[str, Any] = (await client.get(f"/progress_spec/{job_id}")).json
         return found if found["status"] in ("success", "failed") else None
@@ -181,7 +180,7 @@ def calls(sim: RunningSimulator) -> dict[str, int]:
     return {name: one["calls"] for name, one in sim.stats()["models"].items()}
 
 
-async def assert_failover(client: HttpClient, sim: RunningSimulator, fault: str) -> None:
+async def assert_failover(client: Client, sim: RunningSimulator, fault: str) -> None:
     """Both models of the first provider are asked once, then the other provider, which answers."""
     sim.play({"rules": [{"fault": fault, "model": "gpt-*"}]})
     _, pages = await convert(client, pdf(1)[0])
@@ -197,13 +196,13 @@ def rest_ms(redis_url: str, model: str) -> float:
     return float(values[_UNTIL] - values[_OPENED])
 
 
-def command(service: RunningService, *arguments: str) -> str:
+def command(service: Server, *arguments: str) -> str:
     environment = {"PATH": "/usr/bin:/bin", "QUIRE_URL": service.url, "DATA_DIR": str(service.data_dir)}
     asked = [sys.executable, "-m", "quire", *arguments]
     return subprocess.run(asked, env=environment, capture_output=True, text=True, check=True).stdout
 
 
-def log_lines(service: RunningService, message: str) -> list[dict[str, Any]]:
+def log_lines(service: Server, message: str) -> list[dict[str, Any]]:
     lines = [json.loads(line) for line in service.log.splitlines() if line.startswith("{")]
     return [line for line in lines if message in str(line.get("message") or line.get("event"))]
 
@@ -227,7 +226,7 @@ def log_lines(service: RunningService, message: str) -> list[dict[str, Any]]:
 )
 @pytest.mark.requirement("000-1d", "missing_pages counts the pages that were not processed at the deadline")
 async def test_document_completes_at_its_deadline_when_calls_hang(
-    client: HttpClient, sim: RunningSimulator, make_mixed: Make
+    client: Client, sim: RunningSimulator, make_mixed: Make
 ) -> None:
     sim.play({"rules": [{"fault": "hang", "first": 2}]})
     words = [f"mark{next(_numbers):05d}end" for _ in range(5)]
@@ -260,7 +259,7 @@ def test_timeouts_are_those_of_the_source_when_nothing_is_set(defaults: dict[str
 @pytest.mark.requirement(
     "000-44a", "A job that ended in time has timeout_occurred false and no missing pages"
 )
-async def test_job_ends_at_once_when_all_its_pages_are_done(client: HttpClient, make_mixed: Make) -> None:
+async def test_job_ends_at_once_when_all_its_pages_are_done(client: Client, make_mixed: Make) -> None:
     job_id = await ghost(client, make_mixed([f"mark{next(_numbers):05d}end", "more words"]))
     found = (await ghost_over(client, job_id))["metadata"]
     assert (found["timeout_occurred"], found["missing_pages"], found["pages_done"]) == (False, 0, 1)
@@ -273,7 +272,7 @@ async def test_job_ends_at_once_when_all_its_pages_are_done(client: HttpClient, 
 @pytest.mark.requirement("000-4b", "A timeout opens the breaker of the model, as a 429 does")
 @pytest.mark.requirement("000-5", "OPENAI_TIMEOUT overrides REQUEST_TIMEOUT for OpenAI")
 async def test_other_provider_answers_when_both_models_of_the_first_hang(
-    patient_client: HttpClient, sim: RunningSimulator
+    patient_client: Client, sim: RunningSimulator
 ) -> None:
     sim.play({"rules": [{"fault": "hang", "model": "gpt-*"}]})
     _, pages = await convert_now(patient_client, pdf(1)[0])
@@ -284,7 +283,7 @@ async def test_other_provider_answers_when_both_models_of_the_first_hang(
 
 
 @pytest.mark.requirement("000-5a", "ANTHROPIC_TIMEOUT overrides REQUEST_TIMEOUT for Anthropic")
-async def test_openai_answers_when_anthropic_hangs(patient_client: HttpClient, sim: RunningSimulator) -> None:
+async def test_openai_answers_when_anthropic_hangs(patient_client: Client, sim: RunningSimulator) -> None:
     sim.play({"rules": [{"fault": "hang", "model": SONNET}, {"fault": "rate_limit", "model": "claude-*"}]})
     _, pages = await convert_now(patient_client, pdf(1)[0], engine="anthropic")
     assert pages[0]["provider"] == "openai"
@@ -299,49 +298,49 @@ async def test_openai_answers_when_anthropic_hangs(patient_client: HttpClient, s
 )
 @pytest.mark.requirement("000-7", "A 429 fails over")
 async def test_other_provider_answers_when_the_first_answers_429(
-    client: HttpClient, sim: RunningSimulator
+    client: Client, sim: RunningSimulator
 ) -> None:
     await assert_failover(client, sim, "rate_limit")
 
 
 @pytest.mark.requirement("000-7a", "A 5xx fails over")
 async def test_other_provider_answers_when_the_first_answers_500(
-    client: HttpClient, sim: RunningSimulator
+    client: Client, sim: RunningSimulator
 ) -> None:
     await assert_failover(client, sim, "server_error")
 
 
 @pytest.mark.requirement("000-7b", "An overloaded provider (503, 529) fails over")
 async def test_other_provider_answers_when_the_first_is_overloaded(
-    client: HttpClient, sim: RunningSimulator
+    client: Client, sim: RunningSimulator
 ) -> None:
     await assert_failover(client, sim, "overloaded")
 
 
 @pytest.mark.requirement("000-7c", "An exhausted quota fails over")
 async def test_other_provider_answers_when_the_quota_of_the_first_is_used_up(
-    client: HttpClient, sim: RunningSimulator
+    client: Client, sim: RunningSimulator
 ) -> None:
     await assert_failover(client, sim, "quota")
 
 
 @pytest.mark.requirement("000-7d", "A lost connection fails over")
 async def test_other_provider_answers_when_the_connection_is_lost(
-    client: HttpClient, sim: RunningSimulator
+    client: Client, sim: RunningSimulator
 ) -> None:
     await assert_failover(client, sim, "reset")
 
 
 @pytest.mark.requirement("000-7e", "An answer that can't be parsed fails over")
 async def test_other_provider_answers_when_the_answer_is_no_json(
-    client: HttpClient, sim: RunningSimulator
+    client: Client, sim: RunningSimulator
 ) -> None:
     await assert_failover(client, sim, "bad_json")
 
 
 @pytest.mark.requirement("000-7f", "A refused API key fails over to the other provider")
 async def test_other_provider_answers_when_the_key_of_the_first_is_refused(
-    client: HttpClient, sim: RunningSimulator
+    client: Client, sim: RunningSimulator
 ) -> None:
     sim.play({"rules": [{"fault": "auth", "model": "gpt-*"}]})
     _, pages = await convert(client, pdf(1)[0])
@@ -351,7 +350,7 @@ async def test_other_provider_answers_when_the_key_of_the_first_is_refused(
 
 @pytest.mark.requirement("000-6a", "The secondary provider is asked with its own model of the same tier")
 async def test_fast_model_of_the_other_provider_answers_when_the_tier_is_fast(
-    client: HttpClient, sim: RunningSimulator
+    client: Client, sim: RunningSimulator
 ) -> None:
     sim.play({"rules": [{"fault": "server_error", "model": "gpt-*"}]})
     _, pages = await convert(client, pdf(1)[0], model_tier="fast")
@@ -361,7 +360,7 @@ async def test_fast_model_of_the_other_provider_answers_when_the_tier_is_fast(
 
 @pytest.mark.requirement("000-6b", "The secondary model is not asked twice when the tier is secondary")
 async def test_each_model_is_asked_once_when_the_tier_is_secondary(
-    client: HttpClient, sim: RunningSimulator
+    client: Client, sim: RunningSimulator
 ) -> None:
     sim.play({"rules": [{"fault": "server_error"}]})
     await convert(client, pdf(1)[0], model_tier="secondary")
@@ -377,7 +376,7 @@ async def test_each_model_is_asked_once_when_the_tier_is_secondary(
 )
 @pytest.mark.requirement("000-40a", "The opening of a breaker is logged with provider, model and cooldown")
 async def test_page_has_its_own_text_when_every_candidate_fails(
-    service: RunningService, client: HttpClient, sim: RunningSimulator
+    service: Server, client: Client, sim: RunningSimulator
 ) -> None:
     sim.play({"rules": [{"fault": "server_error"}]})
     data, marks = pdf(1)
@@ -403,7 +402,7 @@ async def test_page_has_its_own_text_when_every_candidate_fails(
 )
 @pytest.mark.requirement("000-10a", "A rejected request opens no breaker: the next page is sent to the model")
 async def test_page_gets_its_own_text_at_once_when_the_request_is_rejected(
-    client: HttpClient, sim: RunningSimulator
+    client: Client, sim: RunningSimulator
 ) -> None:
     sim.play({"rules": [{"fault": "rejected", "last": 1}]})
     _, pages = await convert(client, pdf(1)[0])
@@ -427,7 +426,7 @@ async def test_page_gets_its_own_text_at_once_when_the_request_is_rejected(
 )
 @pytest.mark.requirement("000-56", "Breakers are keys cb:…:provider:model in Redis, and expire")
 async def test_model_gets_no_call_when_its_breaker_is_open(
-    patient: RunningService, patient_client: HttpClient, sim: RunningSimulator, redis_url: str
+    patient: Server, patient_client: Client, sim: RunningSimulator, redis_url: str
 ) -> None:
     sim.play({"rules": [{"fault": "server_error", "model": "gpt-4.1"}]})
     await convert_now(patient_client, pdf(1)[0])
@@ -452,7 +451,7 @@ async def test_model_gets_no_call_when_its_breaker_is_open(
 @pytest.mark.requirement("000-14", "Failures in a row are counted in the breaker")
 @pytest.mark.requirement("000-14a", "A success closes the breaker and resets its failures")
 async def test_breaker_rests_longer_when_failures_follow_each_other(
-    client: HttpClient, sim: RunningSimulator, redis_url: str
+    client: Client, sim: RunningSimulator, redis_url: str
 ) -> None:
     await convert(client, pdf(1)[0])
     sim.play({"rules": [{"fault": "server_error", "model": "gpt-4.1"}]})
@@ -474,7 +473,7 @@ async def test_breaker_rests_longer_when_failures_follow_each_other(
     "000-15a", "While the probe is out other pages go to other models, and none is sent to this one"
 )
 async def test_one_page_goes_to_the_model_when_its_breaker_is_half_open(
-    client: HttpClient, sim: RunningSimulator
+    client: Client, sim: RunningSimulator
 ) -> None:
     sim.play({"rules": [{"fault": "server_error", "model": "gpt-4.1", "last": 1}]})
     await convert(client, pdf(1)[0])
@@ -498,7 +497,7 @@ async def test_one_page_goes_to_the_model_when_its_breaker_is_half_open(
     "000-16", "With every breaker open a page falls back to its MuPDF text without a call"
 )
 async def test_page_falls_back_without_a_call_when_every_breaker_is_open(
-    patient_client: HttpClient, sim: RunningSimulator
+    patient_client: Client, sim: RunningSimulator
 ) -> None:
     sim.play({"rules": [{"fault": "server_error"}]})
     await convert_now(patient_client, pdf(1)[0])
@@ -516,7 +515,7 @@ async def test_page_falls_back_without_a_call_when_every_breaker_is_open(
     "000-16b", "A document of the vault that no model could classify is classified when a model is back"
 )
 async def test_document_is_classified_by_itself_when_a_model_is_back(
-    start_service: Callable[..., RunningService], sim: RunningSimulator, redis_url: str
+    start_service: Callable[..., Server], sim: RunningSimulator, redis_url: str
 ) -> None:
     sim.play({"rules": [{"fault": "server_error"}]})
     long = {"BREAKER_BASE_BACKOFF": "1h", "BREAKER_MAX_BACKOFF": "1h", "CLASSIFY_RETRY_DELAY": "1h"}
@@ -524,7 +523,7 @@ async def test_document_is_classified_by_itself_when_a_model_is_back(
         **{**MODELS, **long, "AI_RECOVERY_PROBE": "200ms"}, REDIS_URL=f"{redis_url}/2"
     ).wait_ready()
     async with aiohttp.ClientSession() as session:
-        client = HttpClient(one.url, session)
+        client = Client(one.url, session)
         letter = f"# Delivery of turbine {next(_numbers)}\n\nIt leaves on Monday.\n"
         answer = await client.upload(letter.encode(), name="letter.md", path="/documents")
         [document] = answer.json["documents"]
@@ -544,9 +543,7 @@ async def test_document_is_classified_by_itself_when_a_model_is_back(
 
 @pytest.mark.requirement("000-17", "At most MAX_INFLIGHT_PER_MODEL calls to a model at a time")
 @pytest.mark.requirement("000-18", "A page that finds a model at its cap goes to another model")
-async def test_calls_stay_under_the_cap_when_many_pages_wait(
-    client: HttpClient, sim: RunningSimulator
-) -> None:
+async def test_calls_stay_under_the_cap_when_many_pages_wait(client: Client, sim: RunningSimulator) -> None:
     sim.play({"models": [{"model": "*", "latency": 0.2}]})
     _, pages = await convert(client, pdf(8)[0])
     assert {page["source"] for page in pages} == {"ai"}
@@ -559,7 +556,7 @@ async def test_calls_stay_under_the_cap_when_many_pages_wait(
     "000-18a", "A page that finds every model at its cap holds no worker: the next job is taken up"
 )
 async def test_next_job_is_done_when_all_models_of_the_first_are_busy(
-    client: HttpClient, sim: RunningSimulator
+    client: Client, sim: RunningSimulator
 ) -> None:
     sim.play({"rules": [{"fault": "hang", "model": name} for name in ("gpt-4.1", "gpt-4o", SONNET)]})
     waiting = await begin(client, pdf(20)[0])
@@ -579,7 +576,7 @@ async def test_next_job_is_done_when_all_models_of_the_first_are_busy(
     "000-19a", "The entries of processed pages are acknowledged and removed from the queue"
 )
 async def test_no_call_is_made_when_the_document_comes_again(
-    client: HttpClient, sim: RunningSimulator, redis_url: str
+    client: Client, sim: RunningSimulator, redis_url: str
 ) -> None:
     data, _ = pdf(2)
     job, _ = await convert(client, data)
@@ -607,7 +604,7 @@ async def test_no_call_is_made_when_the_document_comes_again(
 @pytest.mark.requirement("000-23", "A report after the end of the job changes nothing")
 @pytest.mark.requirement("000-23a", "Reports need the operator's token")
 async def test_reports_finish_the_job_when_an_external_dispatcher_sends_them(
-    client: HttpClient, sim: RunningSimulator
+    client: Client, sim: RunningSimulator
 ) -> None:
     sim.play({"rules": [{"fault": "hang"}]})
     data, marks = pdf(2)
@@ -630,7 +627,7 @@ async def test_reports_finish_the_job_when_an_external_dispatcher_sends_them(
     half = (await client.get(f"/jobs/{job_id}")).json
     assert (half["status"], half["progress"]) == ("processing", 50)
     await eventually(failed, "page 2 is reported")
-    await client.finished(job_id)
+    await client.over(job_id)
     pages = await pages_of(client, job_id)
     assert (pages[0]["source"], pages[0]["provider"], pages[0]["model"]) == ("ai", "other", "m")
     assert pages[0]["tokens_in"] + pages[0]["tokens_out"] == 7
@@ -643,7 +640,7 @@ async def test_reports_finish_the_job_when_an_external_dispatcher_sends_them(
 
 
 @pytest.mark.requirement("000-24", "The MuPDF text of every page is kept before AI is asked")
-async def test_own_text_can_be_read_when_every_call_hangs(client: HttpClient, sim: RunningSimulator) -> None:
+async def test_own_text_can_be_read_when_every_call_hangs(client: Client, sim: RunningSimulator) -> None:
     sim.play({"rules": [{"fault": "hang"}]})
     data, marks = pdf(2)
     job_id = await begin(client, data)
@@ -659,7 +656,7 @@ async def test_own_text_can_be_read_when_every_call_hangs(client: HttpClient, si
 
 @pytest.mark.requirement("000-24a", "A page that has no text of its own and that AI failed says so")
 async def test_page_says_that_it_has_no_text_when_ai_fails_on_a_scan(
-    client: HttpClient, sim: RunningSimulator, make_mixed: Make
+    client: Client, sim: RunningSimulator, make_mixed: Make
 ) -> None:
     sim.play({"rules": [{"fault": "server_error"}]})
     _job, _pages = await convert(client, make_mixed(f"mark{next(_numbers):05d}end", None), mode="auto")
@@ -683,7 +680,7 @@ async def test_page_says_that_it_has_no_text_when_ai_fails_on_a_scan(
 @pytest.mark.requirement("000-39c", "result_text_len is the length of the aggregated text")
 @pytest.mark.requirement("000-39d", "A finished job has status success, progress 100 and an end time")
 async def test_result_has_all_pages_in_order_when_some_fall_back(
-    client: HttpClient, sim: RunningSimulator, make_mixed: Make
+    client: Client, sim: RunningSimulator, make_mixed: Make
 ) -> None:
     await convert(client, pdf(1)[0])
     sim.play({"rules": [{"fault": "rejected", "last": 1}]})
@@ -736,7 +733,7 @@ def sent(sim: RunningSimulator, model: str) -> tuple[str, str, str]:
 @pytest.mark.requirement("000-36a", "The picture of the page is sent as JPEG in base64")
 @pytest.mark.requirement("000-36b", "A letter page at 100 dpi is a picture of 850 × 1100 pixels")
 async def test_model_gets_prompt_picture_and_context_when_a_page_is_read(
-    client: HttpClient, sim: RunningSimulator
+    client: Client, sim: RunningSimulator
 ) -> None:
     data, marks = pdf(5)
     await convert(client, data, pages="3")
@@ -761,7 +758,7 @@ async def test_model_gets_prompt_picture_and_context_when_a_page_is_read(
 
 
 @pytest.mark.requirement("000-33c", "The context is at most IMAGE_MAX_CONTEXT_BYTES long")
-async def test_context_is_cut_when_the_neighbours_are_long(client: HttpClient, sim: RunningSimulator) -> None:
+async def test_context_is_cut_when_the_neighbours_are_long(client: Client, sim: RunningSimulator) -> None:
     with pymupdf.open() as made:
         for number in range(3):
             page = made.new_page()
@@ -778,7 +775,7 @@ async def test_context_is_cut_when_the_neighbours_are_long(client: HttpClient, s
 
 @pytest.mark.requirement("000-45", "A request's own prompt is sent instead of the default")
 async def test_prompt_of_the_request_is_sent_when_it_has_one(
-    client: HttpClient, sim: RunningSimulator, make_mixed: Make
+    client: Client, sim: RunningSimulator, make_mixed: Make
 ) -> None:
     data = make_mixed([f"mark{next(_numbers):05d}end", "picture"])
     await ghost_over(client, await ghost(client, data, ai_prompt="Copy what you see."))
@@ -788,7 +785,7 @@ async def test_prompt_of_the_request_is_sent_when_it_has_one(
 @pytest.mark.requirement("000-46", "AI_SYSTEM_PROMPT replaces the default prompt")
 @pytest.mark.requirement("000-31a", "IMAGE_SEND_ALL_PAGES sends pages of plain text too")
 async def test_prompt_of_the_operator_is_sent_when_it_is_set(
-    patient_client: HttpClient, sim: RunningSimulator
+    patient_client: Client, sim: RunningSimulator
 ) -> None:
     _, pages = await convert_now(patient_client, pdf(1)[0], mode="auto")
     assert pages[0]["source"] == "ai"
@@ -810,7 +807,7 @@ async def test_prompt_of_the_operator_is_sent_when_it_is_set(
     ],
 )
 async def test_model_is_that_of_the_tier_when_the_request_names_one(
-    client: HttpClient, engine: str, tier: str, model: str
+    client: Client, engine: str, tier: str, model: str
 ) -> None:
     _, pages = await convert(client, pdf(1)[0], engine=engine, model_tier=tier)
     assert (pages[0]["provider"], pages[0]["model"]) == (engine, model)
@@ -819,7 +816,7 @@ async def test_model_is_that_of_the_tier_when_the_request_names_one(
 @pytest.mark.requirement(
     "000-28a", "POST /process_file_junior_call takes model_tier; without it it is primary"
 )
-async def test_tier_is_primary_when_the_request_names_none(client: HttpClient, make_mixed: Make) -> None:
+async def test_tier_is_primary_when_the_request_names_none(client: Client, make_mixed: Make) -> None:
     for tier, model in (("secondary", "gpt-4o"), ("", "gpt-4.1")):
         data = make_mixed([f"mark{next(_numbers):05d}end", "picture"])
         job_id = await ghost(client, data, **({"model_tier": tier} if tier else {}))
@@ -829,7 +826,7 @@ async def test_tier_is_primary_when_the_request_names_none(client: HttpClient, m
 
 @pytest.mark.requirement("000-29", "Failover from Anthropic ends at OpenAI with the same tier")
 async def test_openai_answers_with_the_tier_when_anthropic_fails(
-    client: HttpClient, sim: RunningSimulator
+    client: Client, sim: RunningSimulator
 ) -> None:
     sim.play({"rules": [{"fault": "server_error", "model": "claude-*"}]})
     _, pages = await convert(client, pdf(1)[0], engine="anthropic", model_tier="fast")
@@ -877,9 +874,7 @@ def test_defaults_are_those_of_the_source_when_nothing_is_set(defaults: dict[str
 
 
 @pytest.mark.requirement("000-34", "Pictures of pages stay in memory: none is written to disk")
-async def test_no_picture_is_on_disk_when_pages_were_read_by_ai(
-    service: RunningService, client: HttpClient
-) -> None:
+async def test_no_picture_is_on_disk_when_pages_were_read_by_ai(service: Server, client: Client) -> None:
     await convert(client, pdf(2)[0])
     files = [path for path in service.data_dir.rglob("*") if path.is_file()]
     assert files
@@ -889,9 +884,7 @@ async def test_no_picture_is_on_disk_when_pages_were_read_by_ai(
 @pytest.mark.requirement("000-35", "GET /metrics counts the calls of each model by outcome")
 @pytest.mark.requirement("000-35a", "Failovers can be seen in GET /metrics: failed calls by their error")
 @pytest.mark.requirement("000-35b", "GET /metrics has the durations of the calls")
-async def test_calls_are_in_the_metrics_when_pages_were_read(
-    client: HttpClient, sim: RunningSimulator
-) -> None:
+async def test_calls_are_in_the_metrics_when_pages_were_read(client: Client, sim: RunningSimulator) -> None:
     sim.play({"rules": [{"fault": "server_error", "model": "claude-3-haiku"}]})
     await convert(client, pdf(1)[0], engine="anthropic", model_tier="fast")
     shown = (await client.get("/metrics")).text
@@ -904,7 +897,7 @@ async def test_calls_are_in_the_metrics_when_pages_were_read(
 
 @pytest.mark.requirement("000-35c", "Timeouts of models are counted in GET /metrics")
 async def test_timeouts_are_in_the_metrics_when_a_model_hangs(
-    patient_client: HttpClient, sim: RunningSimulator
+    patient_client: Client, sim: RunningSimulator
 ) -> None:
     sim.play({"rules": [{"fault": "hang", "model": "gpt-4.1-mini"}]})
     _, pages = await convert_now(patient_client, pdf(1)[0], model_tier="fast")

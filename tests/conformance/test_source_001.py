@@ -21,10 +21,10 @@ import redis
 
 from quire.simulator.simulator_thread import RunningSimulator
 from tests.api.ghost.conftest import Bucket, make_bucket, make_mixed
-from tests.conformance.running_service import HttpAnswer, HttpClient, RunningService
 from tests.support.coordination_servers import plain_server
 from tests.support.environment import clean_environment
 from tests.support.s3_fixtures import s3_endpoint
+from tests.support.serving import Answer, Client, Server
 from tests.support.waiting import eventually
 
 __all__ = ["make_bucket", "make_mixed", "s3_endpoint"]
@@ -88,8 +88,8 @@ def aws(s3_endpoint: str) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def service(
-    redis_url: str, aws: dict[str, str], bucket: Bucket, start_service: Callable[..., RunningService]
-) -> RunningService:
+    redis_url: str, aws: dict[str, str], bucket: Bucket, start_service: Callable[..., Server]
+) -> Server:
     return start_service(
         **MODELS,
         **aws,
@@ -109,22 +109,20 @@ def service(
 
 
 @pytest.fixture
-async def client(service: RunningService) -> AsyncIterator[HttpClient]:
+async def client(service: Server) -> AsyncIterator[Client]:
     async with aiohttp.ClientSession(headers={"Authorization": f"Bearer {KEY}"}) as session:
-        yield HttpClient(service.url, session)
+        yield Client(service.url, session)
 
 
 @pytest.fixture(scope="module")
-def split(split_redis: str, start_service: Callable[..., RunningService]) -> RunningService:
+def split(split_redis: str, start_service: Callable[..., Server]) -> Server:
     """The service without workers."""
     shared = {**MODELS, "REDIS_URL": split_redis}
     return start_service(**shared, RUN_DISPATCHER="0", INTERNAL_TOKEN=TOKEN).wait_ready()
 
 
 @pytest.fixture(scope="module")
-def split_worker(
-    split: RunningService, split_redis: str, start_service: Callable[..., RunningService]
-) -> RunningService:
+def split_worker(split: Server, split_redis: str, start_service: Callable[..., Server]) -> Server:
     """A worker beside it that leaves the AI pages alone."""
     queues = "download,split,read,merge,export"
     shared = {**MODELS, "REDIS_URL": split_redis, "DATA_DIR": str(split.data_dir)}
@@ -132,9 +130,9 @@ def split_worker(
 
 
 @pytest.fixture
-async def at_split(split: RunningService, split_worker: RunningService) -> AsyncIterator[HttpClient]:
+async def at_split(split: Server, split_worker: Server) -> AsyncIterator[Client]:
     async with aiohttp.ClientSession(headers={"X-Internal-Token": TOKEN}) as session:
-        yield HttpClient(split.url, session)
+        yield Client(split.url, session)
 
 
 @pytest.fixture
@@ -174,18 +172,18 @@ def picture() -> list[str]:
     return [fresh("a picture"), "with some words below it"]
 
 
-async def process(client: HttpClient, data: bytes, name: str = "report.pdf", **fields: str) -> dict[str, Any]:
+async def process(client: Client, data: bytes, name: str = "report.pdf", **fields: str) -> dict[str, Any]:
     answer = await client.upload(data, name=name, path="/process_file_junior_call", **fields)
     assert answer.status == 201, answer.text
     found: dict[str, Any] = answer.json
     return found
 
 
-async def process_json(client: HttpClient, **fields: Any) -> HttpAnswer:
+async def process_json(client: Client, **fields: Any) -> Answer:
     return await client.post("/process_file_junior_call", json=fields)
 
 
-async def over(client: HttpClient, some_id: str) -> dict[str, Any]:
+async def over(client: Client, some_id: str) -> dict[str, Any]:
     async def ended() -> dict[str, Any] | None:
         found: dict[str, Any] = (await client.get(f"/progress_spec/{some_id}")).json
         return found if found["status"] in ("success", "failed") else None
@@ -194,7 +192,7 @@ async def over(client: HttpClient, some_id: str) -> dict[str, Any]:
     return found
 
 
-async def pages_of(client: HttpClient, data: bytes, **fields: str) -> list[dict[str, Any]]:
+async def pages_of(client: Client, data: bytes, **fields: str) -> list[dict[str, Any]]:
     """The pages of a document once it is read."""
     job_id = (await process(client, data, **fields))["job_id"]
     assert (await over(client, job_id))["status"] == "success"
@@ -206,7 +204,7 @@ async def pages_of(client: HttpClient, data: bytes, **fields: str) -> list[dict[
 
 
 @pytest.fixture(scope="module")
-def limited(redis_server: str, start_service: Callable[..., RunningService]) -> RunningService:
+def limited(redis_server: str, start_service: Callable[..., Server]) -> Server:
     """A service that knows the account's limits by the source's names; its first model has one request a second."""
     return start_service(
         **MODELS,
@@ -220,9 +218,9 @@ def limited(redis_server: str, start_service: Callable[..., RunningService]) -> 
 
 
 @pytest.fixture
-async def at_limited(limited: RunningService) -> AsyncIterator[HttpClient]:
+async def at_limited(limited: Server) -> AsyncIterator[Client]:
     async with aiohttp.ClientSession() as session:
-        yield HttpClient(limited.url, session)
+        yield Client(limited.url, session)
 
 
 @pytest.mark.requirement("001-1", "Five documents of twenty pages exceed no RPM limit of any model")
@@ -245,7 +243,7 @@ async def at_limited(limited: RunningService) -> AsyncIterator[HttpClient]:
 )
 @pytest.mark.requirement("001-12a", "Buckets expire when they are not used")
 async def test_no_limit_is_exceeded_when_five_documents_of_twenty_pages_arrive(
-    at_limited: HttpClient, sim: RunningSimulator, redis_server: str
+    at_limited: Client, sim: RunningSimulator, redis_server: str
 ) -> None:
     # A burst of one second's share, so that a caller who knows no limits exceeds them at once.
     one_second = {"window": "bucket", "burst_s": 1.5}
@@ -286,7 +284,7 @@ async def test_no_limit_is_exceeded_when_five_documents_of_twenty_pages_arrive(
 
 
 @pytest.fixture(scope="module")
-def sticky(redis_server: str, start_service: Callable[..., RunningService]) -> RunningService:
+def sticky(redis_server: str, start_service: Callable[..., Server]) -> Server:
     """A service that waits for the first model's budget, and whose thresholds take no picture for graphics."""
     return start_service(
         **MODELS,
@@ -303,9 +301,9 @@ def sticky(redis_server: str, start_service: Callable[..., RunningService]) -> R
 
 
 @pytest.fixture
-async def at_sticky(sticky: RunningService) -> AsyncIterator[HttpClient]:
+async def at_sticky(sticky: Server) -> AsyncIterator[Client]:
     async with aiohttp.ClientSession() as session:
-        yield HttpClient(sticky.url, session)
+        yield Client(sticky.url, session)
 
 
 @pytest.mark.requirement(
@@ -315,7 +313,7 @@ async def at_sticky(sticky: RunningService) -> AsyncIterator[HttpClient]:
     "001-11", "A page that has to wait is in the sorted set jobs:ai:pages:delayed by the time of its retry"
 )
 async def test_page_is_delayed_when_the_policy_is_sticky_and_there_is_no_budget(
-    at_sticky: HttpClient, ai: RunningSimulator, redis_server: str
+    at_sticky: Client, ai: RunningSimulator, redis_server: str
 ) -> None:
     began_ms = time.time() * 1000
     job_id = (await at_sticky.upload(pictured_pdf(3), mode="ai")).json["job_id"]
@@ -337,10 +335,10 @@ async def test_page_is_delayed_when_the_policy_is_sticky_and_there_is_no_budget(
     "001-80", "The thresholds of page selection are settings (PAGE_PICTURE_COVERAGE and others)"
 )
 async def test_page_with_a_picture_is_read_locally_when_the_threshold_is_raised(
-    at_sticky: HttpClient, ai: RunningSimulator, make_mixed: Make
+    at_sticky: Client, ai: RunningSimulator, make_mixed: Make
 ) -> None:
     answer = await at_sticky.upload(make_mixed(picture()))
-    await at_sticky.finished(answer.json["job_id"])
+    await at_sticky.over(answer.json["job_id"])
     [page] = (await at_sticky.get(f"/jobs/{answer.json['job_id']}/pages")).json["pages"]
     assert (page["source"], page["page_class"]) == ("local", "TEXT_ONLY")
     assert ai.stats()["total"]["calls"] == 0
@@ -349,9 +347,7 @@ async def test_page_with_a_picture_is_read_locally_when_the_threshold_is_raised(
 @pytest.mark.requirement(
     "001-2", "AI pages go through the queue: no more calls at a time than WORKER_CONCURRENCY"
 )
-async def test_calls_are_bounded_when_a_document_has_many_pages(
-    client: HttpClient, ai: RunningSimulator
-) -> None:
+async def test_calls_are_bounded_when_a_document_has_many_pages(client: Client, ai: RunningSimulator) -> None:
     ai.play({"models": [{"model": "*", "latency": 0.05}]})
     await pages_of(client, pictured_pdf(12))
     calls = [one for model in ai.stats(with_calls=True)["models"].values() for one in model["log"]]
@@ -363,7 +359,7 @@ async def test_calls_are_bounded_when_a_document_has_many_pages(
 
 
 async def assert_failover(
-    client: HttpClient, ai: RunningSimulator, make_mixed: Make, fault: str, code: str
+    client: Client, ai: RunningSimulator, make_mixed: Make, fault: str, code: str
 ) -> None:
     """The first model fails in this way, the second of the provider is limited: the other provider answers."""
     ai.play({"rules": [{"fault": fault, "model": "gpt-4.1"}, {"fault": "rate_limit", "model": "gpt-*"}]})
@@ -377,7 +373,7 @@ async def assert_failover(
     "001-70", "A failed call is logged with job_id, page, provider, model and error code"
 )
 async def test_secondary_provider_reads_the_page_when_the_primary_answers_429(
-    client: HttpClient, ai: RunningSimulator, make_mixed: Make, service: RunningService
+    client: Client, ai: RunningSimulator, make_mixed: Make, service: Server
 ) -> None:
     await assert_failover(client, ai, make_mixed, "rate_limit", "rate_limit")
     failed = [json.loads(line) for line in service.log.splitlines() if "AI call failed" in line][-1]
@@ -387,7 +383,7 @@ async def test_secondary_provider_reads_the_page_when_the_primary_answers_429(
 
 @pytest.mark.requirement("001-3a", "A 5xx of the primary provider leads to the secondary")
 async def test_secondary_provider_reads_the_page_when_the_primary_answers_500(
-    client: HttpClient, ai: RunningSimulator, make_mixed: Make
+    client: Client, ai: RunningSimulator, make_mixed: Make
 ) -> None:
     await assert_failover(client, ai, make_mixed, "server_error", "server")
 
@@ -395,14 +391,14 @@ async def test_secondary_provider_reads_the_page_when_the_primary_answers_500(
 @pytest.mark.requirement("001-3b", "A timeout of the primary provider leads to the secondary")
 @pytest.mark.requirement("001-3c", "The secondary provider has a timeout of its own")
 async def test_secondary_provider_reads_the_page_when_the_primary_hangs(
-    client: HttpClient, ai: RunningSimulator, make_mixed: Make
+    client: Client, ai: RunningSimulator, make_mixed: Make
 ) -> None:
     await assert_failover(client, ai, make_mixed, "hang", "timeout")
 
 
 @pytest.mark.requirement("001-3d", "A network error of the primary provider leads to the secondary")
 async def test_secondary_provider_reads_the_page_when_the_connection_is_lost(
-    client: HttpClient, ai: RunningSimulator, make_mixed: Make
+    client: Client, ai: RunningSimulator, make_mixed: Make
 ) -> None:
     await assert_failover(client, ai, make_mixed, "reset", "network")
 
@@ -410,7 +406,7 @@ async def test_secondary_provider_reads_the_page_when_the_connection_is_lost(
 @pytest.mark.requirement("001-4", "A 4xx validation error is final: the page is not sent to another provider")
 @pytest.mark.requirement("001-4a", "A page with a validation error is a dead letter at once")
 async def test_page_is_not_sent_elsewhere_when_the_request_is_rejected(
-    client: HttpClient, ai: RunningSimulator, make_mixed: Make, redis_url: str
+    client: Client, ai: RunningSimulator, make_mixed: Make, redis_url: str
 ) -> None:
     ai.play({"rules": [{"fault": "rejected", "model": "gpt-*"}]})
     given = await process(client, make_mixed(picture()))
@@ -424,7 +420,7 @@ async def test_page_is_not_sent_elsewhere_when_the_request_is_rejected(
 
 @pytest.mark.requirement("001-5", "No document and no picture is in Redis, only references")
 async def test_no_key_has_the_document_when_it_is_processed(
-    client: HttpClient, ai: RunningSimulator, make_mixed: Make, redis_url: str
+    client: Client, ai: RunningSimulator, make_mixed: Make, redis_url: str
 ) -> None:
     await pages_of(client, make_mixed(picture(), fresh("text")))
     with redis.Redis.from_url(redis_url) as server:
@@ -438,7 +434,7 @@ async def test_no_key_has_the_document_when_it_is_processed(
 @pytest.mark.requirement("001-6a", "A page with pictures is read by AI")
 @pytest.mark.requirement("001-6b", "A page without text of its own is read by AI")
 async def test_each_page_has_its_own_route_when_a_document_is_mixed(
-    client: HttpClient, ai: RunningSimulator, make_mixed: Make
+    client: Client, ai: RunningSimulator, make_mixed: Make
 ) -> None:
     found = await pages_of(client, make_mixed(fresh("only text on this page"), picture(), None))
     assert [page["source"] for page in found] == ["local", "ai", "ai"]
@@ -448,7 +444,7 @@ async def test_each_page_has_its_own_route_when_a_document_is_mixed(
 @pytest.mark.requirement(
     "001-7", "AI pages are in the Redis stream jobs:ai:pages with the consumer group workers:images"
 )
-def test_stream_and_group_exist_when_the_service_has_started(service: RunningService, redis_url: str) -> None:
+def test_stream_and_group_exist_when_the_service_has_started(service: Server, redis_url: str) -> None:
     assert at_redis(redis_url, "XINFO", "GROUPS", "jobs:ai:pages")[0]["name"] == "workers:images"
 
 
@@ -462,7 +458,7 @@ def test_stream_and_group_exist_when_the_service_has_started(service: RunningSer
 @pytest.mark.requirement("001-9a", "content_ref leads to the document")
 @pytest.mark.requirement("001-10", "force_fast is in the entry")
 async def test_entry_says_what_a_dispatcher_needs_when_a_page_is_queued(
-    at_split: HttpClient, split_redis: str, make_mixed: Make
+    at_split: Client, split_redis: str, make_mixed: Make
 ) -> None:
     data = make_mixed(picture())
     given = await process(at_split, data, "4711.pdf", force_fast="true", ai_engine="ClaudeEngine")
@@ -482,7 +478,7 @@ async def test_entry_says_what_a_dispatcher_needs_when_a_page_is_queued(
     ("priority", "stream"), [("high", "{jobs:ai:pages}:high"), ("low", "{jobs:ai:pages}:low")]
 )
 async def test_page_is_in_the_stream_of_its_priority_when_it_has_one(
-    at_split: HttpClient, split_redis: str, make_mixed: Make, priority: str, stream: str
+    at_split: Client, split_redis: str, make_mixed: Make, priority: str, stream: str
 ) -> None:
     answer = await at_split.upload(make_mixed(picture()), mode="ai", priority=priority)
     job_id = answer.json["job_id"]
@@ -510,7 +506,7 @@ async def queued_entry(url: str, job_id: str, stream: str = "jobs:ai:pages") -> 
 
 @pytest.mark.requirement("001-13", "The status of a job is a hash in Redis")
 async def test_status_is_in_redis_when_a_job_has_ended(
-    client: HttpClient, ai: RunningSimulator, make_mixed: Make, redis_url: str
+    client: Client, ai: RunningSimulator, make_mixed: Make, redis_url: str
 ) -> None:
     job_id = (await process(client, make_mixed(fresh("text"))))["job_id"]
     await over(client, job_id)
@@ -519,7 +515,7 @@ async def test_status_is_in_redis_when_a_job_has_ended(
 
 @pytest.mark.requirement("001-14", "The tokens that a page really used are recorded")
 async def test_tokens_are_recorded_when_a_page_was_read(
-    client: HttpClient, ai: RunningSimulator, make_mixed: Make
+    client: Client, ai: RunningSimulator, make_mixed: Make
 ) -> None:
     (page,) = await pages_of(client, make_mixed(picture()))
     real = ai.stats()["models"]["gpt-4.1"]
@@ -538,7 +534,7 @@ async def test_tokens_are_recorded_when_a_page_was_read(
 @pytest.mark.requirement("001-16", "After that time one probe goes out, and its success closes the breaker")
 @pytest.mark.requirement("001-16a", "A 429 halves the calls that may be made at a time")
 async def test_breaker_opens_and_closes_when_a_model_is_limited_for_a_while(
-    client: HttpClient, ai: RunningSimulator, make_mixed: Make, redis_url: str
+    client: Client, ai: RunningSimulator, make_mixed: Make, redis_url: str
 ) -> None:
     ai.play({"rules": [{"fault": "rate_limit", "model": "gpt-4.1", "retry_after_s": 2}]})
     (page,) = await pages_of(client, make_mixed(picture()))
@@ -563,7 +559,7 @@ async def test_breaker_opens_and_closes_when_a_model_is_limited_for_a_while(
     "001-17", "A 429 of the primary model leads to the secondary model of the same provider"
 )
 async def test_secondary_model_reads_the_page_when_the_primary_is_limited(
-    client: HttpClient, ai: RunningSimulator, make_mixed: Make
+    client: Client, ai: RunningSimulator, make_mixed: Make
 ) -> None:
     ai.play({"rules": [{"fault": "rate_limit", "model": "gpt-4.1"}]})
     (page,) = await pages_of(client, make_mixed(picture()))
@@ -572,7 +568,7 @@ async def test_secondary_model_reads_the_page_when_the_primary_is_limited(
 
 @pytest.mark.requirement("001-16b", "A probe that fails opens the breaker again, for a longer time")
 async def test_breaker_rests_longer_when_its_probe_fails(
-    client: HttpClient, ai: RunningSimulator, make_mixed: Make
+    client: Client, ai: RunningSimulator, make_mixed: Make
 ) -> None:
     ai.play({"rules": [{"fault": "rate_limit", "model": "gpt-4.1"}]})
 
@@ -586,7 +582,7 @@ async def test_breaker_rests_longer_when_its_probe_fails(
 
 @pytest.mark.requirement("001-18a", "Without force_fast the fast model is not used")
 async def test_fast_model_is_left_alone_when_it_is_not_asked_for(
-    client: HttpClient, ai: RunningSimulator, make_mixed: Make
+    client: Client, ai: RunningSimulator, make_mixed: Make
 ) -> None:
     await pages_of(client, make_mixed(picture(), picture()))
     assert "gpt-4.1-mini" not in ai.stats()["models"]
@@ -594,7 +590,7 @@ async def test_fast_model_is_left_alone_when_it_is_not_asked_for(
 
 @pytest.mark.requirement("001-18", "force_fast reads with the fast model of the provider")
 async def test_fast_model_reads_the_page_when_it_is_asked_for(
-    client: HttpClient, ai: RunningSimulator, make_mixed: Make
+    client: Client, ai: RunningSimulator, make_mixed: Make
 ) -> None:
     (page,) = await pages_of(client, make_mixed(picture()), force_fast="true")
     assert page["model"] == "gpt-4.1-mini"
@@ -608,7 +604,7 @@ async def test_fast_model_reads_the_page_when_it_is_asked_for(
 @pytest.mark.requirement("001-20", "A page that AI failed gets its local text, and the document ends well")
 @pytest.mark.requirement("001-20a", "The dead letter can be replayed")
 async def test_page_has_its_local_text_and_a_dead_letter_when_all_models_fail(
-    client: HttpClient, ai: RunningSimulator, make_mixed: Make, redis_url: str
+    client: Client, ai: RunningSimulator, make_mixed: Make, redis_url: str
 ) -> None:
     ai.play({"rules": [{"fault": "server_error"}]})
     words = picture()
@@ -643,7 +639,7 @@ def dead_letter(url: str, job_id: str) -> dict[str, str]:
 
 @pytest.mark.requirement("001-19c", "Between two rounds the page is delayed, with a later attempt number")
 async def test_entry_has_the_next_attempt_when_a_page_is_retried(
-    client: HttpClient, ai: RunningSimulator, make_mixed: Make, redis_url: str
+    client: Client, ai: RunningSimulator, make_mixed: Make, redis_url: str
 ) -> None:
     ai.play({"rules": [{"fault": "server_error", "last": 1}]})
     seen: set[str] = set()
@@ -661,7 +657,7 @@ async def test_entry_has_the_next_attempt_when_a_page_is_retried(
 
 
 @pytest.mark.requirement("001-21", "The same Idempotency-Key is never processed twice")
-async def test_one_job_answers_when_a_request_is_repeated(client: HttpClient, make_mixed: Make) -> None:
+async def test_one_job_answers_when_a_request_is_repeated(client: Client, make_mixed: Make) -> None:
     data, key = make_mixed(fresh("once")), uuid.uuid4().hex
     ids = set()
     for _ in range(2):
@@ -732,7 +728,7 @@ def test_every_variable_of_the_source_is_answered_when_it_is_set(defaults: dict[
 @pytest.mark.requirement(
     "001-82", "The SDKs of the configured providers are loaded at the start: no call's time pays for it"
 )
-async def test_sdks_are_loaded_when_the_service_has_started(service: RunningService) -> None:
+async def test_sdks_are_loaded_when_the_service_has_started(service: Server) -> None:
     async def loaded() -> bool:
         return "AI providers loaded" in service.log
 
@@ -740,7 +736,7 @@ async def test_sdks_are_loaded_when_the_service_has_started(service: RunningServ
 
 
 @pytest.mark.requirement("001-71", "Logs are JSON lines in logs/aidispathcher.log (LOG_FILE)")
-def test_log_file_has_json_lines_when_it_is_set(service: RunningService) -> None:
+def test_log_file_has_json_lines_when_it_is_set(service: Server) -> None:
     lines = (service.folder / "logs" / "aidispathcher.log").read_text().splitlines()
     assert all(json.loads(line)["level"] for line in lines)
     assert lines
@@ -753,7 +749,7 @@ def test_log_file_has_json_lines_when_it_is_set(service: RunningService) -> None
     "001-83", "When too many documents wait, another one is refused with 503 and Retry-After"
 )
 async def test_job_ends_with_a_reason_when_no_worker_comes(
-    redis_server: str, start_service: Callable[..., RunningService], make_mixed: Make
+    redis_server: str, start_service: Callable[..., Server], make_mixed: Make
 ) -> None:
     one = start_service(
         **MODELS,
@@ -763,7 +759,7 @@ async def test_job_ends_with_a_reason_when_no_worker_comes(
         QUEUE_MAX_DOCUMENTS="1",
     ).wait_ready()
     async with aiohttp.ClientSession() as session:
-        client = HttpClient(one.url, session)
+        client = Client(one.url, session)
         given = await process(client, make_mixed(fresh("waits")))
         assert given["estimated_time_seconds"] is None
         assert (await client.get("/health")).json["status"] == "degraded"
@@ -779,7 +775,7 @@ async def test_job_ends_with_a_reason_when_no_worker_comes(
 @pytest.mark.requirement("001-81a", "queue_position moves when a document ahead is cancelled")
 @pytest.mark.requirement("001-81b", "queue_position is 0 when the document has ended")
 async def test_document_moves_up_when_one_ahead_is_cancelled(
-    at_split: HttpClient, split_worker: RunningService, make_mixed: Make
+    at_split: Client, split_worker: Server, make_mixed: Make
 ) -> None:
     split_worker.process.send_signal(signal.SIGSTOP)
     try:
@@ -802,7 +798,7 @@ async def test_document_moves_up_when_one_ahead_is_cancelled(
     "001-40", "GET /health, /health_check and /status answer 200 while the service is healthy"
 )
 @pytest.mark.parametrize("path", ["/health", "/health_check", "/status"])
-async def test_health_is_answered_when_asked_by_any_of_its_names(client: HttpClient, path: str) -> None:
+async def test_health_is_answered_when_asked_by_any_of_its_names(client: Client, path: str) -> None:
     answer = await client.get(path)
     assert (answer.status, answer.json["status"]) == (200, "healthy")
 
@@ -812,7 +808,7 @@ async def test_health_is_answered_when_asked_by_any_of_its_names(client: HttpCli
 @pytest.mark.requirement("001-41b", "The answer has queue_position and estimated_time_seconds")
 @pytest.mark.requirement("001-41c", "The answer has metadata with file_path, user, source and file_id")
 @pytest.mark.requirement("001-42", "The job id is a UUID, and the new job is queued")
-async def test_document_is_accepted_when_it_is_sent(client: HttpClient, make_mixed: Make) -> None:
+async def test_document_is_accepted_when_it_is_sent(client: Client, make_mixed: Make) -> None:
     found = await process(client, make_mixed(fresh("text")), "4712.pdf", user_name="user@example.com")
     assert found.keys() == {
         *("status", "job_id", "message", "estimated_time_seconds", "queue_position", "metadata")
@@ -827,7 +823,7 @@ async def test_document_is_accepted_when_it_is_sent(client: HttpClient, make_mix
 
 @pytest.mark.requirement("001-41d", "A request without a document is refused, and the field is named")
 @pytest.mark.requirement("001-41e", "A field of the wrong type is refused, and the field is named")
-async def test_request_is_refused_when_a_field_is_missing_or_wrong(client: HttpClient) -> None:
+async def test_request_is_refused_when_a_field_is_missing_or_wrong(client: Client) -> None:
     missing = await process_json(client, user_name="user@example.com")
     assert (missing.status, "file_path" in missing.json["error"]) == (400, True)
     wrong = await process_json(client, file_path="a.pdf", text_only="perhaps")
@@ -841,7 +837,7 @@ async def test_request_is_refused_when_a_field_is_missing_or_wrong(client: HttpC
 @pytest.mark.requirement("001-44", "The aggregated text is written to S3 next to the original: result_s3_url")
 @pytest.mark.requirement("001-44a", "result_text_len is in the metadata")
 async def test_result_is_next_to_the_original_when_it_is_in_a_bucket(
-    client: HttpClient, ai: RunningSimulator, bucket: Bucket, make_mixed: Make, field: str
+    client: Client, ai: RunningSimulator, bucket: Bucket, make_mixed: Make, field: str
 ) -> None:
     words = fresh("from a bucket")
     key = f"in/{uuid.uuid4().hex}.pdf"
@@ -860,7 +856,7 @@ async def test_result_is_next_to_the_original_when_it_is_in_a_bucket(
     "001-45", "password opens an encrypted document; without it the document fails with a reason"
 )
 async def test_password_is_used_when_a_document_is_encrypted(
-    client: HttpClient, ai: RunningSimulator, make_pdf: Make
+    client: Client, ai: RunningSimulator, make_pdf: Make
 ) -> None:
     words = fresh("locked away")
     data = make_pdf(words, password="open-sesame")
@@ -880,7 +876,7 @@ async def test_password_is_used_when_a_document_is_encrypted(
 @pytest.mark.requirement("001-46a", "processing_mode is bart_1 for every engine")
 @pytest.mark.requirement("001-46b", "Without ai_engine the provider is openai")
 async def test_engine_chooses_the_provider_when_it_is_named(
-    client: HttpClient, ai: RunningSimulator, make_mixed: Make, engine: str, provider: str
+    client: Client, ai: RunningSimulator, make_mixed: Make, engine: str, provider: str
 ) -> None:
     given = await process(client, make_mixed(picture()), ai_engine=engine)
     assert given["metadata"]["ai_provider"] == provider
@@ -893,7 +889,7 @@ async def test_engine_chooses_the_provider_when_it_is_named(
 @pytest.mark.parametrize("flag", ["text_only", "fast_upload"])
 @pytest.mark.requirement("001-47", "text_only and fast_upload read all pages locally, without AI")
 async def test_no_model_is_called_when_the_caller_wants_only_text(
-    client: HttpClient, ai: RunningSimulator, make_mixed: Make, flag: str
+    client: Client, ai: RunningSimulator, make_mixed: Make, flag: str
 ) -> None:
     words = picture()
     done = await over(client, (await process(client, make_mixed(words), **{flag: "true"}))["job_id"])
@@ -902,9 +898,7 @@ async def test_no_model_is_called_when_the_caller_wants_only_text(
 
 
 @pytest.mark.requirement("001-48", "The file id in the path names the job at /progress_spec")
-async def test_progress_is_found_by_file_id_when_a_file_was_sent(
-    client: HttpClient, make_mixed: Make
-) -> None:
+async def test_progress_is_found_by_file_id_when_a_file_was_sent(client: Client, make_mixed: Make) -> None:
     file_id = uuid.uuid4().hex
     given = await process(client, make_mixed(fresh("text")), f"{file_id}_original.pdf")
     assert (await over(client, file_id))["metadata"]["job_id"] == given["job_id"]
@@ -918,7 +912,7 @@ async def test_progress_is_found_by_file_id_when_a_file_was_sent(
     "001-50", "Progress is a percentage that never falls and reaches 100 when the result is saved"
 )
 async def test_progress_is_complete_when_the_job_has_ended(
-    client: HttpClient, ai: RunningSimulator, make_mixed: Make
+    client: Client, ai: RunningSimulator, make_mixed: Make
 ) -> None:
     words = fresh("progress")
     job_id = (await process(client, make_mixed(words, picture())))["job_id"]
@@ -943,7 +937,7 @@ async def test_progress_is_complete_when_the_job_has_ended(
 
 
 @pytest.mark.requirement("001-51", "POST /webhook/cancel_job cancels a job with the caller's reason")
-async def test_job_is_cancelled_when_the_caller_asks_for_it(at_split: HttpClient, make_mixed: Make) -> None:
+async def test_job_is_cancelled_when_the_caller_asks_for_it(at_split: Client, make_mixed: Make) -> None:
     job_id = (await process(at_split, make_mixed(picture())))["job_id"]
     body = {"job_id": job_id, "reason": "user cancel"}
     answer = await at_split.post("/webhook/cancel_job", json=body)
@@ -959,7 +953,7 @@ async def test_job_is_cancelled_when_the_caller_asks_for_it(at_split: HttpClient
     "001-54", "Orchestrator and dispatcher run as one service or as two (RUN_DISPATCHER)"
 )
 async def test_pages_are_merged_when_a_dispatcher_outside_reports_them(
-    at_split: HttpClient, split_redis: str, make_mixed: Make
+    at_split: Client, split_redis: str, make_mixed: Make
 ) -> None:
     own = picture()
     job_id = (await process(at_split, make_mixed(picture(), own)))["job_id"]
@@ -978,7 +972,7 @@ async def test_pages_are_merged_when_a_dispatcher_outside_reports_them(
     "001-53a", "POST /internal/job_done ends the job: pages that wait get their local text"
 )
 async def test_waiting_pages_get_their_text_when_a_dispatcher_outside_ends_the_job(
-    at_split: HttpClient, split_redis: str, make_mixed: Make
+    at_split: Client, split_redis: str, make_mixed: Make
 ) -> None:
     own = [picture(), picture()]
     job_id = (await process(at_split, make_mixed(*own)))["job_id"]
@@ -996,13 +990,13 @@ async def test_waiting_pages_get_their_text_when_a_dispatcher_outside_ends_the_j
 
 @pytest.mark.requirement("001-46c", "ai_provider chooses the provider where ai_engine is not given")
 async def test_provider_reads_the_page_when_it_is_named(
-    client: HttpClient, ai: RunningSimulator, make_mixed: Make
+    client: Client, ai: RunningSimulator, make_mixed: Make
 ) -> None:
     (page,) = await pages_of(client, make_mixed(picture()), ai_provider="anthropic")
     assert page["provider"] == "anthropic"
 
 
-async def reported(client: HttpClient, what: str, job_id: str, page: int, body: Any) -> dict[str, Any] | None:
+async def reported(client: Client, what: str, job_id: str, page: int, body: Any) -> dict[str, Any] | None:
     answer = await client.post(f"/internal/{what}?job_id={job_id}&page_id={page}", json=body)
     assert answer.status in (200, 409), answer.text
     found: dict[str, Any] | None = answer.json if answer.status == 200 else None
@@ -1013,7 +1007,7 @@ async def reported(client: HttpClient, what: str, job_id: str, page: int, body: 
     "001-55", "Neither the password nor the prompt is in the log, only that they were given and their length"
 )
 async def test_secrets_are_not_logged_when_they_are_given(
-    client: HttpClient, ai: RunningSimulator, service: RunningService, make_pdf: Make
+    client: Client, ai: RunningSimulator, service: Server, make_pdf: Make
 ) -> None:
     password, prompt = f"pw-{uuid.uuid4().hex}", f"prompt-{uuid.uuid4().hex}"
     data = make_pdf(fresh("text"), password=password)
@@ -1029,12 +1023,10 @@ async def test_secrets_are_not_logged_when_they_are_given(
 @pytest.mark.requirement("001-56", "The dashboard asks for WEB_USERNAME and WEB_PASSWORD")
 @pytest.mark.requirement("001-56a", "Without a login or a key nothing of the service can be read")
 @pytest.mark.requirement("001-56b", "Who has signed in can process a document")
-async def test_dashboard_is_behind_a_login_when_a_password_is_set(
-    service: RunningService, make_mixed: Make
-) -> None:
+async def test_dashboard_is_behind_a_login_when_a_password_is_set(service: Server, make_mixed: Make) -> None:
     jar = aiohttp.CookieJar(unsafe=True)
     async with aiohttp.ClientSession(cookie_jar=jar, headers={"Origin": service.url}) as session:
-        stranger = HttpClient(service.url, session)
+        stranger = Client(service.url, session)
         page = await stranger.get("/")
         assert (page.status, "html" in page.headers["Content-Type"]) == (200, True)
         assert (await stranger.get("/jobs")).status == 401
@@ -1050,16 +1042,16 @@ async def test_dashboard_is_behind_a_login_when_a_password_is_set(
 
 @pytest.mark.requirement("001-57", "A restart loses nothing: status and results are there afterwards")
 async def test_job_is_known_when_the_service_was_restarted(
-    start_service: Callable[..., RunningService], ai: RunningSimulator, make_mixed: Make
+    start_service: Callable[..., Server], ai: RunningSimulator, make_mixed: Make
 ) -> None:
     first = start_service(**MODELS).wait_ready()
     words = fresh("kept")
     async with aiohttp.ClientSession() as session:
-        job_id = (await process(HttpClient(first.url, session), make_mixed(words, picture())))["job_id"]
+        job_id = (await process(Client(first.url, session), make_mixed(words, picture())))["job_id"]
         first.process.kill()
         first.process.wait()
         second = start_service(**MODELS, folder=first.folder).wait_ready()
-        done = await over(HttpClient(second.url, session), job_id)
+        done = await over(Client(second.url, session), job_id)
     assert words in done["result"]
 
 
@@ -1070,7 +1062,7 @@ async def test_job_is_known_when_the_service_was_restarted(
 @pytest.mark.requirement("001-58d", "/metrics has the calls in flight of each model")
 @pytest.mark.requirement("001-58e", "/metrics has the breakers")
 async def test_metrics_show_the_dispatcher_when_it_has_worked(
-    client: HttpClient, ai: RunningSimulator, make_mixed: Make
+    client: Client, ai: RunningSimulator, make_mixed: Make
 ) -> None:
     await pages_of(client, make_mixed(picture()))
     text = (await client.get("/metrics")).text
@@ -1085,7 +1077,7 @@ async def test_metrics_show_the_dispatcher_when_it_has_worked(
     "001-70a", "Log lines of AI calls have attempt, tokens_used, latency_ms, error_class and failover"
 )
 async def test_every_call_has_its_log_line_when_one_fails_and_another_answers(
-    client: HttpClient, ai: RunningSimulator, service: RunningService, make_mixed: Make
+    client: Client, ai: RunningSimulator, service: Server, make_mixed: Make
 ) -> None:
     ai.play({"rules": [{"fault": "server_error", "model": "gpt-4.1", "last": 1}]})
     given = await process(client, make_mixed(picture()))
@@ -1111,7 +1103,7 @@ async def test_every_call_has_its_log_line_when_one_fails_and_another_answers(
 @pytest.mark.requirement("001-74", "Metrics have queue depth, retry rate and dead letters of the AI queue")
 @pytest.mark.requirement("001-74a", "Metrics have the use of RPM and TPM by provider and model")
 async def test_metrics_show_the_queues_and_the_use_of_limits(
-    client: HttpClient, ai: RunningSimulator, make_mixed: Make
+    client: Client, ai: RunningSimulator, make_mixed: Make
 ) -> None:
     await pages_of(client, make_mixed(picture()))
     text = (await client.get("/metrics")).text
