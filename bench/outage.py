@@ -8,7 +8,8 @@ breakers are open. The time of local reading (no AI) is measured first. Outages 
 `vault`: a text goes into the vault during the outage. "Usable" is its completion without a title. After a minute the
 outage ends; "classified" is the time from then until the document has a title, by itself.
 
-`photos`: a photo of a text goes into the vault, and another one after it. "Usable" is its completion with its OCR text.
+`photos`: a photo of a text goes into the vault, and another one after it. "Usable" is its completion with its OCR text;
+the first one also pays for loading OCR and the catalog.
 """
 
 from __future__ import annotations
@@ -252,8 +253,6 @@ def show_photos(names: list[str]) -> None:
             address_of(OUTAGES[name]) as (url, _end),
             service(folder, **settings_for(url)) as one,
         ):
-            loaded = one.upload(ROOT / "samples" / "scan.pdf", "?mode=local")  # so that OCR is
-            one.wait_for(loaded["job_id"])
             rows.append([name, *(f"{photo_usable_s(one, photo(folder, mark)):.1f}" for mark in (1, 2))])
         print(json.dumps(rows[-1]), file=sys.stderr, flush=True)
     table(
