@@ -152,6 +152,18 @@ def test_html_has_a_section_for_each_page_when_asked_for(cli: Cli) -> None:
     assert cli.run("convert", "a.pdf", "--format", "rtf").code == 2
 
 
+def test_chunks_are_written_by_line_when_asked_for(cli: Cli) -> None:
+    (cli.folder / "a.md").write_text("# Title\n\nSome words.\n\n## Part\n\nOther words.\n")
+    done = cli.run("convert", "a.md", "--format", "chunks", "--max-tokens", "64", "-o", "out/")
+    assert done.code == 0, done.err
+    found = [json.loads(line) for line in (cli.folder / "out" / "a.jsonl").read_text().splitlines()]
+    assert [one["headings"] for one in found] == [["Title"], ["Title", "Part"]]
+    for wrong in (["--format", "chunks", "--max-tokens", "3"], ["--overlap", "8"]):
+        refused = cli.run("convert", "a.md", *wrong)
+        assert refused.code == 2
+        assert "max" in refused.err
+
+
 def test_text_has_no_markup_when_asked_for(cli: Cli) -> None:
     (cli.folder / "a.md").write_text("# Title\n\nSome **bold** words.\n")
     done = cli.run("convert", "a.md", "--format", "text", "-o", "out/")

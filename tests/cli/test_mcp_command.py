@@ -55,7 +55,7 @@ async def test_file_is_converted_and_read_in_parts_when_it_is_long(
     (tmp_path / "long.pdf").write_bytes(make_pdf(*(f"Chapter {n}\n{lines}" for n in range(1, 31))))
     async with agent(client_service, tmp_path) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-        assert set(tools) == {"convert", "search", "read"}
+        assert set(tools) == {"convert", "search", "read", "chunks"}
         assert tools["read"].annotations is not None
         assert tools["read"].annotations.read_only_hint is True
         told: list[float] = []
@@ -93,6 +93,19 @@ async def test_file_is_converted_and_read_in_parts_when_it_is_long(
         assert shown + [int(number) for number in left[1].split(",")] == list(range(1, 31, 2))
         assert "ends before" in await call(client, "read", id=job_id, offset=10_000_000)
         assert "none of those asked for" in await refusal(client, "read", id=job_id, pages="99")
+        seen: list[int] = []
+        part = await call(client, "chunks", id=job_id, max_tokens=256)
+        while True:
+            assert len(part) < LONG + 1_000
+            seen += [int(number) for number in re.findall(r"^\[chunk (\d+); page", part, re.M)]
+            more = re.search(rf"There is more: chunks\(id='{job_id}', max_tokens=256, start=(\d+)\)", part)
+            if not more:
+                break
+            part = await call(client, "chunks", id=job_id, max_tokens=256, start=int(more[1]))
+        assert seen == list(range(len(seen)))
+        assert len(seen) > 30
+        assert "There is no chunk 9999." in await call(client, "chunks", id=job_id, start=9999)
+        assert "not_found" in await refusal(client, "chunks", id="0123456789abcdef")
 
 
 async def test_the_rest_is_named_when_more_pages_are_asked_for_than_are_read_at_once(

@@ -62,6 +62,11 @@ def test_elements_and_html_come_back_when_asked_for(quire: Quire, make_pdf: Pdf)
     assert pages[1].elements[0]["lines"]
     assert [page.page_number for page in quire.elements(done.job_id, pages="2")] == [2]
     assert "Elements of one" in "".join(quire.html(done.job_id))
+    (chunk,) = quire.chunks(done.job_id, max_tokens=64)
+    assert (chunk.pages, chunk.elements) == ((1, 2), ("p1-e1", "p2-e1"))
+    assert chunk.boxes[1]["page"] == 2
+    with pytest.raises(InvalidError, match="max_tokens"):
+        list(quire.chunks(done.job_id, max_tokens=1))
     with pytest.raises(InvalidError, match="pages"):
         list(quire.elements(done.job_id, pages="first"))
     with pytest.raises(NotFoundError):

@@ -15,7 +15,14 @@ from quire.api.http.key_ring import KeyRing
 from quire.api.http.key_throttle import KeyThrottle
 from quire.api.http.request_log import RequestLog
 from quire.api.http.services import Services
-from quire.api.jobs import convert_routes, element_routes, job_event_routes, job_routes, result_routes
+from quire.api.jobs import (
+    chunk_routes,
+    convert_routes,
+    element_routes,
+    job_event_routes,
+    job_routes,
+    result_routes,
+)
 from quire.api.operations import health_routes, operations_routes
 from quire.api.parse import parse_routes
 from quire.api.vault import (
@@ -95,6 +102,7 @@ def create_app(runtime: Runtime) -> FastAPI:
         job_routes.router,
         result_routes.router,
         element_routes.router,
+        chunk_routes.router,
         job_event_routes.router,
         ghost_routes.router,
         ghost_internal_routes.router,

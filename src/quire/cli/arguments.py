@@ -17,7 +17,7 @@ from quire.cli.argument_kinds import (
     port,
 )
 
-_FORMATS = ("md", "text", "html", "json")
+_FORMATS = ("md", "text", "html", "json", "chunks")
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -97,6 +97,12 @@ def _convert(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     )
     parser.add_argument("--pages", metavar="RANGES", help="which pages, as in 1-5,8,12-")
     parser.add_argument("--format", choices=_FORMATS, default="md", help="what to write (default: md)")
+    parser.add_argument(
+        "--max-tokens", type=int, metavar="N", help="of a chunk, with --format chunks (default: 512)"
+    )
+    parser.add_argument(
+        "--overlap", type=int, metavar="N", help="tokens that the next chunk repeats (default: 0)"
+    )
     parser.add_argument(
         "--password-file",
         metavar="FILE",

@@ -36,8 +36,9 @@ from quire.cli.terminal_text import summary_line
 from quire.domain.job import JobOptions, JobSecrets, JobStatus, MainJob, Mode, UnitKind
 from quire.domain.page_ranges import PageRanges
 from quire.domain.page_view import page_view
+from quire.domain.text_chunk import ChunkOptions
 from quire.errors import PasswordRequiredError, PasswordWrongError, QuireError, RequestError
-from quire.pipeline.document_formats import html_document
+from quire.pipeline.document_formats import chunks_lines, html_document
 from quire.pipeline.engine import Engine
 from quire.pipeline.intake.upload_intake import Submission
 from quire.rendering.element_json import SCHEMA_VERSION, document_page_json
@@ -66,6 +67,7 @@ class _Request:
     password: str | None
     format: str
     spool: Path
+    chunking: ChunkOptions
 
     def submission(self, source: ConvertSource | None = None) -> Submission:
         return Submission(
@@ -84,13 +86,14 @@ def run(args: argparse.Namespace) -> int:
         PageRanges.parse(args.pages)
     except RequestError as error:
         raise CommandUsageError(error.public) from error
+    chunking = _chunking(args)
     if args.password_file == STDIN and STDIN in args.sources:
         raise CommandUsageError("Standard input can't be both the document and the password file.")
     with interrupts.as_keyboard_interrupt(), _work_dir(args.data_dir) as work_dir:
         sources = all_sources(args.sources, work_dir)
         places = targets(sources, args.output, args.format)
         settings = _settings(work_dir, named_buckets(sources))
-        request = _Request(options, _password(args.password_file), args.format, work_dir / "stdout")
+        request = _Request(options, _password(args.password_file), args.format, work_dir / "stdout", chunking)
         tasks = [_Task(n, *pair) for n, pair in enumerate(zip(sources, places, strict=True))]
         take_stdin(sources, work_dir)
         shown = progress(len(tasks), quiet=args.quiet)
@@ -101,6 +104,18 @@ def run(args: argparse.Namespace) -> int:
         if places == [None] and request.spool.exists():
             _to_stdout(request.spool)
         return _worst(codes)
+
+
+def _chunking(args: argparse.Namespace) -> ChunkOptions:
+    """Raises CommandUsageError where the sizes are out of range, or there are sizes but no chunks."""
+    given = {"max_tokens": args.max_tokens, "overlap": args.overlap}
+    chosen = {name: value for name, value in given.items() if value is not None}
+    if chosen and args.format != "chunks":
+        raise CommandUsageError("--max-tokens and --overlap go with --format chunks.")
+    try:
+        return ChunkOptions(**chosen)
+    except RequestError as error:
+        raise CommandUsageError(error.public) from error
 
 
 def _settings(work_dir: Path, buckets: str) -> Settings:
@@ -204,7 +219,7 @@ async def _convert_one(engine: Engine, request: _Request, task: _Task, shown: Pr
 
 def _written(engine: Engine, request: _Request, job: MainJob, target: Path | None) -> AsyncIterator[bytes]:
     """The result as it is written to `target`."""
-    pieces = content(engine, job, request.format)
+    pieces = content(engine, job, request.format, request.chunking)
     return relinked(pieces, job, target) if request.format == "md" else pieces
 
 
@@ -239,8 +254,14 @@ def _check_readable(path: Path) -> None:
         pass
 
 
-async def content(engine: Engine, job: MainJob, wanted: str) -> AsyncIterator[bytes]:
+async def content(
+    engine: Engine, job: MainJob, wanted: str, chunking: ChunkOptions | None = None
+) -> AsyncIterator[bytes]:
     """The result in the form that was asked for, ending with a newline."""
+    if wanted == "chunks":
+        async for piece in chunks_lines(await engine.elements(job), chunking or ChunkOptions()):
+            yield piece
+        return
     if wanted == "html":
         async for piece in html_document(Path(job.filename or job.id).stem, await engine.elements(job)):
             yield piece

@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 from quire.cli.exit_codes import CommandUsageError
 
-SUFFIXES = {"md": ".md", "text": ".txt", "json": ".json", "html": ".html"}
+SUFFIXES = {"md": ".md", "text": ".txt", "json": ".json", "html": ".html", "chunks": ".jsonl"}
 STDIN = "-"
 _STDOUT = "-"
 _LONGEST_STEM_BYTES = 200

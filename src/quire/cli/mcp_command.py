@@ -17,7 +17,7 @@ from quire.cli.exit_codes import CommandUsageError
 from quire.cli.startup import settings_from
 from quire.client import AsyncQuire, Filters, NotFoundError, Options, TookTooLongError
 from quire.client.conversions import OnPage
-from quire.client.records import Document, Found, Job
+from quire.client.records import Chunk, Document, Found, Job
 from quire.client.service_calls import is_address
 from quire.domain.page_ranges import PageRanges
 from quire.errors import RequestError
@@ -91,6 +91,26 @@ class Tools:
             return f"{about}\n{await self._pages(name, job, pages, offset)}"
         text = self._quire.documents.text(name) if document else self._quire.text(name)
         return f"{about}\n{await _part(text, name, offset)}"
+
+    async def chunks(self, name: str, max_tokens: int, start: int) -> str:
+        """Whole chunks from number `start` on, as many as fit one answer, each with its place."""
+        document = await self._document(name)
+        source = self._quire.documents if document else self._quire
+        shown: list[str] = []
+        length = 0
+        async with aclosing(source.chunks(name, max_tokens=max_tokens)) as found:  # type: ignore[type-var]
+            async for chunk in found:
+                if chunk.index < start:
+                    continue
+                text = f"{_chunk_head(chunk)}\n{chunk.text}"
+                if shown and length + len(text) > MOST_CHARACTERS:
+                    further = f"chunks(id={name!r}, max_tokens={max_tokens}, start={chunk.index})"
+                    return _framed(shown, further)
+                shown.append(text[:MOST_CHARACTERS])
+                length += len(text)
+        if not shown:
+            return f"There is no chunk {start}." if start else "There is no text in it."
+        return _framed(shown, "")
 
     async def _document(self, name: str) -> Document | None:
         try:
@@ -182,6 +202,13 @@ def _framed(parts: list[str], further: str) -> str:
     # A document that draws our line itself would step out of its frame.
     text = text.replace(_END, _END.replace("-", "–"))
     return f"{_BEGIN}\n{text}\n{_END}\n{f'There is more: {further}' if further else 'This is the end.'}"
+
+
+def _chunk_head(chunk: Chunk) -> str:
+    pages = f"page {chunk.pages[0]}" if len(chunk.pages) == 1 else f"pages {_line(str(list(chunk.pages)))}"
+    path = _line(" > ".join(chunk.headings))
+    doubt = "; not supported by the page's own words" if chunk.grounded is False else ""
+    return f"[chunk {chunk.index}; {pages}{f'; {path}' if path else ''}{doubt}]"
 
 
 def _about_job(job: Job | None) -> str:

@@ -61,6 +61,14 @@ def server(tools: Tools) -> MCPServer[Any]:
         with _said():
             return await tools.read(id, pages, offset)
 
+    async def chunks(
+        id: Annotated[str, Field(description="The id of a document or of a job.")],
+        max_tokens: Annotated[int, Field(ge=32, le=4096, description="The most tokens of a chunk.")] = 512,
+        start: Annotated[int, Field(ge=0, description="Where to go on, as the part before said.")] = 0,
+    ) -> str:
+        with _said():
+            return await tools.chunks(id, max_tokens, start)
+
     made.add_tool(
         convert,
         title="Convert a document to Markdown",
@@ -71,6 +79,11 @@ def server(tools: Tools) -> MCPServer[Any]:
     for tool, title, description in (
         (search, "Search the vault", "Finds documents by words and by meaning, with the places that fit."),
         (read, "Read a document", "The Markdown of a document or job, in parts."),
+        (
+            chunks,
+            "Read a document in chunks",
+            "A document or job in pieces by its sections, each with its pages and the headings above it.",
+        ),
     ):
         made.add_tool(
             tool,

@@ -14,6 +14,7 @@ from quire.client.async_documents import AsyncDocuments
 from quire.client.conversions import Conversions, OnPage, held_s
 from quire.client.exceptions import NotFoundError, UnreadableError
 from quire.client.records import (
+    Chunk,
     Conversion,
     ElementsPage,
     Event,
@@ -189,6 +190,17 @@ class AsyncQuire:
         async with aclosing(json_lines(self._transport, _any_type(call))) as found:
             async for page in found:
                 yield read(ElementsPage, page)
+
+    async def chunks(
+        self, job_id: str, *, max_tokens: int | None = None, overlap: int | None = None
+    ) -> AsyncIterator[Chunk]:
+        """The document in pieces by its structure, of at most `max_tokens` (512); fetched as they are asked for."""
+        call = service_calls.get(
+            "jobs", job_id, "chunks", max_tokens=max_tokens, overlap=overlap, format="jsonl"
+        )
+        async with aclosing(json_lines(self._transport, _any_type(call))) as found:
+            async for chunk in found:
+                yield read(Chunk, chunk)
 
     async def page_image(self, job_id: str, number: int) -> bytes:
         """The page as a picture (JPEG or PNG)."""

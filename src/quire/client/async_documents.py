@@ -12,8 +12,8 @@ from typing import Any
 
 from quire.client import service_calls
 from quire.client.exceptions import NotFoundError, TookTooLongError, UnreadableError, UsageError
-from quire.client.records import Added, Document, Found, Hit, Reprocessed, Tag, Uploaded, read, rows
-from quire.client.saved_files import save, texts
+from quire.client.records import Added, Chunk, Document, Found, Hit, Reprocessed, Tag, Uploaded, read, rows
+from quire.client.saved_files import json_lines, save, texts
 from quire.client.service_calls import ServiceCall, Source
 from quire.client.transport import Transport
 
@@ -149,6 +149,17 @@ class AsyncDocuments:
         async with aclosing(texts(self._transport, call)) as pieces:
             async for piece in pieces:
                 yield piece
+
+    async def chunks(
+        self, document_id: str, *, max_tokens: int | None = None, overlap: int | None = None
+    ) -> AsyncIterator[Chunk]:
+        """The document in pieces by its structure, of at most `max_tokens` (512); fetched as they are asked for."""
+        call = service_calls.get(
+            "documents", document_id, "chunks", max_tokens=max_tokens, overlap=overlap, format="jsonl"
+        )
+        async with aclosing(json_lines(self._transport, call)) as found:
+            async for chunk in found:
+                yield read(Chunk, chunk)
 
     async def download(self, document_id: str, path: str | Path) -> Path:
         """Saves the original; `path` is there whole or not at all."""

@@ -302,6 +302,24 @@ class ElementsPage:
     note: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A piece of a document, as `GET /jobs/{id}/chunks` has it. `tokens` is an estimate: UTF-8 bytes by 4."""
+
+    index: int
+    kind: str
+    text: str
+    headings: tuple[str, ...] = ()
+    tokens: int = 0
+    hash: str = ""
+    pages: tuple[int, ...] = ()
+    elements: tuple[str, ...] = ()
+    boxes: tuple[dict[str, Any], ...] = ()
+    overlap_chars: int = 0
+    confidence: float | None = None
+    grounded: bool | None = None
+
+
 def read(kind: type[T], found: Any) -> T:
     """A record of this kind from the service's JSON. Raises UnreadableError where it can't be one."""
     from pydantic import ValidationError

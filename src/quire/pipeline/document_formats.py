@@ -1,4 +1,4 @@
-"""Writes a finished document's elements as HTML and as JSON, page by page, so that no format is whole in memory."""
+"""Writes a finished document's elements as HTML, JSON and chunks, page by page: no format is whole in memory."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Any
 
+from quire.domain.text_chunk import CHUNKS_SCHEMA_VERSION, TOKENIZER, ChunkOptions
 from quire.pipeline.document_elements import DocumentElements, ElementPage
+from quire.rendering.document_chunks import Chunker
 from quire.rendering.document_html import DOCUMENT_END, document_start, page_section
 from quire.rendering.element_json import SCHEMA_VERSION, document_page_json
 
@@ -46,6 +48,52 @@ async def elements_lines(elements: DocumentElements, *, lines: bool = False) -> 
     async with aclosing(_pieces(elements, line)) as pieces:
         async for piece in pieces:
             yield "".join(piece).encode("utf-8", "replace")
+
+
+async def chunks_document(
+    head: dict[str, Any], elements: DocumentElements, options: ChunkOptions
+) -> AsyncGenerator[bytes, None]:
+    """`{…head, …options, "chunks": […], "pages_without_text": […]}`."""
+    start = {
+        **head,
+        "schema_version": CHUNKS_SCHEMA_VERSION,
+        "tokenizer": TOKENIZER,
+        "max_tokens": options.max_tokens,
+        "overlap": options.overlap,
+    }
+    between = f'{compact_json(start)[:-1]},"chunks":['
+    empty: list[int] = []
+    async with aclosing(_chunks(elements, options, empty)) as pieces:
+        async for piece in pieces:
+            if piece:
+                yield (between + ",".join(piece)).encode("utf-8", "replace")
+                between = ","
+    between = "" if between == "," else between
+    yield f'{between}],"pages_without_text":{compact_json(empty)}}}'.encode("utf-8", "replace")
+
+
+async def chunks_lines(elements: DocumentElements, options: ChunkOptions) -> AsyncGenerator[bytes, None]:
+    """One chunk a line."""
+    async with aclosing(_chunks(elements, options, [])) as pieces:
+        async for piece in pieces:
+            if piece:
+                yield ("\n".join(piece) + "\n").encode("utf-8", "replace")
+
+
+async def _chunks(
+    elements: DocumentElements, options: ChunkOptions, empty: list[int]
+) -> AsyncGenerator[list[str], None]:
+    """The chunks that are complete after each run of pages. `empty` gets the numbers of pages without elements."""
+    chunker = Chunker(options)
+
+    def cut(run: list[ElementPage]) -> list[str]:
+        return [compact_json(chunk.as_dict()) for one in run for chunk in chunker.add(one.page)]
+
+    async with aclosing(elements.runs()) as runs:
+        async for run in runs:
+            empty += [one.page.number for one in run if not one.page.elements]
+            yield await asyncio.to_thread(cut, run)
+    yield [compact_json(chunk.as_dict()) for chunk in chunker.end()]
 
 
 def page_object(one: ElementPage, *, lines: bool = False) -> str:

@@ -96,6 +96,9 @@ async def test_content_and_original_come_back_as_they_were(alpha: VaultClient) -
     assert as_html.headers["Content-Type"].startswith("text/html")
     assert "copper wires of plant 2" in as_html.body.decode()
     assert "<b>.md" not in as_html.body.decode()
+    chunks = (await alpha.get(f"{place}/chunks")).json
+    assert chunks["document_id"] == document["document_id"]
+    assert "copper wires of plant 2" in " ".join(chunk["text"] for chunk in chunks["chunks"])
 
 
 @on_both

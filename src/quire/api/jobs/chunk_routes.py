@@ -1,0 +1,129 @@
+"""The text chunks of a document over HTTP, for search and models."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Response
+from pydantic import BaseModel, Field
+
+from quire.api.http.auth import Team
+from quire.api.http.error_responses import documented
+from quire.api.http.responses import NO_SNIFF, ClosingStream, started
+from quire.api.http.services import EngineDep, VaultDep
+from quire.api.jobs.element_routes import JSON_LINES, JsonForm, JsonFormParam
+from quire.api.vault.document_file_routes import conversion_of
+from quire.api.vault.document_routes import document_of
+from quire.domain.job import MainJob
+from quire.domain.text_chunk import DEFAULT_MAX_TOKENS, ChunkOptions
+from quire.errors import MissingError
+from quire.pipeline.document_formats import chunks_document, chunks_lines
+from quire.pipeline.engine import Engine
+
+router = APIRouter()
+
+MaxTokensParam = Annotated[
+    int, Query(description="The most tokens of a chunk, by the estimate that `tokenizer` names; 32 to 8192.")
+]
+OverlapParam = Annotated[
+    int, Query(description="Tokens of a chunk that the next one repeats; up to half of `max_tokens`.")
+]
+
+
+class ChunkBoxView(BaseModel):
+    page: int
+    element: str
+    box: list[float]
+
+
+class ChunkView(BaseModel):
+    """A piece of the document."""
+
+    index: int
+    kind: str = Field(description="`text`, `heading`, `table`, `code`, `formula` or `figure`.")
+    text: str = Field(description="Markdown.")
+    headings: list[str] = Field(description="The headings of its section, the outermost first.")
+    tokens: int = Field(description="An estimate, by `tokenizer`.")
+    hash: str = Field(description="Equal for equal texts.")
+    pages: list[int]
+    elements: list[str]
+    boxes: list[ChunkBoxView]
+    overlap_chars: int
+    confidence: float | None = Field(description="Of the least sure element; null where it is not known.")
+    grounded: bool | None = Field(description="False if the page's own words do not support some of it.")
+
+
+class ChunksView(BaseModel):
+    job_id: str
+    document_id: str | None = Field(None, description="Only of a document in the vault.")
+    filename: str | None
+    schema_version: int
+    tokenizer: str
+    max_tokens: int
+    overlap: int
+    chunks: list[ChunkView]
+    pages_without_text: list[int] = Field(description="Pages that no chunk can be of: failed or empty ones.")
+
+
+_RESPONSES: dict[int | str, dict[str, Any]] = {
+    200: {"model": ChunksView, "content": {JSON_LINES: {"schema": {"type": "string"}}}},
+    **documented(400, 401, 404, 409, 503),
+}
+
+
+@router.get("/jobs/{job_id}/chunks", summary="A document in chunks", tags=["results"], responses=_RESPONSES)
+async def job_chunks(
+    job_id: str,
+    team: Team,
+    engine: EngineDep,
+    *,
+    max_tokens: MaxTokensParam = DEFAULT_MAX_TOKENS,
+    overlap: OverlapParam = 0,
+    format: JsonFormParam = JsonForm.JSON,
+) -> Response:
+    """By structure: a chunk never goes over the beginning of a section, and never cuts a row of a table.
+
+    A long table is cut between rows and repeats its head. Each chunk has the headings above it, its pages, and the
+    boxes of its elements.
+    """
+    options = ChunkOptions(max_tokens, overlap)
+    try:
+        return await _answer(engine, await engine.job(team, job_id), options, format)
+    except MissingError:
+        # A retry that has just ended replaced the result; the current record of the job has the new one.
+        return await _answer(engine, await engine.job(team, job_id), options, format)
+
+
+@router.get(
+    "/documents/{document_id}/chunks",
+    summary="A document of the vault in chunks",
+    tags=["vault"],
+    responses=_RESPONSES,
+)
+async def document_chunks(
+    document_id: str,
+    team: Team,
+    vault: VaultDep,
+    engine: EngineDep,
+    *,
+    max_tokens: MaxTokensParam = DEFAULT_MAX_TOKENS,
+    overlap: OverlapParam = 0,
+    format: JsonFormParam = JsonForm.JSON,
+) -> Response:
+    """As `/jobs/{id}/chunks`."""
+    options = ChunkOptions(max_tokens, overlap)
+    row = await document_of(vault, team, document_id)
+    job = await conversion_of(vault, row)
+    return await _answer(engine, job, options, format, document_id=row.id)
+
+
+async def _answer(
+    engine: Engine, job: MainJob, options: ChunkOptions, form: JsonForm, **known: str
+) -> Response:
+    found = await engine.elements(job)
+    if form is JsonForm.LINES:
+        body = await started(chunks_lines(found, options))
+        return ClosingStream(body, media_type=JSON_LINES, headers=NO_SNIFF)
+    head = {"job_id": job.id, **known, "filename": job.filename or None}
+    body = await started(chunks_document(head, found, options))
+    return ClosingStream(body, media_type="application/json", headers=NO_SNIFF)
