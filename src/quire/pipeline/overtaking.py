@@ -22,7 +22,7 @@ from quire.errors import CoordinationCommandError, CoordinationError
 from quire.pipeline.parts import Parts
 
 _LOG = logging.getLogger(__name__)
-_LOOK_EVERY_S = 0.2
+_LOOK_EVERY_S = 0.05
 _ENTRIES_SEEN = 500
 _TEAMS_KNOWN = 10_000
 
