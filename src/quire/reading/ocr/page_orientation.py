@@ -5,6 +5,7 @@ edge of the text, so it takes pages that are written from right to left for page
 lines correct it: Arabic letters join on a baseline low in the line, with strokes above it and dots around it.
 
 Weakness: upright Hebrew prose may be taken for a page upside down; such a page is turned only where the model is sure.
+Tables and sparse pages in Devanagari may be taken for Arabic ones upside down.
 """
 
 from __future__ import annotations
