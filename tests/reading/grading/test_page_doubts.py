@@ -52,6 +52,20 @@ def test_order_is_doubted_when_prose_jumps_from_side_to_side() -> None:
     assert page_doubts(mixed) == (READ_ACROSS,)
 
 
+@pytest.mark.parametrize(("gap", "doubts"), [(10.0, ()), (24.0, (READ_ACROSS,))])
+def test_pieces_of_a_line_are_no_columns_when_a_word_space_is_between_them(
+    gap: float, doubts: tuple[str, ...]
+) -> None:
+    """OCR of wide typewriter letters gives lines in pieces."""
+    text = "\n".join(["The harbour office"] * 40)
+    lines = []
+    for place in range(40):
+        top, left = 100.0 + 14.0 * (place // 2), 70.0 + place % 2 * (120.0 + gap)
+        lines.append(ElementLine(19 * place, (left, top, left + 120.0, top + 10.0)))
+    element = Element("p1-e1", ElementKind.PARAGRAPH, text, (70.0, 100.0, 334.0, 376.0), lines=tuple(lines))
+    assert page_doubts([element]) == doubts
+
+
 @pytest.mark.parametrize(
     ("rows", "reason"),
     [

@@ -16,6 +16,7 @@ from quire.bootstrap import runtime
 from quire.domain.job import JobStatus
 from quire.domain.page import PageClass, PageSource
 from quire.errors import PageError, SettingsError
+from quire.reading.grading.page_doubts import TORN_SENTENCES
 from quire.reading.ocr import careful_reader, page_ocr, quick_reader
 from quire.reading.ocr.ocr_stages import CAREFUL_FAILED, CAREFUL_MISSING, TURNED
 from quire.reading.ocr.page_ocr import OcrOptions, check_languages, recognise_page
@@ -80,8 +81,9 @@ def test_careful_reader_reads_when_a_page_is_spoilt(
     page = chunk.pages[0]
     assert scans.error_rate(markdown_of(chunk), sheet.text) <= SPOILT
     assert page.reader == "rapidocr"
+    # Lines of a noisy page that stayed apart are a reason to doubt it, which bounds its confidence.
     assert page.confidence is not None
-    assert page.confidence > 0.95
+    assert page.confidence > (0.85 if TORN_SENTENCES in page.reasons else 0.95)
     assert (TURNED in page.reasons) == ("turned" in condition)
 
 

@@ -40,6 +40,8 @@ _TEXT_KINDS = frozenset(
 )
 _LEAST_CHARS = 14
 _SAME_COLUMN = 0.1
+_SAME_LINE = 0.5
+_WORD_SPACE = 1.2
 _LEAST_JUMPS, _JUMPS_SHARE = 4, 0.11
 _FEW_JUMPS = 3
 _LEAST_INTRUDERS = 2
@@ -154,13 +156,33 @@ def is_read_across(elements: Sequence[Element]) -> bool:
 
 
 def _lines(elements: Sequence[Element]) -> Iterator[Line]:
-    """The lines of prose in reading order."""
+    """The lines of prose in reading order. OCR may give a line in pieces; pieces a word space apart are one line."""
     for element in elements:
         if element.kind not in _TEXT_KINDS or element.repeated or not element.lines:
             continue
         ends = [*(line.start for line in element.lines[1:]), len(element.text)]
+        whole: Line | None = None
         for line, end in zip(element.lines, ends, strict=True):
-            yield end - line.start, line.box
+            size = end - line.start
+            if whole and _goes_on(whole[1], line.box):
+                x0, y0, x1, y1 = whole[1]
+                whole = (
+                    whole[0] + size,
+                    (x0, min(y0, line.box[1]), max(x1, line.box[2]), max(y1, line.box[3])),
+                )
+                continue
+            if whole:
+                yield whole
+            whole = size, line.box
+        if whole:
+            yield whole
+
+
+def _goes_on(one: Box, other: Box) -> bool:
+    """Whether the second piece is right behind the first one, on the same line."""
+    height = min(one[3] - one[1], other[3] - other[1])
+    shared = min(one[3], other[3]) - max(one[1], other[1])
+    return shared >= _SAME_LINE * height and 0 <= other[0] - one[2] + height <= (1 + _WORD_SPACE) * height
 
 
 def _is_jump(one: Box, other: Box) -> bool:
