@@ -41,6 +41,10 @@ def view_of(page: Any, content: dict[str, Any]) -> View:
 
 def _rotation_of(content: dict[str, Any], shown: int) -> int:
     """The rotation under which nearly all characters run from left to right; `shown` if there is none."""
+    directions = {line["dir"] for block in content["blocks"] for line in block.get("lines", ())}
+    if len(directions) == 1:  # most pages; then the weights don't matter
+        only = _rotation_for(directions.pop())
+        return shown if only is None else only
     weights: dict[int | None, int] = {}
     for block in content["blocks"]:
         for line in block.get("lines", ()):

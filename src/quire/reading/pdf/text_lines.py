@@ -52,9 +52,13 @@ def lines_of(content: dict[str, Any], turn: Callable[[Box], Box] = lambda box: b
     `turn` brings a box of the page as it is stored, in which MuPDF answers, to the page as read.
     """
     found: list[TextLine] = []
+    upright: dict[tuple[float, float], bool] = {}
     for index, block in enumerate(content["blocks"]):
         for raw in block.get("lines", ()):
-            line = _line(raw, index, turn)
+            direction = raw["dir"]
+            if direction not in upright:
+                upright[direction] = _is_upright(direction, turn)
+            line = _line(raw, index, turn, upright[direction])
             if line is not None:
                 found.append(line)
     return found
@@ -70,7 +74,7 @@ def _face(font: str) -> tuple[bool, bool, bool]:
     )
 
 
-def _line(raw: dict[str, Any], block: int, turn: Callable[[Box], Box]) -> TextLine | None:
+def _line(raw: dict[str, Any], block: int, turn: Callable[[Box], Box], is_upright: bool) -> TextLine | None:
     texts: list[str] = []
     sizes: dict[float, int] = {}
     bold = italic = mono = math = total = 0
@@ -104,7 +108,7 @@ def _line(raw: dict[str, Any], block: int, turn: Callable[[Box], Box]) -> TextLi
         size=size if len(sizes) == 1 else max(sizes, key=lambda s: (sizes[s], s)),
         bold=bold * 2 > total,
         italic=italic * 2 > total,
-        upright=_is_upright(raw["dir"], turn),
+        upright=is_upright,
         mono=mono * 2 > total,
         block=block,
         math=math / total,
