@@ -9,7 +9,7 @@ import pymupdf
 import pytest
 
 from quire.domain.element import ElementKind
-from quire.reading.pdf.headings import groups_of
+from quire.reading.pdf.headings import PageType, groups_of, is_heading
 from quire.reading.pdf.outline import outline_titles, title_key
 from quire.reading.pdf.page_reader import read_pages
 from quire.reading.pdf.text_lines import TextLine
@@ -60,6 +60,13 @@ def test_a_numbered_line_that_fills_its_column_is_no_title() -> None:
     assert (
         sections(line("A line of prose", 80, 500), line("4.2 Method that goes on to the end", 93, 498)) == []
     )
+
+
+def test_a_line_in_larger_type_is_a_heading_where_there_are_no_bold_ones() -> None:
+    (group,) = groups_of([replace(line("The grasshopper", 80, 200), size=12.0)], False)
+    assert is_heading(group, PageType(10.0, 842.0))
+    assert not is_heading(group, PageType(10.0, 842.0, has_bold_headings=True))
+    assert not is_heading(group, PageType(11.0, 842.0))
 
 
 def test_keys_of_titles_do_not_have_their_numbers() -> None:

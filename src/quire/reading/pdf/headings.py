@@ -29,6 +29,7 @@ _LABEL_VALUE = re.compile(r"^[^:]{2,40}:\s+\S")
 _SECTION_NUMBER = re.compile(r"\d{1,2}(?:\.\d{1,2}){1,3}\.?(?:\s|$)")
 _SECTION = re.compile(r"\d{1,2}(?:\.\d{1,2}){1,3}\.?\s+[^\W\d_a-z][^.;:,]{2,70}[^\W\d_)?]")
 """A number of two levels or more, a capital, and no sentence: of a contents list the last sign is a digit."""
+_LARGER = 1.15
 _ENDS_EARLY = 0.2
 _NO_TITLES: Titles = {}
 _CONTACT = re.compile(r"@\S+\.\w|https?://|www\.|\(\d{3}\)\s?\d{3}", re.I)
@@ -97,7 +98,9 @@ def is_heading(group: HeadingGroup, page: PageType) -> bool:
         return _bold_heading(group, ratio, numbered)
     if ratio >= 1.4 and (capitals or not page.has_bold_headings or (group.says_heading and ratio >= 2.0)):
         return len(group.lines) <= 2 and len(text) <= 100
-    if numbered and capitals and len(group.lines) == 1:
+    # Larger type in a line by itself is a heading where the page has no bold ones to tell it from.
+    larger = ratio >= _LARGER and group.alone and len(text) <= 80 and not page.has_bold_headings
+    if len(group.lines) == 1 and ((numbered and capitals) or larger):
         return True
     return group.says_heading and 0.95 < ratio <= 1.03 and len(text) <= 80
 
