@@ -755,14 +755,18 @@ async def test_job_ends_with_a_reason_when_no_worker_comes(
         **MODELS,
         REDIS_URL=f"{redis_server}/4",
         RUN_DISPATCHER="0",
-        JOB_SLA_MAX_AGE="3s",
+        JOB_SLA_MAX_AGE="5s",
         QUEUE_MAX_DOCUMENTS="1",
     ).wait_ready()
     async with aiohttp.ClientSession() as session:
         client = Client(one.url, session)
         given = await process(client, make_mixed(fresh("waits")))
         assert given["estimated_time_seconds"] is None
-        assert (await client.get("/health")).json["status"] == "degraded"
+
+        async def degraded() -> bool:
+            return bool((await client.get("/health")).json["status"] == "degraded")
+
+        await eventually(degraded, "health says that no worker is alive")
         full = await client.upload(make_mixed(fresh("more")), path="/process_file_junior_call")
         assert (full.status, "Retry-After" in full.headers) == (503, True)
         ended = await over(client, given["job_id"])
