@@ -105,6 +105,7 @@ def service(
         LOG_LEVEL="debug",
         LOG_FILE="logs/aidispathcher.log",
         AI_RECOVERY_PROBE="0",
+        OCR_ENABLED="false",
     ).wait_ready()
 
 
@@ -209,6 +210,7 @@ def limited(redis_server: str, start_service: Callable[..., Server]) -> Server:
     return start_service(
         **MODELS,
         REDIS_URL=f"{redis_server}/2",
+        OCR_ENABLED="false",  # or the answer of each page is compared with what OCR reads
         OPENAI_GPT41_RPM="60",
         OPENAI_GPT4O_RPM="600",
         OPENAI_GPT4O_TPM="240000",
