@@ -122,14 +122,14 @@ class Client:
         form.add_field("file", data, filename=name)
         return await self.post(path + (f"?wait={wait}" if wait else ""), data=form, headers=headers)
 
-    async def over(self, job_id: str) -> dict[str, Any]:
+    async def over(self, job_id: str, within_s: float = DEADLINE_S) -> dict[str, Any]:
         """The job's record once the job has ended."""
 
         async def ended() -> dict[str, Any] | None:
             job: dict[str, Any] = (await self.get(f"/jobs/{job_id}")).json
             return job if job["status"] in ("completed", "failed", "cancelled") else None
 
-        return await eventually(ended, f"the end of job {job_id}")
+        return await eventually(ended, f"the end of job {job_id}", within_s)
 
 
 @asynccontextmanager

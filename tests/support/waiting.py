@@ -22,19 +22,23 @@ _PAUSE_S = 0.01
 _LONGEST_PAUSE_S = 0.1
 
 
-async def until(condition: Callable[[], bool | Awaitable[bool]], what: str = "the condition") -> None:
+async def until(
+    condition: Callable[[], bool | Awaitable[bool]], what: str = "the condition", within_s: float = DEADLINE_S
+) -> None:
     """Returns as soon as the condition holds; fails the test with these words if it still doesn't at the deadline."""
-    deadline, pause_s = time.monotonic() + DEADLINE_S, _PAUSE_S
+    deadline, pause_s = time.monotonic() + within_s, _PAUSE_S
     while True:
         found = condition()
         if found if isinstance(found, bool) else await found:
             return
-        assert time.monotonic() < deadline, f"did not happen within {DEADLINE_S:g} s: {what}"
+        assert time.monotonic() < deadline, f"did not happen within {within_s:g} s: {what}"
         await asyncio.sleep(pause_s)
         pause_s = min(pause_s * 1.2, _LONGEST_PAUSE_S)
 
 
-async def eventually(condition: Callable[[], Awaitable[T | None]], what: str = "the condition") -> T:
+async def eventually(
+    condition: Callable[[], Awaitable[T | None]], what: str = "the condition", within_s: float = DEADLINE_S
+) -> T:
     """Returns the first true value that the condition returns; fails like `until`."""
     found: list[T | None] = []
 
@@ -42,7 +46,7 @@ async def eventually(condition: Callable[[], Awaitable[T | None]], what: str = "
         found[:] = [await condition()]
         return bool(found[0])
 
-    await until(is_there, what)
+    await until(is_there, what, within_s)
     return cast(T, found[0])
 
 

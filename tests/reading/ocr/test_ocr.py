@@ -301,3 +301,11 @@ def test_elements_are_where_they_were_when_the_picture_was_turned() -> None:
         left, top, right, bottom = other.bbox
         mirrored = (width - right, height - bottom, width - left, height - top)
         assert mirrored == pytest.approx(one.bbox, abs=6)
+
+
+@pytest.mark.parametrize(
+    ("read", "shapes"),
+    [("O■", True), ("— | •", True), ("lI", True), ("", True), ("7", False), ("No", False), ("O O O", False)],
+)
+def test_circles_and_bars_are_no_text(read: str, shapes: bool) -> None:
+    assert page_ocr._is_shapes(read) is shapes

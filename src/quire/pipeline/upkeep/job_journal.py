@@ -44,7 +44,12 @@ async def write_finished(parts: Parts, job_id: str) -> None:
         fields = await parts.jobs.fields(job_id)
         if fields and not fields.get("content_ref", "").startswith(FILE_SCHEME):
             kept = {name: value for name, value in fields.items() if name not in _NOT_KEPT}
-            await parts.objects.put(f"{job_prefix(job_id)}{_FINISHED}", json.dumps(kept).encode())
+            key = f"{job_prefix(job_id)}{_FINISHED}"
+            await parts.objects.put(key, json.dumps(kept).encode())
+            if not await parts.jobs.fields(
+                job_id
+            ):  # deleted meanwhile, and its objects perhaps before this one
+                await parts.objects.delete(key)
     except ObjectsError as error:
         _LOG.warning("the end of a job was not journaled", extra={"job_id": job_id, "code": error.code})
 

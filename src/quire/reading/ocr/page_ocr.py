@@ -5,6 +5,7 @@ This is what the rest of Quire knows of OCR; how a picture is read is in `ocr_st
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -102,7 +103,7 @@ def recognise_page(path: str, password: str | None, number: int, options: OcrOpt
     if best.judged.grade is Grade.LOW:
         for found in other_readings(picture, options, best.found):
             again = _attempt(number, found, options)
-            if (again.judged.confidence or 0.0) > (best.judged.confidence or 0.0):
+            if again.is_better_than(best):
                 best = replace(again, notes=(READ_AGAIN,))
             if best.judged.grade is not Grade.LOW:
                 break
@@ -131,6 +132,10 @@ def _picture(path: str, password: str | None, number: int, options: OcrOptions) 
     return draw_page(path, password, number, render)
 
 
+_WORDS = re.compile(r"[^\W\d_]{3,}\W+[^\W\d_]{3,}")
+"""Two words next to each other."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Attempt:
     found: Recognised
@@ -138,12 +143,31 @@ class _Attempt:
     judged: Judgement
     notes: tuple[str, ...] = ()
 
+    def is_better_than(self, other: _Attempt) -> bool:
+        """By confidence. On a page where the other reading saw no text, doubtful signs are no text either."""
+        if (
+            not other.laid.markdown
+            and self.judged.grade is Grade.LOW
+            and not _WORDS.search(self.laid.markdown)
+        ):
+            return False
+        return (self.judged.confidence or 0.0) > (other.judged.confidence or 0.0)
+
 
 def _attempt(number: int, found: Recognised, options: OcrOptions) -> _Attempt:
     scale = _POINTS_PER_INCH / options.dpi
     laid = lay_out_scan(number, found.seen, found.rules, scale, join_hyphens=options.join_hyphens)
     evidence = replace(found.evidence, doubts=page_doubts(laid.elements, PageKind(by_ocr=True)))
+    if _is_shapes(laid.markdown):
+        laid = replace(laid, markdown="", text="", elements=())
+        evidence = replace(evidence, confidence=None, doubts=())
     return _Attempt(found, laid, judge_ocr(laid.markdown, evidence))
+
+
+def _is_shapes(text: str) -> bool:
+    """Whether all that was read of a page is signs, or one or two letters that circles and bars look like."""
+    letters = [one for one in text if one.isalnum()]
+    return len(letters) <= 2 and all(one in "OoIl" for one in letters)
 
 
 def _packed(number: int, best: _Attempt, scale: float) -> Chunk:
