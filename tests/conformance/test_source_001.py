@@ -613,8 +613,10 @@ async def test_page_has_its_local_text_and_a_dead_letter_when_all_models_fail(
     assert (letter["last_error"], letter["provider"]) == ("server", "anthropic")
     assert letter["model"] == "claude-3-5-sonnet"
     asked = {name: one["calls"] for name, one in ai.stats()["models"].items()}
-    assert asked == dict.fromkeys(("gpt-4.1", "gpt-4o", "claude-3-5-sonnet"), 3)
-    assert letter["attempts"] == "9"
+    # A round asks the models whose breakers let it: all three in the first one, at least one in each of the others.
+    assert asked.keys() == {"gpt-4.1", "gpt-4o", "claude-3-5-sonnet"}
+    assert 5 <= sum(asked.values()) <= 9
+    assert letter["attempts"] == str(sum(asked.values()))
     ai.play({})
     letters = (await client.get("/dlq")).json["letters"]
     [mine] = [one for one in letters if one["job_id"].startswith(given["job_id"])]

@@ -98,7 +98,10 @@ def test_sums_over_the_fleet_equal_the_log_of_the_provider_when_two_workers_have
             assert total(added, "ai_calls_total", f'model="{model}"') == figures["calls"]
         tokens = sum(one["tokens_in"] for one in seen["models"].values())
         assert total(added, "ai_tokens_total", 'direction="in"') == tokens
-        assert total(added, "ai_calls_total", 'outcome="server"') == 2
+        failed = seen["models"]["a1"]["outcomes"][
+            "server_error"
+        ]  # the second waits for the breaker: it may not come
+        assert total(added, "ai_calls_total", 'outcome="server"') == failed >= 1
         assert total(added, "ai_failovers_total") >= 1
         assert total(added, "quire_jobs_accepted_total") == DOCUMENTS
         assert total(added, "quire_jobs_ended_total", 'status="completed"') == DOCUMENTS

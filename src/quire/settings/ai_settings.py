@@ -228,7 +228,7 @@ class AiSettings:
     )
     ground_with_ocr: bool = setting(
         "AI_GROUND_WITH_OCR",
-        "true",
+        "false",
         setting_kinds.boolean(),
         "Whether answers about pages without a text layer are compared with what local OCR sees (2 s of CPU a page).",
     )
