@@ -50,7 +50,7 @@ OUTAGES: dict[str, dict[str, object] | None] = {
 }
 _OWN_TEXT_PAGES = 4
 _OUTAGE_S = 60.0
-_AT_ONCE = 6
+_AT_ONCE = 3
 _LONGEST_S = 300.0
 _WAITING = ("hang",)
 """Outages whose documents take minutes and no processor time."""
