@@ -23,6 +23,8 @@ from quire.pipeline.parts import Parts
 
 _LOG = logging.getLogger(__name__)
 _LOOK_EVERY_S = 0.05
+_LONGEST_PAUSE_S = 0.4
+"""Where no unit could overtake, as in a service of one team, looks at a long queue become rare."""
 _ENTRIES_SEEN = 500
 _TEAMS_KNOWN = 10_000
 
@@ -43,6 +45,8 @@ class Overtaking:
         self._handle = handle
         self._teams: OrderedDict[str, str] = OrderedDict()
         self._running: set[tuple[UnitKind, str, str]] = set()
+        self._pauses: dict[UnitKind, tuple[float, float]] = {}
+        """When each queue is looked at again, and how long that pause is."""
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Looks at the queues until the worker stops; the units that it has started end before it returns."""
@@ -75,6 +79,10 @@ class Overtaking:
         greedy = {team for team, count in held.items() if count * 2 > slots}
         if not greedy:
             return []
+        now = self._parts.clock.monotonic()
+        due_at, pause_s = self._pauses.get(kind, (0.0, _LOOK_EVERY_S / 2))
+        if now < due_at:
+            return []
         waiting = await self._parts.jobs.waiting.first(kind, _ENTRIES_SEEN)
         await self._learn_teams([hint.job_id for hint in waiting])
         chosen: list[Hint] = []
@@ -87,6 +95,8 @@ class Overtaking:
                     greedy.add(team)
             if len(chosen) == room:
                 break
+        pause_s = _LOOK_EVERY_S if chosen else min(2 * pause_s, _LONGEST_PAUSE_S)
+        self._pauses[kind] = now + pause_s, pause_s
         return chosen
 
     async def _learn_teams(self, job_ids: list[str]) -> None:

@@ -110,10 +110,9 @@ class Worker:
                     group.create_task(self._consume(kind, slots), name=f"worker-{kind.value}")
                     for kind, slots in self._slots.items()
                 ]
-                await asyncio.gather(*readers)
+                await asyncio.gather(*readers, fair)  # units that have overtaken end like the others
                 beat.cancel()
                 watch.cancel()
-                fair.cancel()
         finally:
             with suppress(QuireError):
                 await self._parts.workers.leave(self.id)
