@@ -196,9 +196,14 @@ async def test_tail_is_cut_and_kept_when_it_is_damaged(tmp_path: Path, tail: byt
         assert server.repair is not None
         assert (server.repair.cut_bytes, server.repair.is_whole) == (len(tail), False)
         assert (server.repair.kept / log.name).read_bytes() == whole + tail
+        assert server.recovery_due
+    # The process ended before jobs were looked for: that is still due, until it was done.
     async with running(tmp_path / "data") as (server, client):
-        assert server.repair is None
+        assert (server.repair, server.recovery_due) == (None, True)
         assert await client.get("a") == b"1"
+        server.recovery_is_done()
+    async with running(tmp_path / "data") as (server, _):
+        assert not server.recovery_due
 
 
 async def test_transaction_is_cut_as_a_whole_when_its_end_is_missing(tmp_path: Path) -> None:

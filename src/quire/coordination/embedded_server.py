@@ -31,6 +31,8 @@ from quire.errors import CoordinationError, DataDirInUseError
 _FOLDER = "coordination"
 _APPEND_ONLY = "appendonlydir"
 _DAMAGED = "damaged"
+_RECOVERY_DUE = "recovery-due"
+"""Exists from before a repair of the queue's file until the jobs that it lost were found again."""
 _LONGEST_SOCKET_PATH = 100  # the kernel takes 107 bytes on Linux, 103 on macOS
 _POLL_S = 0.003
 _START_TIMEOUT_S = 30.0  # to the first sign of life; loading a long append-only file may take longer
@@ -139,6 +141,14 @@ class EmbeddedServer:
         return _url(path) if _ask(path, b"PING\r\n") else None
 
     @property
+    def recovery_due(self) -> bool:
+        """Whether jobs may be missing since a repair, this one or one of a process that died before it looked."""
+        return (self._folder / _RECOVERY_DUE).exists()
+
+    def recovery_is_done(self) -> None:
+        (self._folder / _RECOVERY_DUE).unlink(missing_ok=True)
+
+    @property
     def _log_path(self) -> Path:
         return self._folder / "valkey.log"
 
@@ -171,6 +181,7 @@ class EmbeddedServer:
             await self._launch()
             return
         except _DamagedFileError:
+            (self._folder / _RECOVERY_DUE).touch(mode=0o600)
             self.repair = await asyncio.to_thread(cut_damaged_tail, log, aside)
         try:
             if self.repair is None:

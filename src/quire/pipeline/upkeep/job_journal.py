@@ -138,12 +138,16 @@ class JobRecovery:
         return {}
 
 
-async def recover_after_repair(parts: Parts, connection: RedisConnection, repair: str) -> None:
-    """Puts jobs back that were in the part of the queue's file that was cut. Call it before callers are served."""
+async def recover_after_repair(parts: Parts, connection: RedisConnection, repair: str) -> bool:
+    """Puts jobs back that were in the part of the queue's file that was cut. Call it before callers are served.
+
+    Returns False if that was not possible now; it is due again at the next start.
+    """
     _LOG.warning("the queue was repaired: %s", repair)
     try:
         report = await JobRecovery(parts, connection).run()
     except (CoordinationError, ObjectsError) as error:
         _LOG.error("jobs were not recovered; run `quire repair`", extra={"code": error.code})
-        return
+        return False
     _LOG.warning("jobs were recovered from the object plane", extra=asdict(report))
+    return True
