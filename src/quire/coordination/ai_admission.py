@@ -181,8 +181,6 @@ class Admission:
         if not answer[0]:
             return _busy(answer)
         ask = asks[answer[1] - 1]
-        if answer[3]:
-            _LOG.info("breaker half-open", extra=_breaker_fields(ask.target))
         return Lease(lease_id, answer[1] - 1, ask.target, ask.tokens, int(answer[2]), bool(answer[3]))
 
     async def peek(self, asks: Sequence[Ask]) -> Free | Busy:
@@ -201,7 +199,7 @@ class Admission:
             return None
         lease = Lease(lease_id, 0, target, 0, int(answer[2]), bool(answer[3]))
         if lease.probe:
-            _LOG.info("breaker half-open", extra=_breaker_fields(target))
+            log_half_open(target)
             return lease
         await self.settle(lease, CallOutcome.UNSENT)
         return None
@@ -285,6 +283,11 @@ class Admission:
 
 def _busy(answer: Sequence[Any]) -> Busy:
     return Busy(float(answer[1]) / 1000, tuple(BusyReason(letter) for letter in answer[2]))
+
+
+def log_half_open(target: Target) -> None:
+    """Call it when a probe is sent. A lease for one may also be handed back unsent."""
+    _LOG.info("breaker half-open", extra=_breaker_fields(target))
 
 
 def _log_changes(target: Target, own: str, wide: str, code: str, opens_in_s: float) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from quire.clock import Clock
-from quire.coordination.ai_admission import Admission, Ask, Busy, CallOutcome, Free, Lease
+from quire.coordination.ai_admission import Admission, Ask, Busy, CallOutcome, Free, Lease, log_half_open
 from quire.dispatch.answer_cache import AnswerCache, CachedAnswer
 from quire.dispatch.call_log import ABANDONED, CallReport, log_call
 from quire.dispatch.call_outcomes import CallCounter, NullCallCounter, outcome_of, reported_limits
@@ -225,6 +225,8 @@ class Dispatcher:
         if ceiling:
             await self._settle(attempt.lease, CallOutcome.UNSENT)
             return exhausted(replace(spent, reasons=(*spent.reasons, ceiling)), retryable=False)
+        if attempt.lease.probe:
+            log_half_open(candidate.target)
         whole_s = min(candidate.timeout_s, task.call_timeout_s or candidate.timeout_s)
         timeout_s = min(whole_s, self._total_s(task) - spent.seconds)
         # At the deadline the document finishes and the worker cancels this call; the timeout is only a second

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from quire.coordination.ai_admission import Admission, CallOutcome, Lease, Target
 from quire.dispatch.call_outcomes import outcome_of, reported_limits
 from quire.dispatch.candidates import Candidates
-from quire.errors import CoordinationError
+from quire.errors import CoordinationCommandError, CoordinationError
 from quire.providers import configured_providers
 from quire.providers.provider_protocol import Provider, ProviderError, SeenLimits
 
@@ -50,7 +50,8 @@ class RecoveryProbes:
                 await asyncio.sleep(_POLL_S)
                 try:
                     broken = await self._broken() if await self._admission.recovery_wanted() else ()
-                except CoordinationError:
+                except (CoordinationError, CoordinationCommandError) as error:
+                    _LOG.debug("no look at the breakers", extra={"code": error.code})
                     continue
                 for target in broken:
                     self._probing.add(target)
@@ -65,7 +66,7 @@ class RecoveryProbes:
             lease = await self._admission.admit_probe(target, self._interval_s)
             if lease is not None:
                 await self._call(lease)
-        except CoordinationError as error:  # the lease expires by itself
+        except (CoordinationError, CoordinationCommandError) as error:  # the lease expires by itself
             _LOG.warning("probe not settled", extra={"model": str(target), "code": error.code})
         finally:
             self._probing.discard(target)

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import hmac
 from collections import OrderedDict
+from contextlib import suppress
 
 from quire.bootstrap import Runtime
 from quire.coordination.session_records import SessionRecords
 from quire.domain.access_key import AccessKey, digest_of, id_of
+from quire.errors import CatalogError
 
 _GOOD_FOR_S = 5.0
 _MOST_REMEMBERED = 10_000
@@ -76,4 +78,5 @@ class KeyRing:
         self._used[key.id] = now
         shared = self._runtime.catalog
         assert shared is not None  # noqa: S101 - see _is_empty
-        await (await shared.open_once()).keys.used(key.id, now)
+        with suppress(CatalogError):  # the key is valid; the time of its use is not worth a refusal
+            await (await shared.open_once()).keys.used(key.id, now)
