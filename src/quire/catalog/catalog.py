@@ -229,15 +229,16 @@ class Catalog:
         return await self._documents.note_conversion(team, document_id, attempt, conversion, late=late)
 
     async def set_content(
-        self, team: str, document_id: str, attempt: int, pages: Sequence[ContentPage]
+        self, team: str, document_id: str, attempt: int, pages: Sequence[ContentPage], *, early: bool = False
     ) -> ContentKept | None:
         """Replaces the text that search knows of the document, up to `max_content_chars`.
 
-        None, and nothing changed, when the attempt isn't the current one. The document may be pending or done.
+        None, and nothing changed, when the attempt isn't the current one. The document may be pending or done; text
+        that is only an `early` one never replaces that of a document that is done.
         """
         pieces, truncated = await asyncio.to_thread(cut, pages, self._options.max_content_chars)
         body = await asyncio.to_thread(prepare_body, pieces, postgres=self._database.postgres)
-        if not await self._documents.set_body(team, document_id, attempt, body):
+        if not await self._documents.set_body(team, document_id, attempt, body, early=early):
             return None
         return ContentKept(len(pieces), sum(len(piece.text) for piece in pieces), truncated)
 

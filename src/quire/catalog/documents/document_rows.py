@@ -245,10 +245,12 @@ class DocumentRows:
 
         return await self._database.write(change)
 
-    async def set_body(self, team: str, document_id: str, attempt: int, body: Prepared) -> bool:
+    async def set_body(
+        self, team: str, document_id: str, attempt: int, body: Prepared, *, early: bool = False
+    ) -> bool:
         async def change(connection: AsyncConnection) -> bool:
             row = await _row(connection, team, document_id, lock=True)
-            if row is None or row.attempt != attempt:
+            if row is None or row.attempt != attempt or (early and row.status != _PENDING):
                 return False
             await search_index.replace_body(connection, team, row.pk, body, postgres=self._postgres)
             if not row.summary:

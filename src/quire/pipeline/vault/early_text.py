@@ -89,7 +89,8 @@ async def _file(vault: Vault, row: VaultDocument, job: MainJob, records: Mapping
         pages = [await _content(vault, records[number]) for number in sorted(records)]
     except MissingError:  # the merge has just replaced the chunks
         return
-    if await catalog.set_content(row.team, row.id, row.attempt, [page for page in pages if page]) is None:
+    text = [page for page in pages if page]
+    if await catalog.set_content(row.team, row.id, row.attempt, text, early=True) is None:
         return
     await catalog.note_conversion(row.team, row.id, row.attempt, known_of(job))
     error = StillReadingError("AI is still reading pages of the document. Its text so far can be used.")
