@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping, Sequence
 
-from quire.clock import Clock
+from quire.clock import Clock, now_ms
 from quire.coordination import keys
 from quire.coordination.connection import RedisConnection
 from quire.coordination.streams import Queues
@@ -32,7 +32,7 @@ class RecoveredJobs:
     async def restore_finished(self, job_id: str, fields: Mapping[str, str]) -> bool:
         """Restores the record of a job that has ended, for the rest of its time; False if that is over."""
         ended = int(float(fields.get("completed_at") or 0))
-        left = ended + self._ttl_ms - self._now_ms()
+        left = ended + self._ttl_ms - now_ms(self._clock)
         if left <= 0:
             await self.forget(job_id)
             return False
@@ -41,7 +41,7 @@ class RecoveredJobs:
 
     async def restore_accepted(self, job_id: str, fields: Mapping[str, str]) -> bool:
         """Creates a job again that was accepted and had not ended; it starts from the beginning."""
-        now = self._now_ms()
+        now = now_ms(self._clock)
         await self._connection.commands(
             [("ZADD", keys.ACTIVE, now + _FIRST_SWEEP_MS, job_id), ("ZADD", keys.ORDER, "NX", now, job_id)]
         )
@@ -62,10 +62,10 @@ class RecoveredJobs:
 
     async def forget(self, job_id: str) -> None:
         """Has the housekeeper delete the objects of a job that there is no record of."""
-        await self._connection.command("ZADD", keys.EXPIRY, "NX", self._now_ms(), job_id)
+        await self._connection.command("ZADD", keys.EXPIRY, "NX", now_ms(self._clock), job_id)
 
     async def _index(self, job_id: str, fields: Mapping[str, str], objects_until: int) -> None:
-        team, created = fields["team"], int(float(fields.get("created_at") or self._now_ms()))
+        team, created = fields["team"], int(float(fields.get("created_at") or now_ms(self._clock)))
         await self._connection.commands(
             [
                 ("ZADD", keys.EXPIRY, objects_until, job_id),
@@ -73,9 +73,6 @@ class RecoveredJobs:
                 ("PEXPIRE", keys.index(team), self._ttl_ms + _OBJECTS_OUTLIVE_MS),
             ]
         )
-
-    def _now_ms(self) -> int:
-        return int(self._clock.now() * 1000)
 
 
 def _flat(fields: Mapping[str, str]) -> list[str]:

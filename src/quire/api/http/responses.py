@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import TypeVar
 from urllib.parse import quote
@@ -11,6 +11,8 @@ from fastapi import Response
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel
 from starlette.types import Send
+
+from quire.errors import MissingError
 
 T = TypeVar("T")
 
@@ -71,3 +73,11 @@ def disposition(kind: str, filename: str) -> str:
     """`attachment; filename=…` for any name: plain for old clients, exact for the others."""
     plain = "".join(c if c.isascii() and c.isprintable() and c not in '"\\%' else "_" for c in filename)
     return f"{kind}; filename=\"{plain}\"; filename*=UTF-8''{quote(filename, safe='')}"
+
+
+async def of_current_result(answer: Callable[[], Awaitable[Response]]) -> Response:
+    """The answer about a result. A retry that has just ended may have replaced it: the job then names the new one."""
+    try:
+        return await answer()
+    except MissingError:
+        return await answer()

@@ -9,14 +9,13 @@ from pydantic import BaseModel, Field
 
 from quire.api.http.auth import Team
 from quire.api.http.error_responses import documented
-from quire.api.http.responses import NO_SNIFF, ClosingStream, started
+from quire.api.http.responses import NO_SNIFF, ClosingStream, of_current_result, started
 from quire.api.http.services import EngineDep, VaultDep
 from quire.api.jobs.element_routes import JSON_LINES, JsonForm, JsonFormParam
 from quire.api.vault.document_file_routes import conversion_of
 from quire.api.vault.document_routes import document_of
 from quire.domain.job import MainJob
 from quire.domain.text_chunk import DEFAULT_MAX_TOKENS, ChunkOptions
-from quire.errors import MissingError
 from quire.pipeline.document_formats import chunks_document, chunks_lines
 from quire.pipeline.engine import Engine
 
@@ -87,11 +86,11 @@ async def job_chunks(
     boxes of its elements.
     """
     options = ChunkOptions(max_tokens, overlap)
-    try:
+
+    async def answer() -> Response:
         return await _answer(engine, await engine.job(team, job_id), options, format)
-    except MissingError:
-        # A retry that has just ended replaced the result; the current record of the job has the new one.
-        return await _answer(engine, await engine.job(team, job_id), options, format)
+
+    return await of_current_result(answer)
 
 
 @router.get(
@@ -112,9 +111,12 @@ async def document_chunks(
 ) -> Response:
     """As `/jobs/{id}/chunks`."""
     options = ChunkOptions(max_tokens, overlap)
-    row = await document_of(vault, team, document_id)
-    job = await conversion_of(vault, row)
-    return await _answer(engine, job, options, format, document_id=row.id)
+
+    async def answer() -> Response:
+        row = await document_of(vault, team, document_id)
+        return await _answer(engine, await conversion_of(vault, row), options, format, document_id=row.id)
+
+    return await of_current_result(answer)
 
 
 async def _answer(

@@ -10,10 +10,9 @@ from pydantic import BaseModel, Field
 
 from quire.api.http.auth import Team
 from quire.api.http.error_responses import documented
-from quire.api.http.responses import NO_SNIFF, ClosingStream, started
+from quire.api.http.responses import NO_SNIFF, ClosingStream, of_current_result, started
 from quire.api.http.services import EngineDep
 from quire.domain.page_ranges import PageRanges
-from quire.errors import MissingError
 from quire.pipeline.document_formats import elements_document, elements_lines
 from quire.pipeline.engine import Engine
 
@@ -77,11 +76,7 @@ async def document_elements(
     A page that could not be read is in the list, without elements and with a `note` that says why.
     """
     wanted = PageRanges.parse(pages)
-    try:
-        return await _answer(engine, team, job_id, wanted, lines=lines, form=format)
-    except MissingError:
-        # A retry that has just ended replaced the result; the current record of the job has the new one.
-        return await _answer(engine, team, job_id, wanted, lines=lines, form=format)
+    return await of_current_result(lambda: _answer(engine, team, job_id, wanted, lines=lines, form=format))
 
 
 async def _answer(

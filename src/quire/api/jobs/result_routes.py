@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import json
 import math
 from collections.abc import AsyncIterator
 from enum import StrEnum
@@ -23,6 +22,7 @@ from quire.api.http.responses import (
     closing,
     disposition,
     json_answer,
+    of_current_result,
     single_piece,
     started,
 )
@@ -34,7 +34,7 @@ from quire.errors import MissingError, RequestError
 from quire.links import safe_filename
 from quire.objects.object_store import PIECE_BYTES, in_thread
 from quire.pipeline.document_elements import DocumentElements
-from quire.pipeline.document_formats import html_document
+from quire.pipeline.document_formats import compact_json, html_document
 from quire.pipeline.engine import Engine, Text
 from quire.pipeline.object_keys import FILE_SCHEME, local_document
 from quire.pipeline.result_links import signed_result
@@ -188,11 +188,7 @@ async def result_answer(
     request: Request, engine: Engine, team: str, job_id: str, chosen: Format | None
 ) -> Response:
     """Raises NotReadyError, StateConflictError (it failed or was cancelled) or MissingError."""
-    try:
-        return await _answer(request, engine, team, job_id, chosen)
-    except MissingError:
-        # A retry that has just ended replaced the result; the current record of the job has the new one.
-        return await _answer(request, engine, team, job_id, chosen)
+    return await of_current_result(lambda: _answer(request, engine, team, job_id, chosen))
 
 
 async def _answer(
@@ -305,13 +301,13 @@ async def as_json(
     """`{…head, "result": {"markdown": body, "metadata": …}}`, escaped piece by piece."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     async with closing(body):
-        yield f'{_json(head)[:-1]},"result":{{"markdown":"'.encode()
+        yield f'{compact_json(head)[:-1]},"result":{{"markdown":"'.encode()
         async for piece in body:
             text = decoder.decode(piece)
             if text:
-                yield _json(text)[1:-1].encode()
+                yield compact_json(text)[1:-1].encode()
         rest = decoder.decode(b"", final=True)
-        yield f'{_json(rest)[1:-1]}","metadata":{_json(metadata)}}}}}'.encode()
+        yield f'{compact_json(rest)[1:-1]}","metadata":{compact_json(metadata)}}}}}'.encode()
 
 
 @router.get(
@@ -413,7 +409,3 @@ async def _file(path: Path) -> AsyncIterator[bytes]:
 
 def _usage(job: MainJob) -> dict[str, Any]:
     return {"tokens_in": job.tokens_in, "tokens_out": job.tokens_out, "cost_usd": job.cost_usd}
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
