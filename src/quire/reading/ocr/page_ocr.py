@@ -132,6 +132,7 @@ def _picture(path: str, password: str | None, number: int, options: OcrOptions) 
     return draw_page(path, password, number, render)
 
 
+_TALL = 0.2
 _WORDS = re.compile(r"[^\W\d_]{3,}\W+[^\W\d_]{3,}")
 """Two words next to each other."""
 
@@ -158,16 +159,20 @@ def _attempt(number: int, found: Recognised, options: OcrOptions) -> _Attempt:
     scale = _POINTS_PER_INCH / options.dpi
     laid = lay_out_scan(number, found.seen, found.rules, scale, join_hyphens=options.join_hyphens)
     evidence = replace(found.evidence, doubts=page_doubts(laid.elements, PageKind(by_ocr=True)))
-    if _is_shapes(laid.markdown):
+    if is_shapes(laid, found.seen.height * scale):
         laid = replace(laid, markdown="", text="", elements=())
         evidence = replace(evidence, confidence=None, doubts=())
     return _Attempt(found, laid, judge_ocr(laid.markdown, evidence))
 
 
-def _is_shapes(text: str) -> bool:
-    """Whether all that was read of a page is signs, or one or two letters that circles and bars look like."""
-    letters = [one for one in text if one.isalnum()]
-    return len(letters) <= 2 and all(one in "OoIl" for one in letters)
+def is_shapes(laid: PageReading, height_pt: float) -> bool:
+    """Whether one or two signs that fill much of the page are all that was read: a circle looks like an O.
+
+    A page with a small "II" or "7" alone on it has text.
+    """
+    tall = _TALL * height_pt
+    is_tall = all(one.box is not None and one.box[3] - one.box[1] >= tall for one in laid.elements)
+    return sum(map(str.isalnum, laid.markdown)) <= 2 and is_tall
 
 
 def _packed(number: int, best: _Attempt, scale: float) -> Chunk:
