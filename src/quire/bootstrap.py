@@ -84,13 +84,6 @@ class Runtime:
     """Set by a long-running entry point once it serves: the SDKs of the AI providers are loaded from then on."""
 
 
-async def _recover(parts: Parts, connection: RedisConnection, embedded: EmbeddedServer) -> None:
-    """Finds jobs again that a repaired queue has lost. What a process that died left undone is done by the next."""
-    repair = embedded.repair.describe() if embedded.repair else "at an earlier start"
-    if await recover_after_repair(parts, connection, repair):
-        embedded.recovery_is_done()
-
-
 @asynccontextmanager
 async def runtime(
     settings: Settings,
@@ -125,7 +118,7 @@ async def runtime(
         await check_format(connection)
         parts = await _parts(settings, connection, clock, pool, stack)
         if embedded is not None and embedded.recovery_due:
-            await _recover(parts, connection, embedded)
+            await recover_after_repair(parts, connection, embedded)
         events = Events(connection)
         worker_id = str(WorkerId.of_this_process())
         batching = batching or configured_providers.DOLPHIN in configured_providers.order(settings.ai)

@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 
 from quire.coordination.connection import RedisConnection
+from quire.coordination.embedded_server import EmbeddedServer
 from quire.coordination.job_records import NewJob, new_fields
 from quire.coordination.recovered_jobs import RecoveredJobs
 from quire.domain.job import JobStatus
@@ -138,16 +139,17 @@ class JobRecovery:
         return {}
 
 
-async def recover_after_repair(parts: Parts, connection: RedisConnection, repair: str) -> bool:
+async def recover_after_repair(parts: Parts, connection: RedisConnection, server: EmbeddedServer) -> None:
     """Puts jobs back that were in the part of the queue's file that was cut. Call it before callers are served.
 
-    Returns False if that was not possible now; it is due again at the next start.
+    Where that is not possible now, or the process dies meanwhile, it is due again at the next start.
     """
+    repair = server.repair.describe() if server.repair else "at an earlier start"
     _LOG.warning("the queue was repaired: %s", repair)
     try:
         report = await JobRecovery(parts, connection).run()
     except (CoordinationError, ObjectsError) as error:
         _LOG.error("jobs were not recovered; run `quire repair`", extra={"code": error.code})
-        return False
+        return
+    server.recovery_is_done()
     _LOG.warning("jobs were recovered from the object plane", extra=asdict(report))
-    return True
