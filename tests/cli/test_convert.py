@@ -150,6 +150,8 @@ def test_html_has_a_section_for_each_page_when_asked_for(cli: Cli) -> None:
     assert '<p id="p1-e1">One &amp; only</p>' in written
     assert written.count("<section ") == 2
     assert cli.run("convert", "a.pdf", "--format", "rtf").code == 2
+    assert cli.run("convert", "a.pdf", "--format", "docling", "-o", "out/").code == 0
+    assert len(json.loads((cli.folder / "out" / "a.docling.json").read_text())["texts"]) == 2
 
 
 def test_chunks_are_written_by_line_when_asked_for(cli: Cli) -> None:

@@ -17,7 +17,7 @@ from quire.cli.argument_kinds import (
     port,
 )
 
-_FORMATS = ("md", "text", "html", "json", "chunks")
+_FORMATS = ("md", "text", "html", "json", "docling", "chunks")
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:

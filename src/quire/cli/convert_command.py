@@ -38,6 +38,7 @@ from quire.domain.page_ranges import PageRanges
 from quire.domain.page_view import page_view
 from quire.domain.text_chunk import ChunkOptions
 from quire.errors import PasswordRequiredError, PasswordWrongError, QuireError, RequestError
+from quire.pipeline.docling_file import docling_document
 from quire.pipeline.document_formats import chunks_lines, html_document
 from quire.pipeline.engine import Engine
 from quire.pipeline.intake.upload_intake import Submission
@@ -261,6 +262,11 @@ async def content(
     if wanted == "chunks":
         async for piece in chunks_lines(await engine.elements(job), chunking or ChunkOptions()):
             yield piece
+        return
+    if wanted == "docling":
+        async for piece in docling_document(job, await engine.elements(job)):
+            yield piece
+        yield b"\n"
         return
     if wanted == "html":
         async for piece in html_document(Path(job.filename or job.id).stem, await engine.elements(job)):

@@ -12,7 +12,14 @@ from urllib.parse import unquote, urlsplit
 
 from quire.cli.exit_codes import CommandUsageError
 
-SUFFIXES = {"md": ".md", "text": ".txt", "json": ".json", "html": ".html", "chunks": ".jsonl"}
+SUFFIXES = {
+    "md": ".md",
+    "text": ".txt",
+    "json": ".json",
+    "html": ".html",
+    "docling": ".docling.json",
+    "chunks": ".jsonl",
+}
 STDIN = "-"
 _STDOUT = "-"
 _LONGEST_STEM_BYTES = 200

@@ -182,6 +182,15 @@ class AsyncQuire:
             async for piece in pieces:
                 yield piece
 
+    async def docling(self, job_id: str) -> dict[str, Any]:
+        """The document as a DoclingDocument; `DoclingDocument.model_validate` of docling-core takes it."""
+        found = (
+            await self._transport.ask(service_calls.get("jobs", job_id, "result", format="docling"))
+        ).json()
+        if not isinstance(found, dict):
+            raise UnreadableError("The service's answer is no DoclingDocument.")
+        return found
+
     async def elements(
         self, job_id: str, *, pages: str | None = None, lines: bool = False
     ) -> AsyncIterator[ElementsPage]:

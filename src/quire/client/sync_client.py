@@ -212,6 +212,7 @@ class Quire(_Driven[AsyncQuire]):
     result = _blocking(AsyncQuire.result)
     text = _iterating(AsyncQuire.text)
     html = _iterating(AsyncQuire.html)
+    docling = _blocking(AsyncQuire.docling)
     elements = _iterating(AsyncQuire.elements)
     chunks = _iterating(AsyncQuire.chunks)
     original = _blocking(AsyncQuire.original)

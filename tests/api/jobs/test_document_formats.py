@@ -94,3 +94,19 @@ async def test_html_is_answered_at_once_when_waited_for(client: Client, make_pdf
     answer = await client.post("/convert?wait=60&format=html", data=form)
     assert (answer.status, answer.headers["Content-Type"]) == (200, "text/html; charset=utf-8")
     assert text in Sections(answer.body.decode()).words["1"]
+
+
+async def test_docling_document_has_the_elements_of_the_document_or_of_one_page(
+    client: Client, make_pdf: Pdf
+) -> None:
+    texts = [fresh("first"), fresh("second")]
+    job_id = await converted(client, make_pdf(*texts))
+    whole = (await client.get(f"/jobs/{job_id}/result?format=docling")).json
+    assert (whole["schema_name"], whole["name"]) == ("DoclingDocument", "report")
+    assert whole["origin"]["mimetype"] == "application/pdf"
+    assert [one["text"] for one in whole["texts"]] == texts
+    assert whole["body"]["children"] == [{"$ref": "#/texts/0"}, {"$ref": "#/texts/1"}]
+    assert list(whole["pages"]) == ["1", "2"]
+    page = (await client.get(f"/jobs/{job_id}-p2/result?format=docling")).json
+    assert [one["text"] for one in page["texts"]] == texts[1:]
+    assert (await client.get(f"/jobs/{job_id}/result?format=docling&partial=1")).status == 200

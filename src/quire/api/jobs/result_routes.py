@@ -33,6 +33,7 @@ from quire.domain.job import JobId, JobType, MainJob, PageRecord
 from quire.errors import MissingError, RequestError
 from quire.links import safe_filename
 from quire.objects.object_store import PIECE_BYTES, in_thread
+from quire.pipeline.docling_file import docling_document
 from quire.pipeline.document_elements import DocumentElements
 from quire.pipeline.document_formats import compact_json, html_document
 from quire.pipeline.engine import Engine, Text
@@ -48,6 +49,11 @@ class Format(StrEnum):
     MARKDOWN = "md"
     TEXT = "text"
     HTML = "html"
+    DOCLING = "docling"
+
+
+WRITTEN_FORMATS = frozenset({Format.HTML, Format.DOCLING})
+"""Formats that are written from the elements of a finished document when they are asked for."""
 
 
 _MEDIA_TYPES = {
@@ -109,7 +115,8 @@ FormatParam = Annotated[
     Format | None,
     Query(
         description="Overrules `Accept`. `md` and `text` give the bare Markdown, labelled as such or as plain; "
-        "`html` is one file with a section for each page, without anything that loads or runs."
+        "`html` is one file with a section for each page, without anything that loads or runs; `docling` is a "
+        "DoclingDocument."
     ),
 ]
 
@@ -197,8 +204,8 @@ async def _answer(
     job = await engine.job(team, job_id)
     asked = JobId.parse(job_id) or JobId(job.id, JobType.MAIN)
     stem = Path(safe_filename(job.filename or job.id)).stem
-    if chosen is Format.HTML:
-        return await _html(engine, job, asked, stem)
+    if chosen in WRITTEN_FORMATS:
+        return await _written(engine, job, asked, stem, chosen)
     text: Text | bytes
     record: PageRecord | None = None
     if asked.type is JobType.PAGE and asked.page is not None:
@@ -215,13 +222,25 @@ async def _answer(
     return _formatted(request, head, body, metadata=metadata, stem=stem, chosen=chosen)
 
 
-async def _html(engine: Engine, job: MainJob, asked: JobId, stem: str) -> Response:
+async def _written(engine: Engine, job: MainJob, asked: JobId, stem: str, form: Format) -> Response:
     if asked.type is JobType.PAGE and asked.page is not None:
         record, _ = await engine.page_result(job, asked.page)
-        return await html_answer(stem, engine.elements_of(record), f"{stem}-p{asked.page}")
+        return await written_answer(form, job, engine.elements_of(record), stem, f"{stem}-p{asked.page}")
     if asked.type not in (JobType.MAIN, JobType.MERGE):
         raise _no_own_result(asked)
-    return await html_answer(stem, await engine.elements(job), stem)
+    return await written_answer(form, job, await engine.elements(job), stem, stem)
+
+
+async def written_answer(
+    form: Format, job: MainJob, elements: DocumentElements, title: str, stem: str
+) -> Response:
+    """The elements in one of WRITTEN_FORMATS; `stem` is the name of the download without its ending."""
+    if form is Format.HTML:
+        return await html_answer(title, elements, stem)
+    name = safe_filename(f"{stem}.docling.json")
+    headers = {"Content-Disposition": disposition("inline", name), **NO_SNIFF}
+    body = await started(docling_document(job, elements))
+    return ClosingStream(body, media_type="application/json", headers=headers)
 
 
 async def html_answer(title: str, elements: DocumentElements, stem: str) -> Response:
@@ -243,7 +262,7 @@ async def _partial_answer(
     job = await engine.job(team, job_id)
     if job.status.terminal or job.id != job_id:
         return None
-    if chosen is Format.HTML:
+    if chosen in WRITTEN_FORMATS:
         raise RequestError("format: with partial=1 there are `json`, `md` and `text`.")
     found = await engine.partial_result(job)
     try:

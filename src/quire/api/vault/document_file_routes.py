@@ -17,7 +17,14 @@ from quire.api.http.auth import Team
 from quire.api.http.error_responses import documented
 from quire.api.http.responses import ClosingStream, closing, disposition, single_piece, started
 from quire.api.http.services import EngineDep, VaultDep
-from quire.api.jobs.result_routes import Format, FormatParam, as_json, html_answer, preferred
+from quire.api.jobs.result_routes import (
+    WRITTEN_FORMATS,
+    Format,
+    FormatParam,
+    as_json,
+    preferred,
+    written_answer,
+)
 from quire.api.vault.document_routes import document_of, viewer
 from quire.api.vault.filter_params import Filters, read_query
 from quire.domain.job import JobStatus, MainJob
@@ -163,9 +170,10 @@ async def content(
     format: FormatParam = None,
 ) -> Response:
     row = await document_of(vault, team, document_id)
-    if format is Format.HTML:
-        found = await engine.elements(await conversion_of(vault, row))
-        return await html_answer(row.title or row.filename, found, Path(row.filename).stem)
+    if format in WRITTEN_FORMATS:
+        job = await conversion_of(vault, row)
+        title, stem = row.title or row.filename, Path(row.filename).stem
+        return await written_answer(format, job, await engine.elements(job), title, stem)
     body = await _markdown(vault, row)
     accept = request.headers.get("accept", "")
     form = format or (preferred(accept) if "json" in accept or "plain" in accept else Format.MARKDOWN)
