@@ -9,7 +9,7 @@ import asyncio
 import json
 import math
 import random
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -31,6 +31,7 @@ from quire.simulator.simulated_answers import ModelRequest
 from quire.simulator.wire import Moment, Outgoing, Wire, packed
 
 _MOST_CALLS = 200_000
+_LATEST = 8  # bodies that are kept of each model
 
 
 @dataclass(slots=True)
@@ -146,7 +147,7 @@ class Simulator:
     def forget(self) -> None:
         """Empties the records. Calls in flight are counted in the old, discarded ones."""
         self._records: dict[str, ModelRecord] = {}
-        self._latest: dict[str, dict[str, Any]] = {}
+        self._latest: dict[str, deque[dict[str, Any]]] = {}
         self._number = 0
 
     def stats(self, *, with_calls: bool = False) -> dict[str, Any]:
@@ -175,7 +176,7 @@ class Simulator:
             return _response(*wire.error(Fault.REJECTED, "", 400))
         if not self._accepts_key(request):
             return _response(*wire.error(Fault.AUTH, model_request.model, None))
-        self._latest[model_request.model] = data or {}
+        self._latest.setdefault(model_request.model, deque(maxlen=_LATEST)).appendleft(data or {})
         at_s = self._clock.monotonic() - self._started_s
         count = self._played_calls[model_request.model] = self._played_calls.get(model_request.model, 0) + 1
         rule, in_window = self._rule(model_request.model, count, at_s)
@@ -246,8 +247,10 @@ class Simulator:
         if path == "/_sim/stats" and request.method == "GET":
             return _response(200, packed(self.stats(with_calls="calls" in request.query)))
         if path == "/_sim/request" and request.method == "GET":
-            latest = self._latest.get(request.query.get("model", ""))
-            return _response(200 if latest else 404, packed(latest or {"error": "The model has no calls."}))
+            latest = self._latest_call(request.query.get("model", ""), request.query.get("containing", ""))
+            return _response(
+                200 if latest else 404, packed(latest or {"error": "The model has no such call."})
+            )
         if path == "/_sim/reset" and request.method == "POST":
             self.forget()
             self.play(self._scenario)
@@ -260,6 +263,11 @@ class Simulator:
             return _response(200, b"{}")
         paths = "/_sim/stats, /_sim/request, /_sim/scenario and /_sim/reset"
         return _response(404, packed({"error": f"Unknown path. There are {paths}."}))
+
+    def _latest_call(self, model: str, containing: str) -> dict[str, Any] | None:
+        """The newest of the bodies that are kept whose JSON contains the text."""
+        kept = self._latest.get(model, ())
+        return next((one for one in kept if containing in json.dumps(one, ensure_ascii=False)), None)
 
     def stop(self) -> None:
         """Releases hanging calls, so that the server can shut down."""

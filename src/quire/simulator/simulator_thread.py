@@ -38,9 +38,9 @@ class RunningSimulator:
         """`{"models": {name: counters}, "total": counters}`, and each call under `log` if wanted."""
         return self._ask("/_sim/stats?calls=1" if with_calls else "/_sim/stats")
 
-    def request(self, model: str) -> dict[str, Any]:
-        """The body of the latest call to the model."""
-        return self._ask(f"/_sim/request?model={quote(model)}")
+    def request(self, model: str, containing: str = "") -> dict[str, Any]:
+        """The body of the latest call to the model; of the latest eight, the newest whose JSON contains the text."""
+        return self._ask(f"/_sim/request?model={quote(model)}&containing={quote(containing)}")
 
     def play(self, scenario: Mapping[str, Any]) -> None:
         """Starts another scenario; its time counts from now."""
