@@ -9,6 +9,7 @@ from fastapi.middleware import Middleware
 
 import quire
 from quire.api.dashboard import dashboard_routes, session_routes
+from quire.api.doors import door_list
 from quire.api.ghost import ghost_internal_routes, ghost_routes
 from quire.api.http import auth, error_responses
 from quire.api.http.key_ring import KeyRing
@@ -43,6 +44,7 @@ _TAGS = [
     {"name": "vault", "description": "Documents that stay: named, tagged and found again."},
     {"name": "batching", "description": "One image at a time for you, full batches for the backend."},
     {"name": "ghostserver", "description": "The endpoints of GhostServer, for programs that speak to it."},
+    *door_list.TAGS,
     {"name": "operations", "description": "Queues, workers and work that was given up."},
     {"name": "dashboard", "description": "Signing in to the dashboard."},
     {"name": "health", "description": "For load balancers and people on call."},
@@ -119,6 +121,8 @@ def create_app(runtime: Runtime) -> FastAPI:
         health_routes.router,
         dashboard_routes.router,
     ):
+        app.include_router(router)
+    for router in door_list.routers(runtime.settings.doors.enabled):
         app.include_router(router)
     dashboard_routes.mount(app)
     return app

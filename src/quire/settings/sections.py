@@ -19,6 +19,7 @@ from quire.settings.ai_settings import AiSettings
 from quire.settings.batching_settings import BatchingSettings
 from quire.settings.bucket_settings import AwsSettings, CloudsSettings
 from quire.settings.connection_settings import ConnectionsSettings
+from quire.settings.door_settings import DoorsSettings
 from quire.settings.reading_settings import (
     ImagesSettings,
     LimitsSettings,
@@ -311,6 +312,7 @@ class Settings:
     callbacks: CallbacksSettings = field(default_factory=CallbacksSettings)
     downloads: DownloadsSettings = field(default_factory=DownloadsSettings)
     batching: BatchingSettings = field(default_factory=BatchingSettings)
+    doors: DoorsSettings = field(default_factory=DoorsSettings)
     vault: VaultSettings = field(default_factory=VaultSettings)
     logging: LoggingSettings = field(default_factory=LoggingSettings)
     metrics: MetricsSettings = field(default_factory=MetricsSettings)

@@ -98,6 +98,21 @@ def choice(*words: str) -> ValueKind[str]:
     return ValueKind(" or ".join((", ".join(words[:-1]), words[-1])), read, str)
 
 
+def choices(*words: str) -> ValueKind[tuple[str, ...]]:
+    """Some of the words, comma-separated; `none` is none of them."""
+
+    def read(value: str) -> tuple[str, ...]:
+        given = [part.strip().lower() for part in value.split(",") if part.strip()]
+        if given == ["none"]:
+            return ()
+        if any(one not in words for one in given):
+            raise ValueError("not one of the words")
+        return tuple(one for one in words if one in given)
+
+    expected = f"some of {', '.join(words)}, comma-separated, or `none`"
+    return ValueKind(expected, read, lambda value: ",".join(value) or "none", many=True)
+
+
 def duration(least: str, most: str) -> ValueKind[float]:
     """Seconds. The unit must be written: a bare 60 could be meant as seconds or milliseconds."""
     least_s, most_s = read_duration(least), read_duration(most)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 import hmac
 import ipaddress
 from typing import Annotated
@@ -23,9 +25,13 @@ _ADMIN_PATHS = ("/metrics", "/queues", "/dispatch")
 """What concerns the whole service, not one team's documents."""
 SCHEMES = {
     "bearer": {"type": "http", "scheme": "bearer"},
+    "basic": {"type": "http", "scheme": "basic", "description": "The password is the key."},
     "key": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
 }
 """How a key may be sent, for OpenAPI; `team_of` reads it."""
+KEY_HEADERS = ("x-api-key", "unstructured-api-key")
+"""Headers that hold a bare key; the second is the one that clients of Unstructured send."""
+_KEY_HEADERS = tuple(name.encode() for name in KEY_HEADERS)
 
 
 async def team_of(request: Request) -> str:
@@ -61,16 +67,29 @@ def given_key(request: Request) -> bytes | None:
     scheme, _, credentials = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer" and credentials.strip():
         return credentials.strip().encode("latin-1", "replace")
-    plain = request.headers.get("x-api-key", "").strip()
+    if scheme.lower() == "basic":
+        return _basic_key(credentials.strip().encode("latin-1", "replace"))
+    plain = next(filter(None, (request.headers.get(name, "").strip() for name in KEY_HEADERS)), "")
     return plain.encode("latin-1", "replace") if plain else None
+
+
+def _basic_key(credentials: bytes) -> bytes | None:
+    """The key in `user:key` or `key:`. Programs that can only be given an address send it so: https://quire:KEY@host."""
+    try:
+        user, _, password = base64.b64decode(credentials, validate=True).partition(b":")
+    except binascii.Error:
+        return None
+    return password or user or None
 
 
 def has_valid_key(keys: tuple[ApiKey, ...], headers: list[tuple[bytes, bytes]]) -> bool:
     """Whether these headers carry a valid key, before there is a request."""
     for name, value in headers:
         scheme, _, credentials = value.partition(b" ")
-        given = value if name == b"x-api-key" else credentials if scheme.lower() == b"bearer" else b""
-        if given and name in (b"authorization", b"x-api-key"):
+        given = value if name in _KEY_HEADERS else credentials if scheme.lower() == b"bearer" else b""
+        if scheme.lower() == b"basic":
+            given = _basic_key(credentials.strip()) or b""
+        if given and name in (b"authorization", *_KEY_HEADERS):
             return _team_for(given.strip(), keys) is not None
     return False
 

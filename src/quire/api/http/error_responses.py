@@ -44,6 +44,13 @@ class SlowRequestError(errors.RequestError):
     retryable = True
 
 
+class WaitTimeoutError(errors.QuireError):
+    """The document was not finished while the caller waited; its job goes on."""
+
+    code = "wait_timeout"
+    retryable = True
+
+
 STATUSES: dict[type[errors.QuireError], int] = {
     errors.QuireError: 500,
     errors.SettingsError: 500,
@@ -80,6 +87,7 @@ STATUSES: dict[type[errors.QuireError], int] = {
     MediaTypeError: 415,
     SlowRequestError: 408,
     ThrottledError: 429,
+    WaitTimeoutError: 504,
 }
 _BY_CODE = {kind.code: status for kind, status in STATUSES.items()}
 
@@ -115,6 +123,7 @@ _MEANINGS = {
     415: "Neither the body's nor the document's type can be read.",
     422: "The document can't be read; the text says why.",
     502: "The document's link could not be fetched.",
+    504: "The document was not finished in time (DOOR_WAIT); its job goes on, and the same request finds it.",
     503: "Too busy, or a part is out of reach; try again after `Retry-After` seconds.",
 }
 
@@ -179,7 +188,7 @@ def install(app: FastAPI) -> None:
 
     async def validation(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)  # noqa: S101 - registered for nothing else
-        return error_response(request, errors.RequestError(_first_problem(error)))
+        return error_response(request, errors.RequestError(first_problem(error)))
 
     async def gone(_request: Request, _error: Exception) -> Response:
         return Response(status_code=400)  # the caller has disconnected and reads nothing
@@ -196,7 +205,7 @@ _ROUTING = {
 }
 
 
-def _first_problem(error: RequestValidationError) -> str:
+def first_problem(error: RequestValidationError) -> str:
     """The field and what is wrong with it, never the value."""
     found = error.errors()
     if not found:

@@ -18,6 +18,7 @@ from quire.errors import RequestError, TooLargeError
 
 LARGEST_JSON = 1 << 20
 MOST_PARTS = 32
+MOST_FOREIGN_PARTS = 160
 LARGEST_FIELD = 128 << 10
 FORM_OVERHEAD = MOST_PARTS * LARGEST_FIELD
 """What a form may have around its file."""
@@ -85,15 +86,18 @@ async def read_json(request: Request) -> dict[str, Any]:
     return found
 
 
-async def read_form(request: Request, most_files: int = 1) -> AsyncGenerator[FormEvent, None]:
+async def read_form(
+    request: Request, most_files: int = 1, *, any_name: bool = False
+) -> AsyncGenerator[FormEvent, None]:
     """The events of a multipart body as they arrive. Raises RequestError where it is malformed or cut short.
 
-    With more than one of `most_files` the part `file` may come again and again.
+    With more than one of `most_files` the part `file` may come again and again. With `any_name` every part with a file
+    name is a file, fields may be repeated, and there may be more of them: the forms of other systems.
     """
     boundary = parse_options_header(request.headers.get("content-type", ""))[1].get(b"boundary", b"")
     if not boundary:
         raise RequestError("The multipart body has no boundary in its Content-Type.")
-    form = _Form(most_files=most_files)
+    form = _Form(most_files=most_files, any_name=any_name)
     try:
         parser = MultipartParser(boundary, form.callbacks())  # type: ignore[arg-type]
         async with aclosing(pieces(request)) as body:
@@ -128,6 +132,7 @@ class _Form:
 
     complete: bool = False
     most_files: int = 1
+    any_name: bool = False
     _ready: list[FormEvent] = field(default_factory=list)
     _parts: int = 0
     _names: set[str] = field(default_factory=set)
@@ -135,6 +140,7 @@ class _Form:
     _header_name: bytearray = field(default_factory=bytearray)
     _header_value: bytearray = field(default_factory=bytearray)
     _name: str = ""
+    _is_file: bool = False
     _value: bytearray = field(default_factory=bytearray)
 
     def callbacks(self) -> dict[str, Any]:
@@ -156,7 +162,7 @@ class _Form:
 
     def _part_begins(self) -> None:
         self._parts += 1
-        most = MOST_PARTS + self.most_files - 1
+        most = (MOST_FOREIGN_PARTS if self.any_name else MOST_PARTS) + self.most_files - 1
         if self._parts > most:
             raise RequestError(f"The form has more than {most} parts.")
         self._headers, self._value = {}, bytearray()
@@ -172,16 +178,18 @@ class _Form:
         self._name = _decoded(options.get(b"name", b""), "a part's name")
         if kind != b"form-data" or not self._name:
             raise RequestError("A part of the form has no name.")
-        if self._name in self._names and not (self._name == _FILE and self.most_files > 1):
+        may_repeat = self.any_name or (self._name == _FILE and self.most_files > 1)
+        if self._name in self._names and not may_repeat:
             raise RequestError(f"{self._name[:60]!r} is given twice; send it once.")
         self._names.add(self._name)
-        if self._name == _FILE:
+        self._is_file = b"filename" in options if self.any_name else self._name == _FILE
+        if self._is_file:
             self._ready.append(FileStarts(_decoded(options.get(b"filename", b""), "the file's name")))
         elif b"filename" in options:
             raise RequestError(f"{self._name[:60]!r} is a file; the document is sent in the field `file`.")
 
     def _part_data(self, data: bytes, start: int, end: int) -> None:
-        if self._name == _FILE:
+        if self._is_file:
             self._ready.append(FilePiece(data[start:end]))
             return
         if len(self._value) + end - start > LARGEST_FIELD:
@@ -189,7 +197,7 @@ class _Form:
         self._value += data[start:end]
 
     def _part_ends(self) -> None:
-        if self._name == _FILE:
+        if self._is_file:
             self._ready.append(FileEnds())
         else:
             self._ready.append(FieldRead(self._name, _decoded(bytes(self._value), f"{self._name[:60]!r}")))

@@ -48,7 +48,7 @@ async def receive_upload(
     filename = ""
     async with AsyncExitStack() as stack:
         form = await stack.enter_async_context(aclosing(read_form(request)))
-        checked: _CheckedWriter | None = None
+        checked: CheckedWriter | None = None
         async for event in form:
             match event:
                 case FieldRead(name, value):
@@ -57,7 +57,7 @@ async def receive_upload(
                     filename = given
                     upload = await intake.begin_upload(draft)
                     writer = await stack.enter_async_context(upload.writer)
-                    checked = _CheckedWriter(writer, max_bytes, too_large)
+                    checked = CheckedWriter(writer, max_bytes, too_large)
                 case FilePiece(data) if checked is not None:
                     await checked.write(data)
                 case FileEnds() if checked is not None:
@@ -70,7 +70,7 @@ async def receive_upload(
 
 
 @dataclass(slots=True)
-class _CheckedWriter:
+class CheckedWriter:
     """Keeps a file's first bytes back until they show a type that Quire can read."""
 
     writer: ObjectWriter
@@ -80,6 +80,7 @@ class _CheckedWriter:
     accepted: bool = False
 
     async def write(self, data: bytes) -> None:
+        """Raises TooLargeError or UnsupportedTypeError; the caller then ends the writer's block with the error."""
         if self.writer.size + len(self.head) + len(data) > self.max_bytes:
             raise TooLargeError(self.too_large)
         if self.accepted:

@@ -1,0 +1,1 @@
+"""Doors: the interfaces of other systems, each a thin layer over the same engine."""

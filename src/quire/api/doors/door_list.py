@@ -1,0 +1,26 @@
+"""Which doors there are, and their routes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from fastapi import APIRouter
+
+from quire.api.doors import openwebui_routes, tika_routes
+
+_ROUTERS: dict[str, tuple[APIRouter, ...]] = {
+    "tika": (tika_routes.router,),
+    "openwebui": (openwebui_routes.router,),
+}
+TAGS = [
+    {"name": "doors: tika", "description": "The interface of Apache Tika Server (DOORS=tika)."},
+    {"name": "doors: open webui", "description": "The external loader of Open WebUI (DOORS=openwebui)."},
+]
+
+
+def routers(enabled: Collection[str]) -> list[APIRouter]:
+    """The routers of the enabled doors."""
+    found = [router for door in enabled for router in _ROUTERS.get(door, ())]
+    if "tika" in enabled or "docling" in enabled:
+        found.append(tika_routes.versions)
+    return found
