@@ -24,6 +24,7 @@ from quire.coordination.job_events import Events
 from quire.coordination.job_store import JobStore
 from quire.coordination.liveness import WorkerId, Workers
 from quire.coordination.page_entries import EngineNames, PageEntries
+from quire.coordination.server_address import ServerAccess
 from quire.coordination.streams import Queues
 from quire.coordination.waiting_pages import Waiting
 from quire.dispatch.answer_cache import AnswerCache
@@ -40,6 +41,7 @@ from quire.pipeline.intake.sealing import Sealer
 from quire.pipeline.job_reports import JobReports
 from quire.pipeline.object_keys import content_url
 from quire.pipeline.parts import Parts
+from quire.pipeline.side_tasks import keep_running
 from quire.pipeline.stages.ai_pages import AiReading, Pictures
 from quire.pipeline.stages.download_stage import clouds_of
 from quire.pipeline.upkeep.housekeeper import Housekeeper
@@ -59,7 +61,6 @@ if TYPE_CHECKING:
     from quire.pipeline.vault.embedder import Embedder
     from quire.pipeline.vault.shared_catalog import SharedCatalog
     from quire.pipeline.vault.vault import Vault
-    from quire.pipeline.vault.vault_sweeper import Sweeper
     from quire.telemetry.process_meters import ProcessMeters
 
 _AI_KINDS = frozenset({UnitKind.PAGE, UnitKind.CLASSIFY, UnitKind.CLASSIFY_IMAGE})
@@ -113,7 +114,7 @@ async def runtime(
         url, embedded = await _coordination(settings, owner, attach)
         if embedded is not None:
             stack.push_async_callback(embedded.stop)
-        connection = RedisConnection.open(url)
+        connection = RedisConnection.open(url, ServerAccess.of(settings.coordination))
         stack.push_async_callback(connection.close)
         await check_format(connection)
         parts = await _parts(settings, connection, clock, pool, stack)
@@ -133,8 +134,8 @@ async def runtime(
         ready, lag = asyncio.Event(), LoopLag()
         async with asyncio.TaskGroup() as group:
             side = [
-                group.create_task(events.run(), name="events"),
-                group.create_task(housekeeper.run(), name="housekeeper"),
+                group.create_task(keep_running("events", events.run), name="events"),
+                group.create_task(keep_running("housekeeper", housekeeper.run), name="housekeeper"),
             ]
             if metrics:
                 side.append(group.create_task(lag.run(), name="loop-lag"))
@@ -146,7 +147,7 @@ async def runtime(
                 work = parts.ai.side_tasks(ready, settings.ai.recovery_probe_s)
                 side += [group.create_task(one, name=name) for name, one in work.items()]
             if kept is not None and kinds is not None:
-                side.append(group.create_task(_sweeper(kept, worker_id).run(), name="vault-sweeper"))
+                side.append(group.create_task(_sweeping(kept, worker_id), name="vault-sweeper"))
             working = group.create_task(worker.run(), name="worker") if worker else None
             try:
                 yield Runtime(
@@ -382,10 +383,10 @@ def _embedder(parts: Parts, connection: RedisConnection, stack: AsyncExitStack) 
     )
 
 
-def _sweeper(vault: Vault, worker_id: str) -> Sweeper:
+async def _sweeping(vault: Vault, worker_id: str) -> None:
     from quire.pipeline.vault.vault_sweeper import Sweeper
 
-    return Sweeper(vault, worker_id)
+    await keep_running("vault-sweeper", Sweeper(vault, worker_id).run)
 
 
 def _batcher(

@@ -13,7 +13,7 @@ import pytest
 
 from quire.coordination.connection import RedisConnection
 from quire.errors import CoordinationCommandError, CoordinationError
-from tests.support.coordination_servers import _spawn, ask, free_port, says
+from tests.support.coordination_servers import ask, free_port, says, spawn_server
 from tests.support.waiting import DEADLINE_S, wait_until
 
 
@@ -30,7 +30,7 @@ class Restartable:
         return f"redis://127.0.0.1:{self.port}/0"
 
     def start(self) -> None:
-        self._process = _spawn(self.port, self._home, "--appendonly", "yes", "--appendfsync", "always")
+        self._process = spawn_server(self.port, self._home, "--appendonly", "yes", "--appendfsync", "always")
         wait_until(lambda: says(self.port, b"PONG", "PING"))
 
     def kill(self) -> None:

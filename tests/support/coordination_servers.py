@@ -41,7 +41,7 @@ def plain_server() -> Iterator[tuple[str, int]]:
     """A server on a loopback port, as an operator's own would be; yields its URL and port."""
     port = free_port()
     with tempfile.TemporaryDirectory() as folder:
-        process = _spawn(port, Path(folder))
+        process = spawn_server(port, Path(folder))
         try:
             wait_until(lambda: says(port, b"PONG", "PING"))
             yield f"redis://127.0.0.1:{port}/0", port
@@ -67,7 +67,7 @@ def cluster() -> Iterator[str]:
                 "--cluster-port",
                 str(free_port()),
             )
-            processes.append(_spawn(port, home, *options))
+            processes.append(spawn_server(port, home, *options))
         try:
             for port in ports:
                 wait_until(lambda port=port: says(port, b"PONG", "PING"))
@@ -86,7 +86,7 @@ def cluster() -> Iterator[str]:
                 process.wait(DEADLINE_S)
 
 
-def _spawn(port: int, home: Path, *more: str) -> subprocess.Popen[bytes]:
+def spawn_server(port: int, home: Path, *more: str) -> subprocess.Popen[bytes]:
     command = [str(_binary()), "--port", str(port), "--bind", "127.0.0.1", "--dir", str(home)]
     command += ["--save", "", "--appendonly", "no", "--daemonize", "no", *more]
     # A title would be written over the environment, where the reaper looks for its mark.

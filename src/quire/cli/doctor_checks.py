@@ -19,6 +19,7 @@ from quire.cli.doctor_findings import Finding, FindingLevel
 from quire.clock import SystemClock
 from quire.coordination.connection import RedisConnection
 from quire.coordination.embedded_server import EmbeddedServer
+from quire.coordination.server_address import ServerAccess
 from quire.errors import CatalogError, QuireError
 from quire.objects.object_store import ObjectStore
 from quire.pipeline.stages.download_stage import clouds_of
@@ -114,11 +115,11 @@ async def _data_dir(settings: Settings) -> list[Finding]:
 
 async def _coordination(settings: Settings) -> list[Finding]:
     async with _server(settings) as (url, what):
-        connection = RedisConnection.open(url)
+        connection = RedisConnection.open(url, ServerAccess.of(settings.coordination))
         try:
             async with asyncio.timeout(_ANSWER_TIMEOUT_S):
                 await connection.ping()
-                if url.startswith("redis+cluster:"):
+                if url.partition(":")[0].endswith("+cluster"):
                     return [Finding("coordination", FindingLevel.OK, f"{what}: the cluster answers")]
                 info = await connection.command("INFO")
         except TimeoutError:

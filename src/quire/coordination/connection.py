@@ -14,35 +14,31 @@ import hashlib
 import math
 import re
 from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from importlib.resources import files
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
 
 from hiredis import pack_command
-from redis.asyncio import Redis, RedisCluster, Sentinel
+from redis.asyncio import Redis, RedisCluster
 from redis.asyncio.client import PubSub
 from redis.asyncio.connection import AbstractConnection
-from redis.asyncio.retry import Retry
-from redis.backoff import ExponentialBackoff
 from redis.exceptions import (
     AskError,
     ClusterDownError,
     NoScriptError,
     OutOfMemoryError,
     ReadOnlyError,
-    RedisError,
     ResponseError,
     TryAgainError,
 )
 
 from quire.coordination.keys import JobKeys
+from quire.coordination.server_address import ServerAccess, make_client, shown
 from quire.errors import CoordinationCommandError, CoordinationError
 
 Arg = str | int | float | bytes
 
 _PRELUDE = "_prelude.lua"
-_RETRIES = 8
 _FLUSHES_AT_ONCE = 4
 _COMMANDS_IN_A_FLUSH = 256
 
@@ -66,15 +62,15 @@ class RedisConnection:
         self._client = client
         self._scripts = scripts
         self.url = url
-        self.where = _shown(url)
+        self.where = shown(url)
         self._pending: list[tuple[tuple[Arg, ...], asyncio.Future[Any]]] = []
         self._flushes: set[asyncio.Task[None]] = set()
         self._lines: list[AbstractConnection] = []  # idle: no flush uses them
 
     @classmethod
-    def open(cls, url: str) -> RedisConnection:
-        """Connects lazily. `redis://`, `rediss://`, `unix://`, `redis+sentinel://h:p,h:p/name/db`, `redis+cluster://`."""
-        return cls(_client(url), load_scripts(), url)
+    def open(cls, url: str, access: ServerAccess | None = None) -> RedisConnection:
+        """Connects when it is first used. The forms of the URL are those of `server_address`."""
+        return cls(make_client(url, access or ServerAccess()), load_scripts(), url)
 
     async def close(self) -> None:
         await self._client.aclose()
@@ -107,19 +103,25 @@ class RedisConnection:
         """Sends a command that may block on the server, on a socket of its own."""
         try:
             return await self._client.execute_command(*args)
-        except (RedisError, OSError) as error:
+        except Exception as error:  # a cluster client also raises errors that are no RedisError
             raise self._translated(error) from error
 
     @asynccontextmanager
     async def subscription(self) -> AsyncIterator[PubSub]:
-        if isinstance(self._client, RedisCluster):
-            # Else it knows no node to subscribe at until some command was sent.
-            await self._client.initialize()
-        pubsub = self._client.pubsub()
+        """A subscription of its own connection. Every error within the block ends it as a CoordinationError or a
+        CoordinationCommandError."""
         try:
-            yield pubsub
-        finally:
-            await pubsub.aclose()  # type: ignore[no-untyped-call]
+            if isinstance(self._client, RedisCluster):
+                # Else it knows no node to subscribe at until some command was sent.
+                await self._client.initialize()
+            pubsub = self._client.pubsub()
+            try:
+                yield pubsub
+            finally:
+                with suppress(Exception):  # the connection may be lost
+                    await pubsub.aclose()  # type: ignore[no-untyped-call]
+        except Exception as error:
+            raise self._translated(error) from error
 
     async def ping(self) -> None:
         await self.command("PING")
@@ -148,7 +150,7 @@ class RedisConnection:
             batch, self._pending = self._pending[:_COMMANDS_IN_A_FLUSH], self._pending[_COMMANDS_IN_A_FLUSH:]
             try:
                 answers = await self._send([args for args, _ in batch])
-            except (RedisError, OSError) as error:
+            except Exception as error:
                 answers = [error] * len(batch)
             except BaseException as error:
                 for _, future in batch:
@@ -182,6 +184,9 @@ class RedisConnection:
         connection = self._lines.pop() if self._lines else await _new_line(client)
 
         async def attempt() -> list[Any]:
+            if not connection.is_connected:
+                # Sending would connect too, but to the old address: only `connect` asks the sentinels again.
+                await connection.connect()  # type: ignore[no-untyped-call]
             await connection.send_packed_command(packed)
             answers: list[Any] = []
             for _ in commands:
@@ -259,45 +264,3 @@ def load_scripts() -> dict[str, Script]:
                 f"{prelude}\n{text}" if prelude else text
             )
     return scripts
-
-
-def _client(url: str) -> Redis | RedisCluster:
-    options: dict[str, Any] = {
-        "decode_responses": True,
-        "protocol": 2,
-        "health_check_interval": 30,
-        "socket_connect_timeout": 5,
-    }
-    parts = urlsplit(url)
-    retry = Retry(ExponentialBackoff(cap=1.0, base=0.02), _RETRIES)
-    if parts.scheme == "redis+cluster":
-        plain = urlunsplit(parts._replace(scheme="redis"))
-        return RedisCluster.from_url(plain, decode_responses=True, protocol=2)
-    if parts.scheme == "redis+sentinel":
-        return _sentinel_client(url, options)
-    return Redis.from_url(url, retry=retry, **options)
-
-
-def _sentinel_client(url: str, options: dict[str, Any]) -> Redis:
-    parts = urlsplit(url)
-    place = parts.netloc.rpartition("@")[2]
-    hosts = []
-    for host in place.split(","):
-        name, _, port = host.rpartition(":")
-        hosts.append((name or port, int(port) if name else 26379))
-    name, _, db = parts.path.strip("/").partition("/")
-    credentials: dict[str, Any] = {}
-    if parts.password:
-        credentials = {"username": parts.username or None, "password": parts.password}
-    sentinel = Sentinel(hosts)  # type: ignore[no-untyped-call]
-    client: Redis = sentinel.master_for(
-        name or "mymaster", redis_class=Redis, db=int(db or 0), **options, **credentials
-    )
-    return client
-
-
-def _shown(url: str) -> str:
-    """The address without its credentials."""
-    parts = urlsplit(url)
-    place = parts.netloc.rpartition("@")[2]
-    return f"{parts.scheme}://{place}{parts.path}"

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from redis.asyncio.client import PubSub
-from redis.exceptions import RedisError
 
 from quire.coordination.connection import RedisConnection, pairs
 from quire.coordination.keys import JobKeys
+from quire.errors import CoordinationCommandError, CoordinationError
 
 _LOG = logging.getLogger(__name__)
 _WAKE_ANYWAY_S = 5.0
@@ -45,8 +45,9 @@ class Events:
             try:
                 async with self._connection.subscription() as pubsub:
                     await self._listen(pubsub)
-            except (RedisError, OSError) as error:
-                _LOG.warning("event subscription lost", extra={"error_class": type(error).__name__})
+            except (CoordinationError, CoordinationCommandError) as error:
+                cause = type(error.__cause__).__name__
+                _LOG.warning("event subscription lost", extra={"error_class": cause})
                 self._wake_all()
                 await asyncio.sleep(0.2)
 

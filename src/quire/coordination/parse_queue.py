@@ -9,8 +9,6 @@ from collections.abc import AsyncGenerator, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from redis.exceptions import RedisError
-
 from quire.clock import Clock, now_ms
 from quire.coordination import keys
 from quire.coordination.connection import Arg, RedisConnection, pairs
@@ -30,6 +28,7 @@ from quire.coordination.parse_requests import (
     claimed,
     request_state,
 )
+from quire.errors import CoordinationCommandError, CoordinationError
 
 WORK = "work"
 """The wake-up for replicas that form batches, sent by replicas that do not."""
@@ -370,7 +369,7 @@ class ParseQueue:
                         message = await pubsub.get_message(ignore_subscribe_messages=True, timeout=_POLL_S)
                         if message is not None and message["type"] == "message":
                             yield str(message["data"]).split()
-            except (RedisError, OSError):
+            except (CoordinationError, CoordinationCommandError):
                 await asyncio.sleep(0.2)
 
 

@@ -1,6 +1,6 @@
 """The worker: claims units from the queues, runs their stages, and releases what it can't finish.
 
-Side tasks are named and supervised: if one fails, the worker stops with its error.
+No error ends a worker: a side task that fails is logged and started again, a unit that fails unexpectedly is released.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 
 from quire.coordination.job_records import Claim, PageOutcome, Refused
 from quire.coordination.streams import QUEUES, Hint, PriorityShares
@@ -20,6 +21,7 @@ from quire.errors import CoordinationCommandError, CoordinationError, QuireError
 from quire.pipeline.overtaking import Overtaking
 from quire.pipeline.parts import Parts
 from quire.pipeline.retry_delay import retry_delay_s
+from quire.pipeline.side_tasks import keep_running
 from quire.pipeline.stages.callback_stage import run_callback
 from quire.pipeline.stages.download_stage import run_download
 from quire.pipeline.stages.export_stage import export_failed, run_export
@@ -102,10 +104,11 @@ class Worker:
         _LOG.info("worker started", extra={"worker": self.id, "queues": [kind.value for kind in self._slots]})
         try:
             async with asyncio.TaskGroup() as group:
-                beat = group.create_task(self._beat(), name="worker-heartbeat")
-                watch = group.create_task(self._watch(), name="worker-watch")
+                beat = group.create_task(keep_running("heartbeat", self._beat), name="worker-heartbeat")
+                watch = group.create_task(keep_running("watch", self._watch), name="worker-watch")
                 await self._beaten.wait()
-                fair = group.create_task(self._fairness.run(self._stopping), name="worker-fairness")
+                fairness = partial(self._fairness.run, self._stopping)
+                fair = group.create_task(keep_running("fairness", fairness), name="worker-fairness")
                 readers = [
                     group.create_task(self._consume(kind, slots), name=f"worker-{kind.value}")
                     for kind, slots in self._slots.items()
@@ -169,7 +172,7 @@ class Worker:
             _LOG.warning("queue read failed", extra={"queue": kind.value, "code": error.code})
             await asyncio.sleep(0.2)
             return []
-        except CoordinationCommandError as error:
+        except Exception as error:
             _LOG.error("queue can't be read", exc_info=error, extra={"queue": kind.value})
             await asyncio.sleep(_REFUSED_S)
             return []
@@ -227,15 +230,23 @@ class Worker:
             _LOG.warning(
                 "unit released", extra={"job_id": hint.job_id, "unit": hint.unit, "code": error.code}
             )
-            self._held.pop(token, None)
-            # This worker is alive, so no other process will release the unit.
-            while not self._stopping.is_set():
-                await asyncio.sleep(_SERVER_AWAY_S)
-                if await self._release(hint, token):
-                    break
+            await self._release_later(hint, token)
+        except Exception:
+            _LOG.exception(
+                "unit released after an unexpected error", extra={"job_id": hint.job_id, "unit": hint.unit}
+            )
+            await self._release_later(hint, token)
         finally:
             self._held.pop(token, None)
             self._entries.discard(_entry_name(hint))
+
+    async def _release_later(self, hint: Hint, token: str) -> None:
+        """Releases the unit as soon as the server answers. This worker is alive, so no other process will."""
+        self._held.pop(token, None)
+        while not self._stopping.is_set():
+            await asyncio.sleep(_SERVER_AWAY_S)
+            if await self._release(hint, token):
+                break
 
     async def _claim(self, hint: Hint, token: str) -> Claim | None:
         answer = await self._parts.jobs.claim(hint, self.id, token)

@@ -97,8 +97,30 @@ class CoordinationSettings:
     redis_url: str = setting(
         "REDIS_URL",
         "",
-        setting_kinds.url("redis", "rediss", "unix", "redis+sentinel", "redis+cluster"),
-        "The Redis or Valkey server; when empty, one is run inside the data directory.",
+        setting_kinds.server_url(
+            *("redis", "rediss", "unix"),
+            *("redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster"),
+        ),
+        "The Redis or Valkey server; when empty, one is run inside the data directory. Several sentinels or nodes have "
+        "commas between: `redis+sentinel://a:26379,b:26379/name/0`, `redis+cluster://a:6379,b:6379`.",
+    )
+    redis_ca_file: Path | None = setting(
+        "REDIS_CA_FILE",
+        "",
+        setting_kinds.optional_path(),
+        "The certificate authority of a server that is reached over TLS (`rediss…`); when empty, those of the system.",
+    )
+    sentinel_username: str = setting(
+        "REDIS_SENTINEL_USERNAME",
+        "",
+        setting_kinds.text(),
+        "The user at the sentinels; the user in REDIS_URL is the one at the servers they watch.",
+    )
+    sentinel_password: str = setting(
+        "REDIS_SENTINEL_PASSWORD",
+        "",
+        setting_kinds.secret(),
+        "The password of that user, or of the sentinels.",
     )
 
 

@@ -215,6 +215,27 @@ def url(*schemes: str, or_path: bool = False) -> ValueKind[str]:
     return ValueKind(expected, read, without_password)
 
 
+def server_url(*schemes: str) -> ValueKind[str]:
+    """A URL like `url`. With a scheme of several servers (`…+…`) it names them with commas between: `a:1,b:2`; a number
+    after the last of two parts of its path is the database."""
+    one = url(*schemes)
+
+    def read(value: str) -> str:
+        parts = urlsplit(value)
+        if "+" not in parts.scheme:
+            return one.read(value)
+        credentials, at, hosts = parts.netloc.rpartition("@")
+        for host in hosts.split(","):
+            if not urlsplit(f"//{host}").hostname:
+                raise ValueError("a host is missing")
+            one.read(parts._replace(netloc=f"{credentials}{at}{host}").geturl())
+        _, _, database = parts.path.strip("/").partition("/")
+        int(database or 0)
+        return value
+
+    return ValueKind(one.expected, read, without_password)
+
+
 def api_keys() -> ValueKind[tuple[ApiKey, ...]]:
     """`team:key` or a bare `key` of the team `default`, comma-separated. No key may be given twice."""
 

@@ -57,7 +57,7 @@ FILE_EXPLAINED: Mapping[str, str] = {
     "server.max_connections": "connections are bounded by the process's limit of open files (ulimit -n)",
     "server.read_timeout": "the front door closes callers that send too slowly",
     "server.write_timeout": "the front door closes callers that read too slowly",
-    "queue.redis_cluster_urls": "set REDIS_URL to redis+cluster://host:port; the other nodes are found from it",
+    "queue.redis_cluster_urls": "set REDIS_URL to redis+cluster://host:port,host:port; other nodes are found from them",
     "queue.queue_key": "names of keys are fixed (docs/batching.md)",
     "queue.processing_key": "names of keys are fixed (docs/batching.md)",
     "queue.recovery_interval": "batches of dead replicas are found by their heartbeat within seconds",

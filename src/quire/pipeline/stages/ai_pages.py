@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from quire.coordination.job_records import Claim
@@ -20,6 +21,7 @@ from quire.domain.job import JobStatus, PageRecord
 from quire.domain.page import Grade, PageClass, PageSource
 from quire.errors import CoordinationError, DocumentError, ObjectsError, PageError
 from quire.pipeline.object_keys import chunk_key, local_document
+from quire.pipeline.side_tasks import keep_running
 from quire.providers import configured_providers
 from quire.reading.grading.page_grade import judge_answer
 from quire.reading.ocr.page_ocr import OcrOptions
@@ -80,9 +82,9 @@ class AiReading:
     ) -> dict[str, Coroutine[Any, Any, None]]:
         """Returns what a process that reads AI pages runs beside its worker, by name."""
         return {
-            "ai-wake": self.wake_periodically(),
+            "ai-wake": keep_running("ai-wake", self.wake_periodically),
             "ai-preload": self._preload(ready),
-            "ai-recovery": self.probe_broken_models(recovery_probe_s),
+            "ai-recovery": keep_running("ai-recovery", partial(self.probe_broken_models, recovery_probe_s)),
         }
 
     async def _preload(self, ready: asyncio.Event) -> None:

@@ -1,0 +1,135 @@
+"""Coordination servers that fail over: one that restarts, sentinels with a replica, a cluster with a replica.
+
+All are processes of the embedded Valkey's program on loopback ports.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from quire.coordination.embedded_server import _binary
+from tests.support.coordination_servers import ask, free_port, says, spawn_server
+from tests.support.waiting import DEADLINE_S, wait_until
+
+NAME = "fleet"
+
+
+@dataclass(frozen=True, slots=True)
+class FailingServers:
+    """The servers of one URL. `fail` kills the primary with SIGKILL once its writes are at its replica; `come_back`
+    starts the killed process again."""
+
+    url: str
+    fail: Callable[[], None]
+    come_back: Callable[[], None]
+
+
+class _Process:
+    """A server that keeps its data over a restart."""
+
+    def __init__(self, home: Path, *options: str) -> None:
+        self.port = free_port()
+        self._home = home / str(self.port)
+        self._home.mkdir()
+        self._options = options
+        self.start()
+
+    def start(self) -> None:
+        kept = ("--appendonly", "yes", "--repl-diskless-sync-delay", "0", *self._options)
+        self._process = spawn_server(self.port, self._home, *kept)
+        wait_until(lambda: says(self.port, b"PONG", "PING"))
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait(DEADLINE_S)
+
+
+@contextmanager
+def restarting() -> Iterator[FailingServers]:
+    """One server."""
+    with _folder() as home, ExitStack() as stack:
+        server = _Process(home)
+        stack.callback(server.kill)
+        yield FailingServers(f"redis://127.0.0.1:{server.port}/0", server.kill, server.start)
+
+
+@contextmanager
+def watched_by_sentinels(sentinels: int = 1) -> Iterator[FailingServers]:
+    """A primary, its replica, and sentinels that promote the replica when the primary is away for half a second."""
+    with _folder() as home, ExitStack() as stack:
+        primary = _Process(home)
+        stack.callback(primary.kill)
+        replica = _Process(
+            home, "--replicaof", f"127.0.0.1 {primary.port}", "--repl-diskless-sync-delay", "0"
+        )
+        stack.callback(replica.kill)
+        wait_until(lambda: says(replica.port, b"master_link_status:up", "INFO", "replication"))
+        ports = [_sentinel(home, primary.port, sentinels // 2 + 1, stack) for _ in range(sentinels)]
+        for port in ports:
+            wait_until(lambda port=port: says(port, b"slaves=1", "INFO", "sentinel"))
+        hosts = ",".join(f"127.0.0.1:{port}" for port in ports)
+        yield FailingServers(
+            f"redis+sentinel://{hosts}/{NAME}/0", lambda: _kill_replicated(primary), primary.start
+        )
+
+
+@contextmanager
+def replicated_cluster() -> Iterator[FailingServers]:
+    """Three primaries that share the slots, and a replica of the one that fails."""
+    with _folder() as home, ExitStack() as stack:
+        nodes = []
+        for _ in range(4):
+            bus = str(free_port())
+            node = _Process(
+                home, "--cluster-enabled", "yes", "--cluster-node-timeout", "1000", "--cluster-port", bus
+            )
+            stack.callback(node.kill)
+            if nodes:
+                ask(nodes[0].port, "CLUSTER", "MEET", "127.0.0.1", str(node.port), bus)
+            nodes.append(node)
+        primaries, replica = nodes[:3], nodes[3]
+        for index, node in enumerate(primaries):
+            first, last = 16384 * index // 3, 16384 * (index + 1) // 3 - 1
+            ask(node.port, "CLUSTER", "ADDSLOTSRANGE", str(first), str(last))
+        for node in nodes:
+            wait_until(lambda node=node: says(node.port, b"cluster_known_nodes:4", "CLUSTER", "INFO"))
+            wait_until(lambda node=node: says(node.port, b"cluster_state:ok", "CLUSTER", "INFO"))
+        name = ask(primaries[0].port, "CLUSTER", "MYID").splitlines()[1].decode()
+        wait_until(lambda: says(replica.port, b"+OK", "CLUSTER", "REPLICATE", name))
+        wait_until(lambda: says(replica.port, b"master_link_status:up", "INFO", "replication"))
+        hosts = ",".join(f"127.0.0.1:{node.port}" for node in primaries)
+        yield FailingServers(
+            f"redis+cluster://{hosts}", lambda: _kill_replicated(primaries[0]), primaries[0].start
+        )
+
+
+def _kill_replicated(primary: _Process) -> None:
+    ask(primary.port, "WAIT", "1", "5000")
+    primary.kill()
+
+
+@contextmanager
+def _folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory() as folder:
+        yield Path(folder)
+
+
+def _sentinel(home: Path, watched: int, quorum: int, stack: ExitStack) -> int:
+    port = free_port()
+    config = home / f"sentinel-{port}.conf"
+    config.write_text(
+        f"port {port}\nbind 127.0.0.1\ndir {home}\nset-proc-title no\n"
+        f"sentinel monitor {NAME} 127.0.0.1 {watched} {quorum}\n"
+        f"sentinel down-after-milliseconds {NAME} 500\nsentinel failover-timeout {NAME} 5000\n"
+    )
+    command = [str(_binary()), str(config), "--sentinel"]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    stack.callback(process.wait, DEADLINE_S)
+    stack.callback(process.kill)
+    wait_until(lambda: says(port, b"PONG", "PING"))
+    return port
