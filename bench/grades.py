@@ -40,10 +40,10 @@ from measuring import table  # noqa: E402
 from quire.domain.element import Element  # noqa: E402
 from quire.domain.page import Grade, PageClass  # noqa: E402
 from quire.errors import QuireError  # noqa: E402
-from quire.pipeline.stages.read_stage import KEPT_LAYER  # noqa: E402
 from quire.reading.files.document_source import inspect  # noqa: E402
 from quire.reading.grading.page_doubts import PageKind, page_doubts  # noqa: E402
 from quire.reading.grading.page_grade import Judgement, OcrEvidence, judge_ocr, judge_text  # noqa: E402
+from quire.reading.local_reader import KEPT_LAYER  # noqa: E402
 from quire.reading.ocr.ocr_stages import OcrOptions, recognise  # noqa: E402
 from quire.reading.ocr.scan_elements import lay_out_scan  # noqa: E402
 from quire.reading.pdf.page_reader import read_pages  # noqa: E402

@@ -14,7 +14,7 @@ from tests.support.running import at_rest, convert, markdown, pages, uncaged
 
 from . import breaking
 
-READ_CHUNK = "quire.pipeline.stages.read_stage.read_chunk"
+READ_CHUNK = "quire.reading.local_reader.read_chunk"
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from tests.support.waiting import until
 
 from . import breaking
 
-READ_CHUNK = "quire.pipeline.stages.read_stage.read_chunk"
+READ_CHUNK = "quire.reading.local_reader.read_chunk"
 
 
 def embedded_server(folder: Path) -> psutil.Process:

@@ -37,8 +37,8 @@ from tests.support.waiting import DEADLINE_S, until
 
 from . import breaking
 
-READ_CHUNK = "quire.pipeline.stages.read_stage.read_chunk"
-RECOGNISE = "quire.pipeline.stages.read_stage.recognise_page"
+READ_CHUNK = "quire.reading.local_reader.read_chunk"
+RECOGNISE = "quire.reading.local_reader.recognise_page"
 SAMPLES = ROOT / "samples"
 
 

