@@ -84,7 +84,11 @@ async def test_description_covers_every_endpoint(client: Client) -> None:
         for step in ref.split("/"):
             found = found[step]
         assert found
-    assert described["paths"]["/jobs"]["get"]["security"] == [{"bearer": []}, {"key": []}]
+    assert described["paths"]["/jobs"]["get"]["security"] == [
+        {"bearer": []},
+        {"basic": []},
+        {"key": []},
+    ]
     assert "security" not in described["paths"]["/health"]["get"]
     page = await client.get("/docs")
     assert page.headers["Content-Type"].startswith("text/html")

@@ -11,13 +11,25 @@ from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 
-from quire.api.http.error_responses import error_response, first_problem, stored_error_response
+from quire.api.http.error_responses import (
+    documented,
+    error_response,
+    first_problem,
+    stored_error_response,
+)
 from quire.api.http.responses import NO_SNIFF, ClosingStream, closing, started
 from quire.errors import QuireError, RequestError
 from quire.pipeline.document_formats import compact_json
 
 _PIECE_CHARS = 64 << 10
 _KEPT_HEADERS = ("retry-after", "www-authenticate")
+
+
+DOOR_RESPONSES: dict[int | str, dict[str, Any]] = {
+    status: {"description": found["description"]}
+    for status, found in documented(400, 401, 408, 413, 415, 422, 503, 504).items()
+}
+"""The error answers of a door, for OpenAPI; their bodies have the shape of the other system."""
 
 
 class FailedDocumentError(QuireError):

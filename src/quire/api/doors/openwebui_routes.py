@@ -8,11 +8,10 @@ from urllib.parse import unquote
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import PlainTextResponse
 
-from quire.api.doors.door_answers import DoorError, DoorRoute, LongValue, json_stream
+from quire.api.doors.door_answers import DOOR_RESPONSES, DoorError, DoorRoute, LongValue, json_stream
 from quire.api.doors.door_intake import DoorIntake
 from quire.api.doors.finished_document import FinishedDocument
 from quire.api.http.auth import Team
-from quire.api.http.error_responses import documented
 from quire.api.http.services import ServicesDep
 from quire.domain.job import JobOptions, PageRecord
 from quire.pipeline.document_formats import compact_json
@@ -25,14 +24,13 @@ class _LoaderRoute(DoorRoute):
         return PlainTextResponse(error.text, error.status)
 
 
-router = APIRouter(tags=["doors: open webui"], route_class=_LoaderRoute)
+router = APIRouter(tags=["doors: open webui"], route_class=_LoaderRoute, responses=DOOR_RESPONSES)
 
 
 @router.put(
     "/process",
     summary="Open WebUI: the pages of a document",
     response_class=Response,
-    responses=documented(400, 401, 413, 415, 422, 503, 504),
 )
 async def load_document(request: Request, team: Team, services: ServicesDep) -> Response:
     """The body is the document, `X-Filename` its name, percent-encoded. The answer is a list, one entry a page."""

@@ -9,7 +9,14 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import PlainTextResponse
 
 import quire
-from quire.api.doors.door_answers import DoorError, DoorRoute, LongText, json_stream, text_stream
+from quire.api.doors.door_answers import (
+    DOOR_RESPONSES,
+    DoorError,
+    DoorRoute,
+    LongText,
+    json_stream,
+    text_stream,
+)
 from quire.api.doors.door_intake import ArrivedFile, DoorIntake, disposition_name
 from quire.api.doors.finished_document import FinishedDocument
 from quire.api.doors.tika_metadata import attached_jobs, embedded_failure, metadata_of
@@ -32,8 +39,8 @@ class _TikaRoute(DoorRoute):
         return PlainTextResponse(error.text + "\n", 422 if error.status == 415 else error.status)
 
 
-router = APIRouter(tags=["doors: tika"], route_class=_TikaRoute)
-versions = APIRouter(tags=["doors: tika"], route_class=_TikaRoute)
+router = APIRouter(tags=["doors: tika"], route_class=_TikaRoute, responses=DOOR_RESPONSES)
+versions = APIRouter(tags=["doors: tika"], route_class=_TikaRoute, responses=DOOR_RESPONSES)
 
 
 @router.get("/tika", summary="Tika: a greeting", response_class=PlainTextResponse)
