@@ -19,6 +19,7 @@ from tests.links.test_download import serving
 from tests.support.ranges import Breaking
 from tests.support.running import TEAM, markdown, over, quire
 from tests.support.serving import Server, client_of
+from tests.support.stored_files import bytes_below
 from tests.support.waiting import until
 
 
@@ -213,7 +214,7 @@ async def test_nothing_secret_is_kept_when_a_link_has_credentials(
         finally:
             await asyncio.to_thread(server.stop)
     assert seen == [None]
-    kept = b"".join(path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file())
+    kept = bytes_below(folder)
     for word in (b"very-secret-word", b"other-secret-word"):
         assert word not in shown + jobs
         assert word not in kept, "neither in the log nor in the data directory"

@@ -17,6 +17,7 @@ from tests.support.clocks import ShiftedClock
 from tests.support.coordination_servers import free_port
 from tests.support.marked_documents import marked_pdf, markers_in
 from tests.support.running import TEAM, at_rest, convert, job_of, markdown, over, quire, upload, worker
+from tests.support.stored_files import bytes_below
 from tests.support.waiting import until
 
 HOUR_S = 3600.0
@@ -92,10 +93,6 @@ async def everything_in_redis(one: Runtime) -> str:
             return "\n".join(shown)
 
 
-def everything_on_disk(folder: Path) -> bytes:
-    return b"\n".join(path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file())
-
-
 async def test_no_secret_is_kept_in_the_clear_when_jobs_have_some(tmp_path: Path) -> None:
     port = free_port()
     words = {name: f"very-secret-{name}" for name in ("password", "prompt", "query", "callback")}
@@ -124,7 +121,7 @@ async def test_no_secret_is_kept_in_the_clear_when_jobs_have_some(tmp_path: Path
         assert (await one.parts.queues.depth(UnitKind.DOWNLOAD))["dead"] == 1
         shown = await everything_in_redis(one)
         assert job.id in shown
-        stored = everything_on_disk(tmp_path / "data")
+        stored = bytes_below(tmp_path / "data")
         assert job.id.encode() in stored, "the append-only file is among them"
         for word in words.values():
             assert word not in shown

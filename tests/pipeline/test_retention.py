@@ -31,6 +31,7 @@ from tests.support.running import (
     upload,
 )
 from tests.support.s3_fixtures import S3
+from tests.support.stored_files import bytes_below
 from tests.support.waiting import until
 
 HOUR_S = 3600.0
@@ -41,10 +42,6 @@ async def stored(one: Runtime, job: MainJob) -> list[str]:
     prefix = f"jobs/{job.id}/"
     names = [key.removeprefix(prefix) for key in await one.parts.objects.keys(prefix)]
     return sorted(name.partition("-")[0] for name in names if name not in ("accepted.json", "finished.json"))
-
-
-def everything_below(folder: Path) -> bytes:
-    return b"".join(path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file())
 
 
 async def are(one: Runtime, job: MainJob, *expected: str) -> None:
@@ -58,7 +55,7 @@ async def test_the_original_is_deleted_at_once_when_it_is_not_to_be_kept(tmp_pat
     async with quire(tmp_path, RETAIN_ORIGINALS="0") as one:
         job = await convert(one, marked_pdf(tmp_path / "a.pdf", 3))
         await are(one, job, "elements", "pages", "result")
-        assert b"%PDF" not in everything_below(tmp_path / "data/objects")
+        assert b"%PDF" not in bytes_below(tmp_path / "data/objects")
 
         async def written_down() -> bool:
             return (await job_of(one, job.id)).original_deleted
@@ -86,7 +83,7 @@ async def test_the_result_is_deleted_when_its_time_is_up(tmp_path: Path) -> None
         assert await stored(one, job) == ["elements", "original", "pages", "result"]
         clock.shift_s += 0.2 * HOUR_S
         await are(one, job, "original", "pages")
-        assert marker(1, 1).encode() not in everything_below(tmp_path / "data/objects")
+        assert marker(1, 1).encode() not in bytes_below(tmp_path / "data/objects")
 
         async def written_down() -> bool:
             return (await job_of(one, job.id)).result_deleted

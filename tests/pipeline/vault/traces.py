@@ -12,6 +12,7 @@ import redis.asyncio
 
 from quire.bootstrap import Runtime
 from quire.coordination import keys
+from tests.support.stored_files import files_below
 
 
 async def in_redis(one: Runtime, *traces: str) -> list[str]:
@@ -32,14 +33,11 @@ async def in_redis(one: Runtime, *traces: str) -> list[str]:
 
 
 def in_files(folder: Path, *traces: str) -> list[str]:
-    found = []
-    for path in folder.rglob("*"):
-        if path.is_file() and (
-            any(trace in str(path) for trace in traces)
-            or any(trace.encode() in path.read_bytes() for trace in traces)
-        ):
-            found.append(str(path))
-    return found
+    return [
+        str(path)
+        for path, content in files_below(folder).items()
+        if any(trace in str(path) or trace.encode() in content for trace in traces)
+    ]
 
 
 async def in_catalog(one: Runtime, *traces: str) -> list[str]:
