@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tests.support.postgres import PostgresServer  # SQLAlchemy takes a while to import
 
 pytest_plugins = (
+    "tests.support.quire_processes",
     "tests.support.shared_services",
     "tests.support.client_fixtures",
     "tests.support.parse_fixtures",

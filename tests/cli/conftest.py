@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +13,7 @@ import pymupdf
 import pytest
 
 from tests.support.environment import clean_environment
+from tests.support.quire_processes import start_quire
 from tests.support.waiting import DEADLINE_S
 
 
@@ -26,8 +26,8 @@ class Cli:
     running: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def start(self, *args: str, **env: str) -> subprocess.Popen[bytes]:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "quire", *args],
+        process = start_quire(
+            *args,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

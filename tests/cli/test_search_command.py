@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 from quire.catalog.catalog import Catalog, CatalogOptions
@@ -12,22 +11,15 @@ from quire.cli.doctor_checks import check_catalog
 from quire.clock import SystemClock
 from quire.settings import load
 from tests.support.environment import clean_environment
+from tests.support.quire_processes import run_quire
 from tests.support.serving import Server
 from tests.support.vault_client import VaultClient
-from tests.support.waiting import DEADLINE_S
 
 NOTE = b"# Manual of the espresso machine\n\nFill the water tank before you switch the espresso machine on.\n"
 
 
 def _quire(*args: str, **settings: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "quire", *args],
-        check=False,
-        env=clean_environment(**settings),
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE_S,
-    )
+    return run_quire(*args, env=clean_environment(**settings))
 
 
 async def test_search_shows_what_was_found(alpha: VaultClient, local_vault: Server) -> None:

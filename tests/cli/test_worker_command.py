@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import pytest
 from tests.batching.callers import image, post_image
 from tests.support.environment import clean_environment
 from tests.support.parse_fixtures import Services, Simulated
+from tests.support.quire_processes import start_quire
 from tests.support.serving import Server
 from tests.support.waiting import DEADLINE_S, until
 
@@ -33,11 +33,7 @@ def start_worker(simulated: Simulated, tmp_path: Path) -> Iterator[Start]:
         }
         with (tmp_path / f"worker-{len(running)}.log").open("wb") as log:
             running.append(
-                subprocess.Popen(
-                    [sys.executable, "-m", "quire", "worker", "--queues", "batch"],
-                    env=clean_environment(**settings),
-                    stderr=log,
-                )
+                start_quire("worker", "--queues", "batch", env=clean_environment(**settings), stderr=log)
             )
         return running[-1]
 

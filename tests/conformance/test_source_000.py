@@ -23,6 +23,7 @@ from quire.simulator.simulator_thread import RunningSimulator
 from tests.api.ghost.conftest import make_mixed
 from tests.support.coordination_servers import plain_server
 from tests.support.environment import clean_environment
+from tests.support.quire_processes import run_quire
 from tests.support.serving import Client, Server
 from tests.support.stored_files import files_below
 from tests.support.waiting import eventually, until
@@ -199,8 +200,9 @@ def rest_ms(redis_url: str, model: str) -> float:
 
 def command(service: Server, *arguments: str) -> str:
     environment = {"PATH": "/usr/bin:/bin", "QUIRE_URL": service.url, "DATA_DIR": str(service.data_dir)}
-    asked = [sys.executable, "-m", "quire", *arguments]
-    return subprocess.run(asked, env=environment, capture_output=True, text=True, check=True).stdout
+    done = run_quire(*arguments, env=environment)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def log_lines(service: Server, message: str) -> list[dict[str, Any]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import IO
 
@@ -12,6 +11,7 @@ from quire.domain.job import JobStatus, Mode, UnitKind
 from quire.simulator.simulator_thread import RunningSimulator
 from tests.support.environment import clean_environment
 from tests.support.marked_documents import marked_pdf, marker, markers_in
+from tests.support.quire_processes import start_quire
 from tests.support.running import at_rest, markdown, over, pages, quire, upload
 from tests.support.waiting import until
 
@@ -39,11 +39,10 @@ async def test_only_the_calls_that_were_out_are_made_again_when_a_worker_is_kill
     others = [kind for kind in UnitKind if kind is not UnitKind.PAGE]
     async with quire(tmp_path, kinds=others, **env) as one:
         accepted = await upload(one, marked_pdf(tmp_path / "a.pdf", PAGES), mode=Mode.AI)
-        command = [sys.executable, "-m", "quire", "worker", "--queues", "slow"]
         alive = clean_environment(**env, DATA_DIR=str(tmp_path / "data"))
 
         def start(log: IO[bytes]) -> subprocess.Popen[bytes]:
-            return subprocess.Popen(command, env=alive, stdout=log, stderr=log)
+            return start_quire("worker", "--queues", "slow", env=alive, stdout=log, stderr=log)
 
         with (tmp_path / "worker.log").open("wb") as log:
             worker = start(log)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 import urllib.request
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,20 +10,14 @@ from pathlib import Path
 from tests.support.environment import clean_environment
 from tests.support.marked_documents import marked_pdf
 from tests.support.programs import Service
+from tests.support.quire_processes import run_quire
 from tests.support.waiting import DEADLINE_S, wait_until
 
 DOCUMENTS = 12
 
 
 def command(*args: str, **settings: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "quire", *args],
-        env=clean_environment(**settings),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=DEADLINE_S,
-    )
+    return run_quire(*args, env=clean_environment(**settings))
 
 
 def text_of(service: Service, job: str) -> bytes:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterable
@@ -15,6 +14,7 @@ from typing import Any
 import psutil
 
 from tests.support.environment import clean_environment
+from tests.support.quire_processes import start_quire
 from tests.support.waiting import DEADLINE_S, wait_until
 
 _BOUNDARY = "part-of-the-storm"
@@ -31,8 +31,8 @@ class Program:
         self.log_path = folder / f"{name}.log"
         self.out_path = folder / f"{name}.out"
         with self.out_path.open("wb") as out, self.log_path.open("ab") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "quire", *args],
+            self.process = start_quire(
+                *args,
                 env=clean_environment(**{"LOG_LEVEL": "info", "LOG_PRETTY": "false", **settings}),
                 cwd=folder,
                 stdin=subprocess.DEVNULL,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,6 +14,7 @@ from typing import Any
 import aiohttp
 
 from tests.support.environment import clean_environment
+from tests.support.quire_processes import start_quire
 from tests.support.waiting import DEADLINE_S, eventually
 
 
@@ -30,8 +30,8 @@ class Server:
             **{"DATA_DIR": str(self.data_dir), "PORT": "0", "LOG_LEVEL": "debug", **settings}
         )
         with self._out.open("wb") as out, self.log_path.open("ab") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "quire", *(arguments or ("serve",))],
+            self.process = start_quire(
+                *(arguments or ("serve",)),
                 env=environment,
                 cwd=folder,
                 stdin=subprocess.DEVNULL,

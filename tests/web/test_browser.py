@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import socket
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from playwright.sync_api import Browser, Route, expect
 from quire.client import Quire
 from tests.support.environment import ROOT, clean_environment
 from tests.support.office_files import mail
+from tests.support.quire_processes import start_quire
 from tests.support.serving import Server
 from tests.support.waiting import DEADLINE_S
 from tests.web.browsing import PASSWORD, Window, browser, drop, needs_browser
@@ -188,8 +188,8 @@ def test_cards_and_pages_fill_in_live_when_a_worker_comes(
         expect(page.locator("main h1")).to_have_text("forty.pdf")
         expect(page.locator(".badge").first).to_contain_text("Queued")
         expect(page.locator(".cell")).to_have_count(0)
-        worker = subprocess.Popen(
-            [sys.executable, "-m", "quire", "worker"],
+        worker = start_quire(
+            "worker",
             env=clean_environment(DATA_DIR=str(server.data_dir), READER_PROCESSES="1", LOCAL_CLASSIFIER="0"),
             cwd=ROOT,
             stdout=subprocess.DEVNULL,

@@ -17,6 +17,7 @@ from tests.api.ghost.asking import fresh, over, upload
 from tests.api.ghost.conftest import TOKEN
 from tests.support.coordination_servers import plain_server
 from tests.support.environment import clean_environment
+from tests.support.quire_processes import start_quire
 from tests.support.serving import Server, client_of
 from tests.support.waiting import until
 
@@ -42,8 +43,8 @@ def setup(start_server: Callable[..., Server], tmp_path_factory: pytest.TempPath
         ).wait_ready()
         log = tmp_path_factory.mktemp("worker") / "worker.log"
         with log.open("wb") as out:
-            worker = subprocess.Popen(
-                [sys.executable, "-m", "quire", "worker", "--queues", "download,split,read,merge,export"],
+            worker = start_quire(
+                *("worker", "--queues", "download,split,read,merge,export"),
                 env=clean_environment(
                     DATA_DIR=str(server.data_dir), REDIS_URL=url, READER_PROCESSES="1", OPENAI_API_KEY="any"
                 ),

@@ -1,0 +1,156 @@
+"""A process that has imported all of Quire and only forks, so that a test's `quire` process starts without its imports.
+
+`tests.support.quire_processes` starts one template for each pytest process and speaks to it over a socket:
+
+    test → template   the length of a JSON object, the object {arguments, cwd, environment}, and four descriptors:
+                      standard input, output and error of the new process, and a pipe for its exit status
+    template → test   the process id of the new process
+    template → pipe   its wait status, once it has ended
+
+The forked process does what `python -m quire` does: it runs the package's `__main__` and ends as an interpreter ends.
+The template ends when its socket closes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import json
+import os
+import pkgutil
+import runpy
+import selectors
+import signal
+import socket
+import struct
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+
+SIZE = struct.Struct("<I")
+PROCESS_ID = struct.Struct("<i")
+STATUS = struct.Struct("<i")
+DESCRIPTORS = 4
+
+_PRELOADED = (
+    "anthropic",
+    "numpy",
+    "openai",
+    "quire.__main__",
+    "quire.api.server",
+    "quire.bootstrap",
+    "quire.embedding.local_embedder",
+    "quire.providers.anthropic_provider",
+    "quire.providers.openai_provider",
+    "uvloop",
+)
+
+
+@dataclass(frozen=True)
+class Start:
+    """One `quire` process to be."""
+
+    arguments: list[str]
+    cwd: str
+    environment: dict[str, str]
+    descriptors: list[int]
+
+
+class Template:
+    def __init__(self, control: socket.socket) -> None:
+        self._control = control
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(control, selectors.EVENT_READ)
+        self._watched: dict[int, tuple[int, int]] = {}  # process descriptor → process id, status pipe
+
+    def run(self) -> Start | None:
+        """Returns in each forked process, with what to run there, and with None when the tests have ended."""
+        while True:
+            for key, _events in self._selector.select():
+                if key.fileobj is not self._control:
+                    self._report_end(int(key.fd))
+                elif (start := self._receive()) is None:
+                    return None
+                elif self._fork(start):
+                    return start
+
+    def _receive(self) -> Start | None:
+        head, descriptors, _flags, _address = socket.recv_fds(self._control, SIZE.size, DESCRIPTORS)
+        if not head:
+            return None
+        with self._control.makefile("rb") as stream:
+            asked = json.loads(stream.read(*SIZE.unpack(head)))
+        return Start(**asked, descriptors=descriptors)
+
+    def _fork(self, start: Start) -> bool:
+        """True in the new process."""
+        *streams, status = start.descriptors
+        pid = os.fork()
+        if pid == 0:
+            self._close()
+            os.close(status)
+            return True
+        for descriptor in streams:
+            os.close(descriptor)
+        process = os.pidfd_open(pid)
+        self._watched[process] = (pid, status)
+        self._selector.register(process, selectors.EVENT_READ)
+        self._control.sendall(PROCESS_ID.pack(pid))
+        return False
+
+    def _report_end(self, process: int) -> None:
+        pid, pipe = self._watched.pop(process)
+        self._selector.unregister(process)
+        os.close(process)
+        _pid, status = os.waitpid(pid, 0)
+        with contextlib.suppress(BrokenPipeError):
+            os.write(pipe, STATUS.pack(status))
+        os.close(pipe)
+
+    def _close(self) -> None:
+        self._selector.close()
+        self._control.close()
+        for process, (_pid, pipe) in self._watched.items():
+            os.close(process)
+            os.close(pipe)
+
+
+def _become(start: Start) -> None:
+    """Gives this process what an exec would have given it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number, descriptor in enumerate(start.descriptors[:3]):
+        os.dup2(descriptor, number)
+        os.close(descriptor)
+    os.chdir(start.cwd)
+    os.environ.clear()
+    os.environ.update(start.environment)
+    time.tzset()
+    tempfile.tempdir = None
+    sys.stdin = open(0, encoding="utf-8", errors=sys.stdin.errors, closefd=False)  # noqa: SIM115
+    # Standard error is line-buffered, also when it is no terminal.
+    sys.stdout = open(1, "w", encoding="utf-8", errors=sys.stdout.errors, closefd=False)  # noqa: SIM115
+    sys.stderr = open(2, "w", 1, encoding="utf-8", errors=sys.stderr.errors, closefd=False)  # noqa: SIM115
+    sys.__stdin__, sys.__stdout__, sys.__stderr__ = sys.stdin, sys.stdout, sys.stderr  # type: ignore[misc]
+    sys.path[0] = start.cwd
+    sys.argv[1:] = start.arguments
+
+
+def main(control: int) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for pytest and the processes under test
+    commands = importlib.import_module("quire.cli")
+    names = [f"quire.cli.{module.name}" for module in pkgutil.iter_modules(commands.__path__)]
+    for name in (*_PRELOADED, *names):
+        importlib.import_module(name)
+    sys.modules.pop("quire.__main__", None)
+    gc.collect()
+    gc.freeze()  # the collector would touch, and so copy, every page that is shared
+    start = Template(socket.socket(fileno=control)).run()
+    if start is not None:
+        _become(start)
+        runpy.run_module("quire", run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))
