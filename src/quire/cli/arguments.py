@@ -47,6 +47,7 @@ def _parser() -> argparse.ArgumentParser:
     _dispatch(commands)
     operator_arguments.add_status(commands)
     operator_arguments.add_backup(commands)
+    operator_arguments.add_migrate(commands)
     operator_arguments.add_keys(commands)
     _search(commands)
     _doctor(commands)

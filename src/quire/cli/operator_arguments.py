@@ -1,4 +1,4 @@
-"""The arguments of the operator's commands: status, backup, keys."""
+"""The arguments of the operator's commands: status, backup, migrate, keys."""
 
 from __future__ import annotations
 
@@ -33,6 +33,22 @@ def add_backup(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         details="For the embedded planes. To restore, start `quire serve --data-dir COPY`. See docs/operations.md.",
     )
     parser.add_argument("target", metavar="COPY", help="a folder that is not there yet, or is empty")
+    add_data_dir(parser, "the data directory to copy (DATA_DIR)")
+
+
+def add_migrate(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = add_command(
+        commands,
+        "migrate",
+        "migrate_command",
+        "run",
+        "copy a data directory into Redis, an object store and PostgreSQL",
+        details="The targets are REDIS_URL, OBJECT_STORE and DATABASE_URL; a plane that is not set is not copied. "
+        "The service on the data directory must be stopped. A killed run is repeated. See docs/operations.md.",
+    )
+    parser.add_argument(
+        "--dry-run", action="store_true", help="check source and targets, say what would be copied"
+    )
     add_data_dir(parser, "the data directory to copy (DATA_DIR)")
 
 

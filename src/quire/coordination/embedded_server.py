@@ -159,20 +159,7 @@ class EmbeddedServer:
         self._folder.chmod(0o700)
 
     def _take_ownership(self) -> None:
-        fd = os.open(self._data_dir / "owner.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            pid, _, command = os.pread(fd, 4096, 0).decode(errors="replace").strip().partition(" ")
-            os.close(fd)
-            who = f"{command} (process {pid})" if command else "another process"
-            raise DataDirInUseError(
-                f"The data directory {self._data_dir} is in use by {who}. "
-                "Stop it, or set DATA_DIR to another folder."
-            ) from None
-        self._owner_fd = fd
-        os.ftruncate(fd, 0)
-        os.pwrite(fd, f"{os.getpid()} {self._owner}\n".encode(), 0)
+        self._owner_fd = take_ownership(self._data_dir, self._owner)
 
     async def _launch_repaired(self) -> None:
         """Starts the server; where its file is damaged, cuts the damaged tail, or else puts the file aside."""
@@ -288,6 +275,26 @@ class EmbeddedServer:
                 retryable=False,
             )
         return CoordinationError(f"The coordination server did not start; its log is {self._log_path}.")
+
+
+def take_ownership(data_dir: Path, owner: str) -> int:
+    """Returns a descriptor that holds the data directory until it is closed.
+
+    Raises DataDirInUseError if another process holds the directory.
+    """
+    fd = os.open(data_dir / "owner.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        pid, _, command = os.pread(fd, 4096, 0).decode(errors="replace").strip().partition(" ")
+        os.close(fd)
+        who = f"{command} (process {pid})" if command else "another process"
+        raise DataDirInUseError(
+            f"The data directory {data_dir} is in use by {who}. Stop it, or set DATA_DIR to another folder."
+        ) from None
+    os.ftruncate(fd, 0)
+    os.pwrite(fd, f"{os.getpid()} {owner}\n".encode(), 0)
+    return fd
 
 
 def _binary() -> Path:

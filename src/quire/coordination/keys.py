@@ -24,6 +24,9 @@ WORKERS = "workers"
 FORMAT = "quire:format"
 """string with TTL: the format number of what is stored, renewed at each start of a process."""
 
+MIGRATION = "quire:migration"
+"""string with TTL: the id of the migration that is writing this server; deleted when the migration has ended."""
+
 HOUSEKEEPER = "lock:housekeeper"
 """string with TTL: the one process that moves delayed entries, sweeps and expires."""
 

@@ -74,10 +74,10 @@ def _host(text: str, default_port: int) -> tuple[str, int]:
     return parts.hostname, parts.port or default_port
 
 
-def make_client(url: str, access: ServerAccess) -> Redis | RedisCluster:
-    """A client that connects when it is first used."""
+def make_client(url: str, access: ServerAccess, *, decodes: bool = True) -> Redis | RedisCluster:
+    """A client that connects when it is first used; its replies are text, or bytes where `decodes` is false."""
     options: dict[str, Any] = {
-        "decode_responses": True,
+        "decode_responses": decodes,
         "protocol": 2,
         "health_check_interval": 30,
         "socket_connect_timeout": _TIMEOUT_S,

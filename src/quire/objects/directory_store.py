@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 from quire.objects.object_store import (
+    BLOCK_BYTES,
     PIECE_BYTES,
     ObjectStore,
     ObjectWriter,
@@ -70,6 +71,23 @@ class DirectoryStore(ObjectStore):
 
     async def keys(self, prefix: str) -> list[str]:
         return await self._in_thread(self._keys_below, self._path(prefix.rstrip("/")))
+
+    async def listing(self) -> AsyncIterator[tuple[str, int]]:
+        walk = os.walk(self._root)
+        while (step := await self._in_thread(next, walk, None)) is not None:
+            folder, folders, files = step
+            folders[:] = [name for name in folders if not name.startswith(".")]
+            for name in files:
+                path = Path(folder, name)
+                size = None if name.startswith(".") else await self._in_thread(_size, path)
+                if size is not None:
+                    yield path.relative_to(self._root).as_posix(), size
+
+    async def put_file(self, key: str, path: Path) -> None:
+        async with self.writer(key) as out:
+            with path.open("rb") as file:
+                while block := await self._in_thread(file.read, BLOCK_BYTES):
+                    await out.write(block)
 
     @contextlib.asynccontextmanager
     async def local(self, key: str) -> AsyncIterator[Path]:

@@ -93,6 +93,14 @@ class ObjectStore(abc.ABC):
         """Returns the keys of everything below `prefix/`, in no order."""
 
     @abc.abstractmethod
+    def listing(self) -> AsyncIterator[tuple[str, int]]:
+        """Yields key and size in bytes of every object of the store, in no order."""
+
+    @abc.abstractmethod
+    async def put_file(self, key: str, path: Path) -> None:
+        """Stores the content of a local file, of any size, and keeps no local copy."""
+
+    @abc.abstractmethod
     def local(self, key: str) -> AbstractAsyncContextManager[Path]:
         """Yields a read-only file with the object's content, which exists until the block ends.
 

@@ -110,6 +110,18 @@ class RemoteStore(ObjectStore):
                 found += [one["path"] for one in batch]
         return found
 
+    async def listing(self) -> AsyncIterator[tuple[str, int]]:
+        with self._translated():
+            async for batch in obstore.list(self._store, chunk_size=_LISTED_AT_ONCE):
+                for one in batch:
+                    yield one["path"], one["size"]
+
+    async def put_file(self, key: str, path: Path) -> None:
+        with self._translated():
+            await obstore.put_async(
+                self._store, checked_key(key), path, chunk_size=_PART_BYTES, max_concurrency=_PARTS_AT_ONCE
+            )
+
     @contextlib.asynccontextmanager
     async def local(self, key: str) -> AsyncIterator[Path]:
         checked_key(key)

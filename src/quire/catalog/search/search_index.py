@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -72,15 +72,18 @@ def prepare_body(pieces: Iterable[TextPiece], *, postgres: bool) -> Prepared:
 
 def _indexed(piece: TextPiece, head: Sequence[str], body: Sequence[str], *, postgres: bool) -> Indexed:
     often = [word for word, times in Counter(body).items() if times >= _OFTEN]
-    lexemes: str | None = None
-    if postgres:
-        listed = [f"'{word}'" for word in {*head, *body}]
-        listed += [f"'h={word}'" for word in set(head)]
-        listed += [f"'o={word}'" for word in often]
-        lexemes = " ".join(listed)
+    lexemes = _lexemes(head, often, body) if postgres else None
     return Indexed(
         piece.number, piece.page, piece.text, " ".join(head), " ".join(often), " ".join(body), lexemes
     )
+
+
+def _lexemes(head: Iterable[str], often: Iterable[str], body: Iterable[str]) -> str:
+    """The words as PostgreSQL takes them."""
+    listed = [f"'{word}'" for word in {*head, *body}]
+    listed += [f"'h={word}'" for word in set(head)]
+    listed += [f"'o={word}'" for word in often]
+    return " ".join(listed)
 
 
 async def replace_head(
@@ -172,8 +175,17 @@ def piece_row(team: str, document_pk: int, piece: Indexed) -> dict[str, Any]:
     # would have to be read. The team is a lexeme too, and about how new the document is, because this index
     # can't be read from the newest on. Words hold letters and digits only: no quoting needed.
     if piece.lexemes is not None:
-        row["words"] = f"'={mark}' '~{document_pk >> BUCKET_BITS}' {piece.lexemes}"
+        row["words"] = _with_owner(row, piece.lexemes)
     return row
+
+
+def words_of_row(row: Mapping[str, Any]) -> str:
+    """Returns the column `words` of PostgreSQL for a row that SQLite has stored without it."""
+    return _with_owner(row, _lexemes(row["head"].split(), row["often"].split(), row["body"].split()))
+
+
+def _with_owner(row: Mapping[str, Any], lexemes: str) -> str:
+    return f"'={row['team_word']}' '~{row['document_pk'] >> BUCKET_BITS}' {lexemes}"
 
 
 async def insert_rows(connection: AsyncConnection, rows: Sequence[dict[str, Any]], *, postgres: bool) -> None:

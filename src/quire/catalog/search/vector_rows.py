@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -158,23 +159,22 @@ class Vectors:
         for dims in {len(vector.values) for vector in vectors} - self._indexed:
             if not 0 < dims <= _MAX_INDEXED_DIMS:
                 continue
-
-            async def change(connection: AsyncConnection, dims: int = dims) -> None:
-                name = f"document_embeddings_nearest_{dims}"
-                there = await connection.execute(text("SELECT to_regclass(:name)"), {"name": name})
-                if there.scalar() is None:
-                    await connection.execute(
-                        text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": 0x766563746F72}
-                    )
-                    await connection.execute(
-                        text(
-                            f"CREATE INDEX IF NOT EXISTS {name} ON document_embeddings USING hnsw "
-                            f"((embedding::halfvec({dims})) halfvec_cosine_ops) WHERE dims = {dims}"
-                        )
-                    )
-
-            await self._database.write(change)
+            await self._database.write(partial(ensure_index, dims))
             self._indexed.add(dims)
+
+
+async def ensure_index(dims: int, connection: AsyncConnection) -> None:
+    """Creates PostgreSQL's index for vectors of this width, unless it exists or is too wide for an index."""
+    name = f"document_embeddings_nearest_{dims}"
+    there = await connection.execute(text("SELECT to_regclass(:name)"), {"name": name})
+    if there.scalar() is None and dims <= _MAX_INDEXED_DIMS:
+        await connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": 0x766563746F72})
+        await connection.execute(
+            text(
+                f"CREATE INDEX IF NOT EXISTS {name} ON document_embeddings USING hnsw "
+                f"((embedding::halfvec({dims})) halfvec_cosine_ops) WHERE dims = {dims}"
+            )
+        )
 
 
 def unit(vector: Vector) -> np.ndarray[Any, np.dtype[np.float32]]:
