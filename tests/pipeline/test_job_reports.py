@@ -1,4 +1,4 @@
-"""The log lines of documents and workers: accepted, finished, deadline reached, started, stopped."""
+"""Reports about documents and workers: log lines (accepted, finished, deadline reached, started, stopped), events."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from quire.domain.job import JobStatus, UnitKind
+from quire.domain.job import JobStatus, MainJob, UnitKind
 from tests.support.environment import ROOT
-from tests.support.running import at_rest, convert, quire, upload
+from tests.support.running import at_rest, convert, job_of, quire, upload
 from tests.support.waiting import until
 
 TEXT = ROOT / "samples" / "text.pdf"
@@ -74,3 +74,22 @@ async def test_worker_is_reported_when_it_starts_and_stops(
     (stopped,) = lines(caplog, "worker stopped")
     assert started.worker == stopped.worker == one.worker_id
     assert started.queues == ["split"]
+
+
+async def test_the_end_is_sent_as_it_was_recorded_when_the_job_ends_between_two_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with quire(tmp_path, kinds=None) as one:
+        job = await job_of(one, (await upload(one, b"%PDF-1.7 waits for a worker")).job_id)
+        first = await anext(one.engine.events(job, ""))
+        assert first is not None
+        read = one.parts.jobs.get
+
+        async def cancelled_first(job_id: str) -> MainJob | None:
+            monkeypatch.setattr(one.parts.jobs, "get", read)
+            await one.engine.cancel(job)
+            return await read(job_id)
+
+        monkeypatch.setattr(one.parts.jobs, "get", cancelled_first)
+        rest = [event async for event in one.engine.events(job, first.id)]
+        assert [(event.type, event.data["status"]) for event in rest if event] == [("status", "cancelled")]

@@ -139,8 +139,11 @@ class Engine:
                     if event.type == "status" and JobStatus(event.data["status"]).terminal:
                         return
                 if not found:
-                    current, last_id = await self._current(job, last_id)
+                    current = await self._parts.jobs.get(job.id) or job
                     if current.status.terminal:
+                        found, _ = await self._events.after(job.id, last_id)
+                        if found:  # the job ended after the first read: its events are in the stream
+                            continue
                         yield JobEvent(last_id, "snapshot", _snapshot(current))
                         return
                     yield None
