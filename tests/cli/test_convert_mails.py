@@ -36,7 +36,7 @@ def test_exit_tells_when_an_attachment_can_not_be_read(cli: Cli) -> None:
 
 
 def test_type_is_named_when_it_can_not_be_read(cli: Cli) -> None:
-    (cli.folder / "notes.rtf").write_bytes(b"{\\rtf1 words}")
-    done = cli.run("convert", "notes.rtf")
+    (cli.folder / "notes.djvu").write_bytes(b"AT&TFORM" + bytes(50))
+    done = cli.run("convert", "notes.djvu")
     assert done.code == 1
-    assert "application/rtf" in done.err
+    assert "image/vnd.djvu" in done.err

@@ -9,7 +9,7 @@ import shutil
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from quire.objects.temporary_files import TemporaryFile, make_private_folder, remove_if_left_over
 
@@ -127,7 +127,8 @@ class Scratch:
 
     def _next_path(self, key: str) -> Path:
         self._count += 1
-        return self._folder() / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}-{self._count}"
+        name = hashlib.sha256(key.encode()).hexdigest()[:32]
+        return self._folder() / f"{name}-{self._count}{PurePosixPath(key).suffix}"
 
     def _evict(self) -> None:
         total = sum(copy.size for copy in self._copies.values())

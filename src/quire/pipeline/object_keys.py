@@ -5,22 +5,28 @@ from __future__ import annotations
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from urllib.parse import quote, unquote, urlsplit
 
 from quire.errors import MissingError
 from quire.objects.object_store import ObjectStore
 
 FILE_SCHEME = "file://"
+_TEXT_ENDINGS = frozenset({".md", ".markdown", ".txt", ".html", ".htm", ".xhtml", ".csv", ".tsv"})
 
 
 def job_prefix(job_id: str) -> str:
     return f"jobs/{job_id}/"
 
 
-def original_key(job_id: str) -> str:
-    """A name of its own for each upload, so that a repeated one can't overwrite what is being read."""
-    return f"{job_prefix(job_id)}original-{secrets.token_hex(4)}"
+def original_key(job_id: str, filename: str | None = None) -> str:
+    """A name of its own for each upload, so that a repeated one can't overwrite what is being read.
+
+    It keeps the ending of a text file's name, which decides where the content could be several things.
+    """
+    ending = PurePosixPath(filename or "").suffix.lower()
+    kept = ending if ending in _TEXT_ENDINGS else ""
+    return f"{job_prefix(job_id)}original-{secrets.token_hex(4)}{kept}"
 
 
 def attached_key(job_id: str) -> str:

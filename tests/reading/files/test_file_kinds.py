@@ -48,7 +48,7 @@ def zipped(*names: str) -> bytes:
         (b'<div align="center">Logo</div>\n\n# Title\n\n- one\n- two\n', "text/markdown", True),
         (b"<p>just a piece</p>", "text/html", True),
         (b"\x00\x00\x00\x20ftypavif\x00\x00\x00\x00avifmif1", "image/avif", True),
-        (b"{\\rtf1 Hello}", "application/rtf", False),
+        (b"{\\rtf1 Hello}", "application/rtf", True),
         (bytes(range(256)), "application/octet-stream", False),
         (b"", "application/x-empty", False),
     ],

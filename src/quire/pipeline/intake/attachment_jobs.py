@@ -131,7 +131,7 @@ class Attachments:
         if await parts.jobs.get(job_id) is not None:
             return job_id
         await parts.jobs.register_objects(job_id, _KEPT_WITHOUT_JOB_S)
-        key = original_key(job_id)
+        key = original_key(job_id, one.name)
         out = await self._take_out(place, one, key)
         new = NewJob(
             id=job_id,

@@ -147,7 +147,7 @@ class UploadIntake:
         """Opens a writer for the bytes, which are deleted after some hours if no job is created."""
         job_id = self._job_id(submission)
         await self._parts.jobs.register_objects(job_id, _UPLOAD_KEPT_S)
-        key = original_key(job_id)
+        key = original_key(job_id, submission.filename)
         return Upload(job_id, key, self._parts.objects.writer(key))
 
     async def accept_upload(

@@ -7,6 +7,7 @@ server allows it; on another machine it starts again.
 from __future__ import annotations
 
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from quire.clock import Clock
 from quire.coordination.job_records import Claim
@@ -29,7 +30,7 @@ async def run_download(claim: Claim, parts: Parts) -> None:
     url = parts.sealer.unseal(job.id, job.sealed).source_url
     if not url:
         raise LinkRefusedError("The job has no link to fetch.")
-    key = original_key(job.id)
+    key = original_key(job.id, job.filename or urlsplit(url).path)
     await forget_old_downloads(parts)
     partial = Partial(_downloads(parts), job.id, parts.sealer.fingerprint("download", url))
     async with partial, parts.objects.writer(key) as out:

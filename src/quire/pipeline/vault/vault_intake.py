@@ -61,7 +61,7 @@ class VaultIntake:
         document_id = _document_id(submission, place)
         job_id = conversion_job_id(submission.team, document_id)
         await self._parts.jobs.register_objects(job_id, _UPLOAD_KEPT_S)
-        key = original_key(job_id)
+        key = original_key(job_id, submission.filename)
         return DocumentUpload(document_id, key, self._parts.objects.writer(key))
 
     async def accept_upload(

@@ -92,9 +92,14 @@ EML = FileKind("message/rfc822", "e-mail message", True)
 MSG = FileKind("application/vnd.ms-outlook", "Outlook message", True)
 HEIC = FileKind("image/heic", "HEIC image", True)
 AVIF = FileKind("image/avif", "AVIF image", True)
-XML = FileKind("application/xml", "XML document")
+XML = FileKind("application/xml", "XML document", True, fence="xml")
+JSON = FileKind("application/json", "JSON document", True, fence="json")
+JATS = FileKind("application/jats+xml", "JATS article", True)
 SVG = FileKind("image/svg+xml", "SVG image")
-RTF = FileKind("application/rtf", "RTF document")
+RTF = FileKind("application/rtf", "RTF document", True)
+DOC = FileKind("application/msword", "Word document of before 2007", True)
+XLS = FileKind("application/vnd.ms-excel", "Excel workbook of before 2007", True)
+PPT = FileKind("application/vnd.ms-powerpoint", "PowerPoint presentation of before 2007", True)
 ZIP = FileKind("application/zip", "ZIP archive")
 OLE = FileKind("application/x-ole-storage", "older Microsoft Office document")
 DOUBTFUL_ZIP = FileKind("application/zip", "ZIP archive", True)
@@ -197,12 +202,9 @@ _ZIP_MIMETYPES: tuple[tuple[bytes, FileKind], ...] = (
 OLE_MARK = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 OLE_STREAMS: tuple[tuple[str, FileKind], ...] = (
     ("__properties_version1.0", MSG),
-    ("WordDocument", FileKind("application/msword", "Word document of before 2007")),
-    ("Workbook", FileKind("application/vnd.ms-excel", "Excel workbook of before 2007")),
-    (
-        "PowerPoint Document",
-        FileKind("application/vnd.ms-powerpoint", "PowerPoint presentation of before 2007"),
-    ),
+    ("WordDocument", DOC),
+    ("Workbook", XLS),
+    ("PowerPoint Document", PPT),
     ("EncryptedPackage", FileKind("application/x-ole-storage", "Office document protected by a password")),
 )
 """What the streams of an OLE file are called, and so what it is."""
@@ -212,6 +214,11 @@ _MARKDOWN_MARKS = re.compile(
 )
 _HTML_START = re.compile(
     r"\s*(?:<\?xml[^>]*>\s*)?(?:(?><!--.*?-->)\s*+)*+<(?:!doctype\s+html|html|head|body)\b", re.I | re.S
+)
+_JATS_START = re.compile(
+    r"\s*(?:<\?.*?\?>\s*)*(?:<!--.*?-->\s*)*(?:<!DOCTYPE\s+article\s[^>]*JATS[^>]*>.*?<article\b"
+    r"|(?:<!DOCTYPE[^>]*>\s*)?<article\s[^>]*(?:article-type|dtd-version)=)",
+    re.S,
 )
 _HTML_PIECE = re.compile(
     r"\s*(?:(?><!--.*?-->)\s*+)*+<(?:div|table|p|h[1-6]|script|style|title|meta|ul|ol|span|article|section|main|center"
@@ -378,16 +385,22 @@ def _text_kind(text: str) -> FileKind:
     start = text.lstrip()
     if _HTML_START.match(text[:4096]):
         return HTML
-    if start.startswith("<?xml"):
-        return SVG if "<svg" in start[:2000] else XML
-    if start.startswith("<svg"):
-        return SVG
+    if start.startswith(("<?xml", "<svg", "<article", "<!DOCTYPE article")):
+        return _xml_kind(start)
     marks = len(_MARKDOWN_MARKS.findall(text[:20_000]))
     if marks < 3 and _HTML_PIECE.match(text[:4096]):
         return HTML
     if marks < 3 and is_table(text[:20_000]):
         return CSV
     return MARKDOWN if marks >= 2 or re.match(r"#{1,6} \S", start) else TEXT
+
+
+def _xml_kind(text: str) -> FileKind:
+    if "<svg" in text[:2000]:
+        return SVG
+    if _JATS_START.match(text[:4096]):
+        return JATS
+    return XML if text.startswith("<?xml") else HTML
 
 
 def _is_mail(head: bytes) -> bool:

@@ -7,6 +7,7 @@ where the tables of `kinds` can't decide, and is loaded once for each child. Wit
 from __future__ import annotations
 
 import functools
+import json
 import os
 import re
 from pathlib import Path
@@ -29,7 +30,10 @@ _TEXT_KINDS = {
     "html": file_kinds.HTML,
     "markdown": file_kinds.MARKDOWN,
     "eml": file_kinds.EML,
+    "json": file_kinds.JSON,
+    "jsonl": file_kinds.JSON,
 }
+_TAG = re.compile(r"</?[a-zA-Z][a-zA-Z0-9]{0,12}(?:\s[^<>]{0,500})?>")
 _ZIP_FOLDERS = (("word/", file_kinds.DOCX), ("xl/", file_kinds.XLSX), ("ppt/", file_kinds.PPTX))
 
 
@@ -51,6 +55,11 @@ def _finer_text(path: str, kind: FileKind) -> FileKind:
     with Path(path).open("rb") as file:
         data = file.read(_SAMPLE_BYTES)
     text = data[:20_000].decode("utf-8", "replace")
+    named = _by_ending(Path(path).suffix.lower(), text, kind)
+    if named is not None:
+        return named
+    if _is_json(data):
+        return file_kinds.JSON
     guess = None if len(data) < _LEAST_TEXT or _is_clear(text, kind) else _guess(data)
     if guess is None:
         return kind
@@ -60,6 +69,30 @@ def _finer_text(path: str, kind: FileKind) -> FileKind:
     if group == "code" and score >= _SURE:
         return FileKind(guess.output.mime_type, f"{guess.output.description}", True, fence=label)
     return kind
+
+
+def _by_ending(ending: str, text: str, kind: FileKind) -> FileKind | None:
+    """What the file's name says of a text that could be several things; None where it says nothing that can be so."""
+    if ending in (".md", ".markdown"):
+        return file_kinds.MARKDOWN
+    if ending == ".txt":
+        return kind
+    if ending in (".html", ".htm", ".xhtml") and _TAG.search(text):
+        return file_kinds.HTML
+    if ending in (".csv", ".tsv") and file_kinds.delimiter_of(text):
+        return file_kinds.CSV
+    return None
+
+
+def _is_json(data: bytes) -> bool:
+    """Whether it is JSON from its first byte to its last. Larger files are left to the model."""
+    if len(data) >= _SAMPLE_BYTES or data.lstrip()[:1] not in (b"{", b"["):
+        return False
+    try:
+        json.loads(data)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _is_clear(text: str, kind: FileKind) -> bool:

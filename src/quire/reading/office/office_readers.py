@@ -23,6 +23,11 @@ _READERS: Mapping[FileKind, tuple[str, str]] = {
     file_kinds.CSV: ("csv_reader", "open_separated"),
     file_kinds.EML: ("mail_reader", "open_eml"),
     file_kinds.MSG: ("mail_reader", "open_msg"),
+    file_kinds.DOC: ("doc_reader", "open_doc"),
+    file_kinds.XLS: ("xls_reader", "open_xls"),
+    file_kinds.PPT: ("ppt_reader", "open_ppt"),
+    file_kinds.RTF: ("rtf_reader", "open_rtf"),
+    file_kinds.JATS: ("jats_reader", "open_jats"),
 }
 
 

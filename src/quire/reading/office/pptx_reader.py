@@ -22,6 +22,7 @@ from quire.reading.office.office_pages import (
 )
 from quire.reading.office.office_source import Opened
 from quire.reading.office.ooxml_package import Package, Relation
+from quire.reading.office.review_comments import slide_comments
 from quire.reading.office.zip_container import OfficeLimits, ZipContainer
 
 READER = "pptx"
@@ -53,11 +54,11 @@ def _pages(package: Package, part: str) -> list[OfficePage]:
         keys = [value for key, value in one.attrib.items() if key.endswith("}id")]
         found = relations.get(keys[0]) if keys else None
         if found is not None and found.target in package.archive:
-            pages.append(_page(package, found.target, len(pages) + 1))
+            pages.append(_page(package, part, found.target, len(pages) + 1))
     return pages
 
 
-def _page(package: Package, part: str, number: int) -> OfficePage:
+def _page(package: Package, show: str, part: str, number: int) -> OfficePage:
     try:
         root = package.tree(part, f"slide {number}")
     except DamagedError as error:
@@ -72,6 +73,9 @@ def _page(package: Package, part: str, number: int) -> OfficePage:
     notes = _notes(package, package.related(part, "notesSlide"))
     if notes:
         blocks += [MarkdownBlock("### Notes", 3), *notes]
+    comments = list(slide_comments(package, show, part))
+    if comments:
+        blocks += [MarkdownBlock("### Comments", 3), *comments]
     return OfficePage(joined(blocks), tuple(slide.pictures), table_spans(blocks))
 
 

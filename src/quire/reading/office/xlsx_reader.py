@@ -1,33 +1,34 @@
 """Excel workbooks (XLSX): a page for each sheet, in order; a long sheet goes on over further pages.
 
-Rows without a value are left out, and so are columns, however far apart values are: a cell in the last corner of a
-sheet costs one row. Formulas show the value that the workbook holds for them.
+Formulas show the value that the workbook holds for them.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from xml.etree.ElementTree import Element
 
 from quire.errors import DamagedError
 from quire.reading.office.charts import chart_rows
-from quire.reading.office.inline_markdown import block, placeholder, plain, safe_address
+from quire.reading.office.inline_markdown import placeholder, plain, safe_address
 from quire.reading.office.office_pages import TABLE_PAGE_CHARS, MarkdownBlock, OfficePage, Pager, cell
 from quire.reading.office.office_source import Opened
 from quire.reading.office.ooxml_package import Package
+from quire.reading.office.review_comments import sheet_comments
 from quire.reading.office.sheet_numbers import Figures
+from quire.reading.office.sheet_tables import MergedArea, SheetRow, add_tables, sheet_pages
 from quire.reading.office.zip_container import OfficeLimits, ZipContainer
 
 READER = "xlsx"
 _MOST_COLUMNS = 16_384
-_ROWS_AT_ONCE = 5_000
 _LONGEST_CELL = 32_767
 """What Excel itself takes."""
-_SMALL_AREA = 20_000
-_LEAST_FILLED = 0.05
+_MERGED = re.compile(rb"<(?:\w+:)?mergeCell\s[^>]*?ref=[\"']([A-Z]{1,3})(\d{1,7}):([A-Z]{1,3})(\d{1,7})[\"']")
+_LONGEST_MERGED = 200
+_MOST_MERGED = 10_000
 _HIDDEN = {"hidden": " (hidden)", "veryHidden": " (hidden)"}
-_Row = dict[int, str]
 
 
 def open_sheets(path: str, limits: OfficeLimits) -> Opened:
@@ -46,6 +47,7 @@ def open_sheets(path: str, limits: OfficeLimits) -> Opened:
 class _Workbook:
     def __init__(self, package: Package, part: str) -> None:
         self._package = package
+        self._part = part
         self._relations = package.relations(part)
         root = package.tree(part, "list of sheets")
         self._sheets = package.children(package.child(root, "sheets"), "sheet")
@@ -80,32 +82,13 @@ class _Workbook:
         pager = Pager(TABLE_PAGE_CHARS)
         pager.add(MarkdownBlock(f"## {heading}", 2))
         reader = _Sheet(self._package, part, self._figures, self._strings)
-        empty = True
-        head: _Row = {}
-        for rows, goes_on in _tables(reader.rows()):
-            empty = False
-            if goes_on:
-                rows.insert(0, head)
-            head = rows[0]
-            columns = sorted({column for row in rows for column in row})
-            if len(rows) == 1 and len(columns) == 1:
-                pager.add(MarkdownBlock(block(rows[0][columns[0]])))
-            elif _is_scattered(rows, len(columns)):
-                for row in rows:
-                    pager.add(MarkdownBlock("- " + "; ".join(row.values()), tight=True))
-            else:
-                pager.add_table([_filled(row, columns) for row in rows])
-        for text in self._comments(part):
-            pager.add(MarkdownBlock(f"- {text}", tight=True))
+        found = add_tables(pager, reader.rows(), reader.merged())
+        for comment in sheet_comments(self._package, self._part, part):
+            pager.add(comment)
         drawn = self._add_drawing(part, pager)
-        if empty and not drawn:
+        if not found and not drawn:
             pager.add(MarkdownBlock("*This sheet is empty.*"))
-        pages = pager.finish()
-        rest = [
-            OfficePage(f"## {heading} (continued)\n\n{one.markdown}", one.pictures, one.spans)
-            for one in pages[1:]
-        ]
-        return [pages[0], *rest]
+        return sheet_pages(heading, pager)
 
     def _add_drawing(self, part: str, pager: Pager) -> bool:
         """Pictures and charts, which float over the cells."""
@@ -133,18 +116,6 @@ class _Workbook:
                 found = True
         return found
 
-    def _comments(self, part: str) -> Iterator[str]:
-        package = self._package
-        name = package.related(part, "comments")
-        try:
-            root = package.tree(name, "comments")
-        except DamagedError:
-            return
-        for one in package.children(package.child(root, "commentList"), "comment"):
-            text = cell(package.texts(one))
-            if text:
-                yield f"**Note at {plain(package.attribute(one, 'ref'))}**: {text}"
-
 
 def _relation_id(sheet: Element) -> str:
     return next((value for key, value in sheet.attrib.items() if key.endswith("}id")), "")
@@ -158,7 +129,7 @@ class _Sheet:
     strings: list[str]
     columns: dict[str, int] = field(default_factory=dict)
 
-    def rows(self) -> Iterator[tuple[int, _Row]]:
+    def rows(self) -> Iterator[tuple[int, SheetRow]]:
         """(number, cells by column) of each row that has a value. Cells are Markdown."""
         links = self._links()
         number = 0
@@ -171,8 +142,8 @@ class _Sheet:
                     row = {c: _linked(text, links.get((number, c))) for c, text in row.items()}
                 yield number, row
 
-    def _row(self, element: Element) -> _Row:
-        row: _Row = {}
+    def _row(self, element: Element) -> SheetRow:
+        row: SheetRow = {}
         column = 0
         columns = self.columns
         for one in element:
@@ -215,6 +186,23 @@ class _Sheet:
                 text = cell(value)
         return text or (cell(f"={formula}") if formula else "")
 
+    def merged(self) -> list[MergedArea]:
+        """Merged cells. They follow the cells, so the part is searched to its end, without parsing it."""
+        found: list[MergedArea] = []
+        rest = b""
+        for piece in self.package.archive.pieces(self.part):
+            text = rest + piece
+            end = 0
+            for one in _MERGED.finditer(text):
+                left, top, right, bottom = one.groups()
+                area = (int(top), _column(left.decode()), int(bottom), _column(right.decode()))
+                found.append(MergedArea(*area))
+                end = one.end()
+            rest = text[max(end, len(text) - _LONGEST_MERGED) :]
+            if len(found) > _MOST_MERGED:
+                return []
+        return found
+
     def _links(self) -> dict[tuple[int, int], str]:
         """Addresses by cell. They follow the cells, so the end of the part is read first."""
         every = self.package.relations(self.part)
@@ -245,42 +233,6 @@ def _column(letters: str) -> int:
             return 0
         number = number * 26 + ord(c) - 64
     return number
-
-
-def _tables(rows: Iterator[tuple[int, _Row]]) -> Iterator[tuple[list[_Row], bool]]:
-    """Rows that belong together, and whether they go on with the table before: a long one comes in parts.
-
-    After a gap, rows in other columns than before are another table.
-    """
-    table: list[_Row] = []
-    goes_on = False
-    last, first_column, last_column = 0, 0, 0
-    for number, row in rows:
-        low, high = min(row), max(row)
-        apart = number > last + 1 and not (first_column <= low and high <= last_column and len(table) > 1)
-        widens = len(table) == 1 and len(table[0]) == 1 and number == last + 1 and len(row) > 1
-        full = len(table) >= _ROWS_AT_ONCE
-        if table and (apart or widens or full):
-            yield table, goes_on
-            table, goes_on = [], full and not apart
-        if not table and not goes_on:
-            first_column, last_column = low, high
-        first_column, last_column = min(first_column, low), max(last_column, high)
-        table.append(row)
-        last = number
-    if table:
-        yield table, goes_on
-
-
-def _is_scattered(rows: list[_Row], width: int) -> bool:
-    """Whether it would be a table of nothing but gaps, which grows with the square of what is in it."""
-    area = len(rows) * width
-    return area > _SMALL_AREA and sum(map(len, rows)) < _LEAST_FILLED * area
-
-
-def _filled(row: _Row, columns: list[int]) -> list[str]:
-    last = max(row)
-    return [row.get(column, "") for column in columns if column <= last]
 
 
 def _shared_strings(package: Package, part: str) -> list[str]:

@@ -1,0 +1,100 @@
+"""PowerPoint presentations of before 2007 (PPT): a page for each slide, in the order of the show, with its notes.
+
+Numbers of numbered lists are written as bullets; pictures are placeholders without a picture; charts are left out.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+from quire.domain.element import CellSpan
+from quire.reading.office.compound_file import CompoundFile
+from quire.reading.office.inline_markdown import Run, block, placeholder, render
+from quire.reading.office.office_pages import (
+    Lists,
+    MarkdownBlock,
+    OfficePage,
+    joined,
+    kept_spans,
+    table_lines,
+    table_spans,
+)
+from quire.reading.office.office_source import Opened
+from quire.reading.office.slide_records import BODIES, RUNNING, TITLES, Slide, SlideShape, slides
+from quire.reading.office.zip_container import OfficeLimits
+
+READER = "ppt"
+_NOTES_TEXT = 2
+_FIELD_MARK = "*"
+"""A text of nothing else is a field: a slide's number, a date."""
+
+
+def open_ppt(path: str, limits: OfficeLimits) -> Opened:
+    """Raises DocumentError or TooLargeError."""
+    with CompoundFile(path, limits) as file:
+        found = slides(file)
+        title, author = file.credits()
+    pages = [_page(slide, number) for number, slide in enumerate(found, 1)]
+    return Opened(READER, pages, title, author)
+
+
+def _page(slide: Slide, number: int) -> OfficePage:
+    title = ""
+    blocks: list[MarkdownBlock] = []
+    pictures: list[str] = []
+    for shape in slide.shapes:
+        if shape.text_kind in TITLES and not title:
+            title = _line(shape)
+        elif shape.cells is not None:
+            blocks += _table(shape.cells)
+        elif shape.placeholder not in RUNNING:
+            blocks += _paragraphs(shape)
+        if shape.is_picture:
+            blocks.append(MarkdownBlock(placeholder(), pictures=("",)))
+            pictures.append("")
+    notes = [one for shape in slide.notes if shape.text_kind == _NOTES_TEXT for one in _paragraphs(shape)]
+    if notes:
+        blocks += [MarkdownBlock("### Notes", 3), *notes]
+    blocks.insert(0, MarkdownBlock(f"# {title or f'Slide {number}'}", 1))
+    return OfficePage(joined(blocks), tuple(pictures), table_spans(blocks))
+
+
+def _line(shape: SlideShape) -> str:
+    texts = [render([Run(one.text)]).replace("\n", " ") for one in shape.paragraphs]
+    return " ".join(filter(None, texts))
+
+
+def _paragraphs(shape: SlideShape) -> list[MarkdownBlock]:
+    found: list[MarkdownBlock] = []
+    lists = Lists()
+    given = [
+        (one, render([Run(one.text)]))
+        for one in shape.paragraphs
+        if one.text.strip() not in ("", _FIELD_MARK)
+    ]
+    is_list = shape.text_kind in BODIES and len(given) > 1
+    for one, text in given:
+        if one.has_bullet if one.has_bullet is not None else is_list:
+            found.append(MarkdownBlock(lists.item(one.depth, "-", block(text)), tight=True))
+        else:
+            lists.end()
+            found.append(MarkdownBlock(block(text)))
+    return found
+
+
+def _table(cells: list[SlideShape]) -> list[MarkdownBlock]:
+    """A table from where its cells are. Shapes without a text are its lines."""
+    cells = [one for one in cells if one.text_kind >= 0 and one.box[0] < one.box[2]]
+    lefts, tops = sorted({one.box[0] for one in cells}), sorted({one.box[1] for one in cells})
+    rows = [[""] * len(lefts) for _ in tops]
+    spans: list[CellSpan] = []
+    for one in cells:
+        left, top, right, bottom = one.box
+        row, column = bisect_right(tops, top) - 1, bisect_right(lefts, left) - 1
+        high = max(1, bisect_right(tops, bottom - 1) - row)
+        wide = max(1, bisect_right(lefts, right - 1) - column)
+        rows[row][column] = " ".join(filter(None, (rows[row][column], _line(one))))
+        if high > 1 or wide > 1:
+            spans.append(CellSpan(row, column, high, wide))
+    kept, merged = kept_spans(spans, rows)
+    return [MarkdownBlock("\n".join(table_lines(kept)), spans=merged)] if kept else []

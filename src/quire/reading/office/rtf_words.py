@@ -1,0 +1,49 @@
+"""Control words of RTF: what they stand for, which groups are left out; and the pictures of a document."""
+
+from __future__ import annotations
+
+import re
+
+from quire.reading.office.inline_markdown import BOLD, ITALIC, STRIKE
+
+TOKEN = re.compile(
+    rb"\\([a-zA-Z]{1,32})(-?\d{1,10})?[ ]?|\\'([0-9a-fA-F]{2})|\\([^a-zA-Z\r\n])|([{}])"
+    rb"|[\r\n]+|\\[\r\n]+|([^\\{}\r\n]+)"
+)
+TEXTS = {
+    "tab": " ", "line": "\n", "emdash": "—", "endash": "–", "bullet": "•", "lquote": "‘", "rquote": "’",
+    "ldblquote": "“", "rdblquote": "”", "emspace": " ", "enspace": " ", "qmspace": " ", "softline": "\n",
+}  # fmt: skip
+SIGNS = {"~": " ", "_": "-", "-": "", "\n": "", "\r": "", "{": "{", "}": "}", "\\": "\\"}
+LOOKS = {"b": BOLD, "i": ITALIC, "strike": STRIKE, "striked": STRIKE}
+SKIPPED = frozenset({
+    "colortbl", "filetbl", "revtbl", "listtable", "listoverridetable", "rsidtbl", "generator", "themedata",
+    "colorschememapping", "datastore", "latentstyles", "header", "headerl", "headerr", "headerf", "footer",
+    "footerl", "footerr", "footerf", "xmlnstbl", "wgrffmtfilter", "mmathPr", "nonshppict", "objdata",
+    "objclass", "listpicture", "pgptbl", "userprops", "docvar", "fchars", "lchars", "private", "xe", "tc",
+    "bkmkstart", "bkmkend", "atnid", "atnauthor", "atndate", "atnref", "annotation", "atrfstart", "atrfend",
+    "upr", "fldtype", "datafield", "background", "sp",
+})  # fmt: skip
+KEPT_OPTIONAL = frozenset(["fldinst", "shppict", "ud", "pn", "shpinst", "shptxt"])
+"""Destinations that a reader may leave out, but that hold text or lead to it."""
+CHARSETS = {
+    0: "cp1252", 77: "mac_roman", 128: "cp932", 129: "cp949", 134: "gbk", 136: "big5", 161: "cp1253", 162: "cp1254",
+    163: "cp1258", 177: "cp1255", 178: "cp1256", 186: "cp1257", 204: "cp1251", 222: "cp874", 238: "cp1250",
+}  # fmt: skip
+
+
+class RtfPictures:
+    """Pictures of the document by their number."""
+
+    def __init__(self) -> None:
+        self._found: list[bytes] = []
+
+    def hold(self, digits: str) -> str:
+        try:
+            self._found.append(bytes.fromhex("".join(digits.split())))
+        except ValueError:
+            return ""
+        return str(len(self._found) - 1)
+
+    def get(self, ref: str) -> bytes:
+        return self._found[int(ref)] if ref.isdigit() and int(ref) < len(self._found) else b""

@@ -1,0 +1,270 @@
+"""The records of a PowerPoint file of before 2007 ([MS-PPT], [MS-ODRAW]): slides, notes, shapes and their paragraphs.
+
+A record that says it is longer than what holds it is cut off there; records nested too deep are left out.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from quire.errors import DamagedError, PasswordRequiredError
+from quire.reading.office.compound_file import CompoundFile
+
+TITLES = frozenset({0, 6})
+BODIES = frozenset({1, 7, 8})
+"""Kinds of text that are lists by default."""
+RUNNING = frozenset({7, 8, 9, 10})
+"""Places that hold a date, a slide's number, a footer or a header."""
+
+_ENCRYPTED = 0xF3D1C4DF
+_DOCUMENT, _SLIDE_LIST, _SLIDE_PLACE = 1000, 4080, 1011
+_NOTES_ATOM, _DRAWING = 1009, 1036
+_TEXT_KIND, _WIDE_TEXT, _NARROW_TEXT, _STYLE, _OUTLINE_TEXT = 3999, 4000, 4008, 4001, 3998
+_PLACEHOLDER = 3011
+_GROUP, _SHAPE, _SHAPE_ATOM, _ANCHOR = 0xF003, 0xF004, 0xF00A, 0xF00F
+_TEXT_BOX, _CLIENT_DATA = 0xF00D, 0xF011
+_PROPERTIES = (0xF00B, 0xF122)
+_TABLE_PROPERTY, _PICTURE_PROPERTY = 0x039F, 0x0104
+_USER_EDIT, _DIRECTORY = 4085, 6002
+_MOST_EDITS, _DEEPEST = 10_000, 12
+_PARAGRAPH_FIELDS = (
+    (0x0F, 2),
+    (0x80, 2),
+    (0x10, 2),
+    (0x40, 2),
+    (0x20, 4),
+    (0x800, 2),
+    (0x1000, 2),
+    (0x2000, 2),
+    (0x4000, 2),
+    (0x100, 2),
+    (0x400, 2),
+    (0x8000, 2),
+)
+"""Optional fields of a paragraph's properties, in their order: (bits that say there is one, bytes)."""
+
+
+class Record(NamedTuple):
+    kind: int
+    instance: int
+    data: bytes
+
+
+class SlideParagraph(NamedTuple):
+    """`has_bullet` is None where only the slide's master says it."""
+
+    text: str
+    depth: int = 0
+    has_bullet: bool | None = None
+
+
+@dataclass(slots=True)
+class SlideShape:
+    """`text_kind` is -1 without a text. `cells` are the shapes of a table's cells."""
+
+    text_kind: int = -1
+    placeholder: int = 0
+    paragraphs: list[SlideParagraph] = field(default_factory=list)
+    box: tuple[int, int, int, int] = (0, 0, 0, 0)
+    is_picture: bool = False
+    cells: list[SlideShape] | None = None
+
+
+@dataclass(slots=True)
+class Slide:
+    shapes: list[SlideShape]
+    notes: list[SlideShape] = field(default_factory=list)
+
+
+def slides(file: CompoundFile) -> list[Slide]:
+    """The slides in the order of the show. Raises DamagedError or PasswordRequiredError."""
+    user, data = file.stream("Current User"), file.stream("PowerPoint Document")
+    if len(user) < 20 or not data:
+        raise DamagedError("The presentation is damaged: its slides can't be found.")
+    if _u32(user, 12) == _ENCRYPTED:
+        raise PasswordRequiredError(
+            "The presentation is protected by a password, which Quire can't use for office files. "
+            "Save it without one and send that copy."
+        )
+    places, document = _directory(data, _u32(user, 16))
+    lists = [one for one in _at(data, document) if one.kind == _SLIDE_LIST]
+    notes: dict[int, list[SlideShape]] = {}
+    for _, persist, _ in (entry for one in lists if one.instance == 2 for entry in _entries(one)):
+        records = _at(data, places.get(persist, -1))
+        owner = next((_u32(one.data, 0) for one in records if one.kind == _NOTES_ATOM), 0)
+        notes[owner] = _shapes(records, [])
+    found: list[Slide] = []
+    for name, persist, texts in (entry for one in lists if one.instance == 0 for entry in _entries(one)):
+        records = _at(data, places.get(persist, -1))
+        found.append(Slide(_shapes(records, texts), notes.get(name, [])))
+    return found
+
+
+def records(data: bytes) -> Iterator[Record]:
+    at = 0
+    while at + 8 <= len(data):
+        version, kind, size = struct.unpack_from("<HHI", data, at)
+        yield Record(kind, version >> 4, data[at + 8 : at + 8 + size])
+        at += 8 + size
+
+
+def _at(data: bytes, offset: int) -> list[Record]:
+    """The records in the container at that offset of the file."""
+    if not 0 <= offset <= len(data) - 8:
+        return []
+    return list(records(data[offset + 8 : offset + 8 + _u32(data, offset + 4)]))
+
+
+def _directory(data: bytes, edit: int) -> tuple[dict[int, int], int]:
+    """(offsets of objects, offset of the document). Each save of the file added an edit; the last is read first."""
+    places: dict[int, int] = {}
+    document = None
+    for _ in range(_MOST_EDITS):
+        if (
+            not 0 < edit <= len(data) - 36
+            or int.from_bytes(data[edit + 2 : edit + 4], "little") != _USER_EDIT
+        ):
+            break
+        before, directory, first = _u32(data, edit + 16), _u32(data, edit + 20), _u32(data, edit + 24)
+        document = first if document is None else document
+        for name, offset in _directory_entries(data, directory):
+            places.setdefault(name, offset)
+        if before == edit:
+            break
+        edit = before
+    if document is None or document not in places:
+        raise DamagedError("The presentation is damaged: its slides can't be found.")
+    return places, places[document]
+
+
+def _directory_entries(data: bytes, at: int) -> Iterator[tuple[int, int]]:
+    if at + 8 > len(data) or int.from_bytes(data[at + 2 : at + 4], "little") != _DIRECTORY:
+        return
+    end = min(len(data), at + 8 + _u32(data, at + 4))
+    at += 8
+    while at + 4 <= end:
+        head = _u32(data, at)
+        at += 4
+        for place in range(head >> 20):
+            if at + 4 > end:
+                return
+            yield (head & 0xFFFFF) + place, _u32(data, at)
+            at += 4
+
+
+def _entries(slide_list: Record) -> Iterator[tuple[int, int, list[list[Record]]]]:
+    """(id, object, texts of the outline) of each slide; a text is its kind, its characters and their properties."""
+    name, persist, texts = 0, -1, list[list[Record]]()
+    for one in records(slide_list.data):
+        if one.kind == _SLIDE_PLACE:
+            if persist >= 0:
+                yield name, persist, texts
+            name, persist, texts = _u32(one.data, 12), _u32(one.data, 0), []
+        elif one.kind == _TEXT_KIND:
+            texts.append([one])
+        elif texts:
+            texts[-1].append(one)
+    if persist >= 0:
+        yield name, persist, texts
+
+
+def _shapes(held: list[Record], texts: list[list[Record]]) -> list[SlideShape]:
+    found: list[SlideShape] = []
+    for one in held:
+        if one.kind == _DRAWING:
+            for drawing in records(one.data):
+                found += _group(list(records(drawing.data)), texts, 0)
+    return found
+
+
+def _group(held: list[Record], texts: list[list[Record]], depth: int) -> list[SlideShape]:
+    found: list[SlideShape] = []
+    for one in held:
+        if one.kind == _SHAPE:
+            found.append(_shape(one, texts))
+        elif one.kind == _GROUP and depth < _DEEPEST:
+            inner = list(records(one.data))
+            shapes = _group(inner, texts, depth + 1)
+            is_table = bool(inner) and _TABLE_PROPERTY in _properties(inner[0])
+            found += [SlideShape(cells=shapes)] if is_table else shapes
+    return found
+
+
+def _shape(record: Record, texts: list[list[Record]]) -> SlideShape:
+    shape = SlideShape(is_picture=_PICTURE_PROPERTY in _properties(record))
+    for one in records(record.data):
+        if one.kind == _ANCHOR and len(one.data) >= 16:
+            left, top, right, bottom = struct.unpack_from("<4i", one.data)
+            shape.box = (left, top, right, bottom)
+        elif one.kind == _CLIENT_DATA:
+            places = [
+                inner.data[4]
+                for inner in records(one.data)
+                if inner.kind == _PLACEHOLDER and len(inner.data) > 4
+            ]
+            shape.placeholder = places[0] if places else 0
+        elif one.kind == _TEXT_BOX:
+            held = list(records(one.data))
+            shared = [_u32(inner.data, 0) for inner in held if inner.kind == _OUTLINE_TEXT]
+            if shared and shared[0] < len(texts):
+                held = texts[shared[0]]
+            shape.text_kind, shape.paragraphs = _text(held)
+    return shape
+
+
+def _properties(shape: Record) -> set[int]:
+    """Numbers of the properties that a shape sets to something."""
+    found: set[int] = set()
+    for one in records(shape.data):
+        if one.kind in _PROPERTIES:
+            for place in range(min(one.instance, len(one.data) // 6)):
+                name, value = struct.unpack_from("<HI", one.data, 6 * place)
+                if value:
+                    found.add(name & 0x3FFF)
+    return found
+
+
+def _text(held: list[Record]) -> tuple[int, list[SlideParagraph]]:
+    kind, text, style = 4, "", b""
+    for one in held:
+        if one.kind == _TEXT_KIND:
+            kind = _u32(one.data, 0)
+        elif one.kind == _WIDE_TEXT:
+            text = one.data.decode("utf-16-le", "replace")
+        elif one.kind == _NARROW_TEXT:
+            text = one.data.decode("latin-1")
+        elif one.kind == _STYLE:
+            style = one.data
+    runs = list(_paragraph_runs(style, len(text) + 1))
+    found: list[SlideParagraph] = []
+    at, place = 0, 0
+    for line in text.split("\r"):
+        while place + 1 < len(runs) and runs[place][0] <= at:
+            place += 1
+        _, depth, bullet = runs[place] if runs else (0, 0, None)
+        found.append(SlideParagraph(line.replace("\x0b", "\n"), depth, bullet))
+        at += len(line) + 1
+    return kind, found
+
+
+def _paragraph_runs(style: bytes, length: int) -> Iterator[tuple[int, int, bool | None]]:
+    """(end, depth, has a bullet) of each stretch of paragraphs with the same properties."""
+    at, end = 0, 0
+    while end < length and at + 10 <= len(style):
+        count, depth, mask = struct.unpack_from("<IHI", style, at)
+        at += 10
+        bullet = bool(_u32(style, at) & 1) if mask & 1 else None
+        for bits, size in _PARAGRAPH_FIELDS:
+            at += size if mask & bits else 0
+        if mask & 0x100000:
+            at += 2 + 4 * int.from_bytes(style[at : at + 2], "little")
+        at += (2 if mask & 0x10000 else 0) + (2 if mask & 0xE0000 else 0) + (2 if mask & 0x200000 else 0)
+        end += count
+        yield end, min(depth, 4), bullet
+
+
+def _u32(data: bytes, at: int) -> int:
+    return int.from_bytes(data[at : at + 4], "little")

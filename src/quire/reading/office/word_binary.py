@@ -1,0 +1,361 @@
+"""The structures of a Word file of before 2007 ([MS-DOC]): text, properties of paragraphs and letters, styles, lists.
+
+Offsets outside the file end what is being read; they never raise.
+"""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
+
+from quire.errors import DamagedError, PasswordRequiredError
+from quire.reading.office.compound_file import CompoundFile
+from quire.reading.office.inline_markdown import BOLD, ITALIC, STRIKE
+
+HIDDEN = 1 << 8
+"""A look of text that is not shown: hidden, or struck out by a tracked change."""
+
+_IDENT = 0xA5EC
+_PAIRS_AT = 0x9A
+_STYLES, _NOTE_REFS, _NOTE_TEXTS, _CHARACTERS, _PARAGRAPHS, _PIECES, _LISTS, _LIST_USES = (
+    1,
+    2,
+    3,
+    12,
+    13,
+    33,
+    73,
+    74,
+)
+"""Places in the header's table of (offset, length)."""
+_PAGE = 512
+_OPERAND_BYTES = {0: 1, 1: 1, 2: 2, 3: 4, 4: 2, 5: 2, 7: 3}
+_LOOKS = {0x0835: BOLD, 0x0836: ITALIC, 0x0837: STRIKE, 0x083C: HIDDEN, 0x0800: HIDDEN}
+_NO_OUTLINE = 9
+_PARAGRAPH_STYLE = 1
+_DEEPEST_LINEAGE = 12
+_TITLE_STYLE = 62
+_LIST_STYLES = {48: ("-", 0), 49: ("1.", 0)}
+_LIST_STYLES |= {54 + n: ("-", n + 1) for n in range(4)} | {58 + n: ("1.", n + 1) for n in range(4)}
+_BULLET, _NO_NUMBER = 23, 255
+_MOST_COLUMNS = 64
+
+
+class ParagraphLook(NamedTuple):
+    """What the file says of a paragraph."""
+
+    style: int = 0
+    in_table: bool = False
+    ends_row: bool = False
+    outline: int = _NO_OUTLINE
+    list_use: int | None = None
+    """Which list it is in; 0 for none, None where only its style says that."""
+    list_depth: int = 0
+    breaks_before: bool = False
+    cells: tuple[tuple[int, bool, bool], ...] = ()
+    """At the end of a row: right border, merged down, part of the cell above, for each cell."""
+
+
+class _Style(NamedTuple):
+    built_in: int = -1
+    parent: int = -1
+    look: ParagraphLook = ParagraphLook()
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    start: int
+    end: int
+    offset: int
+    is_narrow: bool
+
+
+class WordBinary:
+    """Raises DamagedError or PasswordRequiredError."""
+
+    def __init__(self, file: CompoundFile) -> None:
+        self._data = data = file.stream("WordDocument")
+        if len(data) < 0x200 or _u16(data, 0) != _IDENT:
+            raise DamagedError("The Word document is damaged, or was written before Word 97.")
+        flags = _u16(data, 0x0A)
+        if flags & 0x0100:
+            raise PasswordRequiredError(
+                "The document is protected by a password, which Quire can't use for office files. "
+                "Save it without one and send that copy."
+            )
+        self._table = file.stream("1Table" if flags & 0x0200 else "0Table")
+        counts = struct.unpack_from("<7i", data, 0x4C)
+        self.main_end = max(0, counts[0])
+        self._notes_from = self.main_end
+        boxes = sum(max(0, counts[at]) for at in (0, 1, 2, 4, 5))
+        self.boxes = (boxes, boxes + max(0, counts[6]))
+        """Where the texts of text boxes are."""
+        self._pieces = list(self._read_pieces())
+        self._looks = _Ranges(self._read_looks())
+        self._paragraphs = _Ranges(self._read_paragraphs())
+        self._styles = list(self._read_styles())
+        self._markers = self._read_lists()
+
+    # ---- text ----------------------------------------------------------------------------------------------
+
+    def characters(self, start: int, end: int) -> Iterator[tuple[str, int]]:
+        """(character, its offset in the file) of the text between two positions."""
+        for piece in self._pieces:
+            first, last = max(start, piece.start), min(end, piece.end)
+            if first >= last:
+                continue
+            width = 1 if piece.is_narrow else 2
+            at = piece.offset + (first - piece.start) * width
+            raw = self._data[at : at + (last - first) * width]
+            text = raw.decode("cp1252", "replace") if piece.is_narrow else raw.decode("utf-16-le", "replace")
+            for character in text:
+                yield character, at
+                at += width if ord(character) < 0x10000 else 4
+
+    def notes(self) -> list[tuple[int, int]]:
+        """Where the texts of the footnotes are, in the order of their marks."""
+        at, size = self._pair(_NOTE_TEXTS)
+        ends = _numbers(self._table, at, size)
+        base = self._notes_from
+        return [(base + a, base + b) for a, b in pairwise(ends) if a < b]
+
+    def look(self, offset: int) -> int:
+        """The look of the character at that offset of the file."""
+        found = self._looks.at(offset)
+        return found if isinstance(found, int) else 0
+
+    def paragraph(self, offset: int) -> ParagraphLook:
+        """Of the paragraph whose end mark is at that offset of the file."""
+        found = self._paragraphs.at(offset)
+        return found if isinstance(found, ParagraphLook) else ParagraphLook()
+
+    # ---- styles and lists ----------------------------------------------------------------------------------
+
+    def level(self, look: ParagraphLook) -> int:
+        """The level of a heading, 0 for other paragraphs."""
+        if look.outline < _NO_OUTLINE:
+            return look.outline + 1
+        for place, style in self._lineage(look.style):
+            number = place if 1 <= place <= 9 else style.built_in  # styles 1 to 9 of a file are its headings
+            if 1 <= number <= 9:
+                return number
+            if number == _TITLE_STYLE:
+                return 1
+            if style.look.outline < _NO_OUTLINE:
+                return style.look.outline + 1
+        return 0
+
+    def list_marker(self, look: ParagraphLook) -> tuple[str, int]:
+        """("-" or "1." or "", depth) of a paragraph."""
+        if look.list_use is not None:
+            return self._marker(look)
+        for _, style in self._lineage(look.style):
+            if style.look.list_use is not None:
+                return self._marker(style.look)
+            if style.built_in in _LIST_STYLES:
+                return _LIST_STYLES[style.built_in]
+        return "", 0
+
+    def _marker(self, look: ParagraphLook) -> tuple[str, int]:
+        if not look.list_use:
+            return "", 0
+        return self._markers.get((look.list_use, look.list_depth), "-"), look.list_depth
+
+    def _lineage(self, place: int) -> Iterator[tuple[int, _Style]]:
+        """The style at that place of the file and those that it is made from."""
+        for _ in range(_DEEPEST_LINEAGE):
+            if not 0 <= place < len(self._styles):
+                return
+            yield place, self._styles[place]
+            place = self._styles[place].parent
+
+    # ---- reading the structures ----------------------------------------------------------------------------
+
+    def _pair(self, place: int) -> tuple[int, int]:
+        at = _PAIRS_AT + 8 * place
+        return (_u32(self._data, at), _u32(self._data, at + 4)) if at + 8 <= len(self._data) else (0, 0)
+
+    def _read_pieces(self) -> Iterator[_Piece]:
+        at, size = self._pair(_PIECES)
+        end = min(at + size, len(self._table))
+        while at + 5 <= end and self._table[at] == 1:
+            at += 3 + _u16(self._table, at + 1)
+        if at + 5 > end or self._table[at] != 2:
+            raise DamagedError("The Word document is damaged: its text can't be found.")
+        count = (min(_u32(self._table, at + 1), end - at - 5) - 4) // 12
+        at += 5
+        for place in range(count):
+            start, stop = _u32(self._table, at + 4 * place), _u32(self._table, at + 4 * place + 4)
+            where = _u32(self._table, at + 4 * (count + 1) + 8 * place + 2)
+            is_narrow = bool(where & 0x40000000)
+            offset = (where & 0x3FFFFFFF) // 2 if is_narrow else where & 0x3FFFFFFF
+            if start < stop:
+                yield _Piece(start, stop, offset, is_narrow)
+
+    def _pages(self, place: int) -> Iterator[tuple[int, bytes]]:
+        """(number of runs, page) of each page of properties."""
+        at, size = self._pair(place)
+        count = (size - 4) // 8
+        for one in range(max(0, count)):
+            number = _u32(self._table, at + 4 * (count + 1) + 4 * one) & 0x3FFFFF
+            page = self._data[number * _PAGE : (number + 1) * _PAGE]
+            if len(page) == _PAGE:
+                yield page[-1], page
+
+    def _read_looks(self) -> Iterator[tuple[int, int, object]]:
+        for runs, page in self._pages(_CHARACTERS):
+            for one in range(runs):
+                start, end = _u32(page, 4 * one), _u32(page, 4 * one + 4)
+                at = 2 * page[(4 * (runs + 1) + one) % _PAGE]
+                look = 0
+                if at:
+                    for sprm, operand in _sprms(page[at + 1 : at + 1 + page[at]]):
+                        bit = _LOOKS.get(sprm, 0)
+                        look = look | bit if bit and operand[:1] in (b"\x01", b"\x81") else look
+                yield start, end, look
+
+    def _read_paragraphs(self) -> Iterator[tuple[int, int, object]]:
+        for runs, page in self._pages(_PARAGRAPHS):
+            for one in range(runs):
+                start, end = _u32(page, 4 * one), _u32(page, 4 * one + 4)
+                at = 2 * page[(4 * (runs + 1) + 13 * one) % _PAGE]
+                if not at:
+                    yield start, end, ParagraphLook()
+                    continue
+                first = page[at]
+                at, size = (at + 1, 2 * first - 1) if first else (at + 2, 2 * page[(at + 1) % _PAGE])
+                yield start, end, _paragraph_look(page[at : at + size])
+
+    def _read_styles(self) -> Iterator[_Style]:
+        at, size = self._pair(_STYLES)
+        table = self._table[at : at + size]
+        name_at, at = _u16(table, 4), 2 + _u16(table, 0)
+        while at + 2 <= len(table):
+            length = _u16(table, at)
+            entry = table[at + 2 : at + 2 + length]
+            yield _style(entry, name_at) if length >= 10 else _Style()
+            at += 2 + length + (length & 1)
+
+    def _read_lists(self) -> dict[tuple[int, int], str]:
+        """The marker of each level of each use of a list."""
+        markers = self._read_levels()
+        at, size = self._pair(_LIST_USES)
+        table = self._table[at : at + size]
+        found: dict[tuple[int, int], str] = {}
+        for use in range(min(_u32(table, 0), len(table) // 16)):
+            name = _u32(table, 4 + 16 * use)
+            found |= {(use + 1, depth): mark for depth, mark in enumerate(markers.get(name, ()))}
+        return found
+
+    def _read_levels(self) -> dict[int, list[str]]:
+        at, size = self._pair(_LISTS)
+        if not size:
+            return {}
+        count = _u16(self._table, at)
+        heads = [self._table[at + 2 + 28 * one : at + 30 + 28 * one] for one in range(min(count, 4096))]
+        at += size
+        found: dict[int, list[str]] = {}
+        for head in heads:
+            if len(head) < 28:
+                break
+            marks = found.setdefault(_u32(head, 0), [])
+            for _ in range(1 if head[26] & 1 else 9):
+                level = self._table[at : at + 28]
+                if len(level) < 28:
+                    return found
+                marks.append("-" if level[4] in (_BULLET, _NO_NUMBER) else "1.")
+                at += 28 + level[24] + level[25]
+                at += 2 + 2 * _u16(self._table, at)
+        return found
+
+
+class _Ranges:
+    """Values by ranges of offsets."""
+
+    def __init__(self, ranges: Iterator[tuple[int, int, object]]) -> None:
+        self._ranges = sorted(ranges, key=lambda one: one[0])
+        self._starts = [one[0] for one in self._ranges]
+
+    def at(self, offset: int) -> object:
+        place = bisect_right(self._starts, offset) - 1
+        if place < 0 or offset >= self._ranges[place][1]:
+            return None
+        return self._ranges[place][2]
+
+
+def _paragraph_look(data: bytes) -> ParagraphLook:
+    if len(data) < 2:
+        return ParagraphLook()
+    given: dict[int, bytes] = dict(_sprms(data[2:]))
+
+    def number(sprm: int, default: int = 0) -> int:
+        return int.from_bytes(given[sprm], "little") if given.get(sprm) else default
+
+    return ParagraphLook(
+        style=_u16(data, 0),
+        in_table=number(0x2416) == 1 or number(0x6649) > 0,
+        ends_row=number(0x2417) == 1,
+        outline=min(number(0x2640, _NO_OUTLINE), _NO_OUTLINE),
+        list_use=number(0x460B) if 0x460B in given else None,
+        list_depth=min(number(0x260A), 8),
+        breaks_before=number(0x2407) == 1,
+        cells=_row_cells(given.get(0xD608, b"")),
+    )
+
+
+def _style(entry: bytes, name_at: int) -> _Style:
+    kind, parent = _u16(entry, 2) & 15, _u16(entry, 2) >> 4
+    at = name_at + 2 + 2 * (_u16(entry, name_at) + 1)
+    at += at & 1
+    size = _u16(entry, at)
+    look = _paragraph_look(entry[at + 2 : at + 2 + size]) if kind == _PARAGRAPH_STYLE else ParagraphLook()
+    return _Style(_u16(entry, 0) & 0x0FFF, parent, look)
+
+
+def _row_cells(operand: bytes) -> tuple[tuple[int, bool, bool], ...]:
+    """Of the definition of a table's row."""
+    count = operand[0] if operand else 0
+    if not 0 < count <= _MOST_COLUMNS or len(operand) < 1 + 2 * (count + 1):
+        return ()
+    borders = struct.unpack_from(f"<{count + 1}h", operand, 1)
+    cells: list[tuple[int, bool, bool]] = []
+    for place in range(count):
+        at = 1 + 2 * (count + 1) + 20 * place
+        flags = _u16(operand, at) if at + 2 <= len(operand) else 0
+        vertical = flags >> 5 & 3
+        cells.append((max(1, borders[place + 1] - borders[0]), vertical != 0, vertical == 1))
+    return tuple(cells)
+
+
+def _sprms(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """(property, operand) of each property in the list."""
+    at = 0
+    while at + 2 <= len(data):
+        sprm = _u16(data, at)
+        at += 2
+        size = _OPERAND_BYTES.get(sprm >> 13)
+        if sprm == 0xD608 and at + 2 <= len(data):
+            size, at = _u16(data, at) - 1, at + 2
+        elif size is None:
+            if at >= len(data) or (sprm == 0xC615 and data[at] == 255):
+                return
+            size, at = data[at], at + 1
+        yield sprm, data[at : at + size]
+        at += size
+
+
+def _numbers(data: bytes, at: int, size: int) -> list[int]:
+    size = max(0, min(size, len(data) - at)) // 4
+    return list(struct.unpack_from(f"<{size}I", data, at)) if size else []
+
+
+def _u16(data: bytes, at: int) -> int:
+    return int.from_bytes(data[at : at + 2], "little")
+
+
+def _u32(data: bytes, at: int) -> int:
+    return int.from_bytes(data[at : at + 4], "little")

@@ -1,0 +1,96 @@
+"""Excel workbooks of before 2007 (XLS): a page for each sheet, as of newer workbooks.
+
+The values come without the formats of their cells: a percentage is shown as a fraction. Comments, charts and pictures
+are left out.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from quire.errors import DamagedError, PasswordRequiredError
+from quire.reading.office.compound_file import CompoundFile
+from quire.reading.office.inline_markdown import plain
+from quire.reading.office.office_pages import TABLE_PAGE_CHARS, MarkdownBlock, OfficePage, Pager, cell
+from quire.reading.office.office_source import Opened
+from quire.reading.office.sheet_tables import MergedArea, SheetRow, add_tables, sheet_pages
+from quire.reading.office.zip_container import OfficeLimits
+
+if TYPE_CHECKING:
+    from python_calamine import CalamineSheet, CalamineWorkbook
+
+READER = "xls"
+_EPSILON_DIGITS = 15
+"""What Excel shows of a number at most."""
+
+
+def open_xls(path: str, limits: OfficeLimits) -> Opened:
+    """Raises DocumentError or TooLargeError."""
+    with CompoundFile(path, limits) as file:
+        title, author = file.credits()
+        file.stream("Workbook")  # its size is within the limits
+    with _library_errors():
+        from python_calamine import CalamineWorkbook, SheetVisibleEnum
+
+        with CalamineWorkbook.from_path(path) as book:
+            pages = [
+                page
+                for one in book.sheets_metadata
+                for page in _sheet(book, one.name, is_hidden=one.visible != SheetVisibleEnum.Visible)
+            ]
+    return Opened(READER, pages, title, author)
+
+
+@contextmanager
+def _library_errors() -> Iterator[None]:
+    """Translates what the library raises. Its panics are no `Exception`."""
+    try:
+        yield
+    except BaseException as error:
+        name = type(error).__name__
+        if name == "PasswordError":
+            raise PasswordRequiredError(
+                "The workbook is protected by a password, which Quire can't use for office files. "
+                "Save it without one and send that copy."
+            ) from error
+        if name in ("PanicException", "CalamineError", "XmlError", "ZipError", "WorksheetNotFound"):
+            raise DamagedError("The Excel workbook is damaged, or was written before Excel 97.") from error
+        raise
+
+
+def _sheet(book: CalamineWorkbook, name: str, *, is_hidden: bool) -> list[OfficePage]:
+    sheet = book.get_sheet_by_name(name)
+    heading = plain(" ".join(name.split())) + (" (hidden)" if is_hidden else "")
+    pager = Pager(TABLE_PAGE_CHARS)
+    pager.add(MarkdownBlock(f"## {heading}", 2))
+    merged = [
+        MergedArea(first[0] + 1, first[1] + 1, last[0] + 1, last[1] + 1)
+        for first, last in sheet.merged_cell_ranges or ()
+    ]
+    if not add_tables(pager, _rows(sheet), merged):
+        pager.add(MarkdownBlock("*This sheet is empty.*"))
+    return sheet_pages(heading, pager)
+
+
+def _rows(sheet: CalamineSheet) -> Iterator[tuple[int, SheetRow]]:
+    for number, values in enumerate(sheet.iter_rows(), 1):
+        shown = {column: _shown(value) for column, value in enumerate(values, 1) if value != ""}
+        row = {column: text for column, text in shown.items() if text}
+        if row:
+            yield number, row
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    if isinstance(value, int | float):
+        return f"{value:.{_EPSILON_DIGITS}g}"
+    if isinstance(value, datetime.datetime):
+        is_day = (value.hour, value.minute, value.second) == (0, 0, 0)
+        return value.date().isoformat() if is_day else value.isoformat(" ", "seconds")
+    if isinstance(value, datetime.date | datetime.time):
+        return value.isoformat()
+    return cell(str(value))

@@ -1,0 +1,215 @@
+"""Office files of before 2007, RTF, JATS, XML and JSON: what they hold, and how damaged ones end."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from quire.domain.element import CellSpan, ElementKind
+from quire.domain.page import PageReading
+from quire.errors import DamagedError, PasswordRequiredError, QuireError
+from quire.reading.files.document_source import inspect
+from quire.reading.pdf.page_reader import read_pages
+from tests.reading.office.old_files import IN_TABLE, ROW_END, slides_file, word_file, workbook_file
+from tests.reading.office.outlook_files import compound_file
+from tests.support.office_files import cells, relations, xlsx, zipped
+
+
+def _read(folder: Path, content: bytes, name: str = "document") -> list[PageReading]:
+    path = folder / name
+    path.write_bytes(content)
+    info = inspect(str(path), None, 100)
+    return read_pages(str(path), None, range(1, info.page_count + 1))
+
+
+def _only(folder: Path, content: bytes, name: str = "document") -> str:
+    (reading,) = _read(folder, content, name)
+    return reading.markdown
+
+
+# ---- Word --------------------------------------------------------------------------------------------------
+
+
+def test_old_word_document_keeps_headings_tables_and_links(tmp_path: Path) -> None:
+    link = '\x13 HYPERLINK "https://example.org/a" \x14a page\x15'
+    text = f"Tides\rThe müle sees {link}.\rName\x07Sum\x07\x07One\x071*2\x07\x07End.\r"
+    looks = [(1, b""), (0, b""), *[(0, IN_TABLE), (0, IN_TABLE), (0, ROW_END)] * 2, (0, b"")]
+    assert _only(tmp_path, word_file(text, looks)) == (
+        "# Tides\n\nThe müle sees [a page](https://example.org/a).\n\n"
+        "| Name | Sum |\n|---|---|\n| One | 1\\*2 |\n\nEnd."
+    )
+
+
+def test_old_word_document_is_refused_in_words_when_it_can_not_be_read(tmp_path: Path) -> None:
+    with pytest.raises(PasswordRequiredError, match="without"):
+        _read(tmp_path, word_file("Words\r", [(0, b"")], flags=0x0300))
+    with pytest.raises(DamagedError, match="before Word 97"):
+        _read(tmp_path, compound_file({"Data": b"x" * 200_000, "WordDocument": b"y" * 600}))
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: word_file("Words\r" * 9, [(1, b"")] * 9), lambda: slides_file([("A", "b")])]
+)
+def test_damaged_old_file_ends_with_an_error_of_ours_or_a_text(
+    tmp_path: Path, make: Callable[[], bytes]
+) -> None:
+    good = make()
+    for at in range(512, len(good), 97):
+        spoilt = bytearray(good)
+        spoilt[at : at + 4] = b"\xff\xff\xff\x7f"
+        with contextlib.suppress(QuireError):  # no other exception may come through
+            _read(tmp_path, bytes(spoilt), f"d{at}")
+
+
+# ---- PowerPoint, Excel -------------------------------------------------------------------------------------
+
+
+def test_old_presentation_has_a_page_a_slide_with_its_title_and_points(tmp_path: Path) -> None:
+    first, second = _read(tmp_path, slides_file([("Plan", "One\nTwo"), ("Ende für heute", "Only")]))
+    assert first.markdown == "# Plan\n\n- One\n- Two"
+    assert second.markdown == "# Ende für heute\n\nOnly"
+
+
+def test_old_presentation_is_refused_when_it_has_a_password(tmp_path: Path) -> None:
+    with pytest.raises(PasswordRequiredError, match="without"):
+        _read(tmp_path, slides_file([("Plan", "One")], token=0xF3D1C4DF))
+
+
+def test_old_workbook_is_read_as_a_new_one(tmp_path: Path) -> None:
+    text = _only(tmp_path, workbook_file([["Item", "Sum"], ["Pencils", 12.5], ["Paper", 3]]))
+    assert text == "## Sums\n\n| Item | Sum |\n|---|---|\n| Pencils | 12.5 |\n| Paper | 3 |"
+
+
+def test_old_workbook_is_refused_in_words_when_it_is_damaged(tmp_path: Path) -> None:
+    with pytest.raises(DamagedError):
+        _read(tmp_path, compound_file({"Workbook": b"\x09\x08\x04\x00\x00\x06"}))
+
+
+# ---- RTF ---------------------------------------------------------------------------------------------------
+
+RTF = rb"""{\rtf1\ansi\ansicpg1252\deff0{\fonttbl{\f0 Times;}{\f1\fcharset204 Arial Cyr;}}
+{\stylesheet{\s0 Normal;}{\s1\outlinelevel0 Kop 1;}}{\info{\title Tide tables}}{\header left out}
+\pard\s1 Tides\par
+\pard Caf\'e9 \u8364?5 {\b bold} {\f1\'cc\'e8\'f0}{\v unseen}
+{\field{\*\fldinst HYPERLINK "https://example.org"}{\fldrslt link}}.{\footnote A note.}\par
+{\listtext\'b7\tab}\pard\ls1 first\par{\listtext\'b7\tab}second\par
+\trowd\cellx1000\cellx2000\cellx3000\pard\intbl a\cell b\cell c\cell\row
+\trowd\cellx2000\cellx3000\pard\intbl wide\cell 3\cell\row
+\trowd\clvmgf\cellx1000\cellx2000\cellx3000\pard\intbl 1\cell 2\cell 3\cell\row
+\trowd\clvmrg\cellx1000\cellx2000\cellx3000\pard\intbl\cell 5\cell 6\cell\row
+\pard End \{here\}\par}"""
+
+
+def test_rtf_keeps_its_structure(tmp_path: Path) -> None:
+    (reading,) = _read(tmp_path, RTF)
+    assert reading.markdown == (
+        "# Tides\n\nCafé €5 **bold** Мир[link](https://example.org).[^1]\n\n- first\n- second\n\n"
+        "| a | b | c |\n|---|---|---|\n| wide |  | 3 |\n| 1 | 2 | 3 |\n|  | 5 | 6 |\n\nEnd {here}\n\n[^1]: A note."
+    )
+    table = next(one.table for one in reading.elements if one.table is not None)
+    assert table.spans == (CellSpan(1, 0, 1, 2), CellSpan(2, 0, 2, 1))
+    assert inspect(str(tmp_path / "document"), None, 9).title == "Tide tables"
+
+
+def test_rtf_is_read_as_far_as_it_goes_when_it_is_cut_off(tmp_path: Path) -> None:
+    assert _only(tmp_path, RTF[: RTF.index(rb"{\footnote")]).startswith("# Tides\n\nCafé €5")
+    deep = b"{\\rtf1 " + b"{" * 5000 + b"words" + b"}" * 5000 + b"}"
+    assert _only(tmp_path, deep, "deep") == "words"
+
+
+# ---- XLSX --------------------------------------------------------------------------------------------------
+
+
+def test_sheet_keeps_its_merged_cells_and_tables_that_are_side_by_side(tmp_path: Path) -> None:
+    def row(number: int, **values: str) -> str:
+        inner = "".join(
+            f'<c r="{column}{number}" t="inlineStr"><is><t>{text}</t></is></c>'
+            for column, text in values.items()
+        )
+        return f'<row r="{number}">{inner}</row>'
+
+    rows = (
+        row(1, A="both")
+        + row(2, A="a", B="b", D="x", E="y")
+        + row(3, A="1", B="2", D="3", E="4")
+        + row(4, D="5", E="6")
+    )
+    book = xlsx({"Data": rows + '</sheetData><mergeCells><mergeCell ref="A2:A3"/></mergeCells><sheetData>'})
+    (reading,) = _read(tmp_path, book)
+    assert "| a | b |\n|---|---|\n| 1 | 2 |\n\n| x | y |\n|---|---|\n| 3 | 4 |\n| 5 | 6 |" in reading.markdown
+    tables = [one.table for one in reading.elements if one.kind is ElementKind.TABLE and one.table]
+    assert [table.spans for table in tables] == [(CellSpan(0, 0, 2, 1),), ()]
+
+
+def test_thread_of_a_sheet_names_its_authors(tmp_path: Path) -> None:
+    import io
+    import zipfile
+
+    threads = (
+        '<ThreadedComments><threadedComment ref="A1" personId="p1"><text>Why?</text></threadedComment>'
+        '<threadedComment ref="A1" personId="p2"><text>So.</text></threadedComment></ThreadedComments>'
+    )
+    old = (
+        "<comments><authors><author>tc</author><author>Bob</author></authors><commentList>"
+        '<comment ref="A1" authorId="0"><text><t>[Threaded comment]</t></text></comment>'
+        '<comment ref="B2" authorId="1"><text><t>Check</t></text></comment></commentList></comments>'
+    )
+    with zipfile.ZipFile(io.BytesIO(xlsx({"Data": cells("n", 1) + cells("m", 2)}))) as archive:
+        parts: dict[str, bytes | str] = {name: archive.read(name) for name in archive.namelist()}
+    parts["xl/_rels/workbook.xml.rels"] = relations(
+        ("s1", "worksheet", "worksheets/sheet1.xml"), ("pp", "person", "persons/person.xml")
+    )
+    parts["xl/persons/person.xml"] = (
+        '<personList><person id="p1" displayName="Ann"/><person id="p2" displayName="Cid"/></personList>'
+    )
+    parts["xl/worksheets/_rels/sheet1.xml.rels"] = relations(
+        ("t", "threadedComment", "../threads.xml"), ("c", "comments", "../comments.xml")
+    )
+    parts |= {"xl/threads.xml": threads, "xl/comments.xml": old}
+    text = _only(tmp_path, zipped(parts))
+    assert text.endswith(
+        "- **Note at B2 by Bob**: Check\n- **Note at A1 by Ann**: Why?\n- **Note at A1 by Cid**: So."
+    )
+    assert "Threaded" not in text
+
+
+# ---- XML, JSON, and names that decide ----------------------------------------------------------------------
+
+
+JATS = b"""<?xml version="1.0"?><!DOCTYPE article PUBLIC "-//NLM//DTD JATS (Z39.96) v1.2//EN" "JATS.dtd">
+<article article-type="research-article"><front><article-meta><title-group><article-title>On <italic>tides</italic>
+</article-title></title-group><contrib-group><contrib contrib-type="author"><name><surname>Doe</surname>
+<given-names>Ann</given-names></name></contrib></contrib-group><abstract><p>Short.</p></abstract></article-meta></front>
+<body><sec><label>1</label><title>Method</title><p>We <bold>looked</bold>.</p>
+<list list-type="order"><list-item><p>one</p>
+</list-item><list-item><p>two</p></list-item></list><table-wrap><label>Table 1</label><caption><p>Sums</p></caption>
+<table><tr><th rowspan="2">a</th><th>b</th></tr><tr><td>2</td></tr></table></table-wrap></sec></body>
+<back><ref-list><ref><mixed-citation>Doe, 1999.</mixed-citation></ref></ref-list></back></article>"""
+
+
+def test_jats_article_is_read_as_an_article(tmp_path: Path) -> None:
+    assert _only(tmp_path, JATS) == (
+        "# On *tides*\n\nAnn Doe\n\n## Abstract\n\nShort.\n\n## 1 Method\n\nWe **looked**.\n\n1. one\n2. two\n\n"
+        "Table 1 Sums\n\n| a | b |\n|---|---|\n|  | 2 |\n\n## References\n\n1. Doe, 1999."
+    )
+
+
+def test_xml_and_json_are_shown_as_what_they_are(tmp_path: Path) -> None:
+    assert _only(tmp_path, b'<?xml version="1.0"?>\n<a><b>1</b></a>') == (
+        '```xml\n<?xml version="1.0"?>\n<a><b>1</b></a>\n```'
+    )
+    assert (
+        _only(tmp_path, b'{"a": [1, 2], "text": "words"}', "j")
+        == '```json\n{"a": [1, 2], "text": "words"}\n```'
+    )
+
+
+def test_name_decides_when_the_content_could_be_several_things(tmp_path: Path) -> None:
+    notes = b"key: value\nother:\n  - one\n  - two\nlast: 3\n"
+    assert _only(tmp_path, notes, "notes.md") == notes.decode().strip()
+    piece = b"Words before <em>this</em> and that.\n"
+    assert _only(tmp_path, piece, "piece.html") == "Words before *this* and that."
+    assert _only(tmp_path, piece, "piece.txt") == piece.decode().strip()
