@@ -95,3 +95,8 @@ async def local_document(objects: ObjectStore, content_ref: str) -> AsyncIterato
         return
     async with objects.local(content_ref) as path:
         yield path
+
+
+def batch_key(batch_id: str) -> str:
+    """The record of a document batch; it has a prefix of its own, like a job."""
+    return f"{job_prefix(batch_id)}batch.json"

@@ -85,6 +85,8 @@ class DoclingPage:
     def __init__(self, page: PageElements, elements: Sequence[Element], counts: dict[str, int]) -> None:
         self.items: dict[str, list[dict[str, Any]]] = {name: [] for name in SECTIONS}
         self.top: list[str] = []
+        self.refs: dict[str, str] = {}
+        """The reference of each element by its id."""
         self.entry: dict[str, Any] | None = None
         self._page = page
         self._counts = counts
@@ -167,6 +169,7 @@ class DoclingPage:
             running = element.kind in RUNNING_KINDS
             item["content_layer"] = "furniture" if running else "body"
             item["prov"] = self._places(element)
+            self.refs[element.id] = item["self_ref"]
         item.update(fields)
         self.items[section].append(item)
         return item

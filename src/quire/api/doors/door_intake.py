@@ -39,6 +39,8 @@ class ArrivedFile:
     filename: str
     upload: Upload
     refused: RequestError | None = None
+    taken: bool = False
+    """Whether the intake has the bytes now, which are a job's from then on."""
 
 
 @dataclass(slots=True)
@@ -97,7 +99,8 @@ class DoorIntake:
     async def discard(self, files: Sequence[ArrivedFile]) -> None:
         """Deletes stored bytes; if this is interrupted, they are deleted after some hours."""
         for file in files:
-            await self._objects.delete(file.upload.key)
+            if not file.taken:
+                await self._objects.delete(file.upload.key)
 
     async def accept(
         self, file: ArrivedFile, options: JobOptions, secrets: JobSecrets | None = None
@@ -111,6 +114,7 @@ class DoorIntake:
         except BaseException:
             await self.discard([file])
             raise
+        file.taken = True
         return await self._engine.intake.accept_upload(submission, file.upload)
 
     async def accept_link(self, url: str, options: JobOptions) -> Accepted:
@@ -150,7 +154,7 @@ class DoorIntake:
 
     async def _receive(self, form: DoorForm) -> None:
         room = _LARGEST_FIELDS
-        feed: _FileFeed | None = None
+        feed: FileFeed | None = None
         async with AsyncExitStack() as stack:
             events = await stack.enter_async_context(
                 aclosing(read_form(self._request, MOST_FILES, any_name=True))
@@ -165,7 +169,7 @@ class DoorIntake:
                             )
                         form.fields.setdefault(name, []).append(value)
                     case FileStarts(given):
-                        feed = await stack.enter_async_context(await self._begin(given))
+                        feed = await stack.enter_async_context(await self.begin(given))
                         form.files.append(feed.file)
                         if len(form.files) > MOST_FILES:
                             raise RequestError(f"The form has more than {MOST_FILES} files.")
@@ -175,18 +179,19 @@ class DoorIntake:
                         await feed.end()
 
     async def _store(self, filename: str, content: AsyncIterator[bytes]) -> ArrivedFile:
-        async with await self._begin(filename) as feed:
+        async with await self.begin(filename) as feed:
             async for piece in content:
                 await feed.write(piece)
             await feed.end()
         return feed.file
 
-    async def _begin(self, filename: str) -> _FileFeed:
+    async def begin(self, filename: str) -> FileFeed:
+        """A file that the caller feeds; it must be entered, and ended before its block ends."""
         upload = await self._engine.intake.begin_upload(Submission(team=self.team))
-        return _FileFeed(ArrivedFile(filename, upload), self._max_bytes)
+        return FileFeed(ArrivedFile(filename, upload), self._max_bytes)
 
 
-class _FileFeed:
+class FileFeed:
     """Writes one file to the object store. A file that is refused is deleted, and the rest of it is dropped."""
 
     def __init__(self, file: ArrivedFile, max_bytes: int) -> None:
@@ -195,7 +200,7 @@ class _FileFeed:
         self._max_bytes = max_bytes
         self._writer: CheckedWriter | None = None
 
-    async def __aenter__(self) -> _FileFeed:
+    async def __aenter__(self) -> FileFeed:
         writer = await self._stack.enter_async_context(self.file.upload.writer)
         most = self._max_bytes / (1 << 20)
         too_large = f"The document is larger than the {most:g} MB allowed (MAX_UPLOAD_MB)."

@@ -6,13 +6,15 @@ from collections.abc import Collection
 
 from fastapi import APIRouter
 
-from quire.api.doors import openwebui_routes, tika_routes
+from quire.api.doors import docling_chunk_routes, docling_routes, openwebui_routes, tika_routes
 
 _ROUTERS: dict[str, tuple[APIRouter, ...]] = {
+    "docling": (docling_routes.router, docling_chunk_routes.router),
     "tika": (tika_routes.router,),
     "openwebui": (openwebui_routes.router,),
 }
 TAGS = [
+    {"name": "doors: docling", "description": "The interface of docling-serve v1 (DOORS=docling)."},
     {"name": "doors: tika", "description": "The interface of Apache Tika Server (DOORS=tika)."},
     {"name": "doors: open webui", "description": "The external loader of Open WebUI (DOORS=openwebui)."},
 ]

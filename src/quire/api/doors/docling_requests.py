@@ -1,0 +1,191 @@
+"""The requests of docling-serve: documents of a form, or sources of a JSON body, become jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import pybase64
+from fastapi import Request
+
+from quire.api.doors.docling_options import DoclingOptions, OptionError, read_options
+from quire.api.doors.door_intake import ArrivedFile, DoorIntake, FileFeed
+from quire.api.doors.long_texts import TextWriter, read_long_texts
+from quire.api.http.request_bodies import media_type, pieces
+from quire.api.http.responses import single_piece
+from quire.api.http.services import Services
+from quire.domain.document_batch import BatchItem
+from quire.domain.job import JobStatus
+from quire.errors import RequestError
+from quire.objects.buckets import source_address
+from quire.pipeline.intake.upload_intake import Accepted
+
+_MOST_SOURCES = 100
+
+
+@dataclass(frozen=True, slots=True)
+class DoclingTask:
+    """The documents of a request, and how their results are shown."""
+
+    items: list[BatchItem]
+    options: DoclingOptions
+    fields: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def accepted(self) -> list[Accepted]:
+        return [_known(item.job_id) for item in self.items if item.job_id]
+
+
+class DoclingRequest:
+    """One request, whichever body it has. `prefix` is what chunk requests put before the options of a conversion."""
+
+    def __init__(self, request: Request, services: Services, team: str, prefix: str = "") -> None:
+        self._request = request
+        self._bucket = services.runtime.settings.aws.bucket
+        self._prefix = prefix
+        self.intake = DoorIntake(request, services, team)
+
+    async def files(self) -> DoclingTask:
+        """The documents of a form, in fields `files`. Raises RequestError if there is none, or all are refused."""
+        form = await self.intake.form()
+        try:
+            options = read_options(form.fields, self._prefix)
+            if not form.files:
+                raise OptionError("files", "at least one file")
+        except BaseException:
+            await self.intake.discard(form.files)
+            raise
+        return DoclingTask(await self._accepted(form.files, options), options, dict(form.fields))
+
+    async def sources(self) -> DoclingTask:
+        """The sources of a JSON body: links, objects in a bucket, files in base64."""
+        if media_type(self._request) != "application/json":
+            raise OptionError("body", "a JSON object")
+        await self.intake.check_room()
+        async with AsyncExitStack() as stack:
+            inline = _Inline(self.intake, stack)
+            try:
+                body = await read_long_texts(pieces(self._request), inline.open)
+                options = read_options(_options(body, self._prefix), self._prefix)
+                items = await self._from_sources(_sources(body), inline, options)
+            except BaseException:
+                await self.intake.discard(list(inline.files.values()))
+                raise
+        return DoclingTask(items, options, body)
+
+    async def _accepted(self, files: Sequence[ArrivedFile], options: DoclingOptions) -> list[BatchItem]:
+        """The jobs of the files. One that is refused has its reason; a request with nothing else fails with it."""
+        items: list[BatchItem] = []
+        refused: list[RequestError] = []
+        for file in files:
+            if file.refused is not None:
+                refused.append(file.refused)
+                items.append(BatchItem(file.filename, None, file.refused.as_dict()))
+            else:
+                found = await self.intake.accept(file, options.job)
+                items.append(BatchItem(file.filename, found.job_id))
+        if refused and len(refused) == len(files):
+            raise refused[0]
+        return items
+
+    async def _from_sources(
+        self, sources: Sequence[Mapping[str, Any]], inline: _Inline, options: DoclingOptions
+    ) -> list[BatchItem]:
+        items: list[BatchItem] = []
+        for place, source in enumerate(sources):
+            if source["kind"] == "file":
+                file = await inline.file(source, place)
+                items += await self._accepted([file], options)
+            else:
+                url = source_address(source["url"], self._bucket)
+                found = await self.intake.accept_link(url, options.job)
+                name = unquote(PurePosixPath(urlsplit(source["url"]).path).name)
+                items.append(BatchItem(name, found.job_id))
+        return items
+
+
+class _Inline:
+    """The documents of a JSON body that are in base64, by their placeholders."""
+
+    def __init__(self, intake: DoorIntake, stack: AsyncExitStack) -> None:
+        self._intake = intake
+        self._stack = stack
+        self.files: dict[str, ArrivedFile] = {}
+
+    async def open(self, placeholder: str) -> TextWriter:
+        if len(self.files) >= _MOST_SOURCES:
+            raise RequestError(f"The body has more than {_MOST_SOURCES} documents.")
+        feed = await self._stack.enter_async_context(await self._intake.begin(""))
+        self.files[placeholder] = feed.file
+        return _FedFile(feed)
+
+    async def file(self, source: Mapping[str, Any], place: int) -> ArrivedFile:
+        """The file of a source. A short one is still in the JSON."""
+        text = source["base64_string"]
+        found = self.files.get(text)
+        if found is None:
+            try:
+                data = pybase64.b64decode(text, validate=True)
+            except ValueError:
+                raise OptionError(f"sources.{place}.base64_string", "a document in base64") from None
+            found = await self._intake.store("", single_piece(data))
+            self.files[f"short-{place}"] = found
+        found.filename = source["filename"]
+        return found
+
+
+class _FedFile(TextWriter):
+    def __init__(self, feed: FileFeed) -> None:
+        self._feed = feed
+
+    async def write(self, data: bytes) -> None:
+        await self._feed.write(data)
+
+    async def end(self) -> None:
+        await self._feed.end()
+
+
+def _options(body: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    """The options of the body under the names that a form has."""
+    name = "convert_options" if prefix else "options"
+    found = body.get(name) or {}
+    if not isinstance(found, dict):
+        raise OptionError(name, "an object")
+    target = body.get("target") or {}
+    kind = target.get("kind", "inbody") if isinstance(target, dict) else ""
+    return {**{f"{prefix}{key}": value for key, value in found.items()}, "target_type": kind}
+
+
+def _sources(body: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """The sources, checked; also under the names of the first version of docling-serve."""
+    found = list(_list(body, "sources"))
+    found += [{"kind": "http", **one} for one in _list(body, "http_sources")]
+    found += [{"kind": "file", **one} for one in _list(body, "file_sources")]
+    if not 0 < len(found) <= _MOST_SOURCES:
+        raise OptionError("sources", f"1 to {_MOST_SOURCES} sources")
+    for place, source in enumerate(found):
+        kind = source.get("kind")
+        wanted = {"http": ("url",), "file": ("base64_string", "filename")}.get(str(kind))
+        if wanted is None:
+            raise OptionError(f"sources.{place}.kind", "`http` or `file`")
+        for name in wanted:
+            if not isinstance(source.get(name), str) or not source[name]:
+                raise OptionError(f"sources.{place}.{name}", "a text")
+        if source.get("headers"):
+            raise OptionError(f"sources.{place}.headers", "none: Quire sends no headers of callers to links")
+    return found
+
+
+def _list(body: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
+    found = body.get(name) or []
+    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+        raise OptionError(name, "a list of objects")
+    return found
+
+
+def _known(job_id: str) -> Accepted:
+    return Accepted(job_id, JobStatus.QUEUED, deduplicated=True)

@@ -1,0 +1,146 @@
+"""Writes finished documents as docling-serve answers them: one as JSON, several as a zip."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+from fastapi import Response
+
+from quire.api.doors.docling_options import DoclingOptions
+from quire.api.doors.door_answers import LongText, LongValue, json_stream
+from quire.api.doors.door_intake import check_completed
+from quire.api.doors.finished_document import FinishedDocument
+from quire.api.http.responses import NO_SNIFF, ClosingStream, disposition, single_piece, started
+from quire.api.http.services import Services
+from quire.api.vault.document_file_routes import ZipEntry, ZipStream
+from quire.domain.document_batch import BatchItem
+from quire.domain.job import JobStatus, MainJob, PageRecord
+from quire.domain.page import Grade, PageSource
+from quire.links import safe_filename
+from quire.pipeline.docling_file import docling_document
+from quire.pipeline.document_formats import compact_json
+
+_GRADES = {Grade.GOOD: "good", Grade.FAIR: "fair", Grade.LOW: "poor"}
+_ORDER = ("poor", "fair", "good")
+_ENDINGS = {"md": "md", "json": "json", "html": "html", "html_split_page": "html", "text": "txt"}
+
+
+async def converted_answer(
+    services: Services, items: list[BatchItem], jobs: Mapping[str, MainJob], options: DoclingOptions
+) -> Response:
+    """One document as JSON, several (or `target=zip`) as a zip. Raises FailedDocumentError if the only one failed."""
+    if len(items) == 1 and not options.as_zip:
+        item = items[0]
+        job = jobs[item.job_id or ""]
+        check_completed(job)
+        document = await FinishedDocument.of(services, job, item.name)
+        return await json_stream(document_response(document, options))
+    now = services.runtime.parts.clock.now()
+    body = await started(ZipStream(now).stream(_members(services, items, jobs, options)))
+    headers = {"Content-Disposition": disposition("attachment", "converted_docs.zip"), **NO_SNIFF}
+    return ClosingStream(body, media_type="application/zip", headers=headers)
+
+
+def document_response(document: FinishedDocument, options: DoclingOptions) -> dict[str, Any]:
+    """The answer about one document, with its long texts still to be read."""
+    job = document.job
+    failed = [record for record in document.records if record.status is JobStatus.FAILED]
+    took = (job.completed_at or 0) - job.started_at if job.started_at else 0.0
+    return {
+        "document": {"filename": document.name, **_contents(document, options)},
+        "status": "partial_success" if failed else "success",
+        "errors": [
+            {
+                "component_type": "document_backend",
+                "module_name": "quire",
+                "error_message": str((record.error or {}).get("error", "The page could not be read.")),
+                "page_no": record.number,
+            }
+            for record in failed
+        ],
+        "processing_time": round(max(0.0, took), 3),
+        "timings": {},
+        "confidence": confidence_of(document.records),
+        "quire": {"job_id": job.id},
+    }
+
+
+def _contents(document: FinishedDocument, options: DoclingOptions) -> dict[str, Any]:
+    """The formats that were asked for; the others are null, as are `doctags`, which Quire does not write."""
+    wanted = options.formats
+    html = {"html", "html_split_page"} & set(wanted)
+    elements = docling_document(document.job, document.elements) if "json" in wanted else None
+    return {
+        "md_content": LongText(document.markdown(options.between)) if "md" in wanted else None,
+        "json_content": LongValue(elements) if elements is not None else None,
+        "html_content": LongText(document.html()) if html else None,
+        "text_content": LongText(document.text()) if "text" in wanted else None,
+        "doctags_content": None,
+    }
+
+
+def confidence_of(records: list[PageRecord]) -> dict[str, Any]:
+    """Quire's own confidence under the names of docling; what is not measured is null."""
+    sure = [record.confidence for record in records if record.confidence is not None]
+    ocr = [
+        record.confidence
+        for record in records
+        if record.confidence is not None and record.source is PageSource.OCR
+    ]
+    grades = [_GRADES[record.grade] for record in records if record.grade is not None]
+    return {
+        "parse_score": None,
+        "layout_score": None,
+        "table_score": None,
+        "ocr_score": _mean(ocr),
+        "mean_score": _mean(sure),
+        "low_score": min(sure, default=None),
+        "mean_grade": sorted(grades, key=_ORDER.index)[len(grades) // 2] if grades else "unspecified",
+        "low_grade": min(grades, key=_ORDER.index, default="unspecified"),
+    }
+
+
+def _mean(values: list[float]) -> float | None:
+    return round(sum(values) / len(values), 4) if values else None
+
+
+async def _members(
+    services: Services, items: list[BatchItem], jobs: Mapping[str, MainJob], options: DoclingOptions
+) -> AsyncIterator[ZipEntry]:
+    """A file for each document and format. Documents that failed are listed in `failures.json`."""
+    failures: list[dict[str, Any]] = []
+    names: set[str] = set()
+    for item in items:
+        job = jobs.get(item.job_id or "")
+        if job is None or job.status is not JobStatus.COMPLETED:
+            error = item.error if job is None else job.error
+            failures.append({"filename": item.name, "error": (error or {}).get("error", "It was cancelled.")})
+            continue
+        document = await FinishedDocument.of(services, job, item.name)
+        for format in (one for one in options.formats if one in _ENDINGS):
+            name = unique_name(f"{document.stem}.{_ENDINGS[format]}", names)
+            yield ZipEntry(name, _bytes(document, format, options))
+    if failures:
+        yield ZipEntry("failures.json", single_piece(compact_json(failures).encode("utf-8", "replace")))
+
+
+def unique_name(wanted: str, taken: set[str]) -> str:
+    """The name, or with a number where it is taken; the set gets it."""
+    stem, dot, ending = safe_filename(wanted).rpartition(".")
+    name, number = f"{stem}{dot}{ending}", 1
+    while name in taken:
+        number += 1
+        name = f"{stem}-{number}{dot}{ending}"
+    taken.add(name)
+    return name
+
+
+async def _bytes(document: FinishedDocument, format: str, options: DoclingOptions) -> AsyncIterator[bytes]:
+    if format == "json":
+        async for raw in docling_document(document.job, document.elements):
+            yield raw
+        return
+    texts = {"md": lambda: document.markdown(options.between), "text": document.text}
+    async for piece in texts.get(format, document.html)():
+        yield piece.encode("utf-8", "replace")

@@ -1,0 +1,90 @@
+"""Stores document batches in the object plane, and counts how far their jobs are.
+
+A batch is written after its jobs were created. If the process dies in between, the jobs run and expire like others; the
+caller has no id of the batch and sends its request again.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+
+from quire.coordination.job_records import JobState
+from quire.domain.document_batch import BatchItem, DocumentBatch
+from quire.domain.job import JobStatus
+from quire.errors import MissingError
+from quire.pipeline.object_keys import batch_key
+from quire.pipeline.parts import Parts
+
+MOST_ITEMS = 1_000
+_KEPT_LONGER_S = 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class ItemState:
+    """A document of a batch and its job's status; `expired` where the job no longer exists."""
+
+    item: BatchItem
+    status: str
+    error: dict[str, object] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BatchProgress:
+    items: tuple[ItemState, ...]
+
+    def count(self, *statuses: str) -> int:
+        return sum(one.status in statuses for one in self.items)
+
+    @property
+    def ended(self) -> int:
+        return self.count("completed", "failed", "cancelled", "expired")
+
+    @property
+    def is_over(self) -> bool:
+        return self.ended == len(self.items)
+
+    @property
+    def status(self) -> str:
+        """`queued`, `processing`; once all have ended `completed`, or `failed` where none was completed."""
+        if not self.is_over:
+            return "queued" if self.count("queued") == len(self.items) else "processing"
+        return "completed" if self.count("completed", "expired") else "failed"
+
+
+class DocumentBatches:
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    async def save(self, batch: DocumentBatch) -> None:
+        """Stores the batch; its object is deleted a day after jobs that end now would be."""
+        await self._parts.jobs.register_objects(batch.id, self._parts.jobs.ttl_s + _KEPT_LONGER_S)
+        await self._parts.objects.put(batch_key(batch.id), batch.packed())
+
+    async def find(self, team: str, batch_id: str) -> DocumentBatch:
+        """Raises MissingError, also for another team's batch."""
+        missing = MissingError(f"There is no batch {batch_id[:60]!r}.")
+        try:
+            if str(uuid.UUID(batch_id)) != batch_id:
+                raise missing
+        except ValueError:
+            raise missing from None
+        try:
+            batch = DocumentBatch.unpack(await self._parts.objects.get(batch_key(batch_id)))
+        except MissingError:
+            raise missing from None
+        if batch.team != team:
+            raise missing
+        return batch
+
+    async def progress(self, batch: DocumentBatch) -> BatchProgress:
+        """The states of all its documents, in one round trip."""
+        states = await self._parts.jobs.states_of(batch.job_ids)
+        return BatchProgress(tuple(_state(item, states) for item in batch.items))
+
+
+def _state(item: BatchItem, states: dict[str, JobState]) -> ItemState:
+    if item.job_id is None:
+        return ItemState(item, JobStatus.FAILED.value, item.error)
+    found = states.get(item.job_id)
+    return ItemState(item, "expired") if found is None else ItemState(item, found.status.value, found.error)
