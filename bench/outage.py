@@ -1,9 +1,10 @@
 """How long a document takes while every AI provider is down: `python bench/outage.py [--mode both|vault]`.
 
 `default` and `strict` (`JOB_MAX_ATTEMPTS=1`): a 6-page mixed PDF (text, pictures, scans) goes through a real service in
-each kind of outage. "Usable": `GET /jobs/{id}/result?partial=1` has the text of every page that has text of its own.
-"Completed": the final result is there; scans are then read by OCR. "Next" is a second document that arrives while all
-breakers are open. The time of local reading (no AI) is measured first. Outages that only wait run beside the others.
+each kind of outage. "Own text": `GET /jobs/{id}/result?partial=1` has the text of every page that has text of its own.
+"Usable": it has the text of all pages, scans by OCR. "Completed": the final result is there (with `--usable` the
+document is cancelled as soon as it is usable). "Next" is a second document that arrives while all breakers are open.
+The time of local reading (no AI) is measured first. Outages that only wait run beside the others.
 
 `vault`: a text goes into the vault during the outage. "Usable" is its completion without a title. After a minute the
 outage ends; "classified" is the time from then until the document has a title, by itself.
@@ -48,7 +49,7 @@ OUTAGES: dict[str, dict[str, object] | None] = {
     "refusal": {"fault": "refusal"},
     "garbage": {"fault": "bad_json"},
 }
-_OWN_TEXT_PAGES = 4
+_OWN_TEXT_PAGES, _PAGES = 4, 6
 _OUTAGE_S = 60.0
 _AT_ONCE = 3
 _LONGEST_S = 300.0
@@ -114,52 +115,50 @@ def partial(one: Service, job_id: str) -> dict | None:
         return None
 
 
-def run(one: Service, path: Path) -> tuple[float, float, dict]:
-    """Seconds until the document is usable, until it is completed, and its metadata."""
+def run(one: Service, path: Path, *, to_the_end: bool = True) -> tuple[str, dict]:
+    """Seconds until the document's own text is there, until it is usable, until it is completed; its metadata."""
     began = time.monotonic()
     job_id = one.upload(path, "")["job_id"]
-    usable = 0.0
+    own = usable = 0.0
     while True:
         if not usable and (found := partial(one, job_id)):
             pages = found["markdown"].split("\n\n---\n\n")
-            unread = sum("has not been read yet" in page for page in pages)
-            if len(pages) - unread >= _OWN_TEXT_PAGES:
+            read = len(pages) - sum("has not been read yet" in page for page in pages)
+            if read >= _OWN_TEXT_PAGES:
+                own = own or time.monotonic() - began
+            if read >= _PAGES:
                 usable = time.monotonic() - began
+                if not to_the_end:
+                    urllib.request.urlopen(f"{one.url}/jobs/{job_id}/cancel", b"", timeout=60).close()
+                    return f"{own:.1f}, {usable:.1f}, -", {"sources": {}}
         job = one.get(f"/jobs/{job_id}")
         if job["status"] in ("completed", "failed", "cancelled"):
             done = time.monotonic() - began
             assert job["status"] == "completed", job
-            return usable or done, done, job["metadata"]
+            times = (own or done, usable or done, done)
+            return ", ".join(f"{seconds:.1f}" for seconds in times), job["metadata"]
         time.sleep(0.05)
 
 
-def measure(name: str, rule: dict[str, object] | None, strict: bool) -> list[str]:
+def measure(name: str, rule: dict[str, object] | None, strict: bool, to_the_end: bool) -> list[str]:
     with scratch() as folder, address_of(rule) as (url, _end):
         settings = {**settings_for(url), **({"JOB_MAX_ATTEMPTS": "1"} if strict else {})}
         with service(folder, **settings) as one:
             # The readers and the SDKs load after the start; a document is measured on a service that runs.
             one.wait_for(one.upload(ROOT / "samples" / "text.pdf", "")["job_id"])
             time.sleep(5)
-            usable, done, metadata = run(one, mixed_pdf(folder, "first"))
-            again, again_done, _ = run(one, mixed_pdf(folder, "second"))
+            first, metadata = run(one, mixed_pdf(folder, "first"), to_the_end=to_the_end)
+            second, _ = run(one, mixed_pdf(folder, "second"), to_the_end=to_the_end)
         sources = ", ".join(f"{count} {source}" for source, count in sorted(metadata["sources"].items()))
-        row = [
-            name,
-            "strict" if strict else "default",
-            f"{usable:.1f}",
-            f"{done:.1f}",
-            f"{again:.1f}",
-            f"{again_done:.1f}",
-            sources,
-        ]
+        row = [name, "strict" if strict else "default", first, second, sources]
         print(json.dumps(row), file=sys.stderr, flush=True)
         return row
 
 
-def local_seconds() -> float:
+def local_seconds() -> str:
     with scratch() as folder, service(folder) as one:
         one.wait_for(one.upload(mixed_pdf(folder, "warm"), "")["job_id"])
-        return run(one, mixed_pdf(folder, "local"))[1]
+        return run(one, mixed_pdf(folder, "local"))[0].rpartition(" ")[2]
 
 
 def measure_vault(name: str, rule: dict[str, object] | None) -> list[str]:
@@ -206,22 +205,20 @@ def show_vault(names: list[str]) -> None:
     table(f"A text in the vault, {_OUTAGE_S:.0f} s of outage, {_AT_ONCE} services at once", head, rows)
 
 
-def show_pages(names: list[str], modes: list[str]) -> None:
+def show_pages(names: list[str], modes: list[str], *, to_the_end: bool) -> None:
     local = local_seconds()
     wanted = [(name, mode) for mode in modes for name in names]
 
     def one(key: tuple[str, str]) -> list[str]:
-        return measure(key[0], OUTAGES[key[0]], key[1] == "strict")
+        return measure(key[0], OUTAGES[key[0]], key[1] == "strict", to_the_end)
 
     with ThreadPoolExecutor() as threads:
         waiting = {key: threads.submit(one, key) for key in wanted if key[0] in _WAITING}
         rows = {key: one(key) for key in wanted if key not in waiting}
         rows |= {key: found.result() for key, found in waiting.items()}
-    head = [
-        *("outage", "mode", "usable s", "completed s", "next usable s", "next completed s"),
-        "pages by source",
-    ]
-    table(f"Every provider down (local reading alone: {local:.1f} s)", head, [rows[key] for key in wanted])
+    times = "own text, usable, completed (s)"
+    head = ["outage", "mode", times, f"next: {times}", "pages by source"]
+    table(f"Every provider down (local reading alone: {local} s)", head, [rows[key] for key in wanted])
 
 
 def photo(folder: Path, mark: int) -> Path:
@@ -266,6 +263,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default=",".join(OUTAGES))
     parser.add_argument("--mode", choices=("default", "strict", "both", "vault", "photos"), default="both")
+    parser.add_argument("--usable", action="store_true")
     args = parser.parse_args()
     names = args.only.split(",")
     if args.mode == "vault":
@@ -273,7 +271,8 @@ def main() -> int:
     elif args.mode == "photos":
         show_photos(names)
     else:
-        show_pages(names, ["default", "strict"] if args.mode == "both" else [args.mode])
+        modes = ["default", "strict"] if args.mode == "both" else [args.mode]
+        show_pages(names, modes, to_the_end=not args.usable)
     return 0
 
 

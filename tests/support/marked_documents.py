@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from io import BytesIO
 from pathlib import Path
 
 _WORDS = (
@@ -50,3 +51,20 @@ def markers_in(text: str) -> list[str]:
     """The words that mark pages, in the order in which they stand."""
     words = text.replace("\n", " ").split()
     return [word for word in words if word.startswith("zq") and len(word) == 14]
+
+
+def scanned_pdf(word: str, number: int = 1) -> bytes:
+    """A PDF of small pages that are only pictures of a word."""
+    from PIL import Image, ImageDraw, ImageFont
+    from reportlab.lib.utils import ImageReader
+    from reportlab.pdfgen.canvas import Canvas
+
+    out = BytesIO()
+    canvas = Canvas(out, pagesize=(300, 100), invariant=1)
+    for _ in range(number):
+        picture = Image.new("L", (900, 300), 255)
+        ImageDraw.Draw(picture).text((60, 80), word, fill=0, font=ImageFont.load_default(110))
+        canvas.drawImage(ImageReader(picture), 0, 0, width=300, height=100)
+        canvas.showPage()
+    canvas.save()
+    return out.getvalue()

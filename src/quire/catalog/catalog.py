@@ -229,12 +229,13 @@ class Catalog:
         return await self._documents.note_conversion(team, document_id, attempt, conversion, late=late)
 
     async def set_content(
-        self, team: str, document_id: str, attempt: int, pages: Sequence[ContentPage], *, early: bool = False
+        self, team: str, document_id: str, attempt: int, pages: Sequence[ContentPage], *, early: str = ""
     ) -> ContentKept | None:
         """Replaces the text that search knows of the document, up to `max_content_chars`.
 
-        None, and nothing changed, when the attempt isn't the current one. The document may be pending or done; text
-        that is only an `early` one never replaces that of a document that is done.
+        None, and nothing changed, when the attempt isn't the current one. The document may be pending or done. `early`
+        is the error code of documents that were completed with a text that is not their final one: such a text replaces
+        only that of a pending document, or of one that was completed with this code.
         """
         pieces, truncated = await asyncio.to_thread(cut, pages, self._options.max_content_chars)
         body = await asyncio.to_thread(prepare_body, pieces, postgres=self._database.postgres)

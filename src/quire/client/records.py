@@ -77,6 +77,7 @@ class Page:
     words_missing: int = 0
     ungrounded: int = 0
     ungrounded_numbers: int = 0
+    provisional: bool = False
 
 
 @dataclass(frozen=True, slots=True)

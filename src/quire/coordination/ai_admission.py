@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import secrets
 import struct
 from collections.abc import Sequence
@@ -25,6 +26,8 @@ START_CAP = 2
 _LEASE_MARGIN_S = 5.0
 """What a call may take beyond its timeout: the first one loads the provider's SDK."""
 _ASK = struct.Struct("=5d")
+_ANSWERED_KEPT_S = 3600.0
+"""As in settle.lua."""
 _WANTED_S = 180.0
 """How long recovery stays wanted after a page found no model; classifications ask again within a minute."""
 
@@ -226,7 +229,12 @@ class Admission:
         of = keys.ModelKeys.of(target.provider, target.model)
         answer = await self.connection.script(
             "ai/settle",
-            [keys.AI_CLOCK, *of.all(), keys.AI_ERRORS],
+            [
+                keys.AI_CLOCK,
+                *of.all(),
+                keys.AI_ERRORS,
+                keys.ai_answered(target.provider, target.model),
+            ],
             *(self._now(), lease.id, lease.admitted_ms, outcome.value, code, lease.tokens, tokens),
             *(target.rpm, target.tpm, target.max_inflight, START_CAP),
             *(_ms(retry_after_s), _ms(self.backoff.base_s), _ms(self.backoff.max_s)),
@@ -243,6 +251,14 @@ class Admission:
             args += (str(target.rpm), str(target.tpm))
         rows = await self.connection.script("ai/models", names, *args)
         return [_state(target, rows[14 * i : 14 * i + 14]) for i, target in enumerate(targets)]
+
+    async def since_answer_s(self, targets: Sequence[Target]) -> float:
+        """Returns how long ago a call of one of the models succeeded; infinity if none has in the last hour."""
+        left = await self.connection.commands(
+            [("PTTL", keys.ai_answered(one.provider, one.model)) for one in targets]
+        )
+        ages = [_ANSWERED_KEPT_S - int(ms) / 1000 for ms in left if int(ms) > 0]
+        return max(0.0, min(ages, default=math.inf))
 
     async def recent_errors(self, limit: int = 20) -> list[RecentError]:
         """The newest first."""

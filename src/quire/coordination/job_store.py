@@ -16,6 +16,7 @@ from quire.clock import Clock, now_ms
 from quire.coordination import keys
 from quire.coordination.answer_index import AnswerIndex
 from quire.coordination.connection import Arg, RedisConnection, pairs
+from quire.coordination.early_pages import EarlyPages
 from quire.coordination.ghost_records import GhostRecords
 from quire.coordination.housekeeping_records import Fetches, QueueOrder, Retained
 from quire.coordination.job_observer import JobObserver, UnobservedJobs
@@ -69,6 +70,7 @@ class JobStore:
         self.answers = AnswerIndex(connection)
         self.order = QueueOrder(connection)
         self.waiting = WaitingUnits(connection)
+        self.early = EarlyPages(connection, queues, clock)
         self.retained = Retained(connection, clock)
         self.observer: JobObserver = UnobservedJobs()
 
@@ -151,8 +153,7 @@ class JobStore:
         job = claim.job
         args: list[Arg] = []
         tokens_in = tokens_out = cost_micro = 0
-        for outcome in outcomes:
-            record = outcome.record
+        for record, outcome in ((one.record, one) for one in outcomes):
             args += (record.number, outcome.letter, as_json(record.packed()))
             tokens_in += record.tokens_in
             tokens_out += record.tokens_out

@@ -130,6 +130,7 @@ QUEUES: dict[UnitKind, QueueKeys] = {
     UnitKind.SPLIT: QueueKeys("jobs:split", "workers:split", prioritised=True),
     UnitKind.READ: QueueKeys("jobs:pages", "workers:pages", prioritised=True),
     UnitKind.PAGE: QueueKeys("jobs:ai:pages", "workers:images", prioritised=True),
+    UnitKind.EARLY: QueueKeys("jobs:early", "workers:early"),
     UnitKind.MERGE: QueueKeys("jobs:merge", "workers:merge", prioritised=True),
     UnitKind.EXPORT: QueueKeys("jobs:export", "workers:export"),
     UnitKind.CALLBACK: QueueKeys("jobs:callback", "workers:callback"),
@@ -260,6 +261,11 @@ class ModelKeys:
 
     def all(self) -> tuple[str, str, str, str, str]:
         return self.wide, self.breaker, self.inflight, self.rpm, self.tpm
+
+
+def ai_answered(provider: str, model: str) -> str:
+    """string with TTL: a call of this model succeeded; the time to live that is left says when."""
+    return f"answered:{_AI}:{provider}:{model}"
 
 
 AI_WAITING = "jobs:ai:pages:waiting"

@@ -20,7 +20,6 @@ from quire.domain.job import (
     JobOptions,
     JobType,
     MainJob,
-    PageRecord,
     UnitKind,
     VaultLink,
     conversion_job_id,
@@ -105,11 +104,6 @@ class Steps:
         if answer[0]:
             await self._jobs.after_end(claim.job.id, claim.hint.epoch, answer[1:], now)
         return bool(answer[0])
-
-    async def keep_early_text(self, job_id: str, epoch: int, record: PageRecord) -> bool:
-        """Stores the text of a page that still waits for AI; False if the page has ended."""
-        packed = json.dumps(record.packed())
-        return bool(await self._script("early_page", job_id, epoch, record.number, packed))
 
     async def reseal(self, job_id: str, sealed: str) -> None:
         """Replaces the sealed secrets of a conversion, for its next epoch."""

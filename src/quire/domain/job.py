@@ -412,6 +412,7 @@ class UnitKind(StrEnum):
     SPLIT = "split"
     READ = "read"
     PAGE = "page"
+    EARLY = "early"
     MERGE = "merge"
     EXPORT = "export"
     CALLBACK = "callback"

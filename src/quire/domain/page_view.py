@@ -5,14 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from quire.domain.job import PageRecord, page_job_id
+from quire.domain.page import PageSource
 
 
 def page_view(job_id: str, record: PageRecord) -> dict[str, Any]:
+    is_provisional = not record.status.terminal and record.ref is not None and record.words > 0
+    source = record.source or (PageSource.LOCAL if is_provisional else None)
     return {
         "page_number": record.number,
         "job_id": page_job_id(job_id, record.number),
         "status": record.status.value,
-        "source": record.source.value if record.source else None,
+        "source": source.value if source else None,
+        "provisional": is_provisional,
         "reason": list(record.reasons),
         "page_class": record.page_class.value if record.page_class else None,
         "reader": record.reader,

@@ -24,6 +24,7 @@ from quire.pipeline.retry_delay import retry_delay_s
 from quire.pipeline.side_tasks import keep_running
 from quire.pipeline.stages.callback_stage import run_callback
 from quire.pipeline.stages.download_stage import run_download
+from quire.pipeline.stages.early_stage import run_early
 from quire.pipeline.stages.export_stage import export_failed, run_export
 from quire.pipeline.stages.merge_stage import run_merge
 from quire.pipeline.stages.read_stage import PageReader, failed_page, fallen_back
@@ -56,6 +57,7 @@ STAGES: Mapping[UnitKind, Stage] = {
     UnitKind.SPLIT: run_split,
     UnitKind.READ: _run_chunk,
     UnitKind.PAGE: _run_page,
+    UnitKind.EARLY: run_early,
     UnitKind.MERGE: run_merge,
     UnitKind.EXPORT: run_export,
     UnitKind.CALLBACK: run_callback,
@@ -304,9 +306,10 @@ class Worker:
     async def _give_up(self, claim: Claim, error: QuireError) -> None:
         """Ends a unit that failed for good: its pages or its document are recorded as failed, with a dead letter."""
         kind = claim.hint.kind
-        if error.retryable or kind in (UnitKind.CALLBACK, UnitKind.EXPORT):
+        if kind is not UnitKind.EARLY and (error.retryable or kind in (UnitKind.CALLBACK, UnitKind.EXPORT)):
             await self._parts.queues.add_dead_letter(claim.hint, error.public)
-        if kind in (UnitKind.CALLBACK, UnitKind.VAULT):  # a document of the vault is left to its sweeper
+        # A document of the vault is left to its sweeper; without early text a page waits for AI.
+        if kind in (UnitKind.CALLBACK, UnitKind.VAULT, UnitKind.EARLY):
             await self._parts.jobs.drop_unit(claim)
         elif kind is UnitKind.EXPORT:
             await export_failed(claim, self._parts, error)
@@ -408,6 +411,7 @@ def default_slots(concurrency: int, reader_processes: int, classifications: int)
         UnitKind.SPLIT: max(2, reader_processes),
         UnitKind.READ: reader_processes * 2,
         UnitKind.PAGE: concurrency,
+        UnitKind.EARLY: 4,
         UnitKind.MERGE: 2,
         UnitKind.EXPORT: 4,
         UnitKind.CALLBACK: 4,

@@ -124,6 +124,14 @@ class AiSettings:
         "The longest that a page waits while the breakers of all its models are open; then its local text is used. "
         "With JOB_MAX_ATTEMPTS=1 a page never waits for a breaker.",
     )
+    early_text_after_s: float = setting(
+        "AI_EARLY_TEXT",
+        "10s",
+        setting_kinds.duration("0", "1d"),
+        "When no model has answered for so long, pages without text are read by OCR while they wait for AI, so that "
+        "the document is usable; 0 turns this off. With JOB_MAX_ATTEMPTS=1 it is 2 s at most, unless a model "
+        "answered in the last minute.",
+    )
     max_inflight_per_model: int = setting(
         "MAX_INFLIGHT_PER_MODEL",
         "16",

@@ -12,6 +12,7 @@ import pytest
 
 from quire.simulator.simulator_thread import RunningSimulator
 from tests.support.environment import ROOT
+from tests.support.marked_documents import scanned_pdf
 from tests.support.serving import Server
 from tests.support.shared_services import SharedServices
 from tests.support.vault_client import VaultClient
@@ -27,7 +28,12 @@ def hasty_vault(
 ) -> Server:
     """Documents complete early, and a hanging call is given up after some seconds."""
     patient = {"REQUEST_TIMEOUT": "6s", "CLASSIFY_CALL_TIMEOUT": "6s", "CLASSIFY_MAX_ATTEMPTS": "1000"}
-    settings = {**ai_settings(running_simulator), **patient, "CLASSIFY_WAIT": "100ms"}
+    settings = {
+        **ai_settings(running_simulator),
+        **patient,
+        "CLASSIFY_WAIT": "100ms",
+        "AI_EARLY_TEXT": "200ms",
+    }
     return shared_services.get("hasty", lambda: new_vault(**settings))
 
 
@@ -148,3 +154,24 @@ async def test_own_text_of_a_mixed_document_is_usable_when_the_model_hangs(
         return bool((await hasty.document(document_id))["error"]["code"] == "cancelled")
 
     await eventually(cancelled, "the reason of the cancellation")
+
+
+async def test_long_scan_is_usable_with_its_ocr_text_when_the_model_hangs(
+    hasty: VaultClient, sim: RunningSimulator
+) -> None:
+    sim.play({"rules": [{"fault": "hang"}]})
+    document_id = await hasty.add("scan.pdf", scanned_pdf("HARBOUR", 5))
+    early = await completed(hasty, document_id)
+    assert early["title"] is None
+    assert early["error"]["code"] in ("still_reading", "classifying")
+
+    async def has_every_page() -> bool:
+        text = (await hasty.get(f"/documents/{document_id}/content")).text
+        return text.count("HARBOUR") == 5
+
+    await eventually(has_every_page, "the OCR text of every page")
+    found = (await hasty.get(early["links"]["pages"])).json["pages"]
+    assert {page["source"] for page in found} == {"ocr"}
+    hits = (await hasty.get("/search?q=harbour")).json["hits"]
+    assert document_id in [hit["document"]["document_id"] for hit in hits]
+    await hasty.post(f"/jobs/{early['jobs']['process']}/cancel")

@@ -18,6 +18,9 @@ class PageView(BaseModel):
     job_id: str
     status: str
     source: str | None
+    provisional: bool = Field(
+        description="Whether the page has a text that can be used while AI still reads it; source and reader are of it."
+    )
     reason: list[str]
     page_class: str | None
     reader: str | None

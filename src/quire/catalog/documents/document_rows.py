@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
@@ -246,11 +247,11 @@ class DocumentRows:
         return await self._database.write(change)
 
     async def set_body(
-        self, team: str, document_id: str, attempt: int, body: Prepared, *, early: bool = False
+        self, team: str, document_id: str, attempt: int, body: Prepared, *, early: str = ""
     ) -> bool:
         async def change(connection: AsyncConnection) -> bool:
             row = await _row(connection, team, document_id, lock=True)
-            if row is None or row.attempt != attempt or (early and row.status != _PENDING):
+            if row is None or row.attempt != attempt or (early and not _is_replaceable(row, early)):
                 return False
             await search_index.replace_body(connection, team, row.pk, body, postgres=self._postgres)
             if not row.summary:
@@ -370,6 +371,13 @@ class DocumentRows:
             pending_since=None,
             error=None if error is None else row_mapping.as_json(error),
         )
+
+
+def _is_replaceable(row: Row[Any], early: str) -> bool:
+    """Whether the text of a row is not its final one: it is pending, or was completed with this error code."""
+    if row.status == _PENDING:
+        return True
+    return row.error is not None and json.loads(row.error).get("code") == early
 
 
 async def _row(

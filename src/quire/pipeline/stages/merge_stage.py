@@ -37,6 +37,8 @@ async def run_merge(claim: Claim, parts: Parts) -> None:
     result, pages, moved = await _write(parts.objects, claim, ordered)
     found = {"key": result, "pages_key": pages, "metadata": summary(job, moved)}
     if await parts.jobs.merged(claim, found):
+        if parts.ai is not None and job.slow_pages:
+            await parts.jobs.early.forget(job.id, claim.hint.epoch)
         await _tidy(parts.objects, job)
         await write_finished(parts, job.id)
 

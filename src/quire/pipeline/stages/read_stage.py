@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
+from quire.coordination.early_pages import OcrRight
 from quire.coordination.job_records import Claim, PageOutcome
 from quire.dispatch.page_task import Exhausted
 from quire.domain.job import JobStatus, PageRecord, UnitKind, chunk_places, unit_page
@@ -13,6 +15,7 @@ from quire.domain.page import PageClass, PageSource
 from quire.domain.page_ranges import PageRanges
 from quire.domain.routing import Route, best_route
 from quire.errors import PageError, QuireError
+from quire.pipeline.early_text_policy import early_text_delay_s
 from quire.pipeline.local_readers import local_reader
 from quire.pipeline.object_keys import chunk_key, local_document
 from quire.pipeline.parts import Parts
@@ -23,6 +26,8 @@ from quire.reading.files.page_chunks import Chunk, PageSlice
 from quire.reading.local_reader import LocalReader, UnreadPage, class_for_route, page_source, unread_scan
 from quire.reading.ocr.page_ocr import OCR_READERS
 from quire.reading.pdf.page_reader import MARKUP_READERS
+
+_OCR_POLL_S = 0.2
 
 
 class PageReader:
@@ -59,7 +64,9 @@ class PageReader:
             if isinstance(local, Chunk) and route is Route.OCR:
                 found = [await reader.recognise(local)]
         if isinstance(local, Chunk) and route is Route.AI:
-            await self._by_ai(await self._stored(local))
+            stored = await self._stored(local)
+            await self._expect_early_text([stored])
+            await self._by_ai(stored)
         else:
             await self._record(found)
 
@@ -69,7 +76,7 @@ class PageReader:
         return replace(
             found,
             status=JobStatus.QUEUED,
-            source=None,
+            source=PageSource.OCR,
             page_class=local.page_class,
             reasons=local.reasons,
             started_at=local.started_at,
@@ -81,7 +88,9 @@ class PageReader:
         ai = self._parts.ai
         assert ai is not None  # noqa: S101 - there is no such route without it
         question = Illustrations(self._claim, self._parts, local) if local.reader in MARKUP_READERS else None
-        outcome = await AiPage(self._claim, self._parts, ai, local, question).read()
+        # A model gets no OCR text as the page's own.
+        own = replace(local, words=0, grade=None) if local.source is PageSource.OCR else local
+        outcome = await AiPage(self._claim, self._parts, ai, own, question).read()
         if outcome is None:
             return
         if isinstance(outcome, Exhausted):
@@ -95,10 +104,8 @@ class PageReader:
 
     async def _without_ai(self, local: PageRecord, outcome: Exhausted) -> PageRecord:
         now = self._parts.clock.now()
-        if (
-            not local.words and self._job.vault is not None
-        ):  # the vault may have read it by OCR in the meantime
-            local = (await self._parts.jobs.pages(self._job.id, [local.number])).get(local.number, local)
+        if not local.words and self._parts.readers.ocr:
+            local = await self._early_text_of(local)
         recognised = local.reader in OCR_READERS
         if local.words or recognised:
             source = PageSource.OCR if recognised else PageSource.MUPDF_FALLBACK
@@ -120,6 +127,27 @@ class PageReader:
             replace(failed, page_class=local.page_class, reasons=(*local.reasons, *failed.reasons)), outcome
         )
 
+    async def _early_text_of(self, local: PageRecord) -> PageRecord:
+        """The page with the text that OCR read while AI did not answer; unchanged if this unit is to read it."""
+        while True:
+            right = await self._parts.jobs.early.take(self._claim, local.number)
+            if right is not OcrRight.HELD:
+                return right if isinstance(right, PageRecord) and right.ref else local
+            await asyncio.sleep(_OCR_POLL_S)
+
+    async def _expect_early_text(self, records: Sequence[PageRecord]) -> None:
+        """Issues the unit that reads pages by OCR if AI does not answer, where pages without text wait for AI."""
+        delay_s = early_text_delay_s(self._parts.settings)
+        if delay_s is None or self._parts.ai is None or not self._parts.readers.ocr:
+            return
+        if any(self._waits_unread(one) for one in records):
+            await self._parts.jobs.early.issue(self._claim, delay_s)
+
+    def _waits_unread(self, record: PageRecord) -> bool:
+        is_unread = not record.status.terminal or self._claim.hint.kind is UnitKind.PAGE
+        route = self._best_route(record.page_class, record.reader, record.reasons)
+        return is_unread and not record.words and route is Route.AI and record.reader not in MARKUP_READERS
+
     async def _ocr(self, number: int) -> Chunk:
         """The page by OCR, also if it has no text. Raises PageError if it can't be drawn."""
         async with self._local() as reader:
@@ -134,8 +162,9 @@ class PageReader:
         """One page that was read here, its text stored, its record not yet counted."""
         key = chunk_key(self._job.id, self._claim.hint.epoch, self._claim.hint.unit, self._claim.token)
         page = chunk.pages[0]
-        await self._parts.objects.put(f"{key}-{page.reader}", chunk.block)
-        return self._page_record(page, f"{key}-{page.reader}", 0)
+        key = f"{key}-{page.number}-{page.reader}"
+        await self._parts.objects.put(key, chunk.block)
+        return self._page_record(page, key, 0)
 
     def _failed(self, number: int, error: QuireError) -> PageRecord:
         return failed_page(number, error, self._claim.starts, self._started_at, self._parts.clock.now())
@@ -156,6 +185,8 @@ class PageReader:
             at += len(one.block)
         if blocks:
             await self._parts.objects.put(key, b"".join(blocks) if len(blocks) > 1 else blocks[0])
+        if self._claim.hint.kind is UnitKind.READ:
+            await self._expect_early_text(records)
         await self._parts.jobs.pages_done(self._claim, [PageOutcome(record) for record in records])
 
     def _page_record(self, page: PageSlice, key: str, at: int) -> PageRecord:
@@ -234,7 +265,7 @@ def fallen_back(local: PageRecord | None, error: QuireError, attempts: int, now:
     return replace(
         local,
         status=JobStatus.COMPLETED,
-        source=PageSource.MUPDF_FALLBACK,
+        source=local.source or PageSource.MUPDF_FALLBACK,
         reasons=(*local.reasons, error.code),
         attempts=attempts,
         completed_at=now,

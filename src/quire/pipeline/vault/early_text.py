@@ -1,32 +1,28 @@
 """Early text: makes a document usable while pages of it still wait for AI.
 
 Every page has its local text first. If AI then takes longer than CLASSIFY_WAIT, or the breakers of all its models are
-open, the text that is there is filed and the document completes without a title. Pictures have no local text; a few of
-them are read by OCR for this. The end of the conversion replaces the text and starts the classification, in the same
-attempt.
-
-Weakness: a long scan without any text layer stays pending until AI, or the document's deadline, ends its pages.
+open, the text that is there is filed and the document completes without a title. Pictures have no local text: a few of
+them are read by OCR for this at once, those of longer scans by the unit `early` when no model answers. The end of the
+conversion replaces the text and starts the classification, in the same attempt.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING
 
 from quire.coordination.job_records import Claim
 from quire.domain.job import JobStatus, MainJob, Mode, PageRecord
 from quire.domain.vault_document import ContentPage, DocumentStatus, VaultDocument
-from quire.errors import MissingError, PageError, QuireError
+from quire.errors import MissingError, QuireError
 from quire.pipeline.partial_result import PartialResult, has_text, page_text
-from quire.pipeline.stages.read_stage import PageReader
+from quire.pipeline.stages.early_stage import is_unread, read_early
 from quire.pipeline.vault.document_texts import content_pages
 from quire.pipeline.vault.document_types import known_of
 
 if TYPE_CHECKING:
     from quire.pipeline.vault.vault import Vault
 
-_LOG = logging.getLogger(__name__)
 _POLL_S = 0.5
 _MOST_OCR_PAGES = 4
 """OCR takes seconds of CPU for a page that AI will probably read: only for pictures and short scans."""
@@ -60,7 +56,7 @@ async def file_early_text(claim: Claim, vault: Vault) -> float | None:
     if now < due_at and not await _is_ai_down(vault, job):
         return min(due_at, now + _POLL_S)
     row = await (await vault.catalog()).find(link.team, link.document_id)
-    if row is not None and row.status is DocumentStatus.PENDING:
+    if row is not None and (row.status is DocumentStatus.PENDING or is_still_reading(row)):
         records = await _with_ocr(claim, vault, await vault.parts.jobs.pages(job.id))
         if records is not None:
             await _file(vault, row, job, records)
@@ -90,7 +86,8 @@ async def _file(vault: Vault, row: VaultDocument, job: MainJob, records: Mapping
     except MissingError:  # the merge has just replaced the chunks
         return
     text = [page for page in pages if page]
-    if await catalog.set_content(row.team, row.id, row.attempt, text, early=True) is None:
+    early = StillReadingError.code
+    if await catalog.set_content(row.team, row.id, row.attempt, text, early=early) is None:
         return
     await catalog.note_conversion(row.team, row.id, row.attempt, known_of(job))
     error = StillReadingError("AI is still reading pages of the document. Its text so far can be used.")
@@ -103,17 +100,13 @@ async def _with_ocr(
     claim: Claim, vault: Vault, records: Mapping[int, PageRecord]
 ) -> Mapping[int, PageRecord] | None:
     """The records, pictures read by OCR; None if too many pages have no text and no page has any."""
-    waiting = [one for one in records.values() if not one.status.terminal and not one.words]
+    waiting = [one for one in records.values() if is_unread(one)]
     if len(waiting) > _MOST_OCR_PAGES or not vault.parts.readers.ocr:
         return records if any(map(has_text, records.values())) else None
     found = dict(records)
     for one in waiting:
-        try:
-            early = await PageReader(claim, vault.parts).early_text(one)
-        except PageError as error:
-            _LOG.info("early text not read", extra={"job_id": claim.job.id, "code": error.code})
-            continue
-        if await vault.steps.keep_early_text(claim.job.id, claim.hint.epoch, early):
+        early = await read_early(claim, vault.parts, one)
+        if early is not None:
             found[one.number] = early
     return found
 

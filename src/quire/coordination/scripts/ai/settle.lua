@@ -1,5 +1,6 @@
 -- Ends a call: removes its lease, replaces the estimate by the real usage, updates breaker and adaptive cap.
--- KEYS  1 clock, 2 the provider's breaker, 3 the model's, 4 its leases, 5 rpm, 6 tpm, 7 errors:{ai} (list, newest first)
+-- KEYS  1 clock, 2 the provider's breaker, 3 the model's, 4 its leases, 5 rpm, 6 tpm, 7 errors:{ai} (list, newest first),
+--       8 answered:{ai}:<provider>:<model> (string with TTL: set by each success)
 -- ARGV  1 now ms ('' = the server's own clock), 2 lease, 3 admitted at ms,
 --       4 outcome: ok | neutral (no evidence about the model) | fail | limit (429) | auth | unsent
 --       5 error code for display, 6 tokens reserved, 7 tokens used, 8 rpm, 9 tpm, 10 most in flight, 11 cap to start with,
@@ -8,7 +9,7 @@
 -- Answers {1 if the lease still counted, open | closed, opens again in ms, calls that could go now,
 --       what this call did to the model's breaker ('' | opened | closed), the same for the provider's}
 -- A call admitted before the breaker opened belongs to that incident, however late it fails; one admitted after was a probe.
-local ERRORS_KEPT = 50
+local ERRORS_KEPT, ANSWERED_KEPT_MS = 50, 3600000
 local lease, admitted, outcome, code = ARGV[2], tonumber(ARGV[3]), ARGV[4], ARGV[5]
 local most, retry_after = tonumber(ARGV[10]), tonumber(ARGV[12])
 local LEASES = KEYS[4]
@@ -75,6 +76,7 @@ if outcome == 'ok' then
     b[CAP] = math.min(b[CAP] + step, most)
   end
   b[OK] = b[OK] + 1
+  redis.call('SET', KEYS[8], 1, 'PX', ANSWERED_KEPT_MS)
 elseif outcome == 'fail' or outcome == 'limit' then
   if outcome == 'limit' and admitted > b[CUT] then
     b[CAP] = math.max(1, math.min(b[CAP], most) / 2)

@@ -114,11 +114,11 @@ end
 -- Ends a page whose better reader will not answer: its local text is the result, if it has any.
 -- Returns the packed record and its outcome, d or f.
 local function given_up(packed, now)
-  packed.t1 = now / 1000
+  packed.t1, packed.ob = now / 1000, nil
   packed.why = packed.why or {}
   packed.why[#packed.why + 1] = 'given_up'
   if (packed.w or 0) > 0 then
-    packed.st, packed.src = 'completed', 'mupdf_fallback'
+    packed.st, packed.src = 'completed', packed.src or 'mupdf_fallback'
     return cjson.encode(packed), 'd'
   end
   packed.st, packed.ref, packed.off, packed.len = 'failed', nil, nil, nil

@@ -13,7 +13,13 @@ for i = 1, #all, 2 do
   local packed = cjson.decode(all[i + 1])
   if not terminal(packed.st) then
     if packed.ref then
-      packed.st, packed.src, packed.t1 = 'completed', 'mupdf_timeout_fallback', now / 1000
+      -- A page that has a source already was read by OCR while it waited.
+      if packed.src then
+        packed.why = packed.why or {}
+        packed.why[#packed.why + 1] = 'deadline'
+      end
+      packed.st, packed.src, packed.t1 = 'completed', packed.src or 'mupdf_timeout_fallback', now / 1000
+      packed.ob = nil
       redis.call('HSET', PAGES, all[i], cjson.encode(packed))
       redis.call('ZREM', SLOW, all[i])
       if redis.call('HDEL', WORK, 'p' .. all[i]) == 1 then redis.call('HINCRBY', JOB, 'slow_out', -1) end
