@@ -329,9 +329,7 @@ def _worker(parts: Parts, worker_id: str, kinds: Collection[UnitKind], vault: Va
         parts.reader_processes,
         parts.settings.vault.classify_concurrency,
     )
-    if parts.ai is None:  # no page waits for AI
-        del slots[UnitKind.EARLY]
-    kinds = [kind for kind in kinds if kind in slots]
+    kinds = [kind for kind in kinds if kind is not UnitKind.EARLY or parts.ai is not None]
     if vault is None:
         return Worker(parts, worker_id, {kind: slots[kind] for kind in kinds if kind in STAGES})
     from quire.pipeline.vault.vault_stages import stages
