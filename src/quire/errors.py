@@ -21,6 +21,7 @@ QuireError
 │   ├── PageTimeoutError
 │   └── PageMemoryError
 ├── DownloadError            a link could not be fetched; worth another try unless said otherwise
+├── ExtractionError          a model could not answer a question about values; worth another try unless said otherwise
 ├── EmbeddingError           a text could not be turned into a vector; worth another try unless said otherwise
 ├── OverloadedError          the service is over its bound; come back later
 ├── NotStartedError          no worker started the job in time; worth another try
@@ -151,6 +152,24 @@ class PageMemoryError(PageError):
 class DownloadError(QuireError):
     code = "download_failed"
     retryable = True
+
+
+class ExtractionError(QuireError):
+    """`cause` is the code of what happened: a provider's error, or why its answer was rejected."""
+
+    code = "extraction_failed"
+    retryable = True
+
+    def __init__(
+        self,
+        public: str,
+        *,
+        retry_after_s: float | None = None,
+        retryable: bool | None = None,
+        cause: str = "extraction_failed",
+    ) -> None:
+        super().__init__(public, retry_after_s=retry_after_s, retryable=retryable)
+        self.cause = cause
 
 
 class EmbeddingError(QuireError):

@@ -364,3 +364,13 @@ def _started(pid: int) -> str:
     except OSError:
         return ""
     return "" if fields[0] == "Z" else fields[19]
+
+
+def test_extraction_without_ai_writes_what_was_found_and_fails(cli: Cli) -> None:
+    make_pdf(cli.folder / "a.pdf", "Berth: 17")
+    (cli.folder / "s.json").write_text('{"type": "object", "properties": {"berth": {"type": "integer"}}}')
+    done = cli.run("extract", "a.pdf", "--schema", "s.json", "-o", "found.json")
+    assert done.code == 1
+    assert "OPENAI_API_KEY" in done.err
+    assert json.loads((cli.folder / "found.json").read_text())["pairs"][0]["value"] == "17"
+    assert cli.run("extract", "a.pdf", "--schema", "none.json").code == 2

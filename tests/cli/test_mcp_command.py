@@ -55,7 +55,7 @@ async def test_file_is_converted_and_read_in_parts_when_it_is_long(
     (tmp_path / "long.pdf").write_bytes(make_pdf(*(f"Chapter {n}\n{lines}" for n in range(1, 31))))
     async with agent(client_service, tmp_path) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-        assert set(tools) == {"convert", "search", "read", "chunks"}
+        assert set(tools) == {"convert", "search", "read", "chunks", "extract"}
         assert tools["read"].annotations is not None
         assert tools["read"].annotations.read_only_hint is True
         told: list[float] = []
@@ -106,6 +106,9 @@ async def test_file_is_converted_and_read_in_parts_when_it_is_long(
         assert len(seen) > 30
         assert "There is no chunk 9999." in await call(client, "chunks", id=job_id, start=9999)
         assert "not_found" in await refusal(client, "chunks", id="0123456789abcdef")
+        wanted = '{"type": "object", "properties": {"chapter": {"type": "integer"}}}'
+        assert "OPENAI_API_KEY" in await refusal(client, "extract", id=job_id, schema=wanted)
+        assert "JSON Schema" in await refusal(client, "extract", id=job_id, schema="{")
 
 
 async def test_the_rest_is_named_when_more_pages_are_asked_for_than_are_read_at_once(

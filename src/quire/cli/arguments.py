@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from quire.cli import operator_arguments
+from quire.cli import extract_arguments, operator_arguments
 from quire.cli.argument_kinds import (
     add_command,
     add_data_dir,
@@ -39,6 +39,7 @@ def _parser() -> argparse.ArgumentParser:
     add_debug_option(parser)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _convert(commands)
+    extract_arguments.add_extract(commands)
     _watch(commands)
     _serve(commands)
     _worker(commands)
@@ -316,6 +317,9 @@ def _simulate(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
         "--port", type=port, default=8089, help="the port; 0 takes any free one (default: 8089)"
     )
     parser.add_argument("--scenario", metavar="FILE", help="JSON or YAML: models, limits, faults")
+    parser.add_argument(
+        "--truth", metavar="FILE", help="JSON: what documents say, for questions about values"
+    )
     parser.add_argument(
         "--seed", type=int, default=0, metavar="N", help="what chance begins with (default: 0)"
     )

@@ -90,11 +90,13 @@ def run(args: argparse.Namespace) -> int:
     chunking = _chunking(args)
     if args.password_file == STDIN and STDIN in args.sources:
         raise CommandUsageError("Standard input can't be both the document and the password file.")
-    with interrupts.as_keyboard_interrupt(), _work_dir(args.data_dir) as work_dir:
+    with interrupts.as_keyboard_interrupt(), private_folder(args.data_dir) as work_dir:
         sources = all_sources(args.sources, work_dir)
         places = targets(sources, args.output, args.format)
-        settings = _settings(work_dir, named_buckets(sources))
-        request = _Request(options, _password(args.password_file), args.format, work_dir / "stdout", chunking)
+        settings = own_settings(work_dir, named_buckets(sources))
+        request = _Request(
+            options, read_password(args.password_file), args.format, work_dir / "stdout", chunking
+        )
         tasks = [_Task(n, *pair) for n, pair in enumerate(zip(sources, places, strict=True))]
         take_stdin(sources, work_dir)
         shown = progress(len(tasks), quiet=args.quiet)
@@ -119,7 +121,7 @@ def _chunking(args: argparse.Namespace) -> ChunkOptions:
         raise CommandUsageError(error.public) from error
 
 
-def _settings(work_dir: Path, buckets: str) -> Settings:
+def own_settings(work_dir: Path, buckets: str) -> Settings:
     """The user's settings, but with planes of our own: a running service is neither needed nor disturbed."""
     own = {
         "DATA_DIR": str(work_dir),
@@ -137,7 +139,7 @@ def _settings(work_dir: Path, buckets: str) -> Settings:
 
 
 @contextmanager
-def _work_dir(asked: str | None) -> Iterator[Path]:
+def private_folder(asked: str | None) -> Iterator[Path]:
     """The folder to work in: one that was asked for stays, a private one goes whatever happens."""
     if asked is not None:
         path = Path(asked).absolute()
@@ -151,7 +153,7 @@ def _work_dir(asked: str | None) -> Iterator[Path]:
         yield Path(folder)
 
 
-def _password(file: str | None) -> str | None:
+def read_password(file: str | None) -> str | None:
     if file is None:
         return None
     try:
@@ -228,7 +230,7 @@ async def _finished_job(engine: Engine, request: _Request, task: _Task, shown: P
     source = task.source
     shown.update(task.place, source.name, 0, 0)
     if source.path is not None:
-        _check_readable(source.path)
+        check_readable(source.path)
         accepted = await engine.intake.accept_path(request.submission(source), source.path)
     else:
         accepted = await engine.intake.accept_source(request.submission(source))
@@ -249,7 +251,7 @@ def failure(job: MainJob) -> QuireError:
     return QuireError(f"{error.get('error') or f'The job is {job.status.value}.'}{advice}")
 
 
-def _check_readable(path: Path) -> None:
+def check_readable(path: Path) -> None:
     """Raises OSError as opening the file would, before any work starts."""
     with path.open("rb"):
         pass

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from pathlib import Path
@@ -111,6 +112,32 @@ class Tools:
         if not shown:
             return f"There is no chunk {start}." if start else "There is no text in it."
         return _framed(shown, "")
+
+    async def extract(self, name: str, schema: str, instructions: str) -> str:
+        """Values by a JSON Schema with the pages and words that say them, as JSON."""
+        try:
+            wanted = json.loads(schema)
+        except ValueError as error:
+            raise RequestError("schema: expected the JSON text of a JSON Schema.") from error
+        document = await self._document(name)
+        stored = {"document_id": name} if document else {"job_id": name}
+        found = await self._quire.extract(schema=wanted, instructions=instructions or None, **stored)
+        fields = [
+            {
+                "path": one.path,
+                "value": one.value,
+                "match": one.match,
+                "flags": one.flags,
+                "says": [{"page": cited["page"], "quote": cited["quote"]} for cited in one.citations],
+            }
+            for one in found.fields
+        ]
+        shown = {"values": found.values, "valid": found.valid, "complete": found.complete, "fields": fields}
+        text = json.dumps(shown, ensure_ascii=False)
+        if len(text) > MOST_CHARACTERS:
+            del shown["fields"]
+            text = json.dumps(shown, ensure_ascii=False)[:MOST_CHARACTERS]
+        return f"{_BEGIN}\n{text}\n{_END}"
 
     async def _document(self, name: str) -> Document | None:
         try:

@@ -69,6 +69,14 @@ def server(tools: Tools) -> MCPServer[Any]:
         with _said():
             return await tools.chunks(id, max_tokens, start)
 
+    async def extract(
+        id: Annotated[str, Field(description="The id of a document or of a job.")],
+        schema: Annotated[str, Field(description="A JSON Schema of the wanted values, as JSON text.")],
+        instructions: Annotated[str, Field(description="More words about what is wanted.")] = "",
+    ) -> str:
+        with _said():
+            return await tools.extract(id, schema, instructions)
+
     made.add_tool(
         convert,
         title="Convert a document to Markdown",
@@ -83,6 +91,11 @@ def server(tools: Tools) -> MCPServer[Any]:
             chunks,
             "Read a document in chunks",
             "A document or job in pieces by its sections, each with its pages and the headings above it.",
+        ),
+        (
+            extract,
+            "Extract values from a document",
+            "Values by a JSON Schema, each with the page and the words that say it; null is what no page says.",
         ),
     ):
         made.add_tool(

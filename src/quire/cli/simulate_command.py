@@ -19,9 +19,12 @@ def run(args: argparse.Namespace) -> int:
     from quire.simulator.scenario import parse
 
     try:
-        scenario = parse(_read(Path(args.scenario)) if args.scenario else {})
+        given = _read(Path(args.scenario)) if args.scenario else {}
+        if args.truth and isinstance(given, dict):
+            given = {**given, "truth": _read(Path(args.truth))}
+        scenario = parse(given)
     except RequestError as error:
-        raise CommandUsageError(f"{args.scenario}: {error.public}") from error
+        raise CommandUsageError(f"{args.scenario or args.truth}: {error.public}") from error
     run_service(_serve(scenario, args))
     return exit_codes.OK
 

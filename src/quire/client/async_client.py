@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing, suppress
 from pathlib import Path
 from types import TracebackType
@@ -13,11 +13,13 @@ from quire.client import service_calls
 from quire.client.async_documents import AsyncDocuments
 from quire.client.conversions import Conversions, OnPage, held_s
 from quire.client.exceptions import NotFoundError, UnreadableError
+from quire.client.extract_calls import extract_call
 from quire.client.records import (
     Chunk,
     Conversion,
     ElementsPage,
     Event,
+    Extracted,
     Job,
     Page,
     Parsed,
@@ -210,6 +212,36 @@ class AsyncQuire:
         async with aclosing(json_lines(self._transport, _any_type(call))) as found:
             async for chunk in found:
                 yield read(Chunk, chunk)
+
+    async def extract(
+        self,
+        source: Source | None = None,
+        *,
+        schema: Mapping[str, Any],
+        job_id: str | None = None,
+        document_id: str | None = None,
+        instructions: str | None = None,
+        ungrounded: str | None = None,
+        pages: str | None = None,
+        name: str | None = None,
+        password: str | None = None,
+        mode: str | None = None,
+    ) -> Extracted:
+        """Values by a JSON Schema, each with the words of the page that say it.
+
+        From a `source` (as in `convert`), a finished job, or a document of the vault. Held until it is there. Raises
+        ConflictError with code "ai_not_configured" where the service has no AI; its `body["found"]` has the pairs and
+        tables that were found without. `ungrounded` is `null` (default) or `keep`.
+        """
+        call = extract_call(
+            source,
+            {"job_id": job_id, "document_id": document_id},
+            {"instructions": instructions, "ungrounded": ungrounded, "pages": pages},
+            {"password": password, "mode": mode},
+            schema=schema,
+            name=name,
+        )
+        return read(Extracted, (await self._transport.ask(call)).json())
 
     async def page_image(self, job_id: str, number: int) -> bytes:
         """The page as a picture (JPEG or PNG)."""

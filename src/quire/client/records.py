@@ -321,6 +321,45 @@ class Chunk:
     grounded: bool | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class ExtractedField:
+    """One value with its proof, as `POST /extract` has it."""
+
+    path: str
+    value: Any
+    match: str
+    confidence: float | None = None
+    citations: tuple[dict[str, Any], ...] = ()
+    flags: tuple[str, ...] = ()
+    rejected: Any = None
+    alternatives: tuple[dict[str, Any], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Extracted:
+    """Values by a schema. `valid`: they satisfy it, null allowed; `complete`: a model answered about every page."""
+
+    job_id: str
+    values: dict[str, Any]
+    fields: tuple[ExtractedField, ...]
+    valid: bool
+    complete: bool
+    problems: tuple[dict[str, Any], ...] = ()
+    pages: tuple[int, ...] = ()
+    pages_failed: tuple[dict[str, Any], ...] = ()
+    items_rejected: tuple[dict[str, Any], ...] = ()
+    doubles_dropped: int = 0
+    models: tuple[str, ...] = ()
+    usage: dict[str, Any] = field(default_factory=dict)
+
+    def field(self, path: str) -> ExtractedField:
+        """The value at a JSON pointer such as `/items/0/price`. Raises KeyError."""
+        found = next((one for one in self.fields if one.path == path), None)
+        if found is None:
+            raise KeyError(path)
+        return found
+
+
 def read(kind: type[T], found: Any) -> T:
     """A record of this kind from the service's JSON. Raises UnreadableError where it can't be one."""
     from pydantic import ValidationError

@@ -213,6 +213,7 @@ class Quire(_Driven[AsyncQuire]):
     text = _iterating(AsyncQuire.text)
     html = _iterating(AsyncQuire.html)
     docling = _blocking(AsyncQuire.docling)
+    extract = _blocking(AsyncQuire.extract)
     elements = _iterating(AsyncQuire.elements)
     chunks = _iterating(AsyncQuire.chunks)
     original = _blocking(AsyncQuire.original)

@@ -20,6 +20,7 @@ from quire.settings.batching_settings import BatchingSettings
 from quire.settings.bucket_settings import AwsSettings, CloudsSettings
 from quire.settings.connection_settings import ConnectionsSettings
 from quire.settings.door_settings import DoorsSettings
+from quire.settings.extraction_settings import ExtractionSettings
 from quire.settings.reading_settings import (
     ImagesSettings,
     LimitsSettings,
@@ -336,6 +337,7 @@ class Settings:
     batching: BatchingSettings = field(default_factory=BatchingSettings)
     doors: DoorsSettings = field(default_factory=DoorsSettings)
     vault: VaultSettings = field(default_factory=VaultSettings)
+    extraction: ExtractionSettings = field(default_factory=ExtractionSettings)
     logging: LoggingSettings = field(default_factory=LoggingSettings)
     metrics: MetricsSettings = field(default_factory=MetricsSettings)
     client: ClientSettings = field(default_factory=ClientSettings)

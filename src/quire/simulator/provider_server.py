@@ -199,7 +199,7 @@ class Simulator:
         call: RecordedCall,
     ) -> web.StreamResponse:
         fault = rule.fault if rule else None
-        written = simulated_answers.write(model_request, fault, wire.image_tokens)
+        written = simulated_answers.write(model_request, fault, wire.image_tokens, self._scenario.truth)
         budgets = self._budgets_of(model_request.model)
         self._number += 1
         number = self._number

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Any, TypeVar
@@ -114,6 +114,8 @@ class Scenario:
     models: tuple[ModelProfile, ...] = ()
     rules: tuple[FaultRule, ...] = ()
     api_keys: tuple[str, ...] = ()
+    truth: Mapping[str, Any] = field(default_factory=dict)
+    """Answers about values by file name; see `simulated_values`."""
 
     def profile(self, model: str) -> ModelProfile:
         for one in self.models:
@@ -124,7 +126,7 @@ class Scenario:
 
 def parse(data: object) -> Scenario:
     """Raises RequestError that names what is wrong."""
-    given = _mapping(data, "A scenario", {"models", "rules", "api_keys"})
+    given = _mapping(data, "A scenario", {"models", "rules", "api_keys", "truth"})
     keys = _list(given.get("api_keys", []), "api_keys")
     if not all(isinstance(key, str) for key in keys):
         raise RequestError("api_keys must be a list of texts.")
@@ -138,7 +140,14 @@ def parse(data: object) -> Scenario:
             for number, one in enumerate(_list(given.get("rules", []), "rules"))
         ),
         tuple(keys),
+        _truth(given.get("truth", {})),
     )
+
+
+def _truth(data: object) -> Mapping[str, Any]:
+    if not isinstance(data, Mapping) or not all(isinstance(one, Mapping) for one in data.values()):
+        raise RequestError("truth must be a table of file names, each with a table of values.")
+    return data
 
 
 def _profile(data: object, place: str) -> ModelProfile:

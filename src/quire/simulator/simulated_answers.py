@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from quire.simulator.scenario import Fault
+from quire.simulator.simulated_values import values_answer
 
 _NUMBERED = re.compile(r"numbered ((?:\d+ ?)+)")
 
@@ -98,9 +99,12 @@ class Written:
     filtered: bool = False
 
 
-def write(request: ModelRequest, fault: Fault | None, image_tokens: int) -> Written:
+def write(
+    request: ModelRequest, fault: Fault | None, image_tokens: int, truth: Mapping[str, Any] | None = None
+) -> Written:
     """Returns the answer; always the same for the same request."""
-    text = (filled_form(request.schema, request.text) if request.schema else None) or _page(request)
+    text = values_answer(truth or {}, request.text) if request.schema else None
+    text = text or (filled_form(request.schema, request.text) if request.schema else None) or _page(request)
     tokens_in = _tokens(request.instructions) + _tokens(request.text) + (image_tokens if request.image else 0)
     if fault is Fault.EMPTY:
         return Written("", tokens_in, 1)

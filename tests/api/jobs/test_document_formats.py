@@ -110,3 +110,14 @@ async def test_docling_document_has_the_elements_of_the_document_or_of_one_page(
     page = (await client.get(f"/jobs/{job_id}-p2/result?format=docling")).json
     assert [one["text"] for one in page["texts"]] == texts[1:]
     assert (await client.get(f"/jobs/{job_id}/result?format=docling&partial=1")).status == 200
+
+
+async def test_extraction_without_ai_says_what_to_set_and_what_can_be_had(
+    client: Client, make_pdf: Pdf
+) -> None:
+    job_id = await converted(client, make_pdf(fresh("Berth: 17")))
+    body = {"job_id": job_id, "schema": {"type": "object", "properties": {"berth": {"type": "integer"}}}}
+    answer = await client.post("/extract", json=body)
+    assert (answer.status, answer.json["code"]) == (409, "ai_not_configured")
+    assert "OPENAI_API_KEY" in answer.json["error"]
+    assert answer.json["found"]["pairs"][0]["key"] == "Berth"

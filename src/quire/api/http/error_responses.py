@@ -74,6 +74,7 @@ STATUSES: dict[type[errors.QuireError], int] = {
     errors.PageMemoryError: 422,
     errors.DownloadError: 502,
     errors.EmbeddingError: 502,
+    errors.ExtractionError: 502,
     errors.OverloadedError: 503,
     errors.NotStartedError: 503,
     errors.CancelledError: 409,

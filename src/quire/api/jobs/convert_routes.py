@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
@@ -161,7 +162,12 @@ async def _accept_source(request: Request, services: Services, team: str, key: s
 
 async def read_source(request: Request, settings: Settings, team: str, key: str | None) -> Submission:
     """The submission of a JSON body; a bare key becomes the address of its object. Raises RequestError."""
-    fields = read_fields(await read_json(request))
+    return source_submission(await read_json(request), settings, team, key)
+
+
+def source_submission(given: Mapping[str, Any], settings: Settings, team: str, key: str | None) -> Submission:
+    """The submission of fields with a `source`. Raises RequestError."""
+    fields = read_fields(given)
     if not fields.secrets.source_url:
         raise RequestError("source: missing. Give the document's address, or send it as multipart/form-data.")
     place = source_address(fields.secrets.source_url, settings.aws.bucket)

@@ -1,0 +1,1 @@
+"""Tests of the extraction package: schemas, numbers and dates, quotations, lists."""

@@ -1,0 +1,85 @@
+"""`POST /extract` for uploads, jobs and documents of the vault, with a service whose AI is the simulator."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import aiohttp
+
+from quire.client import AsyncQuire
+from quire.simulator.simulator_thread import RunningSimulator
+from tests.support.serving import Server
+from tests.support.vault_client import VaultClient
+
+Pdf = Callable[..., bytes]
+SCHEMA = {"type": "object", "properties": {"berth": {"type": "integer"}, "owner": {"type": "string"}}}
+
+
+def truth(*names: str) -> dict[str, Any]:
+    answer = {
+        "berth": {"value": 417, "quote": "Berth 417", "page": 1},
+        "owner": {"value": "Nobody At All", "quote": "owned by Nobody At All", "page": 1},
+    }
+    return {"truth": dict.fromkeys(names, answer)}
+
+
+async def test_values_come_with_their_proof_from_an_upload_a_job_and_a_document(
+    asking: VaultClient, ai_vault: Server, sim: RunningSimulator, make_pdf: Pdf
+) -> None:
+    sim.play(truth("up.pdf", "kept.pdf"))
+    form = aiohttp.FormData()
+    for name, value in {"schema": json.dumps(SCHEMA), "mode": "local"}.items():
+        form.add_field(name, value)
+    form.add_field("file", make_pdf("Berth 417 in the new harbour"), filename="up.pdf")
+    first = await asking.post("/extract", data=form)
+    assert first.status == 200, first.body
+    found = first.json
+    assert found["values"] == {"berth": 417, "owner": None}
+    berth, owner = found["fields"]
+    assert (berth["path"], berth["match"], berth["flags"]) == ("/berth", "exact", [])
+    (citation,) = berth["citations"]
+    assert (citation["page"], citation["quote"]) == (1, "Berth 417")
+    page = (await asking.get(f"/jobs/{found['job_id']}/pages/1/elements")).json
+    assert citation["box"] == page["elements"][0]["box"]
+    assert (owner["value"], owner["rejected"], owner["flags"]) == (None, "Nobody At All", ["ungrounded"])
+
+    body = {"job_id": found["job_id"], "schema": SCHEMA}
+    again = await asking.post("/extract", json=body)
+    assert (again.json["values"], again.json["usage"]["calls"]) == (found["values"], 0)
+
+    document_id = await asking.add("kept.pdf", make_pdf("Berth 417 in the old harbour"), mode="local")
+    await asking.settled(document_id)
+    async with AsyncQuire(ai_vault.url, "key-of-alpha") as quire:
+        kept = await quire.extract(document_id=document_id, schema=SCHEMA, ungrounded="keep")
+        assert kept.values == {"berth": 417, "owner": "Nobody At All"}
+        assert kept.field("/owner").match == "none"
+        path = make_pdf("Berth 417 in the new harbour")
+        uploaded = await quire.extract(path, name="up.pdf", schema=SCHEMA, mode="local")
+        assert uploaded.values == found["values"]
+        assert (uploaded.valid, uploaded.complete) == (True, True)
+
+
+async def test_another_team_and_bad_requests_are_refused(
+    asking: VaultClient, ai_vault: Server, connect: Callable[..., VaultClient], make_pdf: Pdf
+) -> None:
+    document_id = await asking.add("own.pdf", make_pdf("Berth 9 is ours"), mode="local")
+    job_id = (await asking.settled(document_id))["jobs"]["process"]
+    beta = connect(ai_vault, "key-of-beta")
+    for body in ({"job_id": job_id}, {"document_id": document_id}):
+        assert (await beta.post("/extract", json={**body, "schema": SCHEMA})).status == 404
+    wrong: list[dict[str, Any]] = [
+        {"schema": SCHEMA},
+        {"job_id": job_id},
+        {"job_id": job_id, "document_id": document_id, "schema": SCHEMA},
+        {"job_id": job_id, "schema": {"type": "string"}},
+        {"job_id": job_id, "schema": SCHEMA, "ungrounded": "perhaps"},
+        {"job_id": job_id, "schema": SCHEMA, "pages": "first"},
+        {"job_id": job_id, "schema": SCHEMA, "mode": "ai"},
+        {"job_id": 7, "schema": SCHEMA},
+    ]
+    for body in wrong:
+        answer = await asking.post("/extract", json=body)
+        assert (answer.status, answer.json["code"]) == (400, "bad_request"), body
+    assert (await asking.post("/extract", data=b"x", headers={"Content-Type": "text/plain"})).status == 415
