@@ -46,6 +46,7 @@ from quire.pipeline.stages.ai_pages import AiReading, Pictures
 from quire.pipeline.stages.download_stage import clouds_of
 from quire.pipeline.upkeep.housekeeper import Housekeeper
 from quire.pipeline.upkeep.job_journal import recover_after_repair
+from quire.pipeline.upkeep.reconciler import Reconciler
 from quire.pipeline.worker import STAGES, Worker, default_slots
 from quire.providers import configured_providers
 from quire.providers.price_list import PriceList
@@ -103,8 +104,8 @@ async def runtime(
     `kinds` are the units this process works on (None: none of them). With `attach` and no REDIS_URL it joins the
     embedded server of a process on the same data directory instead of starting one. With `batching` there is a
     batcher, which also sends batches if this process works at all. With `vault` there is the vault, whose catalog is
-    opened when it is first needed; without, its units are left to others. With `metrics` everything is counted.
-    A side task that dies ends the block with its error. `documents` are the user's files that are read in place.
+    opened when it is first needed; without, its units are left to others. With `metrics` (a long-running process)
+    everything is counted, and lost jobs are put back. `documents` are the user's files that are read in place.
     """
     clock = clock or SystemClock()
     async with AsyncExitStack() as stack:
@@ -120,8 +121,7 @@ async def runtime(
         parts = await _parts(settings, connection, clock, pool, stack)
         if embedded is not None and embedded.recovery_due:
             await recover_after_repair(parts, connection, embedded)
-        events = Events(connection)
-        worker_id = str(WorkerId.of_this_process())
+        events, worker_id = Events(connection), str(WorkerId.of_this_process())
         batching = batching or configured_providers.DOLPHIN in configured_providers.order(settings.ai)
         meters = _meters(parts) if metrics else None
         batcher = _batcher(parts, connection, stack, meters, sends=kinds is not None) if batching else None
@@ -130,8 +130,9 @@ async def runtime(
         catalog = _catalog(parts, stack) if vault else None
         kept = _vault(parts, engine, connection, stack, catalog) if catalog else None
         worker = _worker(parts, worker_id, kinds, kept) if kinds else None
-        housekeeper = Housekeeper(parts, HousekeepingRecords(connection, clock), worker_id, kept)
-        ready, lag = asyncio.Event(), LoopLag()
+        records, ready, lag = HousekeepingRecords(connection, clock), asyncio.Event(), LoopLag()
+        finds_lost = Reconciler(parts, connection) if metrics else None
+        housekeeper = Housekeeper(parts, records, worker_id, kept, finds_lost)
         async with asyncio.TaskGroup() as group:
             side = [
                 group.create_task(keep_running("events", events.run), name="events"),

@@ -133,6 +133,24 @@ class RedisConnection:
         match = re.search(r"^used_memory:(\d+)", await self.command("INFO", "memory"), re.M)
         return int(match[1]) if match else 0
 
+    async def server_runs(self) -> str:
+        """Identifies the running processes of all primaries: another one after each restart or failover.
+
+        Empty where the server does not tell.
+        """
+        try:
+            if isinstance(self._client, RedisCluster):
+                asked = self._client.execute_command("INFO", "server", target_nodes=RedisCluster.PRIMARIES)
+                return " ".join(sorted(str(one.get("run_id", "")) for one in (await asked).values()))
+            match = re.search(r"^run_id:(\w+)", await self.command("INFO", "server"), re.M)
+        except CoordinationError:
+            raise
+        except CoordinationCommandError:
+            return ""
+        except Exception as error:
+            raise self._translated(error) from error
+        return match[1] if match else ""
+
     def _start_flush(self) -> None:
         task = asyncio.create_task(self._flush(), name="redis-flush")
         self._flushes.add(task)

@@ -35,6 +35,7 @@ from quire.coordination.job_records import (
     loaded,
     new_fields,
 )
+from quire.coordination.lost_state import LostState
 from quire.coordination.streams import Hint, Queues
 from quire.coordination.waiting_units import WaitingUnits
 from quire.domain.job import JobPriority, JobStatus, MainJob, PageRecord
@@ -72,12 +73,14 @@ class JobStore:
         self.waiting = WaitingUnits(connection)
         self.early = EarlyPages(connection, queues, clock)
         self.retained = Retained(connection, clock)
+        self.lost = LostState(connection, queues, clock)
         self.observer: JobObserver = UnobservedJobs()
 
-    async def create(self, new: NewJob) -> JobIdInUse | None:
+    async def create(self, new: NewJob, call: str = "") -> JobIdInUse | None:
         """Creates the job and queues its first unit; None if created, else the job that has the id.
 
-        The active index is written first: the sweeper finds a job there whose unit was never queued.
+        The active index is written first: the sweeper finds a job there whose unit was never queued. A job that was
+        created with the same `call` (a recovery from its journal) is this one.
         """
         now = now_ms(self._clock)
         await self._connection.commands(
@@ -92,7 +95,7 @@ class JobStore:
             ]
         )
         first = "split" if new.content_ref else "download"
-        call = secrets.token_hex(4)
+        call = call or secrets.token_hex(4)
         answer = await self._run(
             "create", new.id, now, self.running_ttl_ms, first, call, *flat(new_fields(new))
         )
@@ -258,7 +261,8 @@ class JobStore:
         left, and what a late worker writes.
         """
         later = now_ms(self._clock) + _REMOVED_AGAIN_MS
-        await self._connection.command("ZADD", keys.EXPIRY, later, job.id)
+        marked = ("SET", keys.removed_job(job.id), 1, "PX", _REMOVED_AGAIN_MS)
+        await self._connection.commands([("ZADD", keys.EXPIRY, later, job.id), marked])
         owned = (*keys.JobKeys.of(job.id).all(), keys.ai_pages(job.id), keys.ai_answers_of(job.id))
         removed = await self._connection.script("job/remove", owned)
         if removed == 1:
@@ -282,11 +286,6 @@ class JobStore:
         await self._queues.put_units(
             job_id, epoch, units, content_ref or "", JobPriority(priority or JobPriority.NORMAL)
         )
-
-    async def check_claims(self, job_id: str, held: Sequence[tuple[str, str]]) -> list[bool]:
-        """For (unit, token) pairs of one job: whether each claim is still valid."""
-        answer = await self._run("check_claims", job_id, *(part for pair in held for part in pair))
-        return [bool(flag) for flag in answer]
 
     async def drop_unit(self, claim: Claim) -> None:
         now = self._clock.now()

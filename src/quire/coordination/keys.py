@@ -27,6 +27,10 @@ FORMAT = "quire:format"
 MIGRATION = "quire:migration"
 """string with TTL: the id of the migration that is writing this server; deleted when the migration has ended."""
 
+
+RECONCILED = "quire:reconciled"
+"""string with TTL: the run of the server whose jobs were compared with the journal of the object plane."""
+
 HOUSEKEEPER = "lock:housekeeper"
 """string with TTL: the one process that moves delayed entries, sweeps and expires."""
 
@@ -34,6 +38,16 @@ HOUSEKEEPER = "lock:housekeeper"
 def worker(worker_id: str) -> str:
     """string with TTL: alive while it exists."""
     return f"worker:{worker_id}"
+
+
+def worker_holds(worker_id: str) -> str:
+    """string with TTL: the time (ms) of the worker's heartbeat and the units that it held then, as JSON."""
+    return f"worker:{worker_id}:holds"
+
+
+def removed_job(job_id: str) -> str:
+    """string with TTL: the job was deleted on purpose; what is left of its journal does not bring it back."""
+    return f"removed:{job_id}"
 
 
 def index(team: str) -> str:

@@ -7,9 +7,11 @@ ended, without waiting for the TTL.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import secrets
 import socket
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,23 +51,47 @@ class WorkerId:
         return _process_start(self.pid) != self.started
 
 
+def held_unit(job_id: str, unit: str) -> str:
+    """The name of a unit in the heartbeat of the worker that holds it."""
+    return f"{job_id} {unit}"
+
+
 class Workers:
     def __init__(self, connection: RedisConnection, clock: Clock, ttl_s: float) -> None:
         self._connection = connection
         self._clock = clock
         self.ttl_s = ttl_s
 
-    async def beat(self, worker_id: str) -> None:
+    async def beat(self, worker_id: str, held: Sequence[str] = ()) -> None:
+        """Renews the heartbeat; `held` are the units (`held_unit`) that the worker works on."""
         now = now_ms(self._clock)
+        ttl_ms = int(self.ttl_s * 1000)
         await self._connection.commands(
             [
-                ("SET", keys.worker(worker_id), now, "PX", int(self.ttl_s * 1000)),
+                ("SET", keys.worker(worker_id), now, "PX", ttl_ms),
+                ("SET", keys.worker_holds(worker_id), json.dumps([now, *held]), "PX", ttl_ms),
                 ("ZADD", keys.WORKERS, now, worker_id),
             ]
         )
 
     async def leave(self, worker_id: str) -> None:
-        await self._connection.commands([("DEL", keys.worker(worker_id)), ("ZREM", keys.WORKERS, worker_id)])
+        await self._connection.commands(
+            [
+                ("DEL", keys.worker(worker_id)),
+                ("DEL", keys.worker_holds(worker_id)),
+                ("ZREM", keys.WORKERS, worker_id),
+            ]
+        )
+
+    async def denies(self, worker_id: str, unit: str, since_s: float) -> bool:
+        """Whether a worker that is alive does not have this unit (`held_unit`), which it claimed at `since_s`.
+
+        The server may have lost the end of a unit, so that only its claim is left. Both times are by the worker's own
+        clock; the margin covers a claim whose answer came late.
+        """
+        found = await self._connection.command("GET", keys.worker_holds(worker_id))
+        at, *held = json.loads(found) if found else [0]
+        return at > (since_s + self.ttl_s) * 1000 and unit not in held
 
     async def alive(self, worker_id: str) -> bool:
         parsed = WorkerId.parse(worker_id)

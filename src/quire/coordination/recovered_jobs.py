@@ -25,9 +25,31 @@ class RecoveredJobs:
         self._ttl_ms = int(ttl_s * 1000)
 
     async def known(self, job_ids: Sequence[str]) -> set[str]:
-        """Those of these jobs that Redis has."""
-        found = await self._connection.commands(("EXISTS", keys.JobKeys.of(one).job) for one in job_ids)
-        return {job_id for job_id, there in zip(job_ids, found, strict=True) if int(there)}
+        """Those of these jobs that Redis has, or that were deleted on purpose lately."""
+        there = await self._connection.commands(("EXISTS", keys.JobKeys.of(one).job) for one in job_ids)
+        # Asked afterwards: a job that is deleted meanwhile has its mark before it goes.
+        gone = await self._connection.commands(("EXISTS", keys.removed_job(one)) for one in job_ids)
+        return {one for one, here, deleted in zip(job_ids, there, gone, strict=True) if here or deleted}
+
+    async def sweep_soon(self, job_ids: Sequence[str]) -> None:
+        """Has the sweeper check jobs that have not ended by their journal: their queue entries may be lost."""
+        now = now_ms(self._clock)
+        await self._connection.commands(("ZADD", keys.ACTIVE, "NX", now, one) for one in job_ids)
+
+    async def restore_answers(self, fingerprints: Sequence[str], ttl_s: float) -> int:
+        """Puts AI answers back into the index whose objects are there; returns how many were missing."""
+        now = now_ms(self._clock)
+        kept_ms = int(ttl_s * 1000)
+        found = await self._connection.commands(
+            ("SET", keys.ai_answer(one), f"jobs/answer-{one}/answer", "NX", "PX", kept_ms)
+            for one in fingerprints
+        )
+        missing = [one for one, done in zip(fingerprints, found, strict=True) if done]
+        until = now + kept_ms + _OBJECTS_OUTLIVE_MS
+        await self._connection.commands(
+            ("ZADD", keys.EXPIRY, "NX", until, f"answer-{one}") for one in missing
+        )
+        return len(missing)
 
     async def restore_finished(self, job_id: str, fields: Mapping[str, str]) -> bool:
         """Restores the record of a job that has ended, for the rest of its time; False if that is over."""
@@ -49,8 +71,9 @@ class RecoveredJobs:
         content_ref = fields.get("content_ref", "")
         first = "split" if content_ref else "download"
         ttl_ms = max(self._ttl_ms, 86_400_000)
-        call = secrets.token_hex(4)
-        answer = await self._connection.job_script("create", job_id, now, ttl_ms, first, call, *_flat(fields))
+        call = fields.get("call") or secrets.token_hex(4)
+        kept = {name: value for name, value in fields.items() if name != "call"}
+        answer = await self._connection.job_script("create", job_id, now, ttl_ms, first, call, *_flat(kept))
         if answer[0] == 1:
             priority = JobPriority(fields.get("priority") or JobPriority.NORMAL)
             await self._queues.put_units(job_id, 1, [first], content_ref, priority)

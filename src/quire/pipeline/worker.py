@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from quire.coordination.job_records import Claim, PageOutcome, Refused
+from quire.coordination.liveness import held_unit
 from quire.coordination.streams import QUEUES, Hint, PriorityShares
 from quire.domain.job import UnitKind, chunk_places, unit_page
 from quire.domain.page_ranges import PageRanges
@@ -135,6 +136,10 @@ class Worker:
     @property
     def in_hand(self) -> int:
         return len(self._held)
+
+    def _units_in_hand(self) -> list[str]:
+        """The units that this worker works on, for its heartbeat: the server may believe that it has others."""
+        return [held_unit(one.claim.job.id, one.claim.hint.unit) for one in self._held.values()]
 
     def _teams_in_hand(self, kind: UnitKind) -> list[str]:
         """The team of each unit of this kind that the worker has claimed."""
@@ -361,7 +366,7 @@ class Worker:
     async def _beat(self) -> None:
         while True:
             try:
-                await self._parts.workers.beat(self.id)
+                await self._parts.workers.beat(self.id, self._units_in_hand())
                 self._beaten.set()
             except (CoordinationError, CoordinationCommandError) as error:
                 _LOG.warning("heartbeat failed", exc_info=error, extra={"code": error.code})
@@ -386,9 +391,9 @@ class Worker:
 
     async def _check_claims(self, held: list[_Held]) -> list[bool]:
         """Whether each claim of one job is still valid. What can't be checked runs on until it settles."""
-        claims = [(one.claim.hint.unit, one.claim.token) for one in held]
+        claims = [one.claim for one in held]
         try:
-            return await self._parts.jobs.check_claims(held[0].claim.job.id, claims)
+            return await self._parts.jobs.lost.check_claims(self.id, claims)
         except CoordinationCommandError:
             return [True] * len(held)
 

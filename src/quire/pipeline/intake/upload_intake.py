@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -238,10 +239,11 @@ class UploadIntake:
         )
 
     async def _create(self, new: NewJob) -> Accepted:
+        call = secrets.token_hex(4)
         await schedule_retention(self._parts, new.id)
         if not (new.content_ref or "").startswith(FILE_SCHEME):  # files of `quire convert` are not kept
-            await write_accepted(self._parts.objects, new)
-        taken = await self._parts.jobs.create(new)
+            await write_accepted(self._parts.objects, new, call)
+        taken = await self._parts.jobs.create(new, call)
         await schedule_retention(self._parts, new.id)
         if taken is None:
             return Accepted(new.id, JobStatus.QUEUED, deduplicated=False)

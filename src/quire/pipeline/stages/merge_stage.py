@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import AsyncExitStack
@@ -13,12 +14,13 @@ from quire.coordination.job_records import Claim
 from quire.domain.job import JobStatus, MainJob, PageRecord
 from quire.domain.page import Grade, PageSource
 from quire.domain.page_ranges import PageRanges
-from quire.errors import DocumentError, QuireError
+from quire.errors import DocumentError, MissingError, QuireError
 from quire.objects.object_store import ObjectStore
 from quire.pipeline.object_keys import chunks_prefix, elements_ref, pages_key, result_key
 from quire.pipeline.parts import Parts
-from quire.pipeline.upkeep.job_journal import write_finished
+from quire.pipeline.upkeep.job_journal import finished_result, write_finished
 
+_LOG = logging.getLogger(__name__)
 SEPARATOR = b"\n\n---\n\n"
 _RUN_BYTES = 4 << 20
 _FALLBACKS = (PageSource.MUPDF_FALLBACK, PageSource.MUPDF_TIMEOUT_FALLBACK)
@@ -34,13 +36,33 @@ async def run_merge(claim: Claim, parts: Parts) -> None:
         raise QuireError("Some page records are missing; the merge will be tried again.", retryable=True)
     if not any(record.status is JobStatus.COMPLETED for record in ordered):
         raise _nothing_read(ordered)
-    result, pages, moved = await _write(parts.objects, claim, ordered)
+    try:
+        result, pages, moved = await _write(parts.objects, claim, ordered)
+    except MissingError:
+        await _recover(claim, parts, ordered)
+        return
     found = {"key": result, "pages_key": pages, "metadata": summary(job, moved)}
     if await parts.jobs.merged(claim, found):
         if parts.ai is not None and job.slow_pages:
             await parts.jobs.early.forget(job.id, claim.hint.epoch)
         await _tidy(parts.objects, job)
         await write_finished(parts, job.id)
+
+
+async def _recover(claim: Claim, parts: Parts, ordered: list[PageRecord]) -> None:
+    """Continues after chunks were found missing: Redis has lost that an earlier merge was done and deleted them."""
+    job, epoch = claim.job, claim.hint.epoch
+    earlier = await finished_result(parts.objects, job.id, epoch)
+    if earlier is not None:
+        await parts.jobs.merged(claim, earlier)
+        return
+    refs = {record.ref for record in ordered if record.ref is not None}
+    gone = {ref for ref in refs if await parts.objects.size(ref) is None}
+    numbers = [record.number for record in ordered if record.ref in gone]
+    _LOG.warning(
+        "pages are read again: their texts are gone", extra={"job_id": job.id, "pages": len(numbers)}
+    )
+    await parts.jobs.lost.reread(claim, numbers)
 
 
 async def _write(

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from quire.coordination.housekeeping_records import HousekeepingRecords
 from quire.coordination.job_records import Suspect, Sweep
+from quire.coordination.liveness import held_unit
 from quire.domain.job import JobPriority, UnitKind, unit_kind
 from quire.errors import (
     CatalogError,
@@ -19,8 +21,10 @@ from quire.errors import (
 )
 from quire.pipeline.object_keys import job_prefix
 from quire.pipeline.parts import Parts
+from quire.pipeline.side_tasks import keep_running
 from quire.pipeline.stages.download_stage import forget_old_downloads
 from quire.pipeline.stages.export_stage import forget_local_result
+from quire.pipeline.upkeep.reconciler import Reconciler
 from quire.pipeline.upkeep.record_archive import RecordArchive
 from quire.pipeline.upkeep.retention import apply_retention
 
@@ -43,12 +47,19 @@ class Housekeeper:
     """Runs in every process; only the one that holds the lock does anything."""
 
     def __init__(
-        self, parts: Parts, records: HousekeepingRecords, worker_id: str, vault: Vault | None = None
+        self,
+        parts: Parts,
+        records: HousekeepingRecords,
+        worker_id: str,
+        vault: Vault | None = None,
+        reconciler: Reconciler | None = None,
     ) -> None:
         self._parts = parts
         self._records = records
         self._id = worker_id
         self._vault = vault
+        self._reconciler = reconciler
+        self._ours = False
         self._archive = RecordArchive(parts.jobs, parts.objects)
         self._delivered: dict[tuple[UnitKind, JobPriority], float] = {}
         """How far each stream was delivered, as read in this round."""
@@ -58,7 +69,11 @@ class Housekeeper:
         with suppress(CoordinationError):  # else the first worker creates them
             await self._parts.queues.ensure_groups(UnitKind)
         try:
-            await self._run_rounds()
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._run_rounds(), name="housekeeping-rounds")
+                if self._reconciler is not None:
+                    running = partial(self._reconciler.run, lambda: self._ours)
+                    group.create_task(keep_running("reconciler", running), name="reconciler")
         finally:
             with suppress(CoordinationError):
                 await self._parts.workers.release_housekeeping(self._id)
@@ -74,10 +89,10 @@ class Housekeeper:
         queues, clock = self._parts.queues, self._parts.clock
         next_round = clock.monotonic()
         while True:
-            ours, left = False, 0
+            self._ours, left = False, 0
             try:
-                ours = await self._parts.workers.hold_housekeeping(self._id, _LEASE_S)
-                if ours:
+                self._ours = await self._parts.workers.hold_housekeeping(self._id, _LEASE_S)
+                if self._ours:
                     left = await queues.move_all_due()
                     if clock.monotonic() >= next_round:
                         next_round = clock.monotonic() + _ROUND_S
@@ -88,7 +103,7 @@ class Housekeeper:
             except CoordinationCommandError as error:
                 _LOG.error("housekeeping failed", exc_info=error)
                 await asyncio.sleep(1)
-            if ours and not left:
+            if self._ours and not left:
                 await queues.wait_for_delayed(_IDLE_TICK_S)
             else:
                 await asyncio.sleep(_TICK_S if left else _IDLE_TICK_S)
@@ -112,13 +127,18 @@ class Housekeeper:
         await self._parts.jobs.fail_broken(job_id, "", error)
         await self._records.sweep_again(job_id, self._parts.clock.now() + _SWEEP_AGAIN_S)
 
-    async def _is_lost(self, suspect: Suspect, priority: JobPriority) -> bool:
-        """Whether no queue entry will start the unit: its worker is dead, or later entries were delivered before it.
+    async def _is_lost(self, job_id: str, suspect: Suspect, priority: JobPriority) -> bool:
+        """Whether no worker works on the unit and no queue entry will start it: its worker is dead or does not have it,
+        or later entries were delivered before it.
 
         A unit whose entry still waits in the stream is not lost, however long it waits: one entry for each unit.
         """
         if suspect.owner:
-            return not await self._parts.workers.alive(suspect.owner)
+            workers = self._parts.workers
+            named = held_unit(job_id, suspect.unit)
+            return not await workers.alive(suspect.owner) or await workers.denies(
+                suspect.owner, named, suspect.since
+            )
         stream = (unit_kind(suspect.unit), priority)
         if stream not in self._delivered:
             self._delivered[stream] = await self._parts.queues.delivered_until(*stream)
@@ -213,7 +233,7 @@ class Housekeeper:
             fell_back = await jobs.deadline(job_id, swept.epoch)
             if fell_back is not None:
                 self._parts.reports.deadline_reached(job_id, fell_back)
-        lost = [suspect for suspect in swept.suspects if await self._is_lost(suspect, swept.priority)]
+        lost = [suspect for suspect in swept.suspects if await self._is_lost(job_id, suspect, swept.priority)]
         if lost:
             units = await jobs.reissue(job_id, lost)
             _LOG.info("lost units requeued", extra={"job_id": job_id, "units": len(units)})

@@ -13,6 +13,7 @@ import logging
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from quire.coordination.connection import RedisConnection
 from quire.coordination.embedded_server import EmbeddedServer
@@ -29,14 +30,26 @@ _ACCEPTED, _FINISHED = "accepted.json", "finished.json"
 _NOT_KEPT = frozenset({"late", "call"})
 _AT_ONCE = 200
 _ALL_JOBS = "jobs/"
+_ANSWER = "answer-"
 
 
-async def write_accepted(objects: ObjectStore, new: NewJob) -> None:
-    """Call it before the job is created. A job whose id a caller chose keeps its first entry."""
+async def write_accepted(objects: ObjectStore, new: NewJob, call: str) -> None:
+    """Call it before the job is created with the same `call`. A job whose id a caller chose keeps its first entry."""
     key = f"{job_prefix(new.id)}{_ACCEPTED}"
     if await objects.size(key) is None:
         fields = {name: str(value) for name, value in new_fields(new).items()}
-        await objects.put(key, json.dumps(fields).encode())
+        await objects.put(key, json.dumps({**fields, "call": call}).encode())
+
+
+async def finished_result(objects: ObjectStore, job_id: str, epoch: int) -> dict[str, Any] | None:
+    """The result that a completed run has in the journal, if its object is there: Redis may have lost that it ended."""
+    with suppress(MissingError, ValueError, KeyError):
+        fields = json.loads(await objects.get(f"{job_prefix(job_id)}{_FINISHED}"))
+        if fields["status"] == JobStatus.COMPLETED.value and int(fields["epoch"]) == epoch:
+            result: dict[str, Any] = json.loads(fields["result"])
+            if await objects.size(result["key"]) is not None:
+                return result
+    return None
 
 
 async def write_finished(parts: Parts, job_id: str) -> None:
@@ -57,9 +70,10 @@ async def write_finished(parts: Parts, job_id: str) -> None:
 
 @dataclass(slots=True)
 class RecoveryReport:
-    """Jobs of the object plane that Redis did not have."""
+    """Jobs and AI answers of the object plane that Redis did not have."""
 
     jobs_seen: int = 0
+    answers: int = 0
     finished: int = 0
     restarted: int = 0
     expired: int = 0
@@ -75,6 +89,8 @@ class JobRecovery:
 
     def __init__(self, parts: Parts, connection: RedisConnection) -> None:
         self._objects = parts.objects
+        ai, results_s = parts.settings.ai, parts.settings.retention.results_s
+        self._answers_kept_s = min(ai.cache_ttl_s, results_s) if results_s else ai.cache_ttl_s
         self._jobs = RecoveredJobs(connection, parts.queues, parts.clock, parts.jobs.ttl_s)
 
     async def run(self, *, dry_run: bool = False, check_results: bool = False) -> RecoveryReport:
@@ -83,7 +99,10 @@ class JobRecovery:
         With `check_results` each finished job is read, to count those whose result is missing.
         """
         report = RecoveryReport()
-        names = await self._journaled()
+        names = await self._listed()
+        if not dry_run:
+            report.answers = await self._restore_answers(names)  # first: a job that starts again needs them
+        names = {job_id: some for job_id, some in names.items() if some & {_ACCEPTED, _FINISHED}}
         job_ids = sorted(names)
         report.jobs_seen = len(job_ids)
         for first in range(0, len(job_ids), _AT_ONCE):
@@ -94,7 +113,21 @@ class JobRecovery:
                     await self._recover(job_id, names[job_id], report, dry_run)
                 elif check_results and _FINISHED in names[job_id]:
                     report.unreadable += not await self._has_result(job_id, names[job_id])
+            if not dry_run:
+                await self._jobs.sweep_soon(
+                    [one for one in some if one in known and _FINISHED not in names[one]]
+                )
         return report
+
+    async def _restore_answers(self, names: Mapping[str, set[str]]) -> int:
+        if not self._answers_kept_s:
+            return 0
+        stored = [one.removeprefix(_ANSWER) for one in sorted(names) if one.startswith(_ANSWER)]
+        restored = 0
+        for first in range(0, len(stored), _AT_ONCE):
+            some = stored[first : first + _AT_ONCE]
+            restored += await self._jobs.restore_answers(some, self._answers_kept_s)
+        return restored
 
     async def _has_result(self, job_id: str, names: set[str]) -> bool:
         """False for a completed job whose result is neither there nor deleted on purpose."""
@@ -106,13 +139,13 @@ class JobRecovery:
             return True
         return await self._jobs.is_result_deleted(job_id)
 
-    async def _journaled(self) -> dict[str, set[str]]:
-        """The names of objects of each job that has a journal."""
+    async def _listed(self) -> dict[str, set[str]]:
+        """The names of objects in each folder: those of jobs, and those of AI answers."""
         found: dict[str, set[str]] = {}
         for key in await self._objects.keys(_ALL_JOBS):
             job_id, _, name = key.removeprefix(_ALL_JOBS).partition("/")
             found.setdefault(job_id, set()).add(name)
-        return {job_id: names for job_id, names in found.items() if names & {_ACCEPTED, _FINISHED}}
+        return found
 
     async def _recover(self, job_id: str, names: set[str], report: RecoveryReport, dry_run: bool) -> None:
         ended = _FINISHED in names

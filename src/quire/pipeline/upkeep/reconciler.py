@@ -1,0 +1,51 @@
+"""The reconciler: puts back what the coordination server has lost, while the fleet runs.
+
+The server loses its last second at a power cut or a failover, and everything at `FLUSHALL` or when an empty one takes
+its place. The journal in the object plane has every job that was accepted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import asdict
+
+from quire.coordination.connection import RedisConnection
+from quire.coordination.server_mark import ServerMark
+from quire.errors import CoordinationError, ObjectsError
+from quire.pipeline.parts import Parts
+from quire.pipeline.upkeep.job_journal import JobRecovery, RecoveryReport
+
+_LOG = logging.getLogger(__name__)
+_EVERY_S = 2.0
+
+
+class Reconciler:
+    """Compares Redis with the journal after each start of a server, and whenever the server's data was lost."""
+
+    def __init__(self, parts: Parts, connection: RedisConnection) -> None:
+        self._mark = ServerMark(connection)
+        self._recovery = JobRecovery(parts, connection)
+
+    async def run(self, is_housekeeper: Callable[[], bool]) -> None:
+        """Checks every two seconds where this process is the housekeeper; runs until cancelled."""
+        while True:
+            await asyncio.sleep(_EVERY_S)
+            if not is_housekeeper():
+                continue
+            try:
+                await self.reconcile()
+            except (CoordinationError, ObjectsError) as error:
+                _LOG.warning("reconciliation postponed", extra={"code": error.code})
+
+    async def reconcile(self) -> RecoveryReport | None:
+        """Puts back what is missing; None if nothing can be. Raises CoordinationError or ObjectsError: the next call
+        does what was not done."""
+        if not await self._mark.is_missing():
+            return None
+        await self._mark.begin()
+        report = await self._recovery.run()
+        if await self._mark.complete() and not report.is_clean:
+            _LOG.warning("the server had lost jobs; they were put back", extra=asdict(report))
+        return report

@@ -1,0 +1,188 @@
+"""The coordination server loses its last seconds, or everything, while the fleet runs: what was accepted is kept."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from quire.bootstrap import Runtime
+from quire.coordination.answer_index import AnswerIndex
+from quire.coordination.job_records import NewJob
+from quire.coordination.recovered_jobs import RecoveredJobs
+from quire.coordination.server_mark import ServerMark
+from quire.dispatch.answer_cache import AnswerCache, CachedAnswer
+from quire.domain.job import JobOptions, JobStatus, UnitKind, new_job_id
+from quire.pipeline.upkeep.job_journal import JobRecovery, write_accepted
+from quire.pipeline.upkeep.reconciler import Reconciler
+from tests.support.clocks import ShiftedClock
+from tests.support.coordination_servers import ask, free_port, says, spawn_server
+from tests.support.marked_documents import marked_pdf, marker, markers_in
+from tests.support.running import at_rest, convert, job_of, markdown, over, quire, uncaged, upload
+from tests.support.waiting import DEADLINE_S, until, wait_until
+
+from . import breaking
+
+READ_CHUNK = "quire.pipeline.stages.read_stage.read_chunk"
+
+
+class Forgetful:
+    """A server that has after `lose` what it had at `keep`."""
+
+    def __init__(self, home: Path) -> None:
+        self.port = free_port()
+        self._home = home
+        self._process: subprocess.Popen[bytes] | None = None
+        self.start()
+
+    @property
+    def url(self) -> str:
+        return f"redis://127.0.0.1:{self.port}/0"
+
+    def start(self) -> None:
+        self._process = spawn_server(self.port, self._home)
+        wait_until(lambda: says(self.port, b"PONG", "PING"))
+
+    def keep(self) -> None:
+        assert b"OK" in ask(self.port, "SAVE")
+
+    def lose(self) -> None:
+        self.kill()
+        self.start()
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait(DEADLINE_S)
+
+
+@pytest.fixture
+def forgetful(tmp_path: Path) -> Iterator[Forgetful]:
+    home = tmp_path / "server"
+    home.mkdir()
+    server = Forgetful(home)
+    yield server
+    server.kill()
+
+
+async def lose_everything(one: Runtime) -> None:
+    await one.connection.command("FLUSHALL")
+
+
+async def test_every_document_ends_when_the_server_forgets_its_last_seconds(
+    tmp_path: Path, forgetful: Forgetful, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some are unknown afterwards, some are held by a worker that has finished them, some have lost their chunks."""
+    monkeypatch.setattr(READ_CHUNK, breaking.linger)
+    clock = ShiftedClock()
+    async with uncaged(tmp_path, clock=clock, REDIS_URL=forgetful.url, READER_CHUNK_PAGES="4") as one:
+        before = (await upload(one, marked_pdf(tmp_path / "a.pdf", 40, seed=1))).job_id
+
+        async def begun() -> bool:
+            return (await job_of(one, before)).pages_completed >= 8
+
+        await until(begun, "some pages are read")
+        forgetful.keep()
+        after = (await upload(one, marked_pdf(tmp_path / "b.pdf", 4, seed=2))).job_id
+        for job_id in (before, after):
+            assert (await over(one, job_id)).status is JobStatus.COMPLETED
+
+            async def journaled(job_id: str = job_id) -> bool:
+                return await one.parts.objects.size(f"jobs/{job_id}/finished.json") is not None
+
+            await until(journaled, "the end is in the journal")
+        forgetful.lose()
+        assert (await job_of(one, before)).status is JobStatus.PROCESSING
+        report = await Reconciler(one.parts, one.connection).reconcile()
+        assert report is not None
+        assert report.finished == 1, "the one that was accepted later"
+        assert (await job_of(one, after)).status is JobStatus.COMPLETED
+
+        async def ended() -> bool:
+            clock.shift_s += 5
+            return (await job_of(one, before)).status.terminal
+
+        await until(ended, "the document that had been finished")
+        job = await job_of(one, before)
+        assert (job.status, job.pages_completed, job.pages_failed) == (JobStatus.COMPLETED, 40, 0)
+        assert markers_in(await markdown(one, job)) == [marker(1, number) for number in range(1, 41)]
+        await at_rest(one)
+
+
+async def test_all_jobs_are_put_back_when_a_running_server_is_flushed(tmp_path: Path) -> None:
+    async with quire(tmp_path, kinds=[kind for kind in UnitKind if kind is not UnitKind.MERGE]) as one:
+        accepted = await upload(one, marked_pdf(tmp_path / "a.pdf", 2))
+        reconciler = Reconciler(one.parts, one.connection)
+        assert await reconciler.reconcile() is not None
+        assert await reconciler.reconcile() is None, "nothing was lost since"
+        await lose_everything(one)
+        report = await reconciler.reconcile()
+        assert report is not None
+        assert report.restarted == 1
+    async with quire(tmp_path) as one:
+        assert (await over(one, accepted.job_id)).pages_completed == 2
+        await at_rest(one)
+
+
+async def test_the_comparison_is_repeated_when_data_is_lost_during_it(tmp_path: Path) -> None:
+    async with quire(tmp_path, kinds=None) as one:
+        mark = ServerMark(one.connection)
+        assert await mark.is_missing()
+        await mark.begin()
+        await lose_everything(one)
+        assert not await mark.complete()
+        assert await mark.is_missing()
+
+
+async def test_pages_are_read_again_when_a_merge_finds_their_chunks_gone(tmp_path: Path) -> None:
+    document = marked_pdf(tmp_path / "a.pdf", 6, seed=3)
+    kinds = [kind for kind in UnitKind if kind is not UnitKind.MERGE]
+    async with quire(tmp_path, kinds=kinds, READER_CHUNK_PAGES="2") as one:
+        accepted = await upload(one, document)
+
+        async def is_merge_due() -> bool:
+            return "merge" in await one.parts.jobs.working(accepted.job_id)
+
+        await until(is_merge_due, "the merge waits")
+        records = await one.parts.jobs.pages(accepted.job_id)
+        await one.parts.objects.delete(records[3].ref or "")
+    async with quire(tmp_path) as one:
+        job = await over(one, accepted.job_id)
+        assert (job.status, job.pages_completed, job.pages_failed) == (JobStatus.COMPLETED, 6, 0)
+        assert markers_in(await markdown(one, job)) == [marker(3, number) for number in range(1, 7)]
+        await at_rest(one)
+
+
+async def test_stored_answers_are_found_again_when_their_index_was_lost(tmp_path: Path) -> None:
+    async with quire(tmp_path, kinds=None) as one:
+        cache = AnswerCache(AnswerIndex(one.connection), one.parts.objects, one.parts.jobs, 3600)
+        await cache.keep("abc", CachedAnswer("the text", 0.9))
+        await lose_everything(one)
+        assert await cache.find(["abc"]) is None
+        assert (await JobRecovery(one.parts, one.connection).run()).answers == 1
+        assert await cache.find(["abc"]) == (0, CachedAnswer("the text", 0.9))
+
+
+async def test_a_job_is_its_own_when_a_recovery_created_it_first(tmp_path: Path) -> None:
+    """Else its caller would take it for a twin and delete the document."""
+    async with quire(tmp_path, kinds=None) as one:
+        job_id = new_job_id()
+        ref = f"jobs/{job_id}/original-x"
+        await one.parts.objects.put(ref, b"%PDF")
+        new = NewJob(job_id, "team", JobOptions(), {"kind": "upload"}, "a.pdf", content_ref=ref)
+        await write_accepted(one.parts.objects, new, "this-call")
+        assert (await JobRecovery(one.parts, one.connection).run()).restarted == 1
+        assert await one.parts.jobs.create(new, "this-call") is None
+        assert await one.parts.jobs.create(new, "another") is not None
+
+
+async def test_a_deleted_job_stays_deleted_when_its_journal_is_still_there(tmp_path: Path) -> None:
+    async with quire(tmp_path) as one:
+        job = await convert(one, marked_pdf(tmp_path / "a.pdf", 1))
+        assert await one.parts.jobs.remove(job, "") == "removed"
+        report = await JobRecovery(one.parts, one.connection).run()
+        assert (report.finished, report.restarted) == (0, 0)
+        known = RecoveredJobs(one.connection, one.parts.queues, one.parts.clock, 60)
+        assert await known.known([job.id]) == {job.id}
