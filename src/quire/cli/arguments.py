@@ -98,6 +98,11 @@ def _convert(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         "--mode", choices=("auto", "local", "ai"), default="auto", help="how pages are read (default: auto)"
     )
     parser.add_argument("--pages", metavar="RANGES", help="which pages, as in 1-5,8,12-")
+    parser.add_argument(
+        "--reading-effort", choices=("fast", "balanced", "careful"), help="work for a scanned page"
+    )
+    parser.add_argument("--ocr-languages", metavar="NAMES", help="languages of the scans, as in eng+deu")
+    parser.add_argument("--force-ocr", action="store_true", help="read by OCR what has a text layer")
     parser.add_argument("--format", choices=_FORMATS, default="md", help="what to write (default: md)")
     parser.add_argument(
         "--max-tokens", type=int, metavar="N", help="of a chunk, with --format chunks (default: 512)"

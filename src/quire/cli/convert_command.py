@@ -33,7 +33,7 @@ from quire.cli.plain_text import plain_text
 from quire.cli.progress import Progress, progress
 from quire.cli.startup import errors_only, everything
 from quire.cli.terminal_text import summary_line
-from quire.domain.job import JobOptions, JobSecrets, JobStatus, MainJob, Mode, UnitKind
+from quire.domain.job import JobOptions, JobSecrets, JobStatus, MainJob, Mode, ReadingEffort, UnitKind
 from quire.domain.page_ranges import PageRanges
 from quire.domain.page_view import page_view
 from quire.domain.text_chunk import ChunkOptions
@@ -82,7 +82,13 @@ class _Request:
 def run(args: argparse.Namespace) -> int:
     """Exit code: the worst that happened to any document. Raises CommandUsageError before any work starts."""
     everything() if args.debug else errors_only()
-    options = JobOptions(mode=Mode(args.mode), pages=args.pages)
+    options = JobOptions(
+        mode=Mode(args.mode),
+        pages=args.pages,
+        force_ocr=args.force_ocr,
+        ocr_languages=args.ocr_languages,
+        reading_effort=ReadingEffort(args.reading_effort) if args.reading_effort else None,
+    )
     try:
         PageRanges.parse(args.pages)
     except RequestError as error:

@@ -95,6 +95,9 @@ class AsyncQuire:
         callback_url: str | None = None,
         force: bool | None = None,
         priority: str | None = None,
+        force_ocr: bool | None = None,
+        ocr_languages: str | None = None,
+        reading_effort: str | None = None,
         wait: bool = True,
         wait_s: float | None = None,
         on_page: OnPage | None = None,
@@ -105,7 +108,7 @@ class AsyncQuire:
         `source` is a path, the bytes themselves, or an address (`https://…`). With `wait`, returns when it is done,
         or raises JobFailedError; after `wait_s` seconds TookTooLongError. `on_page` hears of each page as it is
         done. Without `wait`, returns as soon as the document is accepted, with `markdown` None. `priority` is `low`,
-        `normal` or `high`.
+        `normal` or `high`, `reading_effort` is `fast`, `balanced` or `careful`, `ocr_languages` is as in `eng+deu`.
         """
         fields: dict[str, Any] = {
             "mode": mode,
@@ -118,6 +121,9 @@ class AsyncQuire:
             "callback_url": callback_url,
             "force": force,
             "priority": priority,
+            "force_ocr": force_ocr,
+            "ocr_languages": ocr_languages,
+            "reading_effort": reading_effort,
         }
         held = held_s(wait_s) if wait and on_page is None else 0.0
         accepted = await self._conversions.hand_in(source, name, fields, idempotency_key, held)

@@ -56,6 +56,9 @@ class Options:
     timeout_seconds: float | None = None
     callback_url: str | None = None
     force: bool | None = None
+    force_ocr: bool | None = None
+    ocr_languages: str | None = None
+    reading_effort: str | None = None
 
     def fields(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self.__slots__}

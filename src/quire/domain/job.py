@@ -27,6 +27,10 @@ from enum import StrEnum
 from typing import Any
 
 from quire.domain.delivery import DeliveryOutcome
+from quire.domain.job_options import JobOptions as JobOptions  # noqa: PLC0414 - part of a job
+from quire.domain.job_options import JobPriority as JobPriority  # noqa: PLC0414 - part of a job
+from quire.domain.job_options import Mode as Mode  # noqa: PLC0414 - part of a job
+from quire.domain.job_options import ReadingEffort as ReadingEffort  # noqa: PLC0414 - part of a job
 from quire.domain.page import Grade, PageClass, PageSource
 
 
@@ -55,61 +59,6 @@ class JobStatus(StrEnum):
     @property
     def terminal(self) -> bool:
         return self in (JobStatus.COMPLETED, JobStatus.FAILED, JobStatus.CANCELLED)
-
-
-class Mode(StrEnum):
-    AUTO = "auto"
-    LOCAL = "local"
-    AI = "ai"
-
-
-class JobPriority(StrEnum):
-    """The order in which workers claim units of different documents; the highest first."""
-
-    HIGH = "high"
-    NORMAL = "normal"
-    LOW = "low"
-
-
-@dataclass(frozen=True, slots=True)
-class JobOptions:
-    """What the caller asked for, without secrets. Part of the dedupe fingerprint."""
-
-    mode: Mode = Mode.AUTO
-    engine: str | None = None
-    model_tier: str | None = None
-    pages: str | None = None
-    timeout_s: float | None = None
-    text_only: bool = False
-    """Only the text that is in the document: neither AI nor OCR."""
-    priority: JobPriority = JobPriority.NORMAL
-
-    def as_dict(self) -> dict[str, Any]:
-        return {
-            "mode": self.mode.value,
-            "engine": self.engine,
-            "model_tier": self.model_tier,
-            "pages": self.pages,
-            "timeout_seconds": self.timeout_s,
-            "text_only": self.text_only,
-            "priority": self.priority.value,
-        }
-
-    def identity(self) -> dict[str, Any]:
-        """What makes two jobs with the same content different: all options but the priority."""
-        return {name: value for name, value in self.as_dict().items() if name != "priority"}
-
-    @classmethod
-    def from_dict(cls, found: Mapping[str, Any]) -> JobOptions:
-        return cls(
-            mode=Mode(found.get("mode") or "auto"),
-            engine=found.get("engine"),
-            model_tier=found.get("model_tier"),
-            pages=found.get("pages"),
-            timeout_s=found.get("timeout_seconds"),
-            text_only=bool(found.get("text_only")),
-            priority=JobPriority(found.get("priority") or "normal"),
-        )
 
 
 @dataclass(frozen=True, slots=True)

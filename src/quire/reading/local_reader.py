@@ -47,6 +47,8 @@ class LocalOptions:
     ocr: OcrOptions = field(default_factory=OcrOptions)
     limits: LocalLimits = field(default_factory=LocalLimits)
     plain: bool = False
+    force_ocr: bool = False
+    """What OCR reads is kept even where the text layer seems surer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +145,7 @@ class LocalReader:
             if error.code == PageError.code and not page.has_text:  # it can't be drawn: its own words say why
                 return UnreadPage(page.number, error, page.page_class, page.reasons)
             return with_reason(local, error.code)
-        if page.has_text and _keeps_layer(page, found.pages[0]):
+        if page.has_text and not self._options.force_ocr and _keeps_layer(page, found.pages[0]):
             return with_reason(local, OCR_NOT_BETTER)
         return with_reason(found, HEIC_OVER_BOUND) if HEIC_OVER_BOUND in page.reasons else found
 

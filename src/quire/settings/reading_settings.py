@@ -154,6 +154,13 @@ class ReadingSettings:
         "CPU time that the pages of one document may use without a result; after that each further page is tried once, "
         "for two seconds.",
     )
+    effort: str = setting(
+        "READING_EFFORT",
+        "balanced",
+        setting_kinds.choice("fast", "balanced", "careful"),
+        "`fast` reads scans by the quick OCR reader once, `careful` by RapidOCR's models and again by other means "
+        "where a flaw is left; a request may ask for another (`reading_effort`).",
+    )
     strip_running_headers: bool = setting(
         "STRIP_RUNNING_HEADERS",
         "true",

@@ -55,6 +55,15 @@ class ConvertOptions(BaseModel):
         "normal", description="Documents of higher priority are read first; none waits for ever."
     )
     force: bool = Field(False, description="Make a new job even if an earlier one did the same.")
+    force_ocr: bool = Field(False, description="Read pages by OCR although they have a text layer.")
+    ocr_languages: str | None = Field(
+        None,
+        description="The languages of the scans, joined with `+`; as Tesseract names them. Default: OCR_LANGUAGES.",
+        examples=["eng+deu"],
+    )
+    reading_effort: Literal["fast", "balanced", "careful"] | None = Field(
+        None, description="How much work a scanned page may take on this machine. Default: READING_EFFORT."
+    )
     result_to: str | None = Field(
         None,
         description="`s3://bucket/prefix/` (or `gs://`, `az://`) in an allowed bucket: the Markdown is put under it as "

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from quire.domain.delivery import Delivery, Destination
-from quire.domain.job import JobOptions, JobPriority, JobSecrets, Mode
+from quire.domain.job import JobOptions, JobPriority, JobSecrets, Mode, ReadingEffort
 from quire.errors import RequestError
 from quire.pipeline.intake.upload_intake import Submission
 
@@ -18,6 +18,7 @@ LONGEST_TIMEOUT_S = 7 * 86_400.0
 TIERS = ("primary", "secondary", "fast")
 
 _ENGINE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_LANGUAGES = re.compile(r"[A-Za-z0-9_]{2,40}(?:\+[A-Za-z0-9_]{2,40})*")
 _TRUE = frozenset({"true", "1", "yes", "on"})
 _FALSE = frozenset({"false", "0", "no", "off"})
 
@@ -51,6 +52,9 @@ def read_fields(given: Mapping[str, Any]) -> Fields:
             pages=read.get("pages"),
             timeout_s=read.get("timeout_seconds"),
             priority=read.get("priority", JobPriority.NORMAL),
+            force_ocr=read.get("force_ocr", False),
+            ocr_languages=read.get("ocr_languages"),
+            reading_effort=read.get("reading_effort"),
         ),
         JobSecrets(
             password=read.get("password"),
@@ -112,6 +116,20 @@ def _priority(name: str, value: Any) -> JobPriority:
         raise RequestError(f"{name}: expected one of {', '.join(JobPriority)}.") from None
 
 
+def _effort(name: str, value: Any) -> ReadingEffort:
+    try:
+        return ReadingEffort(_text(20)(name, value))
+    except ValueError:
+        raise RequestError(f"{name}: expected one of {', '.join(ReadingEffort)}.") from None
+
+
+def _languages(name: str, value: Any) -> str:
+    text = _text(200)(name, value)
+    if not _LANGUAGES.fullmatch(text):
+        raise RequestError(f"{name}: expected names of languages joined with +, as in eng+deu.")
+    return text
+
+
 def _engine(name: str, value: Any) -> str:
     text = _text(64)(name, value)
     if not _ENGINE.fullmatch(text):
@@ -162,5 +180,8 @@ _READERS: dict[str, Callable[[str, Any], Any]] = {
     "callback_url": _text(8_192),
     "priority": _priority,
     "force": _flag,
+    "force_ocr": _flag,
+    "ocr_languages": _languages,
+    "reading_effort": _effort,
     "result_to": _text(2_048),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -30,6 +30,8 @@ from quire.pipeline.stages.download_stage import buckets_of, link_policy
 from quire.pipeline.stages.export_stage import prefix_of
 from quire.pipeline.upkeep.job_journal import write_accepted
 from quire.pipeline.upkeep.retention import schedule_retention
+from quire.reading.ocr import page_ocr
+from quire.reading.ocr.page_ocr import OcrOptions
 
 T = TypeVar("T")
 
@@ -120,6 +122,7 @@ class UploadIntake:
             raise RequestError(
                 "mode=ai needs an AI provider, and none is configured. Use mode=auto or local."
             )
+        self._check_languages(submission.options.ocr_languages)
         if submission.secrets.callback_url:
             check_url(submission.secrets.callback_url, link_policy(self._parts))
         if submission.secrets.source_url:
@@ -129,6 +132,18 @@ class UploadIntake:
                     pass
         if submission.delivery and submission.delivery.destination is Destination.PREFIX:
             prefix_of(self._parts, submission.delivery.result_to)
+
+    def _check_languages(self, languages: str | None) -> None:
+        if not languages or not self._parts.readers.ocr:
+            return
+        options = replace(OcrOptions.of(self._parts.settings.ocr), languages=languages)
+        unknown = page_ocr.unknown_languages(options)
+        if unknown:
+            known = ", ".join(page_ocr.languages(options)) or "none"
+            raise RequestError(
+                f"ocr_languages: there is no model for {', '.join(unknown)} here. Models for clean scans: {known}; "
+                "the careful reader reads the Latin letters of Europe, Chinese (chi_sim, chi_tra) and Japanese (jpn)."
+            )
 
     def local_source(self, url: str) -> LocalFile | None:
         """The file that a permitted `file://` source names, open; None for a permitted link or object in a bucket.

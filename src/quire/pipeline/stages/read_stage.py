@@ -239,9 +239,17 @@ class PageReader:
         if HEIC_OVER_BOUND in reasons:
             readers = replace(readers, ai=False)
         route = best_route(page_class, options.mode, readers, text_only=options.text_only)
+        if route is Route.LOCAL and self._forces_ocr(reader):
+            return Route.OCR
         # A text has no picture that a model could see, unless there are pictures in it.
         seen = reader not in MARKUP_READERS or page_class is PageClass.HAS_GRAPHICS
         return route if seen or route is not Route.AI else Route.LOCAL
+
+    def _forces_ocr(self, reader: str | None) -> bool:
+        """Whether a page with a text layer is read by OCR because the caller asked for that."""
+        options = self._job.options
+        is_drawn = reader not in (*MARKUP_READERS, *OCR_READERS)
+        return options.force_ocr and not options.text_only and self._parts.readers.ocr and is_drawn
 
 
 def failed_page(

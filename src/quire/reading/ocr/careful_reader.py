@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import unicodedata
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -39,6 +40,8 @@ _LATIN = (
 )
 _CLOSE_SET = frozenset(("chi_sim", "chi_tra", "jpn", "chi_sim_vert", "chi_tra_vert", "jpn_vert"))
 """Written without spaces, and with wide signs that are meant."""
+_CLOSE_SIGNS = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]")
+"""Signs of these languages: a line that has some is in one of them, whatever language was asked for."""
 _KNOWN = frozenset(_LATIN.split()) | _CLOSE_SET
 
 
@@ -67,12 +70,12 @@ def read(picture: Image.Image, languages: Sequence[str]) -> RecognisedPage:
     seen = RecognisedPage(picture.width, picture.height)
     if found.boxes is None or not found.txts:
         return seen
-    plain = not _CLOSE_SET.intersection(languages)
+    close_set = bool(_CLOSE_SET.intersection(languages))
     lines: list[OcrLine] = []
     for corners, text, score in zip(found.boxes, found.txts, found.scores, strict=True):
         xs, ys = [float(x) for x, _ in corners], [float(y) for _, y in corners]
         box = (round(min(xs)), round(min(ys)), round(max(xs)), round(max(ys)))
-        words = _words(_plain(text) if plain else text, box, float(score))
+        words = _words(text if close_set or _CLOSE_SIGNS.search(text) else _plain(text), box, float(score))
         if words:
             lines.append(OcrLine(words, is_loose=True))
     seen.paragraphs = [[line] for line in sorted(lines, key=lambda line: line.box()[1::-1])]

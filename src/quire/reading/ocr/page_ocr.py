@@ -37,6 +37,7 @@ __all__ = [
     "recognise_page",
     "recognise_picture",
     "recognised_words",
+    "unknown_languages",
 ]
 
 OCR_READERS = (QUICK_READER, CAREFUL_READER)
@@ -61,7 +62,7 @@ def languages(options: OcrOptions) -> list[str]:
 def readers(options: OcrOptions) -> dict[str, str]:
     """The readers that pages are read by here, and the mode that asks for each alone."""
     found: dict[str, str] = {}
-    if quick_reader.available():
+    if quick_reader.available() and quick_reader.has(options.models):
         found[QUICK_READER] = QUICK
     if (
         options.mode != QUICK and careful_reader.available() and careful_reader.reads(options.models.names())
@@ -79,6 +80,16 @@ def missing(options: OcrOptions) -> str | None:
     ):
         return None
     return "Install rapidocr and onnxruntime, or set OCR_MODE to quick."
+
+
+def unknown_languages(options: OcrOptions) -> list[str]:
+    """The languages asked for that no reader here reads; none if one reader reads all of them."""
+    names = options.models.names()
+    has_quick = quick_reader.available() and quick_reader.has(options.models)
+    if has_quick or (careful_reader.available() and careful_reader.reads(names)):
+        return []
+    known = set(quick_reader.installed(options.models)) if quick_reader.available() else set()
+    return [name for name in names if name not in known] or names
 
 
 def check_languages(options: OcrOptions) -> None:
@@ -100,12 +111,13 @@ def recognise_page(path: str, password: str | None, number: int, options: OcrOpt
     """
     picture = _picture(path, password, number, options)
     best = _attempt(number, recognise(picture, options), options)
-    if best.judged.grade is Grade.LOW:
+    wanted = (Grade.GOOD,) if options.is_thorough else (Grade.GOOD, Grade.FAIR)
+    if best.judged.grade not in (None, *wanted):
         for found in other_readings(picture, options, best.found):
             again = _attempt(number, found, options)
             if again.is_better_than(best):
                 best = replace(again, notes=(READ_AGAIN,))
-            if best.judged.grade is not Grade.LOW:
+            if best.judged.grade in wanted:
                 break
     return _packed(number, best, _POINTS_PER_INCH / options.dpi)
 

@@ -55,6 +55,12 @@ def installed(models: TesseractModels) -> list[str]:
     return sorted(_files(models))
 
 
+def has(models: TesseractModels) -> bool:
+    """Whether there is a model for each of the languages."""
+    found = _files(models)
+    return all(name in found for name in models.names())
+
+
 def check(models: TesseractModels) -> None:
     """Raises SettingsError where a language has no model."""
     found = _files(models)
