@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from quire.cli import extract_arguments, operator_arguments
+from quire.cli import bulk_arguments, extract_arguments, operator_arguments
 from quire.cli.argument_kinds import (
     add_command,
     add_data_dir,
@@ -41,6 +41,8 @@ def _parser() -> argparse.ArgumentParser:
     _convert(commands)
     extract_arguments.add_extract(commands)
     _watch(commands)
+    bulk_arguments.add_bulk(commands)
+    bulk_arguments.add_compact(commands)
     _serve(commands)
     _worker(commands)
     _jobs(commands)

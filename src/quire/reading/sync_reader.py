@@ -22,7 +22,13 @@ from typing import Self
 
 from quire.domain.page_ranges import PageRanges
 from quire.errors import DamagedError
-from quire.reading.document_reading import DocumentOptions, ReadPage, read_document, unreadable
+from quire.reading.document_reading import (
+    DocumentOptions,
+    DocumentReading,
+    ReadPage,
+    read_document,
+    unreadable,
+)
 from quire.reading.local_reader import LocalLimits, LocalOptions
 from quire.reading.ocr.page_ocr import OcrOptions, available
 from quire.reading.pool.cage import CageOptions
@@ -94,16 +100,33 @@ class SyncReader:
         Never raises for a document: a page that can't be read has an `error`, and a document that can't be opened is
         one page 0 with an `error`. Raises RequestError where `pages` is not understood.
         """
+        return list(
+            self.read_whole(
+                document, password=password, pages=pages, ocr=ocr, ocr_languages=ocr_languages
+            ).pages
+        )
+
+    def read_whole(
+        self,
+        document: str | os.PathLike[str] | bytes,
+        *,
+        password: str | None = None,
+        pages: str | None = None,
+        ocr: bool = True,
+        ocr_languages: str = "eng",
+    ) -> DocumentReading:
+        """Returns the pages as `read` does, with what is known of the document."""
         PageRanges.parse(pages)
         limits = LocalLimits(self._limits.page_timeout_s, self._limits.ocr_timeout_s)
         local = LocalOptions(limits=limits, ocr=OcrOptions(languages=ocr_languages))
         options = DocumentOptions(local, ocr and available(), pages, self._limits.max_pages)
         with _spooled(document, self._spool / "documents") as path:
             if path is None:
-                missing = DamagedError("The file can't be read: check that it exists and its permissions.")
-                return list(unreadable(missing).pages)
+                return unreadable(
+                    DamagedError("The file can't be read: check that it exists and its permissions.")
+                )
             reading = read_document(self._pool, str(path), options, password=password)
-            return list(asyncio.run_coroutine_threadsafe(reading, self._loop).result().pages)
+            return asyncio.run_coroutine_threadsafe(reading, self._loop).result()
 
 
 @contextlib.contextmanager
@@ -139,6 +162,11 @@ def _place(source: Path, target: Path) -> bool:
     return True
 
 
+def shared_reader(limits: ReaderLimits | None = None) -> SyncReader:
+    """Returns the reader of this process with these limits; it is made at the first call and kept."""
+    return _shared(os.getpid(), limits or ReaderLimits())
+
+
 @functools.cache
 def _shared(pid: int, limits: ReaderLimits) -> SyncReader:
     """The reader of this process: after a fork the child has one of its own.
@@ -160,5 +188,6 @@ def read(
     limits: ReaderLimits | None = None,
 ) -> list[ReadPage]:
     """Reads a document with the reader of this process; see `SyncReader.read`."""
-    reader = _shared(os.getpid(), limits or ReaderLimits())
-    return reader.read(document, password=password, pages=pages, ocr=ocr, ocr_languages=ocr_languages)
+    return shared_reader(limits).read(
+        document, password=password, pages=pages, ocr=ocr, ocr_languages=ocr_languages
+    )

@@ -1,0 +1,148 @@
+"""One bulk run: plans what is new, finds the shards that have no part yet, has an engine read them, and reports."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from quire.bulk.page_rows import ShardStats, read_stats
+from quire.bulk.shard_plan import PlanHeader, Plans, finished_shards, part_name
+from quire.bulk.shard_planner import Planner, PlanOptions
+from quire.bulk.shard_queue import FailedShard, ShardQueue
+from quire.clock import Clock
+from quire.errors import DamagedError, RequestError, StateConflictError
+from quire.objects.bulk_locations import BulkLocation
+
+_TAIL_BYTES = 256 << 10
+
+
+class Engine(Protocol):
+    """Reads all shards of a queue; `on_stats` counts documents as they are done."""
+
+    async def run(self, queue: ShardQueue, on_stats: OnStats) -> None: ...
+
+
+class OnStats(Protocol):
+    def __call__(self, stats: ShardStats, /) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ShardShare:
+    """The shards of one machine among several that run without a driver: those whose number leaves `index`."""
+
+    index: int = 0
+    count: int = 1
+
+    def has(self, shard: int) -> bool:
+        return shard % self.count == self.index
+
+
+@dataclass(slots=True)
+class RunOutcome:
+    """What a run did. `total` counts all parts of the target, `now` only what this run has read."""
+
+    shards: int
+    finished_before: int
+    failed: list[FailedShard]
+    now: ShardStats
+    total: ShardStats
+    seconds: float
+    plan: PlanHeader | None = None
+    damaged_parts: list[str] = field(default_factory=list)
+
+    @property
+    def is_complete(self) -> bool:
+        return not self.failed
+
+
+class BulkRun:
+    """A run on one target."""
+
+    def __init__(self, source: BulkLocation, target: BulkLocation, options: PlanOptions) -> None:
+        self._source = source
+        self._target = target
+        self._options = options
+
+    async def plan(self, clock: Clock) -> tuple[Plans, PlanHeader | None]:
+        """Adds a plan of what is new. Raises RequestError as `check` does."""
+        plans = await Plans.load(self._target)
+        self.check(plans)
+        try:
+            return plans, await Planner(self._source, self._target, plans, self._options).run(clock)
+        except StateConflictError:  # another driver was quicker: its plan is as good
+            return await Plans.load(self._target), None
+
+    def check(self, plans: Plans) -> None:
+        """Raises RequestError where the target belongs to another source or other options."""
+        for header in plans.headers[:1]:
+            if header.source != self._source.url:
+                raise RequestError(
+                    f"{self._target.url} holds the rows of {header.source}. Use another target for {self._source.url}."
+                )
+            if header.row_options != self._options.row_options:
+                raise RequestError(
+                    f"{self._target.url} was begun with {_shown(header.row_options)}, now it is "
+                    f"{_shown(self._options.row_options)}. Use the same options, or another target."
+                )
+
+    async def waiting(self, plans: Plans, share: ShardShare) -> tuple[ShardQueue, dict[int, int]]:
+        """Returns the shards that are to be read, and those that have a part, with its size."""
+        done = await finished_shards(self._target)
+        mine = [one for one in range(plans.shard_count) if share.has(one)]
+        return ShardQueue(one for one in mine if one not in done), {
+            one: done[one] for one in mine if one in done
+        }
+
+    async def read(
+        self, engine: Engine, queue: ShardQueue, done: dict[int, int], on_stats: OnStats
+    ) -> RunOutcome:
+        began = time.monotonic()
+        now = ShardStats()
+
+        def count(stats: ShardStats) -> None:
+            now.merge(stats)
+            on_stats(stats)
+
+        if not queue.is_done:
+            await engine.run(queue, count)
+        outcome = RunOutcome(
+            queue.total, len(done), queue.failed, now, ShardStats(), time.monotonic() - began
+        )
+        after = await finished_shards(self._target)
+        wanted = sorted({*done, *after})
+        async for number, stats in self._stats_of(wanted, after):
+            if stats is None:
+                outcome.damaged_parts.append(part_name(number))
+            else:
+                outcome.total.merge(stats)
+        return outcome
+
+    async def _stats_of(
+        self, shards: Sequence[int], sizes: dict[int, int]
+    ) -> AsyncIterator[tuple[int, ShardStats | None]]:
+        """What the metadata of parts says, from the last bytes of each; None for a damaged part."""
+        for number in shards:
+            size = sizes.get(number, 0)
+            yield number, await part_stats(self._target, part_name(number), size)
+
+
+async def part_stats(target: BulkLocation, name: str, size: int) -> ShardStats | None:
+    """Returns the stats of a part; None if it is damaged. Only its end is fetched."""
+    start = max(0, size - _TAIL_BYTES)
+    tail = await target.read_range(name, start, size)
+    length = int.from_bytes(tail[-8:-4], "little") + 8
+    if tail[-4:] != b"PAR1":
+        return None
+    if length > len(tail):
+        tail = await target.read_range(name, max(0, size - length), size)
+    try:
+        # The footer is read alone: the offsets in it are not followed.
+        return read_stats(b"PAR1" + tail[-length:])
+    except DamagedError:
+        return None
+
+
+def _shown(options: dict[str, str]) -> str:
+    return ", ".join(f"{name}={value or 'none'}" for name, value in options.items()) or "no options"

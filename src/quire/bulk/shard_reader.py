@@ -1,0 +1,215 @@
+"""Reads the documents of a shard and writes its part. Whatever is wrong with a document becomes a row."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import tempfile
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from quire.bulk import page_rows
+from quire.bulk.page_rows import PageRow, ShardStats, stats_of, to_parquet
+from quire.bulk.shard_plan import DELETED, DUPLICATE, PlannedDocument, Shard, part_name
+from quire.domain.element_codec import decode
+from quire.domain.text_chunk import ChunkOptions
+from quire.errors import MissingError, PageCrashedError, QuireError, StateConflictError
+from quire.objects.bulk_locations import BulkLocation
+from quire.objects.object_store import in_thread
+from quire.objects.spool_folders import SpoolFolder
+from quire.reading.document_reading import (
+    DocumentOptions,
+    DocumentReading,
+    ReadPage,
+    read_document,
+    unreadable,
+)
+from quire.reading.pool.cage import CageOptions
+from quire.reading.pool.child_pool import ChildPool, PoolOptions
+
+FORMATS = ("text", "html", "elements", "chunks")
+_LANGUAGE_SAMPLE = 4_000
+
+
+@dataclass(frozen=True, slots=True)
+class ShardOptions:
+    """`formats` are columns besides `markdown`. `processes` reader processes share the documents of all shards."""
+
+    document: DocumentOptions = field(default_factory=DocumentOptions)
+    formats: frozenset[str] = frozenset()
+    processes: int = 1
+    memory_bytes: int = 1 << 30
+    password: str | None = None
+    caged: bool = True
+
+
+OnDocument = Callable[[ShardStats], None]
+
+
+class ShardReader:
+    """Reads shards, several at a time if asked. Must be opened within the event loop that uses it."""
+
+    def __init__(self, source: BulkLocation, target: BulkLocation, options: ShardOptions) -> None:
+        self._source = source
+        self._target = target
+        self._options = options
+        self._folder = SpoolFolder("quire-bulk-")
+        self._spool = self._folder.path
+        documents = (str(source.folder),) if source.folder is not None else ()
+        cage = CageOptions((str(self._spool),), str(self._spool / "temporary"), documents)
+        cage.make_folders()
+        self._pool = ChildPool(
+            PoolOptions(
+                processes=options.processes,
+                memory_bytes=options.memory_bytes,
+                cage=cage if options.caged else None,
+                slow_processes=0,
+            )
+        )
+        # One more than there are processes: the next document is fetched while they read.
+        self._room = asyncio.Semaphore(options.processes + 1)
+
+    @classmethod
+    @contextlib.asynccontextmanager
+    async def open(
+        cls, source: BulkLocation, target: BulkLocation, options: ShardOptions
+    ) -> AsyncIterator[ShardReader]:
+        reader = cls(source, target, options)
+        try:
+            reader._pool.warm()
+            yield reader
+        finally:
+            await reader._pool.close()
+            reader._folder.remove()
+
+    async def write_part(self, shard: Shard, on_document: OnDocument | None = None) -> ShardStats:
+        """Reads the shard and writes its part. Raises ObjectsError where a store can't be used."""
+        found = await self.rows(shard, on_document)
+        stats = stats_of(found)
+        content = await in_thread(to_parquet, found, stats)
+        await self._target.put(part_name(shard.number), content)
+        return stats
+
+    async def rows(self, shard: Shard, on_document: OnDocument | None = None) -> list[PageRow]:
+        """Returns the rows of all documents of the shard, in its order."""
+
+        async def one(document: PlannedDocument) -> list[PageRow]:
+            async with self._room:
+                found = await self._document(document, shard.run)
+            if on_document is not None:
+                on_document(stats_of(found))
+            return found
+
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(one(document)) for document in shard.documents]
+        return [row for task in tasks for row in task.result()]
+
+    async def _document(self, document: PlannedDocument, run: int) -> list[PageRow]:
+        base = PageRow(document.key, document.etag, document.size, document.content, run)
+        if document.action in (DUPLICATE, DELETED):
+            return [replace(base, kind=document.action)]
+        reading = await self._reading(document)
+        return document_rows(base, reading, self._options.formats)
+
+    async def _reading(self, document: PlannedDocument) -> DocumentReading:
+        key, etag = document.key, document.etag
+        handle = tempfile.NamedTemporaryFile(dir=self._spool, prefix="document-", delete=False)  # noqa: SIM115
+        handle.close()
+        target = Path(handle.name)
+        try:
+            path = await self._source.fetch(key, etag, target)
+            options = self._options
+            found = await read_document(
+                self._pool, str(path), options.document, password=options.password, share=key
+            )
+            if (found.info, found.pages[0].error_code) == (None, PageCrashedError.code):
+                raise PageCrashedError(found.pages[0].error or "", retryable=True)  # not the document's fault
+            if not await self._source.is_unchanged(key, etag):
+                raise StateConflictError("It changed while it was read. Run again to read the new version.")
+            return found
+        except (MissingError, StateConflictError) as error:
+            return unreadable(error)
+        finally:
+            await in_thread(target.unlink, missing_ok=True)
+
+
+def document_rows(base: PageRow, reading: DocumentReading, formats: frozenset[str]) -> list[PageRow]:
+    """Returns one row for each page, or the one that says why the document can't be read."""
+    mime = reading.info.mime if reading.info else ""
+    count = reading.info.page_count if reading.info else 0
+    language = _language(reading.pages)
+    chunks = _chunks(reading.pages) if "chunks" in formats else {}
+    found: list[PageRow] = []
+    for page in reading.pages:
+        row = replace(
+            base,
+            kind=page_rows.ERROR if page.error_code else page_rows.PAGE,
+            page=page.number,
+            pages=count,
+            mime=mime,
+            markdown=page.markdown if page.number else None,
+            page_class=page.page_class.value if page.page_class else None,
+            source=page.source.value if page.source else None,
+            reader=page.reader,
+            grade=page.grade.value if page.grade else None,
+            reasons=page.reasons,
+            confidence=page.confidence,
+            words=page.words,
+            language=language,
+            milliseconds=page.milliseconds,
+            error_code=page.error_code,
+            error=page.error,
+        )
+        _add_formats(row, page, formats)
+        if page.number in chunks:
+            row.chunks = json.dumps(chunks[page.number], ensure_ascii=False)
+        found.append(row)
+    return found
+
+
+def _add_formats(row: PageRow, page: ReadPage, formats: frozenset[str]) -> None:
+    if not page.packed_elements or not formats & {"text", "html", "elements"}:
+        return
+    from quire.rendering.element_json import page_json
+    from quire.rendering.page_html import render_html
+    from quire.rendering.page_text import render_text
+
+    try:
+        elements = decode(page.packed_elements)
+    except QuireError:  # a reader process that a hostile file has taken over wrote them
+        return
+    if "text" in formats:
+        row.text = render_text(elements.elements)
+    if "html" in formats:
+        row.html = render_html(elements.elements)
+    if "elements" in formats:
+        row.elements = json.dumps(page_json(elements), ensure_ascii=False)
+
+
+def _chunks(pages: Sequence[ReadPage]) -> dict[int, list[object]]:
+    """The chunks of a document, under the page that each begins on."""
+    from quire.rendering.document_chunks import Chunker
+
+    chunker = Chunker(ChunkOptions())
+    pieces = []
+    for page in pages:
+        with contextlib.suppress(QuireError):
+            pieces += chunker.add(decode(page.packed_elements))
+    found: dict[int, list[object]] = {}
+    for piece in (*pieces, *chunker.end()):
+        first = min((place.page for place in piece.places), default=pages[0].number)
+        found.setdefault(first, []).append(piece.as_dict())
+    return found
+
+
+def _language(pages: Sequence[ReadPage]) -> str | None:
+    from quire.classification.local_classifier import language_of
+
+    sample = ""
+    for page in pages:
+        sample += page.markdown if page.words else ""
+        if len(sample) >= _LANGUAGE_SAMPLE:
+            break
+    return language_of(sample) if sample else None

@@ -1,0 +1,163 @@
+"""A worker of a bulk run: a process that reads the shards it is sent, and reports on standard output.
+
+The driver writes the configuration and then numbers of shards to standard input, one JSON value a line. The worker ends
+when standard input closes, so it does not outlive a driver that was killed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from dataclasses import asdict
+from typing import Any
+
+import msgspec
+
+from quire.bulk.page_rows import ShardStats
+from quire.bulk.shard_plan import Plans
+from quire.bulk.shard_reader import ShardOptions, ShardReader
+from quire.errors import QuireError
+from quire.objects.bulk_locations import BulkLocation
+from quire.objects.cloud_clients import Clouds
+from quire.reading.document_reading import DocumentOptions
+from quire.reading.local_reader import LocalLimits, LocalOptions
+from quire.reading.ocr import page_ocr
+from quire.reading.ocr.page_ocr import OcrOptions
+from quire.settings import Settings, load
+
+
+class WorkerConfig(msgspec.Struct, frozen=True):
+    """What a worker must know. Credentials and limits of readers come from the settings of its own machine."""
+
+    source: str
+    target: str
+    ocr: bool = True
+    formats: tuple[str, ...] = ()
+    processes: int = 1
+    password: str | None = None
+
+
+class WorkerReport(msgspec.Struct, omit_defaults=True):
+    """A line of a worker: the documents since the last line, or the end of a shard."""
+
+    stats: dict[str, Any] | None = None
+    finished: int | None = None
+    failed: int | None = None
+    error: str = ""
+    retryable: bool = True
+
+
+def clouds_of(settings: Settings) -> Clouds:
+    """The credentials for every kind of bucket."""
+    clouds = settings.clouds
+    return Clouds(settings.aws.credentials(), clouds.google(), clouds.azure(), clouds.proxy_url)
+
+
+def shard_options(config: WorkerConfig, settings: Settings) -> ShardOptions:
+    """The options of the run with the limits of the settings."""
+    limits = LocalLimits(
+        settings.reading.page_timeout_s, settings.ocr.page_timeout_s, settings.reading.document_budget_s
+    )
+    return ShardOptions(
+        DocumentOptions(
+            LocalOptions(ocr=OcrOptions.of(settings.ocr), limits=limits),
+            config.ocr and page_ocr.available(),
+            max_pages=settings.limits.max_pages,
+            chunk_pages=settings.reading.chunk_pages,
+        ),
+        frozenset(config.formats),
+        config.processes,
+        settings.reading.memory_bytes,
+        config.password,
+        settings.reading.cage,
+    )
+
+
+async def read_shard(plans: Plans, reader: ShardReader, number: int, stats: ShardStats) -> WorkerReport:
+    """Reads one shard and writes its part; `stats` counts documents as they are done. Never raises a QuireError."""
+    try:
+        await reader.write_part(await plans.shard(number), stats.merge)
+    except QuireError as error:
+        return WorkerReport(failed=number, error=error.public, retryable=error.retryable)
+    except ExceptionGroup as group:
+        known, others = group.split(QuireError)
+        if others is not None or known is None:
+            raise
+        first = _first(known)
+        return WorkerReport(failed=number, error=first.public, retryable=first.retryable)
+    return WorkerReport(finished=number)
+
+
+def _first(group: BaseException) -> QuireError:
+    while isinstance(group, BaseExceptionGroup):
+        group = group.exceptions[0]
+    assert isinstance(group, QuireError)  # noqa: S101 - the group was split by this class
+    return group
+
+
+async def _serve(config: WorkerConfig, settings: Settings, lines: asyncio.StreamReader) -> None:
+    clouds = clouds_of(settings)
+    source, target = BulkLocation.open(config.source, clouds), BulkLocation.open(config.target, clouds)
+    plans = await Plans.load(target)
+    async with ShardReader.open(source, target, shard_options(config, settings)) as reader:
+        running: set[asyncio.Task[None]] = set()
+        stats = ShardStats()
+
+        async def one(number: int) -> None:
+            report = await read_shard(plans, reader, number, stats)
+            _say(stats)
+            _write(report)
+
+        ticker = asyncio.create_task(_tick(stats))
+        try:
+            while line := await lines.readline():
+                task = asyncio.create_task(one(int(line)))
+                running.add(task)
+                task.add_done_callback(running.discard)
+        finally:
+            ticker.cancel()
+            for task in running:  # the driver is gone: another one reads these shards again
+                task.cancel()
+
+
+async def _tick(stats: ShardStats) -> None:
+    while True:
+        await asyncio.sleep(1)
+        _say(stats)
+
+
+def _say(stats: ShardStats) -> None:
+    """Reports what was counted since the last report, and begins to count anew."""
+    if stats.documents:
+        _write(WorkerReport(stats=asdict(stats)))
+        stats.__init__()  # type: ignore[misc]
+
+
+def _write(report: WorkerReport) -> None:
+    sys.stdout.buffer.write(msgspec.json.encode(report) + b"\n")
+    sys.stdout.buffer.flush()
+
+
+async def _run() -> None:
+    loop = asyncio.get_running_loop()
+    lines = asyncio.StreamReader()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
+    config = msgspec.json.decode(await lines.readline(), type=WorkerConfig)
+    await _serve(config, load(os.environ), lines)
+
+
+def main() -> int:
+    """The whole process. Exit code 0: standard input was closed."""
+    try:
+        asyncio.run(_run())
+    except (QuireError, ExceptionGroup) as error:
+        sys.stderr.write(f"quire: a bulk worker could not go on: {error}\n")
+        return 1
+    except BrokenPipeError:  # the driver is gone
+        return 0
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
