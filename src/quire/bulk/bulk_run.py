@@ -18,7 +18,7 @@ from quire.objects.bulk_locations import BulkLocation
 _TAIL_BYTES = 256 << 10
 
 
-class Engine(Protocol):
+class BulkEngine(Protocol):
     """Reads all shards of a queue; `on_stats` counts documents as they are done."""
 
     async def run(self, queue: ShardQueue, on_stats: OnStats) -> None: ...
@@ -96,7 +96,7 @@ class BulkRun:
         }
 
     async def read(
-        self, engine: Engine, queue: ShardQueue, done: dict[int, int], on_stats: OnStats
+        self, engine: BulkEngine, queue: ShardQueue, done: dict[int, int], on_stats: OnStats
     ) -> RunOutcome:
         began = time.monotonic()
         now = ShardStats()

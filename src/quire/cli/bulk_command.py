@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from quire.bulk.bulk_report import REPORT_HTML, report_of, write_report
-from quire.bulk.bulk_run import BulkRun, Engine, RunOutcome, ShardShare
+from quire.bulk.bulk_run import BulkEngine, BulkRun, RunOutcome, ShardShare
 from quire.bulk.compaction import Compaction
 from quire.bulk.local_engine import LocalEngine
 from quire.bulk.page_rows import ShardStats, check_installed
@@ -134,7 +134,7 @@ class _Command:
                 print(line)
         return OK
 
-    def _engine(self) -> Engine:
+    def _engine(self) -> BulkEngine:
         if self._args.engine == "local":
             return LocalEngine(self._config, self._workers)
         from quire.bulk.ray_engine import RayEngine
