@@ -56,6 +56,7 @@ from quire.reading.pool.cage import CageOptions
 from quire.reading.pool.child_pool import ChildPool, PoolOptions
 from quire.settings import Settings
 from quire.telemetry.loop_lag import LoopLag
+from quire.telemetry.tracing import open_tracer
 
 if TYPE_CHECKING:
     from quire.batching.batcher import Batcher
@@ -225,7 +226,8 @@ async def _parts(
     await queues.ensure_groups(UnitKind)
     secret = settings.auth.secret_key
     jobs = JobStore(connection, queues, clock, settings.jobs.ttl_s, sla_s=settings.jobs.sla_max_age_s)
-    jobs.observer = reports = JobReports(jobs)
+    tracer = open_tracer(settings.tracing, quire.__version__, stack)
+    jobs.observer = reports = JobReports(jobs, tracer=tracer)
     return Parts(
         settings=settings,
         clock=clock,
@@ -238,6 +240,7 @@ async def _parts(
         sealer=Sealer.from_secret(secret) if secret else Sealer.from_data_dir(data_dir),
         readers=Readers(ocr=_reads_scans(settings), ai_reads_all=settings.ai.send_all_pages),
         reader_processes=_processes(settings),
+        tracer=tracer,
     )
 
 
@@ -298,6 +301,7 @@ def _with_ai(
         wake=waiting.wake,
         recovered=waiting.resume_recovering,
         counting=counting,
+        tracer=parts.tracer,
     )
     stack.push_async_callback(dispatcher.close)
     reading = AiReading(dispatcher, waiting, Pictures())
@@ -360,10 +364,10 @@ def _catalog(parts: Parts, stack: AsyncExitStack) -> SharedCatalog:
 
 
 def _embedder(parts: Parts, connection: RedisConnection, stack: AsyncExitStack) -> Embedder | None:
-    settings = parts.settings
-    if settings.vault.embedding_provider == "off":
+    settings, chosen = parts.settings, parts.settings.vault.embedding_provider
+    if chosen == "off":
         return None
-    if settings.vault.embedding_provider == "local":
+    if chosen == "local":
         from quire.embedding.local_embedder import LocalEmbedder
 
         return LocalEmbedder()

@@ -15,6 +15,7 @@ from quire.api.http import auth, error_responses
 from quire.api.http.key_ring import KeyRing
 from quire.api.http.key_throttle import KeyThrottle
 from quire.api.http.request_log import RequestLog
+from quire.api.http.request_traces import RequestTraces
 from quire.api.http.services import Services
 from quire.api.jobs import (
     chunk_routes,
@@ -78,7 +79,8 @@ class _Api(FastAPI):
 
 def create_app(runtime: Runtime) -> FastAPI:
     """An application that serves this runtime. Setting `app.state.services.stopping` ends what waits."""
-    clock = runtime.parts.clock
+    clock, tracer = runtime.parts.clock, runtime.parts.tracer
+    traces = [Middleware(RequestTraces, tracer=tracer)] if tracer is not None else []
     app = _Api(
         title="Quire",
         version=quire.__version__,
@@ -89,6 +91,7 @@ def create_app(runtime: Runtime) -> FastAPI:
         middleware=[
             # Outermost: whatever happens has an id and a line in the log.
             Middleware(RequestLog, clock=clock),
+            *traces,
             Middleware(parse_routes.ParseShortcut),
         ],
     )

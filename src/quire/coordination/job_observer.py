@@ -12,6 +12,10 @@ from quire.domain.job import PageRecord
 class JobObserver(Protocol):
     """Gets each change once. Must not raise: the change is written already."""
 
+    def trace_of_new_job(self) -> str:
+        """Returns what the record of a new job says of its trace; nothing where traces are off."""
+        ...
+
     def accepted(self, new: NewJob) -> None: ...
 
     async def ended(self, job_id: str) -> None: ...
@@ -23,6 +27,9 @@ class JobObserver(Protocol):
 
 class UnobservedJobs:
     """Ignores every change."""
+
+    def trace_of_new_job(self) -> str:
+        return ""
 
     def accepted(self, new: NewJob) -> None:
         pass

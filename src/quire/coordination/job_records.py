@@ -203,6 +203,7 @@ def job_from_fields(job_id: str, found: Mapping[str, str]) -> MainJob:
         download_total=int(found.get("download.total") or 0) or None,
         original_deleted=bool(found.get("original.deleted")) and not found.get("content_ref"),
         deleted_result=found.get("result.deleted"),
+        trace=found.get("trace") or "",
     )
 
 

@@ -96,9 +96,10 @@ class JobStore:
         )
         first = "split" if new.content_ref else "download"
         call = call or secrets.token_hex(4)
-        answer = await self._run(
-            "create", new.id, now, self.running_ttl_ms, first, call, *flat(new_fields(new))
-        )
+        fields = new_fields(new)
+        if trace := self.observer.trace_of_new_job():
+            fields["trace"] = trace
+        answer = await self._run("create", new.id, now, self.running_ttl_ms, first, call, *flat(fields))
         if answer[0] == 0:
             # The job that has the id may have ended, or have a deadline before the sweep that was just scheduled.
             await self._sweep_by(new.id, self._clock.now())

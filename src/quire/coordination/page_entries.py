@@ -15,7 +15,7 @@ from quire.coordination.connection import RedisConnection
 from quire.coordination.streams import Hint
 from quire.domain.job import unit_page
 
-_JOB_FIELDS = ("options", "export", "vault", "content_ref", "deadline_at", "mime")
+_JOB_FIELDS = ("options", "export", "vault", "content_ref", "deadline_at", "mime", "trace")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,9 @@ class PageEntries:
             "media_type": job["mime"],
             "deadline_at": int(job["deadline_at"]) / 1000 if job["deadline_at"] else None,
         }
+        traced = {"traceparent": job["trace"].partition(" ")[0]} if job["trace"] else {}
         return {
+            **traced,
             "doc_id": vault.get("document_id") or export.get("file_id") or hint.job_id,
             "content_ref": f"{content}#page={unit_page(hint.unit)}",
             "engine_pref": json.dumps({"primary": primary, "secondary": secondary}),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, Protocol, TypeVar
 
 from quire.coordination.ai_admission import CallOutcome, ReportedLimits
 from quire.providers.provider_protocol import (
@@ -13,6 +15,9 @@ from quire.providers.provider_protocol import (
     RejectedError,
     SeenLimits,
 )
+
+T = TypeVar("T")
+_FINISH_S = 10.0
 
 
 class CallCounter(Protocol):
@@ -76,3 +81,13 @@ def reported_limits(limits: SeenLimits) -> ReportedLimits:
     # The wait is for a full budget; a part of it is available much sooner.
     pause_s = min((limits.refill_wait_s() or 0.0) / 4, 15.0)
     return ReportedLimits(limits.requests_per_minute or 0, limits.tokens_per_minute or 0, pause_s)
+
+
+async def finish(work: Coroutine[Any, Any, T]) -> T:
+    """Runs `work` to its end even if the caller is cancelled; only then passes the cancellation on."""
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait({task}, timeout=_FINISH_S)
+        raise

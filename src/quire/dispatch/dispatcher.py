@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING
 
 from quire.clock import Clock
 from quire.coordination.ai_admission import Admission, Ask, Busy, CallOutcome, Free, Lease, log_half_open
 from quire.dispatch.answer_cache import AnswerCache, CachedAnswer
 from quire.dispatch.call_log import ABANDONED, CallReport, log_call
-from quire.dispatch.call_outcomes import CallCounter, NullCallCounter, outcome_of, reported_limits
+from quire.dispatch.call_outcomes import CallCounter, NullCallCounter, finish, outcome_of, reported_limits
 from quire.dispatch.candidates import Candidate, Candidates
 from quire.dispatch.ledger import Ledger, Size, Spent, estimate
 from quire.dispatch.page_task import Answered, Exhausted, Outcome, PagePicture, PageTask, Parked
+from quire.dispatch.traced_calls import ask_provider, traced_page
 from quire.dispatch.waiting_policy import LEAST_CALL_S, UNAVAILABLE, WaitingPolicy, exhausted
 from quire.errors import CoordinationError, ObjectsError
 from quire.providers import configured_providers
@@ -37,10 +38,10 @@ from quire.providers.provider_protocol import (
     VisionRequest,
 )
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from quire.telemetry.tracer import Tracer
 
 _LOG = logging.getLogger(__name__)
-_FINISH_S = 10.0
 _AFTER_DEADLINE_S = 2.0
 _ROOM_USED = 8
 _TYPICAL = Size(characters=5_000, own_characters=3_000, pixels=850 * 1100)
@@ -91,6 +92,7 @@ class Dispatcher:
         wake: Wake,
         recovered: Recovered | None = None,
         counting: CallCounter | None = None,
+        tracer: Tracer | None = None,
     ) -> None:
         self.candidates = candidates
         self.admission = admission
@@ -102,6 +104,7 @@ class Dispatcher:
         self._wake = wake
         self._recovered = recovered
         self._counting = counting or NullCallCounter()
+        self._tracer = tracer
         self._waiting = WaitingPolicy(ledger, clock, options.wait_max_s)
 
     async def read(self, task: PageTask) -> Outcome:
@@ -109,7 +112,8 @@ class Dispatcher:
 
         Raises CoordinationError during an outage of the coordination server, PageError if the page can't be drawn.
         """
-        outcome = await self._read(task)
+        reading = self._read(task)
+        outcome = await (reading if self._tracer is None else traced_page(self._tracer, task, reading))
         if isinstance(outcome, Exhausted):
             with suppress(CoordinationError):
                 await self.admission.want_recovery()
@@ -248,19 +252,20 @@ class Dispatcher:
         )
         started = self._clock.monotonic()
         try:
-            answer = await self.providers[candidate.provider].read(request)
+            provider = self.providers[candidate.provider]
+            answer = await ask_provider(self._tracer, provider, candidate.target, request, spent.calls + 1)
         except ProviderError as error:
             # A timeout shorter than the model's own (page or document deadline) is no evidence against the model.
             cut_short = isinstance(error, ProviderTimeoutError) and timeout_s < whole_s
             outcome = CallOutcome.NEUTRAL if cut_short else outcome_of(error)
-            return await _finish(self._failed(attempt, error, outcome, self._clock.monotonic() - started))
+            return await finish(self._failed(attempt, error, outcome, self._clock.monotonic() - started))
         except BaseException:
             # Cancelled, or an unexpected error: the call may have been made.
             self._report(attempt, ABANDONED, self._clock.monotonic() - started)
-            await _finish(self._abandon(attempt.lease))
+            await finish(self._abandon(attempt.lease))
             raise
         # From here on the answer is paid for: a cancellation must not lose it.
-        return await _finish(self._answered(attempt, answer, self._clock.monotonic() - started))
+        return await finish(self._answered(attempt, answer, self._clock.monotonic() - started))
 
     async def _answered(self, attempt: _Attempt, answer: VisionAnswer, seconds: float) -> Answered | Spent:
         task, candidate, lease = attempt.task, attempt.candidate, attempt.lease
@@ -420,16 +425,6 @@ class Dispatcher:
 
     def _tokens_out(self, task: PageTask) -> int:
         return task.max_tokens_out or self._options.max_tokens_out
-
-
-async def _finish(work: Coroutine[Any, Any, T]) -> T:
-    """Runs `work` to its end even if the caller is cancelled; only then passes the cancellation on."""
-    task = asyncio.ensure_future(work)
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait({task}, timeout=_FINISH_S)
-        raise
 
 
 def _size(task: PageTask, picture: PagePicture) -> Size:

@@ -252,6 +252,8 @@ class MainJob:
     """Whether the document was deleted before its job (RETAIN_ORIGINALS)."""
     deleted_result: str | None = None
     """The key of a result that was deleted before its job (RETAIN_RESULTS)."""
+    trace: str = ""
+    """The context of the job's span and of its parent; empty where traces are off."""
 
     @property
     def delivery(self) -> DeliveryOutcome | None:

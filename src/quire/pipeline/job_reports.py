@@ -8,13 +8,16 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from quire.coordination.job_records import NewJob
 from quire.coordination.job_store import JobStore
 from quire.domain.job import JobStatus, JobType, MainJob, PageRecord
 from quire.domain.page import PageSource
 from quire.errors import CoordinationCommandError, CoordinationError
+
+if TYPE_CHECKING:
+    from quire.telemetry.tracer import Tracer
 
 _LOG = logging.getLogger(__name__)
 _FALLBACKS = (PageSource.MUPDF_FALLBACK, PageSource.MUPDF_TIMEOUT_FALLBACK)
@@ -59,9 +62,15 @@ class NullPipelineMeter:
 class JobReports:
     """The observer of the job store in a running process."""
 
-    def __init__(self, jobs: JobStore, meter: PipelineMeter | None = None) -> None:
+    def __init__(
+        self, jobs: JobStore, meter: PipelineMeter | None = None, tracer: Tracer | None = None
+    ) -> None:
         self._jobs = jobs
         self.meter: PipelineMeter = meter or NullPipelineMeter()
+        self._tracer = tracer
+
+    def trace_of_new_job(self) -> str:
+        return "" if self._tracer is None else self._tracer.begin_job()
 
     def accepted(self, new: NewJob) -> None:
         self.meter.job_accepted(JobType.MAIN.value)
@@ -88,6 +97,8 @@ class JobReports:
             return
         seconds = _seconds(job.started_at, job.completed_at)
         self.meter.job_ended(job.type.value, job.status.value, seconds=seconds, usd=job.cost_usd)
+        if self._tracer is not None:
+            self._tracer.end_job(job.trace, job.created_at, job.completed_at or job.created_at, _traced(job))
         level = logging.WARNING if job.status is JobStatus.FAILED else logging.INFO
         _LOG.log(level, "job finished", extra=_ending(job, seconds))
 
@@ -106,6 +117,16 @@ class JobReports:
             self.meter.pages_read(PageSource.MUPDF_TIMEOUT_FALLBACK.value, fell_back)
             self.meter.pages_fell_back(DEADLINE, fell_back)
         _LOG.warning("deadline reached", extra={"job_id": job_id, "fell_back": fell_back})
+
+
+def _traced(job: MainJob) -> dict[str, str | int | float]:
+    return {
+        "job_id": job.id,
+        "team": job.team,
+        "status": job.status.value,
+        "pages": job.total_pages,
+        "cost_usd": job.cost_usd,
+    }
 
 
 def _ending(job: MainJob, seconds: float | None) -> dict[str, object]:

@@ -18,6 +18,7 @@ from quire.settings import Settings
 
 if TYPE_CHECKING:
     from quire.pipeline.stages.ai_pages import AiReading
+    from quire.telemetry.tracer import Tracer
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,3 +35,4 @@ class Parts:
     readers: Readers
     reader_processes: int
     ai: AiReading | None = None
+    tracer: Tracer | None = None

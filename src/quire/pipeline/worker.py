@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from quire.coordination.job_records import Claim, PageOutcome, Refused
 from quire.coordination.liveness import held_unit
@@ -32,6 +33,9 @@ from quire.pipeline.stages.read_stage import PageReader, failed_page, fallen_bac
 from quire.pipeline.stages.split_stage import run_split
 from quire.pipeline.upkeep.job_journal import write_finished
 from quire.reading.pool.fair_slots import sharing
+
+if TYPE_CHECKING:
+    from quire.telemetry.tracer import Tracer
 
 _LOG = logging.getLogger(__name__)
 _BLOCK_S = 2.0
@@ -276,7 +280,10 @@ class Worker:
         stage = self._stages[claim.hint.kind]
         try:
             with sharing(claim.job.team, claim.job.id):
-                await stage(claim, self._parts)
+                if self._parts.tracer is None:
+                    await stage(claim, self._parts)
+                else:
+                    await _traced(self._parts.tracer, stage, claim, self._parts)
         except (CoordinationError, CoordinationCommandError):
             raise
         except QuireError as error:
@@ -396,6 +403,12 @@ class Worker:
             return await self._parts.jobs.lost.check_claims(self.id, claims)
         except CoordinationCommandError:
             return [True] * len(held)
+
+
+async def _traced(tracer: Tracer, stage: Stage, claim: Claim, parts: Parts) -> None:
+    attributes = {"job_id": claim.job.id, "unit": claim.hint.unit, "start": claim.starts}
+    with tracer.unit(claim.hint.kind.value, claim.job.trace, attributes):
+        await stage(claim, parts)
 
 
 def _entry_name(hint: Hint) -> str:

@@ -25,7 +25,7 @@ from quire.settings.sections import (
 from quire.settings.setting_kinds import ApiKey
 from quire.settings.setting_tables import AiLimit, AiPrice, AiServer
 from quire.settings.settings_page import render_markdown
-from quire.settings.telemetry_settings import LoggingSettings, MetricsSettings
+from quire.settings.telemetry_settings import LoggingSettings, MetricsSettings, TracingSettings
 
 __all__ = [
     "AiLimit",
@@ -54,6 +54,7 @@ __all__ = [
     "RetentionSettings",
     "SettingView",
     "Settings",
+    "TracingSettings",
     "WorkerSettings",
     "load",
     "render_markdown",

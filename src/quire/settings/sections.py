@@ -30,7 +30,7 @@ from quire.settings.reading_settings import (
 )
 from quire.settings.retention_settings import RetentionSettings
 from quire.settings.setting_kinds import ApiKey, Declaration, setting
-from quire.settings.telemetry_settings import LoggingSettings, MetricsSettings
+from quire.settings.telemetry_settings import LoggingSettings, MetricsSettings, TracingSettings
 from quire.settings.vault_settings import VaultSettings
 
 DEFAULT_ORIGIN = "default"
@@ -340,6 +340,7 @@ class Settings:
     extraction: ExtractionSettings = field(default_factory=ExtractionSettings)
     logging: LoggingSettings = field(default_factory=LoggingSettings)
     metrics: MetricsSettings = field(default_factory=MetricsSettings)
+    tracing: TracingSettings = field(default_factory=TracingSettings)
     client: ClientSettings = field(default_factory=ClientSettings)
     origins: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     notes: tuple[str, ...] = field(default=(), repr=False, compare=False)

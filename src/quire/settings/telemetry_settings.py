@@ -1,4 +1,4 @@
-"""The settings of logs and metrics."""
+"""The settings of logs, metrics and traces."""
 # ruff: noqa: RUF009 - `setting` is `dataclasses.field` with a description; its values are immutable
 
 from __future__ import annotations
@@ -80,4 +80,31 @@ class MetricsSettings:
         "0",
         setting_kinds.integer(0, 65_535),
         "The port on which a worker serves its metrics, one for each worker of a host; 0 serves none.",
+    )
+
+
+@dataclass(frozen=True)
+class TracingSettings:
+    """Traces by OpenTelemetry; need the extra `otel`."""
+
+    endpoint: str = setting(
+        "OTEL_EXPORTER_OTLP_ENDPOINT",
+        "",
+        setting_kinds.url("http", "https"),
+        "The collector that gets traces as OTLP over HTTP, as in `http://127.0.0.1:4318`; when empty, there are none.",
+    )
+    headers: str = setting(
+        "OTEL_EXPORTER_OTLP_HEADERS",
+        "",
+        setting_kinds.secret(),
+        "Headers for the collector, as in `name=value,name=value`.",
+    )
+    service_name: str = setting(
+        "OTEL_SERVICE_NAME", "quire", setting_kinds.text(), "The name of this service in traces."
+    )
+    sampled: float = setting(
+        "OTEL_TRACES_SAMPLER_ARG",
+        "1",
+        setting_kinds.number(0, 1),
+        "The share of traces that is recorded, for requests whose caller has not decided it.",
     )
