@@ -27,7 +27,7 @@ from quire.coordination.page_entries import EngineNames, PageEntries
 from quire.coordination.server_address import ServerAccess
 from quire.coordination.streams import Queues
 from quire.coordination.waiting_pages import Waiting
-from quire.dispatch.answer_cache import AnswerCache
+from quire.dispatch.answer_cache import AnswerCache, answers_kept_s
 from quire.dispatch.call_outcomes import CallCounter
 from quire.dispatch.candidates import TIERS, Candidates
 from quire.dispatch.dispatcher import Dispatcher, DispatchOptions
@@ -198,12 +198,6 @@ async def _coordination(settings: Settings, owner: str, attach: bool) -> tuple[s
     return await embedded.start(), embedded
 
 
-def _answers_kept_s(settings: Settings) -> float:
-    """Answers of AI hold the text of pages: they are not kept longer than results are."""
-    results_s = settings.retention.results_s
-    return settings.ai.cache_ttl_s if results_s is None else min(settings.ai.cache_ttl_s, results_s)
-
-
 def _processes(settings: Settings) -> int:
     return settings.reading.processes or os.cpu_count() or 1
 
@@ -295,7 +289,7 @@ def _with_ai(
             clock,
             Ceilings(ai.max_cost_per_document_usd, ai.max_cost_per_team_usd),
         ),
-        cache=AnswerCache(AnswerIndex(connection), parts.objects, parts.jobs, _answers_kept_s(settings)),
+        cache=AnswerCache(AnswerIndex(connection), parts.objects, parts.jobs, answers_kept_s(settings)),
         clock=clock,
         options=DispatchOptions(ai.page_total_timeout_s, ai.max_tokens_out, _wait_max_s(settings)),
         wake=waiting.wake,

@@ -14,6 +14,7 @@ from typing import Protocol
 from quire.coordination.answer_index import AnswerIndex
 from quire.errors import MissingError, ObjectsError
 from quire.objects.object_store import ObjectStore
+from quire.settings import Settings
 
 
 class Expiry(Protocol):
@@ -73,3 +74,9 @@ class AnswerCache:
         """Recorded before anything is stored: the deletion of a document must find all its answers."""
         if owner is not None:
             await self.index.add_owner(fingerprint, owner, self.ttl_s)
+
+
+def answers_kept_s(settings: Settings) -> float:
+    """Answers of AI hold the text of pages: they are not kept longer than results are."""
+    results_s = settings.retention.results_s
+    return settings.ai.cache_ttl_s if results_s is None else min(settings.ai.cache_ttl_s, results_s)
