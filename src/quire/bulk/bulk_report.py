@@ -7,12 +7,9 @@ import json
 from dataclasses import asdict
 from typing import Any
 
-from quire.bulk.bulk_run import RunOutcome
+from quire.bulk.bulk_run import RunOutcome, ShardShare
 from quire.bulk.shard_plan import PLAN_FOLDER
 from quire.objects.bulk_locations import BulkLocation
-
-REPORT_JSON = f"{PLAN_FOLDER}/report.json"
-REPORT_HTML = f"{PLAN_FOLDER}/report.html"
 
 
 def report_of(outcome: RunOutcome, source: str, target: str) -> dict[str, Any]:
@@ -36,10 +33,13 @@ def report_of(outcome: RunOutcome, source: str, target: str) -> dict[str, Any]:
     }
 
 
-async def write_report(target: BulkLocation, report: dict[str, Any]) -> None:
-    """Stores both forms; a report of an earlier run is replaced."""
-    await target.put(REPORT_JSON, json.dumps(report, indent=2).encode())
-    await target.put(REPORT_HTML, html_report(report).encode())
+async def write_report(target: BulkLocation, report: dict[str, Any], share: ShardShare) -> str:
+    """Stores both forms and returns the name of the HTML page; a report of an earlier run is replaced."""
+    place = f"-{share.index}-of-{share.count}" if share.count > 1 else ""
+    name = f"{PLAN_FOLDER}/report{place}"
+    await target.put(f"{name}.json", json.dumps(report, indent=2).encode())
+    await target.put(f"{name}.html", html_report(report).encode())
+    return f"{name}.html"
 
 
 def html_report(report: dict[str, Any]) -> str:

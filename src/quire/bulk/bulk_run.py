@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -15,7 +16,8 @@ from quire.clock import Clock
 from quire.errors import DamagedError, RequestError, StateConflictError
 from quire.objects.bulk_locations import BulkLocation
 
-_TAIL_BYTES = 256 << 10
+_TAIL_BYTES = 64 << 10
+_PARTS_AT_ONCE = 32
 
 
 class BulkEngine(Protocol):
@@ -67,12 +69,17 @@ class BulkRun:
 
     async def plan(self, clock: Clock) -> tuple[Plans, PlanHeader | None]:
         """Adds a plan of what is new. Raises RequestError as `check` does."""
-        plans = await Plans.load(self._target)
-        self.check(plans)
+        plans = await self.plans()
         try:
             return plans, await Planner(self._source, self._target, plans, self._options).run(clock)
         except StateConflictError:  # another driver was quicker: its plan is as good
             return await Plans.load(self._target), None
+
+    async def plans(self) -> Plans:
+        """Returns the plans that are stored. Raises RequestError as `check` does."""
+        plans = await Plans.load(self._target)
+        self.check(plans)
+        return plans
 
     def check(self, plans: Plans) -> None:
         """Raises RequestError where the target belongs to another source or other options."""
@@ -96,8 +103,9 @@ class BulkRun:
         }
 
     async def read(
-        self, engine: BulkEngine, queue: ShardQueue, done: dict[int, int], on_stats: OnStats
+        self, engine: BulkEngine, queue: ShardQueue, share: ShardShare, on_stats: OnStats
     ) -> RunOutcome:
+        """Has the engine read the queue, then counts what the parts of this share hold."""
         began = time.monotonic()
         now = ShardStats()
 
@@ -107,25 +115,25 @@ class BulkRun:
 
         if not queue.is_done:
             await engine.run(queue, count)
-        outcome = RunOutcome(
-            queue.total, len(done), queue.failed, now, ShardStats(), time.monotonic() - began
-        )
-        after = await finished_shards(self._target)
-        wanted = sorted({*done, *after})
-        async for number, stats in self._stats_of(wanted, after):
+        seconds = time.monotonic() - began
+        sizes = {one: size for one, size in (await finished_shards(self._target)).items() if share.has(one)}
+        before = len(sizes) - queue.finished
+        outcome = RunOutcome(queue.total, before, queue.failed, now, ShardStats(), seconds)
+        async for number, stats in self._stats_of(sizes):
             if stats is None:
                 outcome.damaged_parts.append(part_name(number))
             else:
                 outcome.total.merge(stats)
         return outcome
 
-    async def _stats_of(
-        self, shards: Sequence[int], sizes: dict[int, int]
-    ) -> AsyncIterator[tuple[int, ShardStats | None]]:
-        """What the metadata of parts says, from the last bytes of each; None for a damaged part."""
-        for number in shards:
-            size = sizes.get(number, 0)
-            yield number, await part_stats(self._target, part_name(number), size)
+    async def _stats_of(self, sizes: dict[int, int]) -> AsyncIterator[tuple[int, ShardStats | None]]:
+        """What the metadata of parts says, some parts at a time; None for a damaged part."""
+        shards = sorted(sizes)
+        for start in range(0, len(shards), _PARTS_AT_ONCE):
+            numbers = shards[start : start + _PARTS_AT_ONCE]
+            asked = (part_stats(self._target, part_name(one), sizes[one]) for one in numbers)
+            for number, stats in zip(numbers, await asyncio.gather(*asked), strict=True):
+                yield number, stats
 
 
 async def part_stats(target: BulkLocation, name: str, size: int) -> ShardStats | None:

@@ -65,6 +65,8 @@ def add_bulk(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     parser.add_argument(
         "--shard-count", type=positive, default=1, metavar="N", help="how many machines there are"
     )
+    parser.add_argument("--plan-only", action="store_true", help="list SRC and store the plan; read nothing")
+    parser.add_argument("--no-plan", action="store_true", help="read what is planned; don't list SRC again")
     parser.add_argument(
         "--dry-run", action="store_true", help="count, measure a sample and estimate; write nothing"
     )

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from quire.bulk.bulk_report import REPORT_HTML, report_of, write_report
+from quire.bulk.bulk_report import report_of, write_report
 from quire.bulk.bulk_run import BulkEngine, BulkRun, RunOutcome, ShardShare
 from quire.bulk.compaction import Compaction
 from quire.bulk.local_engine import LocalEngine
@@ -46,6 +46,8 @@ def run(args: argparse.Namespace) -> int:
     check_installed()
     if args.shard_index >= args.shard_count:
         raise CommandUsageError("--shard-index must be less than --shard-count.")
+    if args.no_plan and args.plan_only:
+        raise CommandUsageError("--no-plan and --plan-only exclude each other.")
     settings = load(os.environ)
     try:
         command = _Command(args, settings)
@@ -103,14 +105,19 @@ class _Command:
         self._bulk = BulkRun(self._source, self._target, self._plan)
 
     async def run(self) -> int:
-        plans, _added = await self._bulk.plan(SystemClock())
+        if self._args.no_plan:
+            plans = await self._bulk.plans()
+        else:
+            plans, _added = await self._bulk.plan(SystemClock())
         share = ShardShare(self._args.shard_index, self._args.shard_count)
         queue, done = await self._bulk.waiting(plans, share)
         shown = _Shown(queue, len(done), sum(one.documents for one in plans.headers), quiet=self._args.quiet)
-        outcome = await self._bulk.read(self._engine(), queue, done, shown.count)
+        if self._args.plan_only:
+            return OK
+        outcome = await self._bulk.read(self._engine(), queue, share, shown.count)
         report = report_of(outcome, self._args.source, self._target.url)
-        await write_report(self._target, report)
-        shown.finish(outcome, self._target.url)
+        place = await write_report(self._target, report, share)
+        shown.finish(outcome, f"{self._target.url}/{place}")
         if self._args.json:
             print(json.dumps(report))
         if not outcome.is_complete or outcome.damaged_parts:
@@ -180,7 +187,7 @@ class _Shown:
             f"{now.errors:,} errors, {rate:.1f} pages/s, {left}"
         )
 
-    def finish(self, outcome: RunOutcome, target: str) -> None:
+    def finish(self, outcome: RunOutcome, report: str) -> None:
         if self._live and not self._quiet:
             sys.stderr.write("\r\x1b[2K")
         for failed in outcome.failed[:10]:
@@ -193,7 +200,7 @@ class _Shown:
         say(
             f"{total.documents:,} documents, {total.pages:,} pages, {total.errors:,} rows with errors, "
             f"{total.duplicates:,} duplicates; {outcome.now.pages:,} pages in {_duration(outcome.seconds)} now. "
-            f"Report: {target}/{REPORT_HTML}"
+            f"Report: {report}"
         )
 
 
