@@ -81,11 +81,16 @@ class Service:
     def get(self, path: str) -> dict:
         return json.load(urllib.request.urlopen(self.url + path, timeout=600))
 
-    def upload(self, path: Path, query: str = "?wait=600", to: str = "/convert") -> dict:
+    def upload(self, path: Path, query: str = "?wait=600", to: str = "/convert", mode: str = "auto") -> dict:
         """Streams the file through curl-like chunks; answers the JSON."""
         boundary = "quire-bench-boundary"
         head = f'--{boundary}\r\nContent-Disposition: form-data; name="file"; filename="{path.name}"\r\n\r\n'
-        tail = f'\r\n--{boundary}\r\nContent-Disposition: form-data; name="force"\r\n\r\ntrue\r\n--{boundary}--\r\n'
+        fields = {"force": "true"} | ({"mode": mode} if mode != "auto" else {})
+        tail = "".join(
+            f'\r\n--{boundary}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}'
+            for name, value in fields.items()
+        )
+        tail += f"\r\n--{boundary}--\r\n"
         size = len(head) + path.stat().st_size + len(tail)
 
         def body() -> Iterator[bytes]:

@@ -145,7 +145,7 @@ def measure(name: str, rule: dict[str, object] | None, strict: bool, to_the_end:
         settings = {**settings_for(url), **({"JOB_MAX_ATTEMPTS": "1"} if strict else {})}
         with service(folder, **settings) as one:
             # The readers and the SDKs load after the start; a document is measured on a service that runs.
-            one.wait_for(one.upload(ROOT / "samples" / "text.pdf", "")["job_id"])
+            one.wait_for(one.upload(mixed_pdf(folder, "warm"), "", mode="local")["job_id"])
             time.sleep(5)
             first, metadata = run(one, mixed_pdf(folder, "first"), to_the_end=to_the_end)
             second, _ = run(one, mixed_pdf(folder, "second"), to_the_end=to_the_end)

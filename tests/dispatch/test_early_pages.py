@@ -130,10 +130,10 @@ async def test_ocr_is_not_due_when_a_model_answers(make: Callable[..., Bench]) -
 @pytest.mark.parametrize(
     ("given", "since_s", "expected"),
     [
-        ({}, float("inf"), 10.0),
+        ({}, float("inf"), 8.0),
         ({"AI_EARLY_TEXT": "0"}, float("inf"), None),
-        ({"JOB_MAX_ATTEMPTS": "1"}, float("inf"), 2.0),
-        ({"JOB_MAX_ATTEMPTS": "1"}, 5.0, 10.0),
+        ({"JOB_MAX_ATTEMPTS": "1"}, float("inf"), 1.5),
+        ({"JOB_MAX_ATTEMPTS": "1"}, 5.0, 8.0),
         ({"JOB_MAX_ATTEMPTS": "1", "AI_EARLY_TEXT": "500ms"}, float("inf"), 0.5),
     ],
 )

@@ -12,7 +12,7 @@ from quire.domain.job import MainJob
 from quire.pipeline.parts import Parts
 from quire.settings import Settings
 
-_STRICT_S = 2.0
+_STRICT_S = 1.5
 _PROVEN_S = 60.0
 """If a model answered in this time, the strict policy waits as long as the default one."""
 

@@ -126,10 +126,10 @@ class AiSettings:
     )
     early_text_after_s: float = setting(
         "AI_EARLY_TEXT",
-        "10s",
+        "8s",
         setting_kinds.duration("0", "1d"),
         "When no model has answered for so long, pages without text are read by OCR while they wait for AI, so that "
-        "the document is usable; 0 turns this off. With JOB_MAX_ATTEMPTS=1 it is 2 s at most, unless a model "
+        "the document is usable; 0 turns this off. With JOB_MAX_ATTEMPTS=1 it is 1.5 s at most, unless a model "
         "answered in the last minute.",
     )
     max_inflight_per_model: int = setting(

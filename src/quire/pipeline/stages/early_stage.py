@@ -5,7 +5,9 @@ Each page is read once. If AI answers, its text replaces the early one; if AI fa
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from collections.abc import Iterator, Sequence
 
 from quire.coordination.early_pages import OcrRight
 from quire.coordination.job_records import Claim
@@ -19,14 +21,15 @@ from quire.reading.pdf.page_reader import MARKUP_READERS
 
 _LOG = logging.getLogger(__name__)
 _FILE_AGAIN_S = 0.5
-_READ_AT_ONCE = 16
+_LISTED_PAGES = 32
+"""The pages are listed again after so many; the vault files their text as often."""
 
 
 async def run_early(claim: Claim, parts: Parts) -> None:
-    """Reads the waiting pages of a job one after the other; postpones the rest as soon as a model answers."""
+    """Reads the waiting pages of a job, a few at a time; postpones the rest as soon as a model answers."""
     tried: set[int] = set()
-    while waiting := [one for one in await _waiting(claim, parts) if one.number not in tried][:_READ_AT_ONCE]:
-        for record in waiting:
+    while waiting := [one for one in await _waiting(claim, parts) if one.number not in tried]:
+        for some in _groups(waiting[:_LISTED_PAGES], parts.reader_processes):
             wait_s = await seconds_until_early_text(parts, claim.job)
             if wait_s is None:
                 await _end(claim, parts)
@@ -34,10 +37,13 @@ async def run_early(claim: Claim, parts: Parts) -> None:
             if wait_s > 0:
                 await parts.jobs.early.postpone(claim, wait_s)
                 return
-            tried.add(record.number)
-            await read_early(claim, parts, record)
-            if claim.job.vault is not None and len(tried) % _READ_AT_ONCE == 1:
+            is_first = not tried
+            tried.update(one.number for one in some)
+            await asyncio.gather(*(read_early(claim, parts, one) for one in some))
+            if is_first and claim.job.vault is not None:
                 await parts.jobs.early.file(claim)
+        if claim.job.vault is not None:
+            await parts.jobs.early.file(claim)
     await _end(claim, parts)
 
 
@@ -63,6 +69,11 @@ async def _waiting(claim: Claim, parts: Parts) -> list[PageRecord]:
         return []
     records = await parts.jobs.pages(claim.job.id)
     return [records[number] for number in sorted(records) if is_unread(records[number])]
+
+
+def _groups(records: Sequence[PageRecord], size: int) -> Iterator[Sequence[PageRecord]]:
+    for start in range(0, len(records), size):
+        yield records[start : start + size]
 
 
 def is_unread(record: PageRecord) -> bool:
