@@ -25,7 +25,7 @@ from tests.support.waiting import DEADLINE_S, until, wait_until
 
 from . import breaking
 
-READ_CHUNK = "quire.pipeline.stages.read_stage.read_chunk"
+READ_CHUNK = "quire.reading.local_reader.read_chunk"
 
 
 class Forgetful:

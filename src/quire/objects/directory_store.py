@@ -9,6 +9,7 @@ from io import FileIO
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
+from quire.errors import QuireError
 from quire.objects.object_store import (
     BLOCK_BYTES,
     PIECE_BYTES,
@@ -41,13 +42,13 @@ class DirectoryStore(ObjectStore):
     async def get(self, key: str) -> bytes:
         content = await self._in_thread(_read, self._path(key))
         if content is None:
-            raise missing(key)
+            raise self._absent(key)
         return content
 
     async def stream(self, key: str, *, start: int = 0, end: int | None = None) -> AsyncIterator[bytes]:
         file = await self._in_thread(_open, self._path(key))
         if file is None:
-            raise missing(key)
+            raise self._absent(key)
         with file:
             file.seek(start)
             left = max(0, end - start) if end is not None else None
@@ -59,6 +60,10 @@ class DirectoryStore(ObjectStore):
                 if left is not None:
                     left -= len(piece)
                 yield piece
+
+    def _absent(self, key: str) -> QuireError:
+        """An object is not there; or nothing is, because the folder is on a disk that is away."""
+        return missing(key) if self._root.is_dir() else unusable(str(self._root), "the folder is not there")
 
     async def size(self, key: str) -> int | None:
         return await self._in_thread(_size, self._path(key))
@@ -93,7 +98,7 @@ class DirectoryStore(ObjectStore):
     async def local(self, key: str) -> AsyncIterator[Path]:
         path = self._path(key)
         if await self._in_thread(_size, path) is None:
-            raise missing(key)
+            raise self._absent(key)
         yield path
 
     async def link(self, key: str, for_s: float) -> str | None:

@@ -19,9 +19,10 @@ from quire.coordination.liveness import held_unit
 from quire.coordination.streams import QUEUES, Hint, PriorityShares
 from quire.domain.job import UnitKind, chunk_places, unit_page
 from quire.domain.page_ranges import PageRanges
-from quire.errors import CoordinationCommandError, CoordinationError, QuireError
+from quire.errors import CatalogError, CoordinationCommandError, CoordinationError, ObjectsError, QuireError
 from quire.pipeline.overtaking import Overtaking
 from quire.pipeline.parts import Parts
+from quire.pipeline.plane_outages import PlaneOutages
 from quire.pipeline.retry_delay import retry_delay_s
 from quire.pipeline.side_tasks import keep_running
 from quire.pipeline.stages.callback_stage import run_callback
@@ -103,6 +104,7 @@ class Worker:
         """Queues whose last read was full: more entries may wait, so the next read goes by shares."""
         self._stopping = asyncio.Event()
         self._beaten = asyncio.Event()
+        self._outages = PlaneOutages(parts)
         self._fairness = Overtaking(parts, slots, self._teams_in_hand, self._handle)
 
     async def run(self) -> None:
@@ -284,8 +286,15 @@ class Worker:
                     await stage(claim, self._parts)
                 else:
                     await _traced(self._parts.tracer, stage, claim, self._parts)
+            self._outages.over()
         except (CoordinationError, CoordinationCommandError):
             raise
+        except (ObjectsError, CatalogError) as error:
+            # An export goes to a place of the caller's, which may never be there: its attempts are counted.
+            if error.retryable and claim.hint.kind is not UnitKind.EXPORT:
+                await self._outages.postpone(claim, error)
+            else:
+                await self._failed(claim, error)
         except QuireError as error:
             await self._failed(claim, error)
         except Exception as error:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from quire.coordination.job_records import Claim
 from quire.coordination.streams import FailedCall
@@ -21,6 +21,7 @@ from quire.domain.job import JobStatus, PageRecord
 from quire.domain.page import Grade, PageClass, PageSource
 from quire.errors import CoordinationError, DocumentError, ObjectsError, PageError
 from quire.pipeline.object_keys import chunk_key, local_document
+from quire.pipeline.plane_outages import outlast
 from quire.pipeline.side_tasks import keep_running
 from quire.providers import configured_providers
 from quire.reading.grading.page_grade import judge_answer
@@ -32,6 +33,8 @@ from quire.reading.pdf.vision_page import ContextOptions, picture_page
 if TYPE_CHECKING:
     from quire.pipeline.parts import Parts
 from quire.pipeline.retry_delay import retry_delay_s
+
+T = TypeVar("T")
 
 SECOND_OPINION = "second_opinion"
 
@@ -164,11 +167,11 @@ class AiPage:
         if isinstance(outcome, Answered):
             if self._question is not None:
                 outcome = replace(outcome, text=await self._question.page(outcome.text))
-            found = await self._elements(outcome)
+            found = await self._outlast(partial(self._elements, outcome))
             if self._wants_second_opinion(outcome, found):
                 outcome, found = await self._second_opinion(task, outcome, found)
             self._ai.pictures.drop(job.id, number)
-            record = await self._record(outcome, found)
+            record = await self._outlast(partial(self._record, outcome, found))
             await self._ai.dispatcher.ledger.forget(job.id, self._claim.hint.epoch, number)
             return record
         if isinstance(outcome, Parked):
@@ -181,6 +184,10 @@ class AiPage:
             return None
         self._ai.pictures.drop(job.id, number)
         return outcome
+
+    async def _outlast(self, call: Callable[[], Awaitable[T]]) -> T:
+        """An answer is paid for: it waits for an object store that is away, and the call is not repeated."""
+        return await outlast(call, self._parts.clock, self._claim.job.deadline_at)
 
     def _wants_second_opinion(self, answer: Answered, found: GroundedAnswer) -> bool:
         is_poor = found.support is not None and found.support < _POOR_SUPPORT

@@ -45,8 +45,8 @@ async def run_merge(claim: Claim, parts: Parts) -> None:
     if await parts.jobs.merged(claim, found):
         if parts.ai is not None and job.slow_pages:
             await parts.jobs.early.forget(job.id, claim.hint.epoch)
+        await write_finished(parts, job.id)  # first: what is left over here expires with the job
         await _tidy(parts.objects, job)
-        await write_finished(parts, job.id)
 
 
 async def _recover(claim: Claim, parts: Parts, ordered: list[PageRecord]) -> None:

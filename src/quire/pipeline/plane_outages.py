@@ -1,0 +1,67 @@
+"""Outages of the object plane and of the catalog: units wait for the plane, and no attempt is counted."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, TypeVar
+
+from quire.clock import Clock
+from quire.coordination.job_records import Claim
+from quire.errors import ObjectsError, PlaneError
+
+if TYPE_CHECKING:
+    from quire.pipeline.parts import Parts
+
+T = TypeVar("T")
+
+_LOG = logging.getLogger(__name__)
+_FIRST_WAIT_S = 0.5
+_LONGEST_WAIT_S = 15.0
+_LONGEST_HELD_S = 900.0
+
+
+def outage_wait_s(tries: int) -> float:
+    """How long to wait before the next try: longer each time, and by chance, so that a plane is not flooded."""
+    longest = min(_LONGEST_WAIT_S, _FIRST_WAIT_S * 2.0 ** min(tries, 10))
+    return longest * random.uniform(0.5, 1.0)  # noqa: S311 - spreads retries, guards nothing
+
+
+class PlaneOutages:
+    """The units of one worker that wait for a plane."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._tries = 0
+
+    def over(self) -> None:
+        """Call it when a unit was done: the planes answer."""
+        self._tries = 0
+
+    async def postpone(self, claim: Claim, error: PlaneError) -> None:
+        """Parks the unit until the plane may be back. Neither an attempt nor a start is counted."""
+        wait_s = outage_wait_s(self._tries)
+        self._tries += 1
+        about = {"job_id": claim.job.id, "unit": claim.hint.unit, "code": error.code, "wait_s": wait_s}
+        _LOG.warning("unit waits for a plane", extra=about)
+        await self._parts.jobs.lost.postpone(claim, self._parts.clock.now() + wait_s)
+
+
+async def outlast(call: Callable[[], Awaitable[T]], clock: Clock, deadline_at: float | None) -> T:
+    """The result of a call to the object plane that must not be given up, because what it stores was paid for.
+
+    Repeats it during an outage. Raises ObjectsError after the document's deadline, or after a quarter of an hour.
+    """
+    until, tries = clock.monotonic() + _LONGEST_HELD_S, 0
+    while True:
+        try:
+            return await call()
+        except ObjectsError as error:
+            late = deadline_at is not None and clock.now() >= deadline_at
+            if not error.retryable or late or clock.monotonic() >= until:
+                raise
+            _LOG.warning("an answer waits for the object plane", extra={"code": error.code})
+        await asyncio.sleep(outage_wait_s(tries))
+        tries += 1
