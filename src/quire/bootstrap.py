@@ -41,9 +41,10 @@ from quire.pipeline.intake.sealing import Sealer
 from quire.pipeline.job_reports import JobReports
 from quire.pipeline.object_keys import content_url
 from quire.pipeline.parts import Parts
-from quire.pipeline.side_tasks import keep_running
+from quire.pipeline.side_tasks import keep_running, start_all, start_kept
 from quire.pipeline.stages.ai_pages import AiReading, Pictures
 from quire.pipeline.stages.download_stage import clouds_of
+from quire.pipeline.upkeep.batch_notifier import BatchNotifier
 from quire.pipeline.upkeep.housekeeper import Housekeeper
 from quire.pipeline.upkeep.job_journal import recover_after_repair
 from quire.pipeline.upkeep.reconciler import Reconciler
@@ -135,19 +136,18 @@ async def runtime(
         finds_lost = Reconciler(parts, connection) if metrics else None
         housekeeper = Housekeeper(parts, records, worker_id, kept, finds_lost)
         async with asyncio.TaskGroup() as group:
-            side = [
-                group.create_task(keep_running("events", events.run), name="events"),
-                group.create_task(keep_running("housekeeper", housekeeper.run), name="housekeeper"),
-            ]
+            side = start_kept(group, {"events": events.run, "housekeeper": housekeeper.run})
             if metrics:
-                side.append(group.create_task(lag.run(), name="loop-lag"))
+                side += start_all(
+                    group,
+                    {"loop-lag": lag.run(), "batch-notifier": BatchNotifier.of(parts, connection).run()},
+                )
             if embedded is not None:
                 side.append(group.create_task(embedded.watch(), name="embedded-server"))
             if batcher is not None:
                 side.append(group.create_task(batcher.run(), name="batcher"))
             if parts.ai is not None and kinds and _AI_KINDS.intersection(kinds):
-                work = parts.ai.side_tasks(ready, settings.ai.recovery_probe_s)
-                side += [group.create_task(one, name=name) for name, one in work.items()]
+                side += start_all(group, parts.ai.side_tasks(ready, settings.ai.recovery_probe_s))
             if kept is not None and kinds is not None:
                 side.append(group.create_task(_sweeping(kept, worker_id), name="vault-sweeper"))
             working = group.create_task(worker.run(), name="worker") if worker else None

@@ -18,6 +18,7 @@ from quire.api.http.request_log import RequestLog
 from quire.api.http.request_traces import RequestTraces
 from quire.api.http.services import Services
 from quire.api.jobs import (
+    batch_routes,
     chunk_routes,
     convert_routes,
     element_routes,
@@ -105,6 +106,7 @@ def create_app(runtime: Runtime) -> FastAPI:
     error_responses.install(app)
     for router in (
         convert_routes.router,
+        batch_routes.router,
         job_routes.router,
         result_routes.router,
         element_routes.router,

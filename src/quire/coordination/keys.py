@@ -85,6 +85,20 @@ def ghost_file(team: str, digest: str) -> str:
     return f"ghost:file:{team}:{digest}"
 
 
+BATCH_CALLBACKS = "batches:callbacks"
+"""zset: document batches that wait to call back by the time (ms) of the next look; trimmed as they end."""
+
+
+def batch_claim(batch_id: str) -> str:
+    """string with TTL: a process looks at this batch now."""
+    return f"batch:claim:{batch_id}"
+
+
+def batch_attempts(batch_id: str) -> str:
+    """string with TTL: how often the callback of this batch failed."""
+    return f"batch:attempts:{batch_id}"
+
+
 @dataclass(frozen=True, slots=True)
 class JobKeys:
     """The five keys of a job, in the order in which its scripts take them."""

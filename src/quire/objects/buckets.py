@@ -158,6 +158,30 @@ class Buckets:
         except TimeoutError as error:
             raise DownloadError(f"Fetching from {address.bucket} took longer than allowed.") from error
 
+    async def addresses_below(self, url: str, most: int) -> list[str]:
+        """Returns the addresses of the objects below a prefix that ends with a slash, up to `most` of them.
+
+        Raises LinkRefusedError unless the prefix may be read, or DownloadError.
+        """
+        import obstore
+
+        inside = self.check(f"{url}x")
+        prefix = inside.key.removesuffix("x")
+        found: list[str] = []
+        with _translated(inside, DownloadError):
+            stream = obstore.list(
+                self._client(inside, Patience().timeout_s), prefix=prefix.rstrip("/") or None
+            )
+            async for rows in stream:
+                found += [
+                    f"{inside.scheme}://{inside.bucket}/{row['path']}"
+                    for row in rows
+                    if row["size"] and row["path"].startswith(prefix)
+                ]
+                if len(found) >= most:
+                    break
+        return found[:most]
+
     async def put(
         self,
         address: Address,

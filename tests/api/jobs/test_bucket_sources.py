@@ -93,6 +93,11 @@ async def test_documents_come_and_go_by_buckets_when_the_keys_are_right(
         assert link["signed"]
         assert fetch(link["url"]) == b"a document in a bucket"
 
+        batch = (await client.post("/batches", json={"sources": [f"s3://{bucket}/in/"]})).json
+        assert [(one["name"], one["error"]) for one in batch["items"]] == [("Größe 1.pdf", None)]
+        refused = await client.post("/batches", json={"sources": ["s3://other/in/"]})
+        assert (refused.status, refused.json["code"]) == (400, "link_refused")
+
         missing = await client.post("/convert?wait=60", json={"source": f"s3://{bucket}/in/none.pdf"})
         assert missing.status >= 400
         assert "in/none.pdf" in missing.json["error"]

@@ -66,6 +66,7 @@ def read_options(given: Mapping[str, Any], prefix: str = "") -> DoclingOptions:
         pages=_pages(_listed(given.get(f"{prefix}page_range"))),
         timeout_s=_timeout(one("document_timeout")),
         text_only=_is_false(one("do_ocr")) and not _is_true(one("force_ocr")),
+        force_ocr=_is_true(one("force_ocr")),
     )
     return DoclingOptions(formats, page_break, target == "zip", job)
 

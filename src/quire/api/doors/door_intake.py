@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from fastapi import Request
 from python_multipart.multipart import parse_options_header
@@ -58,8 +58,9 @@ class DoorForm:
 class DoorIntake:
     """The documents of one request. Bytes of a request that fails are deleted."""
 
-    def __init__(self, request: Request, services: Services, team: str) -> None:
+    def __init__(self, request: Request, services: Services, team: str, *, archives: bool = False) -> None:
         self._request = request
+        self._archives = archives
         self._engine = services.runtime.engine
         self._objects = services.runtime.parts.objects
         self._wait_s = services.runtime.settings.doors.wait_s
@@ -117,9 +118,10 @@ class DoorIntake:
         file.taken = True
         return await self._engine.intake.accept_upload(submission, file.upload)
 
-    async def accept_link(self, url: str, options: JobOptions) -> Accepted:
+    async def accept_link(self, url: str, options: JobOptions, secrets: JobSecrets | None = None) -> Accepted:
         """Creates the job of a link."""
-        submission = Submission(team=self.team, options=options, secrets=JobSecrets(source_url=url))
+        known = replace(secrets or JobSecrets(), source_url=url)
+        submission = Submission(team=self.team, options=options, secrets=known)
         self._engine.intake.check(submission)
         return await self._engine.intake.accept_source(submission)
 
@@ -188,13 +190,14 @@ class DoorIntake:
     async def begin(self, filename: str) -> FileFeed:
         """A file that the caller feeds; it must be entered, and ended before its block ends."""
         upload = await self._engine.intake.begin_upload(Submission(team=self.team))
-        return FileFeed(ArrivedFile(filename, upload), self._max_bytes)
+        return FileFeed(ArrivedFile(filename, upload), self._max_bytes, archives=self._archives)
 
 
 class FileFeed:
     """Writes one file to the object store. A file that is refused is deleted, and the rest of it is dropped."""
 
-    def __init__(self, file: ArrivedFile, max_bytes: int) -> None:
+    def __init__(self, file: ArrivedFile, max_bytes: int, *, archives: bool) -> None:
+        self._archives = archives
         self.file = file
         self._stack = AsyncExitStack()
         self._max_bytes = max_bytes
@@ -204,7 +207,7 @@ class FileFeed:
         writer = await self._stack.enter_async_context(self.file.upload.writer)
         most = self._max_bytes / (1 << 20)
         too_large = f"The document is larger than the {most:g} MB allowed (MAX_UPLOAD_MB)."
-        self._writer = CheckedWriter(writer, self._max_bytes, too_large)
+        self._writer = CheckedWriter(writer, self._max_bytes, too_large, archives=self._archives)
         return self
 
     async def __aexit__(self, *error: object) -> None:

@@ -82,7 +82,7 @@ def _options(form: DoorForm) -> JobOptions:
         )
     everything = (first, last) == (0, _LAST_PAGE)
     pages = None if everything else f"{first + 1}-{'' if last >= _LAST_PAGE else last + 1}"
-    return JobOptions(pages=pages, text_only=method == "txt")
+    return JobOptions(pages=pages, text_only=method == "txt", force_ocr=method == "ocr")
 
 
 async def _documents(

@@ -90,7 +90,7 @@ def _read(form: DoorForm) -> _Options:
     if (form.value("output_format") or "application/json") != "application/json":
         raise RequestError("output_format: there is application/json only.")
     return _Options(
-        JobOptions(text_only=strategy == "fast"),
+        JobOptions(text_only=strategy == "fast", force_ocr=strategy == "ocr_only"),
         _chunking(form),
         form.value("coordinates").lower() in _TRUE,
         form.value("include_page_breaks").lower() in _TRUE,

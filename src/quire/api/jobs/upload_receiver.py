@@ -20,7 +20,7 @@ from quire.api.http.request_bodies import (
 from quire.errors import RequestError, TooLargeError, UnsupportedTypeError
 from quire.objects.object_store import ObjectWriter
 from quire.pipeline.intake.upload_intake import Submission, Upload, UploadIntake
-from quire.reading.files.file_kinds import SNIFF_BYTES, sniff
+from quire.reading.files.file_kinds import SNIFF_BYTES, ZIP, sniff
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +78,8 @@ class CheckedWriter:
     too_large: str
     head: bytes = b""
     accepted: bool = False
+    archives: bool = False
+    """Whether a ZIP archive of documents is taken as well."""
 
     async def write(self, data: bytes) -> None:
         """Raises TooLargeError or UnsupportedTypeError; the caller then ends the writer's block with the error."""
@@ -95,7 +97,7 @@ class CheckedWriter:
         if self.accepted or not self.head:
             return
         kind = sniff(self.head[:SNIFF_BYTES])
-        if not kind.supported:
+        if not kind.supported and not (self.archives and kind.mime == ZIP.mime):
             raise UnsupportedTypeError(
                 f"This is a file of type {kind.mime} ({kind.label}), which Quire can't read."
             )
