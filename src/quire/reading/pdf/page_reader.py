@@ -38,6 +38,7 @@ from quire.reading.pdf.page_signals import Thresholds, classify, garbled_ratio, 
 from quire.reading.pdf.reading_direction import View, view_of
 from quire.reading.pdf.ruled_tables import Table, could_be_grid, find_grids
 from quire.reading.pdf.running_lines import EdgeLine, Edges, RunningLines, edge_lines, running
+from quire.reading.pdf.structure_tags import is_tagged, tagged_titles
 from quire.reading.pdf.text_flow import flow
 from quire.reading.pdf.text_lines import TextLine, body_size, lines_of
 from quire.rendering.markdown_writer import clean
@@ -305,13 +306,16 @@ def _analyse(source: PdfSource, number: int, options: ReadOptions) -> _Seen:
     edges = edge_lines(lines, view.height) if options.strip_running else {}
     figures = figure_boxes(images, marks.shapes, view.size) if images or marks.shapes else []
     fields = form_fields(page, turn, text) if _is_form(source) else []
-    return _Seen(reading, view, lines, tables, edges, figures, fields, _titles(source, number))
+    return _Seen(reading, view, lines, tables, edges, figures, fields, _titles(source, page, number))
 
 
-def _titles(source: PdfSource, number: int) -> Titles:
+def _titles(source: PdfSource, page: Any, number: int) -> Titles:
     if "outline" not in source.kept:
         source.kept["outline"] = outline_titles(source.handle)
+        source.kept["tagged"] = is_tagged(source.handle)
     found: Titles = source.kept["outline"].get(number, {})
+    if source.kept["tagged"]:
+        found = {**tagged_titles(page), **found}
     return found
 
 

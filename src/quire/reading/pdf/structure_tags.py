@@ -1,0 +1,76 @@
+"""Reads the structure tree of a tagged PDF: which texts of a page its author tagged as headings, and of what level.
+
+Tags are often wrong, so they only count where they look like headings: short, and a small part of the page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from quire.reading.pdf.mupdf import mupdf
+from quire.reading.pdf.outline import Titles, title_key
+
+_LEVELS = {"H1": 1, "H2": 2, "H3": 3, "H4": 4, "H5": 5, "H6": 6}
+_TITLE = "Title"
+_LONGEST_TITLE = 160
+_MOST_OF_PAGE = 0.3
+_DEEPEST = 40
+_DEEPEST_ALONE = 3
+
+
+def is_tagged(handle: Any) -> bool:
+    """Whether an opened PDF has a structure tree."""
+    try:
+        return bool(handle.xref_get_key(handle.pdf_catalog(), "StructTreeRoot")[0] != "null")
+    except MemoryError:
+        raise
+    except Exception:  # a damaged catalog costs the tags, never the document
+        return False
+
+
+def tagged_titles(page: Any) -> Titles:
+    """The headings of a page of a tagged PDF; none where its tags can't be right."""
+    library = mupdf()
+    flags = library.TEXTFLAGS_TEXT | library.TEXT_COLLECT_STRUCTURE
+    try:
+        blocks = page.get_textpage(flags=flags).extractDICT()["blocks"]
+    except MemoryError:
+        raise
+    except Exception:  # damaged tags cost the headings they name, never the page
+        return {}
+    found = list(_texts(blocks, 0, 0))
+    total = sum(len(text) for _, text in found)
+    titles = [(level, text) for level, text in found if level]
+    if sum(len(text) for _, text in titles) > _MOST_OF_PAGE * total:
+        return {}
+    if any(len(text) > _LONGEST_TITLE for _, text in titles):
+        return {}
+    highest = min((level for level, _ in titles), default=1)
+    # Authors take H4 to H6 for their looks: alone on a page they say that it is a heading, not how deep.
+    most = _DEEPEST_ALONE if highest > _DEEPEST_ALONE else max(_LEVELS.values())
+    return {key: min(level, most) for level, text in titles if (key := title_key(text))}
+
+
+def _texts(blocks: Sequence[Mapping[str, Any]], level: int, depth: int) -> Iterator[tuple[int, str]]:
+    """(level of the heading that it is tagged as, or 0; text) of each block; a heading's blocks are one text."""
+    for block in blocks:
+        if "lines" in block:
+            yield level, _words(block)
+        elif depth < _DEEPEST:
+            tag = _level(block)
+            inner = block.get("blocks") or ()
+            if tag and not level:
+                yield tag, " ".join(text for _, text in _texts(inner, tag, depth + 1)).strip()
+            else:
+                yield from _texts(inner, level, depth + 1)
+
+
+def _level(block: Mapping[str, Any]) -> int:
+    if block.get("raw") == _TITLE:
+        return 1
+    return _LEVELS.get(block.get("std") or "", 0)
+
+
+def _words(block: Mapping[str, Any]) -> str:
+    return " ".join("".join(span["text"] for span in line["spans"]) for line in block["lines"])
