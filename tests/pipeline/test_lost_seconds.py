@@ -14,7 +14,8 @@ from quire.coordination.job_records import NewJob
 from quire.coordination.recovered_jobs import RecoveredJobs
 from quire.coordination.server_mark import ServerMark
 from quire.dispatch.answer_cache import AnswerCache, CachedAnswer
-from quire.domain.job import JobOptions, JobStatus, UnitKind, new_job_id
+from quire.domain.job import JobOptions, JobStatus, UnitKind, job_id_for_key, new_job_id
+from quire.objects.object_store import ObjectStore
 from quire.pipeline.upkeep.job_journal import JobRecovery, write_accepted
 from quire.pipeline.upkeep.reconciler import Reconciler
 from tests.support.clocks import ShiftedClock
@@ -176,6 +177,25 @@ async def test_a_job_is_its_own_when_a_recovery_created_it_first(tmp_path: Path)
         assert (await JobRecovery(one.parts, one.connection).run()).restarted == 1
         assert await one.parts.jobs.create(new, "this-call") is None
         assert await one.parts.jobs.create(new, "another") is not None
+
+
+@pytest.mark.parametrize("is_random", [True, False])
+async def test_an_accepted_job_is_journaled_by_one_write_when_its_id_is_random(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_random: bool
+) -> None:
+    job_id = new_job_id() if is_random else job_id_for_key("team", "key")
+    objects = ObjectStore.open(str(tmp_path / "objects"), tmp_path / "scratch")
+    real, asked = objects.size, list[str]()
+
+    async def counted(key: str) -> int | None:
+        asked.append(key)
+        return await real(key)
+
+    monkeypatch.setattr(objects, "size", counted)
+    new = NewJob(job_id, "team", JobOptions(), {"kind": "upload"}, "a.pdf", content_ref="x")
+    await write_accepted(objects, new, "first")
+    assert len(asked) == (0 if is_random else 1)
+    assert b'"call": "first"' in await objects.get(f"jobs/{job_id}/accepted.json")
 
 
 async def test_a_deleted_job_stays_deleted_when_its_journal_is_still_there(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import logging
+import uuid
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -34,11 +35,19 @@ _ANSWER = "answer-"
 
 
 async def write_accepted(objects: ObjectStore, new: NewJob, call: str) -> None:
-    """Call it before the job is created with the same `call`. A job whose id a caller chose keeps its first entry."""
+    """Call it before the job is created with the same `call`. A job whose id a caller chose keeps its first entry.
+
+    A random id has no earlier entry, so its entry is one write.
+    """
     key = f"{job_prefix(new.id)}{_ACCEPTED}"
-    if await objects.size(key) is None:
+    if _is_random(new.id) or await objects.size(key) is None:
         fields = {name: str(value) for name, value in new_fields(new).items()}
         await objects.put(key, json.dumps({**fields, "call": call}).encode())
+
+
+def _is_random(job_id: str) -> bool:
+    """Whether the id is `new_job_id`'s, as opposed to one that derives from a caller's key or a document."""
+    return uuid.UUID(job_id).version == 4
 
 
 async def finished_result(objects: ObjectStore, job_id: str, epoch: int) -> dict[str, Any] | None:
