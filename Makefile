@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# What was compiled once is not compiled again by each process of the tests, whatever the caller's environment says.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test quick fuzz serve check format bench chaos samples settings-page conformance conformance-list clean
 
