@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from tests.support.postgres import PostgresServer  # SQLAlchemy takes a while to import
 
 pytest_plugins = (
-    "tests.support.quire_processes",
     "tests.support.shared_services",
     "tests.support.client_fixtures",
     "tests.support.parse_fixtures",

@@ -610,9 +610,12 @@ async def test_page_has_its_local_text_and_a_dead_letter_when_all_models_fail(
     assert words[0] in done["result"]
     letter = dead_letter(redis_url, given["job_id"])
     assert letter["reason"]
-    assert (letter["last_error"], letter["provider"]) == ("server", "anthropic")
-    assert letter["model"] == "claude-3-5-sonnet"
-    asked = {name: one["calls"] for name, one in ai.stats()["models"].items()}
+    stats = ai.stats()["models"]
+    # Which breakers let a call through in the last round depends on how long the rounds took.
+    last = max(stats, key=lambda name: stats[name]["last_at"])
+    provider = "anthropic" if last.startswith("claude") else "openai"
+    assert (letter["last_error"], letter["provider"], letter["model"]) == ("server", provider, last)
+    asked = {name: one["calls"] for name, one in stats.items()}
     # A round asks the models whose breakers let it: all three in the first one, at least one in each of the others.
     assert asked.keys() == {"gpt-4.1", "gpt-4o", "claude-3-5-sonnet"}
     assert 5 <= sum(asked.values()) <= 9

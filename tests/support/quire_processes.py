@@ -1,6 +1,6 @@
 """`quire` as a process of its own, started from a warm template where that makes no difference.
 
-Importing Quire is most of what a start costs. A template (`tests.support.quire_template`) has imported it once and
+Importing Quire is most of what a start costs. A template (`tests.support.quire_template`) imports it once for a run and
 forks; the process it forks is otherwise what `python -m quire` gives: its own environment, folder, streams, signals,
 exit status and children. What the interpreter itself reads when it starts (PYTHON… variables, a locale that is not
 UTF-8) needs a real start and gets one. The tests of packages, containers and the README always start for real.
@@ -8,6 +8,7 @@ UTF-8) needs a real start and gets one. The tests of packages, containers and th
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import select
@@ -18,9 +19,10 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from tests.support.environment import ROOT
+from tests.support import reaper
+from tests.support.environment import ROOT, RUN_VARIABLE, clean_environment
 from tests.support.quire_template import PROCESS_ID, SIZE, STATUS
-from tests.support.waiting import DEADLINE_S
+from tests.support.waiting import DEADLINE_S, wait_until
 
 COMMAND = (sys.executable, "-m", "quire")
 
@@ -93,7 +95,8 @@ class QuireProcess(subprocess.Popen[Any]):
     def _take_status(self) -> None:
         written = os.read(self._status, STATUS.size)
         os.close(self._status)
-        (status,) = STATUS.unpack(written) if written else (_KILLED,)
+        status, cpu_s = STATUS.unpack(written) if written else (_KILLED, 0.0)
+        _TEMPLATE.cpu_s += cpu_s
         self.returncode = os.waitstatus_to_exitcode(status)
 
 
@@ -135,44 +138,44 @@ def _forkable(env: dict[str, str]) -> bool:
 
 
 class _Template:
-    """The template of this pytest process: started for the first `quire` process, ended with the run."""
+    """The template of the run, as this pytest process sees it; the first process that needs it starts it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._control: socket.socket | None = None
-        self._process: subprocess.Popen[bytes] | None = None
+        self.cpu_s = 0.0  # what the processes used that have ended
 
     def fork(self, asked: bytes, descriptors: tuple[int, ...]) -> int:
         """The process id of the new process."""
         with self._lock:
             if self._control is None:
-                self._control = self._start()
+                self._control = _connect_template()
             socket.send_fds(self._control, [SIZE.pack(len(asked))], descriptors)
             self._control.sendall(asked)
             answer = self._control.recv(PROCESS_ID.size, socket.MSG_WAITALL)
         assert len(answer) == PROCESS_ID.size, "the template process has ended"
         return int(PROCESS_ID.unpack(answer)[0])
 
-    def _start(self) -> socket.socket:
-        mine, theirs = socket.socketpair()
-        with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.support.quire_template", str(theirs.fileno())],
+
+def _connect_template() -> socket.socket:
+    """It has the mark of the controller, so that it outlives the worker that started it."""
+    mark = os.environ[RUN_VARIABLE]
+    run = mark.rpartition("/")[0] if os.environ.get("PYTEST_XDIST_WORKER") else mark
+    folder = reaper.folder_of(run)
+    place = folder / "template"
+    control = socket.socket(socket.AF_UNIX)
+    with (folder / "template.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not place.exists():
+            started = subprocess.Popen(
+                [sys.executable, "-m", "tests.support.quire_template", str(place)],
                 cwd=ROOT,
-                pass_fds=[theirs.fileno()],
+                env=clean_environment(**{RUN_VARIABLE: run}),
                 stdin=subprocess.DEVNULL,
             )
-        return mine
-
-    def end(self) -> None:
-        if self._control is not None and self._process is not None:
-            self._control.close()
-            self._process.wait(DEADLINE_S)
-            self._control = None
+            wait_until(lambda: place.exists() or started.poll() is not None, "the template process listens")
+        wait_until(lambda: control.connect_ex(str(place)) == 0, "the template process answers")
+    return control
 
 
 _TEMPLATE = _Template()
-
-
-def pytest_unconfigure() -> None:
-    _TEMPLATE.end()

@@ -1,14 +1,14 @@
 """A process that has imported all of Quire and only forks, so that a test's `quire` process starts without its imports.
 
-`tests.support.quire_processes` starts one template for each pytest process and speaks to it over a socket:
+`tests.support.quire_processes` starts one template for a test run. Each pytest process connects to its socket:
 
     test → template   the length of a JSON object, the object {arguments, cwd, environment}, and four descriptors:
-                      standard input, output and error of the new process, and a pipe for its exit status
+                      standard input, output and error of the new process, and a pipe for how it ends
     template → test   the process id of the new process
-    template → pipe   its wait status, once it has ended
+    template → pipe   its wait status and the CPU seconds it used, once it has ended
 
 The forked process does what `python -m quire` does: it runs the package's `__main__` and ends as an interpreter ends.
-The template ends when its socket closes.
+The reaper ends the template with the run.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from dataclasses import dataclass
 
 SIZE = struct.Struct("<I")
 PROCESS_ID = struct.Struct("<i")
-STATUS = struct.Struct("<i")
+STATUS = struct.Struct("<id")
 DESCRIPTORS = 4
 
 _PRELOADED = (
@@ -59,32 +59,49 @@ class Start:
 
 
 class Template:
-    def __init__(self, control: socket.socket) -> None:
-        self._control = control
-        self._selector = selectors.DefaultSelector()
-        self._selector.register(control, selectors.EVENT_READ)
+    def __init__(self, listener: socket.socket) -> None:
+        self._listener = listener
+        self._tests: set[socket.socket] = set()
         self._watched: dict[int, tuple[int, int]] = {}  # process descriptor → process id, status pipe
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(listener, selectors.EVENT_READ)
 
-    def run(self) -> Start | None:
-        """Returns in each forked process, with what to run there, and with None when the tests have ended."""
+    def run(self) -> Start:
+        """Returns in each forked process, with what to run there."""
         while True:
             for key, _events in self._selector.select():
-                if key.fileobj is not self._control:
-                    self._report_end(int(key.fd))
-                elif (start := self._receive()) is None:
-                    return None
-                elif self._fork(start):
+                if key.fileobj is self._listener:
+                    self._accept()
+                elif not isinstance(key.fileobj, socket.socket):
+                    self._report_end(key.fd)
+                elif (start := self._receive(key.fileobj)) is None:
+                    self._drop(key.fileobj)
+                elif self._fork(start, key.fileobj):
                     return start
 
-    def _receive(self) -> Start | None:
-        head, descriptors, _flags, _address = socket.recv_fds(self._control, SIZE.size, DESCRIPTORS)
+    def _accept(self) -> None:
+        tests, _address = self._listener.accept()
+        self._tests.add(tests)
+        self._selector.register(tests, selectors.EVENT_READ)
+
+    def _drop(self, tests: socket.socket) -> None:
+        self._selector.unregister(tests)
+        self._tests.discard(tests)
+        tests.close()
+
+    def _receive(self, tests: socket.socket) -> Start | None:
+        """None if these tests have ended."""
+        try:
+            head, descriptors, _flags, _address = socket.recv_fds(tests, SIZE.size, DESCRIPTORS)
+        except ConnectionError:
+            return None
         if not head:
             return None
-        with self._control.makefile("rb") as stream:
+        with tests.makefile("rb") as stream:
             asked = json.loads(stream.read(*SIZE.unpack(head)))
         return Start(**asked, descriptors=descriptors)
 
-    def _fork(self, start: Start) -> bool:
+    def _fork(self, start: Start, tests: socket.socket) -> bool:
         """True in the new process."""
         *streams, status = start.descriptors
         pid = os.fork()
@@ -97,21 +114,23 @@ class Template:
         process = os.pidfd_open(pid)
         self._watched[process] = (pid, status)
         self._selector.register(process, selectors.EVENT_READ)
-        self._control.sendall(PROCESS_ID.pack(pid))
+        tests.sendall(PROCESS_ID.pack(pid))
         return False
 
     def _report_end(self, process: int) -> None:
         pid, pipe = self._watched.pop(process)
         self._selector.unregister(process)
         os.close(process)
-        _pid, status = os.waitpid(pid, 0)
+        _pid, status, usage = os.wait4(pid, 0)
         with contextlib.suppress(BrokenPipeError):
-            os.write(pipe, STATUS.pack(status))
+            os.write(pipe, STATUS.pack(status, usage.ru_utime + usage.ru_stime))
         os.close(pipe)
 
     def _close(self) -> None:
         self._selector.close()
-        self._control.close()
+        self._listener.close()
+        for tests in self._tests:
+            tests.close()
         for process, (_pid, pipe) in self._watched.items():
             os.close(process)
             os.close(pipe)
@@ -137,7 +156,7 @@ def _become(start: Start) -> None:
     sys.argv[1:] = start.arguments
 
 
-def main(control: int) -> None:
+def main(place: str) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for pytest and the processes under test
     commands = importlib.import_module("quire.cli")
     names = [f"quire.cli.{module.name}" for module in pkgutil.iter_modules(commands.__path__)]
@@ -146,11 +165,13 @@ def main(control: int) -> None:
     sys.modules.pop("quire.__main__", None)
     gc.collect()
     gc.freeze()  # the collector would touch, and so copy, every page that is shared
-    start = Template(socket.socket(fileno=control)).run()
-    if start is not None:
-        _become(start)
-        runpy.run_module("quire", run_name="__main__", alter_sys=True)
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(place)
+    listener.listen()
+    start = Template(listener).run()
+    _become(start)
+    runpy.run_module("quire", run_name="__main__", alter_sys=True)
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(sys.argv[1])

@@ -278,7 +278,9 @@ def test_page_of_low_grade_is_read_again_when_another_reader_is_better(
 
     monkeypatch.setattr(careful_reader, "read", fails_once)
     width, height = sheet.picture.size
-    written = sheet.picture.crop((0, 0, width, round(0.3 * height)))  # the quick reader takes 15 s for a page of noise
+    written = sheet.picture.crop(
+        (0, 0, width, round(0.3 * height))
+    )  # the quick reader takes 15 s for a page of noise
     chunk = read(tmp_path, scans.noisy(scans.noisy(written, 8), 9), OcrOptions())
     assert page_ocr.READ_AGAIN in chunk.pages[0].reasons
     assert chunk.pages[0].reader == "rapidocr"
