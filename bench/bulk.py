@@ -15,6 +15,7 @@ import asyncio
 import contextlib
 import json
 import multiprocessing
+import os
 import random
 import resource
 import shutil
@@ -22,6 +23,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -121,7 +123,7 @@ def _bare(paths: list[str]) -> int:
     return pages
 
 
-def throughput(source: Path, copies: int, folder: Path, only: str) -> None:
+def throughput(source: Path, copies: int, folder: Path, only: str, engine: str) -> None:
     """The same files by a bare loop in two processes and by `quire bulk`; the start of processes is included."""
     lake = folder / "lake"
     lake.mkdir()
@@ -133,21 +135,56 @@ def throughput(source: Path, copies: int, folder: Path, only: str) -> None:
     figures: dict[str, float] = {}
     if only in ("", "bare"):
         began = time.monotonic()
+        meter = _CpuMeter(os.getpid())
         with multiprocessing.get_context("spawn").Pool(2) as pool:
             pages = sum(pool.imap_unordered(_bare, ([path] for path in paths), chunksize=4))
+            figures["bare_cpu_s"] = meter.stop()
         figures["bare_s"] = time.monotonic() - began
         figures["bare_pages"] = pages
     if only in ("", "bulk"):
         began = time.monotonic()
-        _bulk(lake, folder / "out", "--workers", "2", "--no-dedupe").wait()
+        driver = _bulk(lake, folder / "out", "--workers", "2", "--no-dedupe", "--engine", engine)
+        meter = _CpuMeter(driver.pid)
+        driver.wait()
         figures["bulk_s"] = time.monotonic() - began
+        figures["bulk_cpu_s"] = meter.stop()
         report = json.loads((folder / "out" / "_quire" / "report.json").read_text())
         figures["bulk_pages"] = report["all_parts"]["pages"]
         figures["reading_s"] = report["seconds"]
     if not only:
         rates = figures["bulk_pages"] / figures["bulk_s"], figures["bare_pages"] / figures["bare_s"]
         figures["ratio"] = round(rates[0] / rates[1], 3)
+        each = figures["bulk_cpu_s"] / figures["bulk_pages"], figures["bare_cpu_s"] / figures["bare_pages"]
+        figures["cpu_ratio"] = round(each[1] / each[0], 3)
     print(json.dumps({name: round(value, 2) for name, value in figures.items()}), flush=True)
+
+
+class _CpuMeter:
+    """The CPU time of a process and all below it, looked at often: it is lost with a process that is killed."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._seen: dict[int, float] = {}
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._watch)
+        self._thread.start()
+
+    def _watch(self) -> None:
+        while not self._stopped.wait(0.1):
+            self._look()
+
+    def _look(self) -> None:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            for one in (psutil.Process(self._pid), *_below(self._pid)):
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    times = one.cpu_times()
+                    self._seen[one.pid] = times.user + times.system
+
+    def stop(self) -> float:
+        self._look()
+        self._stopped.set()
+        self._thread.join()
+        return sum(self._seen.values())
 
 
 def memory(files: int, folder: Path) -> None:
@@ -248,7 +285,7 @@ def main() -> None:
         if args.what == "kills":
             kills(args.seeds, args.engine, folder)
         elif args.what == "throughput":
-            throughput(args.source, args.copies, folder, args.only)
+            throughput(args.source, args.copies, folder, args.only, args.engine)
         elif args.what == "memory":
             memory(args.files, folder)
         else:

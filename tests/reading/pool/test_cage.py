@@ -13,6 +13,7 @@ from quire.reading.ocr.ocr_stages import OcrOptions
 from quire.reading.ocr.page_ocr import recognise_page
 from quire.reading.pdf.page_reader import ReadOptions
 from quire.reading.pdf.page_render import RenderOptions, render_page
+from quire.reading.pool import cage
 from quire.reading.pool.cage import CageOptions, CageState, call_filter
 from quire.reading.pool.child_pool import ChildPool, PoolOptions
 from tests.reading.pool import pool_tasks
@@ -103,3 +104,13 @@ def test_filter_is_known_for_the_machines_that_wheels_are_built_for() -> None:
         assert program[-1][3] == 0x7FFF0000
         assert len(program) < 256  # jumps are counted in bytes
     assert call_filter("riscv64", 1) == ()
+
+
+def test_packages_outside_the_installation_are_readable_and_other_import_paths_are_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys, "path", ["/home/user/.local/lib/python3.11/site-packages", "/srv/work"])
+    allowed = cage._programs()
+    assert "/home/user/.local/lib/python3.11/site-packages" in allowed
+    assert "/srv/work" not in allowed
+    assert "/srv/work/quire" in allowed

@@ -185,9 +185,11 @@ def _allow(libc: ctypes.CDLL, ruleset: int, paths: Iterable[str], access: int) -
 def _programs() -> list[str]:
     """Where code is imported from: whole installations, and of other folders only our own package.
 
-    The working directory is often among the import paths, and may hold the data directory.
+    The working directory is often among the import paths, and may hold the data directory. Packages of the user (`pip
+    install --user`) and those that a `.pth` file adds are outside the installation; readers load parts of them late.
     """
     installed = [sys.prefix, sys.base_prefix, sys.exec_prefix]
+    installed += [one for one in sys.path if Path(one).name in ("site-packages", "dist-packages")]
     others = [
         one for one in sys.path if one and not any(Path(one).is_relative_to(root) for root in installed)
     ]
