@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import quire
-from quire.clock import Clock, SystemClock
+from quire.clock import Clock
 from quire.coordination.ai_accounts import AiAccounts
 from quire.coordination.ai_admission import Admission, Backoff
 from quire.coordination.answer_index import AnswerIndex
@@ -25,6 +25,7 @@ from quire.coordination.job_store import JobStore
 from quire.coordination.liveness import WorkerId, Workers
 from quire.coordination.page_entries import EngineNames, PageEntries
 from quire.coordination.server_address import ServerAccess
+from quire.coordination.server_clock import ServerClock, synchronise
 from quire.coordination.streams import Queues
 from quire.coordination.waiting_pages import Waiting
 from quire.dispatch.answer_cache import AnswerCache, answers_kept_s
@@ -109,7 +110,7 @@ async def runtime(
     opened when it is first needed; without, its units are left to others. With `metrics` (a long-running process)
     everything is counted, and lost jobs are put back. `documents` are the user's files that are read in place.
     """
-    clock = clock or SystemClock()
+    clock = clock or ServerClock()
     async with AsyncExitStack() as stack:
         pool = _pool(settings, documents)
         stack.push_async_callback(pool.close)
@@ -218,6 +219,7 @@ async def _parts(
     queues = Queues(connection, clock, entries.describe)
     # All groups, also those of queues that no process of ours reads: an external dispatcher may read one.
     await queues.ensure_groups(UnitKind)
+    await synchronise(clock, connection)
     secret = settings.auth.secret_key
     jobs = JobStore(connection, queues, clock, settings.jobs.ttl_s, sla_s=settings.jobs.sla_max_age_s)
     tracer = open_tracer(settings.tracing, quire.__version__, stack)

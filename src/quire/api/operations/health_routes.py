@@ -17,6 +17,7 @@ from quire.api.jobs.job_views import iso
 from quire.batching.batcher import BatcherCondition
 from quire.bootstrap import Runtime
 from quire.clock import Clock
+from quire.coordination.server_clock import clock_issue
 from quire.domain.job import UnitKind
 from quire.errors import QuireError
 
@@ -111,6 +112,8 @@ class Readiness:
         if batching is not None:
             issues += self._batching_issues(batching)
         issues += self._disk_issues()
+        if (off := clock_issue(parts.clock)) is not None:
+            issues.append(off)
         return PlaneCondition(
             tuple(failing),
             tuple(issues),

@@ -7,11 +7,13 @@ its place. The journal in the object plane has every job that was accepted.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 from collections.abc import Callable
 from dataclasses import asdict
 
 from quire.coordination.connection import RedisConnection
+from quire.coordination.server_clock import synchronise
 from quire.coordination.server_mark import ServerMark
 from quire.errors import CoordinationError, ObjectsError
 from quire.pipeline.parts import Parts
@@ -19,19 +21,27 @@ from quire.pipeline.upkeep.job_journal import JobRecovery, RecoveryReport
 
 _LOG = logging.getLogger(__name__)
 _EVERY_S = 2.0
+_CLOCK_EVERY = 15
 
 
 class Reconciler:
     """Compares Redis with the journal after each start of a server, and whenever the server's data was lost."""
 
     def __init__(self, parts: Parts, connection: RedisConnection) -> None:
+        self._connection = connection
+        self._clock = parts.clock
         self._mark = ServerMark(connection)
         self._recovery = JobRecovery(parts, connection)
 
     async def run(self, is_housekeeper: Callable[[], bool]) -> None:
-        """Checks every two seconds where this process is the housekeeper; runs until cancelled."""
-        while True:
+        """Checks every two seconds where this process is the housekeeper; runs until cancelled.
+
+        Also keeps the clock of every process with the server's.
+        """
+        for turn in itertools.count(1):
             await asyncio.sleep(_EVERY_S)
+            if turn % _CLOCK_EVERY == 0:
+                await synchronise(self._clock, self._connection)
             if not is_housekeeper():
                 continue
             try:

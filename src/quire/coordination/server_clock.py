@@ -1,0 +1,68 @@
+"""The clock of the coordination server, which all hosts share.
+
+Deadlines and delays are written by one host and read by another, so each host corrects its own clock by its distance
+from the server's. Distances below two seconds are not corrected, and answers that took long are not used.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from quire.clock import Clock
+from quire.coordination.connection import RedisConnection
+from quire.errors import CoordinationCommandError, CoordinationError
+
+_LOG = logging.getLogger(__name__)
+_LEAST_S = 2.0
+_SLOWEST_ANSWER_S = 0.5
+
+
+class ServerClock:
+    """This host's clock, moved by `offset_s`. `system` is the host's own."""
+
+    def __init__(self, system: Callable[[], float] = time.time) -> None:
+        self._system = system
+        self.offset_s = 0.0
+
+    def now(self) -> float:
+        return self._system() + self.offset_s
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    async def measure(self, connection: RedisConnection) -> None:
+        """Raises CoordinationError; the offset stays as it was."""
+        began = time.monotonic()
+        seconds, microseconds = await connection.command("TIME")
+        here = self._system()
+        took_s = time.monotonic() - began
+        if took_s > _SLOWEST_ANSWER_S:
+            return
+        distance_s = int(seconds) + int(microseconds) / 1_000_000 - (here - took_s / 2)
+        offset_s = distance_s if abs(distance_s) >= _LEAST_S else 0.0
+        if abs(offset_s - self.offset_s) >= _LEAST_S:
+            _LOG.warning(
+                "this host's clock is off; times are corrected", extra={"offset_s": round(offset_s, 1)}
+            )
+        self.offset_s = offset_s
+
+
+async def synchronise(clock: Clock, connection: RedisConnection) -> None:
+    """Measures the distance where the clock can be corrected; a server that does not answer leaves it as it was."""
+    if isinstance(clock, ServerClock):
+        with suppress(CoordinationError, CoordinationCommandError):
+            await clock.measure(connection)
+
+
+def clock_issue(clock: Clock) -> str | None:
+    """One sentence for the operator if this host's clock is far off."""
+    if not isinstance(clock, ServerClock) or not clock.offset_s:
+        return None
+    where = "behind" if clock.offset_s > 0 else "ahead of"
+    return (
+        f"This host's clock is {abs(clock.offset_s):.0f} s {where} the coordination server's; "
+        "times are corrected. Set the clock of the host (NTP)."
+    )

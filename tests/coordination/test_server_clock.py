@@ -1,0 +1,45 @@
+"""A host whose clock is off: deadlines are on the clock of the coordination server."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from quire.coordination.connection import RedisConnection
+from quire.coordination.server_clock import ServerClock, clock_issue, synchronise
+from tests.support.clocks import ShiftedClock
+
+
+@pytest.mark.parametrize(("off_s", "word"), [(-300.0, "behind"), (300.0, "ahead of")])
+async def test_times_are_the_servers_when_the_hosts_clock_is_off(
+    connection: RedisConnection, off_s: float, word: str
+) -> None:
+    clock = ServerClock(lambda: time.time() + off_s)
+    await synchronise(clock, connection)
+    if clock.offset_s:  # unless the answer came too late to be used
+        assert abs(clock.now() - time.time()) < 60
+        assert f"300 s {word} the coordination server's" in (clock_issue(clock) or "")
+
+
+async def test_nothing_is_corrected_when_the_clock_is_right(connection: RedisConnection) -> None:
+    clock = ServerClock()
+    await synchronise(clock, connection)
+    assert clock.offset_s == 0.0
+    assert clock_issue(clock) is None
+
+
+async def test_the_last_distance_is_kept_when_the_server_is_away() -> None:
+    clock = ServerClock()
+    clock.offset_s = 7.0
+    away = RedisConnection.open("redis://127.0.0.1:1/0")
+    await synchronise(clock, away)
+    await away.close()
+    assert clock.offset_s == 7.0
+
+
+async def test_a_clock_of_a_test_is_left_alone(connection: RedisConnection) -> None:
+    clock = ShiftedClock()
+    await synchronise(clock, connection)
+    assert clock.shift_s == 0.0
+    assert clock_issue(clock) is None
