@@ -53,6 +53,7 @@ def _parser() -> argparse.ArgumentParser:
     operator_arguments.add_migrate(commands)
     operator_arguments.add_keys(commands)
     _search(commands)
+    _diff(commands)
     _doctor(commands)
     _repair(commands)
     _config(commands)
@@ -236,6 +237,23 @@ def _dispatch(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
         "run",
         "show breakers, limits and calls in flight of the AI models",
         details="At QUIRE_URL with QUIRE_API_KEY.",
+    )
+    add_service_options(parser)
+
+
+def _diff(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = add_command(
+        commands,
+        "diff",
+        "diff_command",
+        "run",
+        "show what differs between two jobs of a running service",
+        details="At QUIRE_URL with QUIRE_API_KEY. Exit codes: 0 the documents are equal; 1 they differ.",
+    )
+    parser.add_argument("a", metavar="A", help="the id of the first job")
+    parser.add_argument("b", metavar="B", help="the id of the second job")
+    parser.add_argument(
+        "--limit", type=few, default=50, metavar="N", help="pages whose elements are shown (default: 50)"
     )
     add_service_options(parser)
 
