@@ -27,7 +27,7 @@ _KEPT_HEADERS = ("retry-after", "www-authenticate")
 
 DOOR_RESPONSES: dict[int | str, dict[str, Any]] = {
     status: {"description": found["description"]}
-    for status, found in documented(400, 401, 408, 413, 415, 422, 503, 504).items()
+    for status, found in documented(400, 401, 404, 408, 413, 415, 422, 503, 504).items()
 }
 """The error answers of a door, for OpenAPI; their bodies have the shape of the other system."""
 

@@ -74,7 +74,11 @@ async def partition(request: Request, team: Team, services: ServicesDep) -> Resp
     return await json_stream(lists[0] if len(lists) == 1 else lists)
 
 
-@router.get("/general/docs", summary="Unstructured: asked for by its client before it splits a PDF")
+@router.get(
+    "/general/docs",
+    summary="Unstructured: asked for by its client before it splits a PDF",
+    response_class=PlainTextResponse,
+)
 async def partition_docs() -> Response:
     """Public and empty of data: `unstructured-client` sends a request here, whose answer it drops."""
     return PlainTextResponse("The endpoints are listed at /docs.")

@@ -384,7 +384,10 @@ async def elements(
 @router.get(
     "/{job_id}/original",
     summary="The document as it came in",
-    responses={200: {"content": {"application/octet-stream": {}}}, **documented(401, 404, 409, 503)},
+    responses={
+        200: {"content": {"application/octet-stream": {}, "application/json": {}}},
+        **documented(400, 401, 404, 409, 503),
+    },
     response_class=Response,
 )
 async def original(

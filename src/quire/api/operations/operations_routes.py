@@ -10,6 +10,7 @@ import re
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
+from fastapi.responses import PlainTextResponse
 from pydantic import BaseModel, Field
 
 from quire.api.http.auth import Team
@@ -136,7 +137,12 @@ def _error(error: RecentError) -> ErrorView:
 metrics_router = APIRouter(tags=["operations"])
 
 
-@metrics_router.get("/metrics", summary="Figures for Prometheus", responses=documented(401))
+@metrics_router.get(
+    "/metrics",
+    summary="Figures for Prometheus",
+    responses=documented(401),
+    response_class=PlainTextResponse,
+)
 async def metrics(_team: Team, services: ServicesDep) -> Response:
     meters = services.runtime.meters
     found = await MetricsPage(services.runtime, meters).render() if meters else b""
