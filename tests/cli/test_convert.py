@@ -285,8 +285,11 @@ def test_output_ends_quietly_when_its_reader_leaves(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_nothing_is_left_behind_when_interrupted(cli: Cli, number: signal.Signals) -> None:
-    make_pdf(cli.folder / "long.pdf", *(f"Page {n} of many" for n in range(4000)))
+def test_nothing_is_left_behind_when_interrupted(
+    cli: Cli, number: signal.Signals, request: pytest.FixtureRequest
+) -> None:
+    pages = [f"Page {n} of many" for n in range(4000)]
+    (cli.folder / "long.pdf").write_bytes(request.getfixturevalue("make_pdf")(*pages))
     process = cli.start("convert", "long.pdf", "-o", "out.md")
     wait_until(lambda: _descendants(process).keys() >= {"valkey-server"}, "the embedded server runs")
     wait_until(lambda: len(_descendants(process).get("python", [])) >= 2, "the readers run")
