@@ -174,6 +174,7 @@ def _connect_template() -> socket.socket:
                 stdin=subprocess.DEVNULL,
             )
             wait_until(lambda: place.exists() or started.poll() is not None, "the template process listens")
+            assert started.poll() is None, "the template process has ended: its error is on standard error"
         wait_until(lambda: control.connect_ex(str(place)) == 0, "the template process answers")
     return control
 
