@@ -10,12 +10,18 @@ from typing import Any
 
 import pytest
 
+from quire.clock import SystemClock
 from quire.dispatch.page_task import Answered
+from quire.dispatch.remote_embedder import RemoteEmbedder
 from quire.domain.job import Mode
+from quire.providers.openai_embeddings import OpenAIEmbeddings
+from quire.providers.provider_protocol import ProviderError
+from quire.settings import load
 from quire.simulator.simulator_thread import RunningSimulator
 from tests.dispatch.conftest import Bench
 from tests.dispatch.test_dispatched_documents import ai
 from tests.dispatch.test_dispatcher import LONG_BACKOFF, rule, until_state
+from tests.dispatch.test_recovery_probes import LONG, probing
 from tests.support.marked_documents import marked_pdf
 from tests.support.running import convert
 from tests.support.waiting import until
@@ -121,3 +127,46 @@ async def test_deadline_is_one_warning_when_pages_get_their_local_text(
     assert (finished.timed_out, finished.pages_by_source) == (True, {"mupdf_timeout_fallback": 4})
     abandoned = [line for line in lines(caplog, "AI call") if line.error_class == "abandoned"]
     assert len(lines(caplog, "AI call")) == sim.stats()["total"]["calls"] >= len(abandoned)
+
+
+async def test_embedding_call_has_its_line_when_it_is_answered_and_when_it_fails(
+    make: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench = make(**LONG_BACKOFF)
+    settings = load(
+        {
+            "OPENAI_BASE_URL": bench.sim.openai_url,
+            "OPENAI_API_KEY": "sk-test",
+            "EMBEDDING_PROVIDER": "openai",
+            "EMBEDDING_MODEL": "e1",
+        }
+    )
+    provider = OpenAIEmbeddings.from_settings(settings.ai, SystemClock())
+    try:
+        embedder = RemoteEmbedder(provider, bench.dispatcher.admission, bench.dispatcher.ledger, settings)
+        await embedder.embed(["a text that must not be logged"], team="team", timeout_s=30)
+        bench.sim.play({"rules": [{"fault": "server_error"}]})
+        with pytest.raises(ProviderError):
+            await embedder.embed(["another text"], team="team", timeout_s=30)
+    finally:
+        await provider.close()
+    answered, failed = lines(caplog, "AI call")
+    assert (answered.purpose, answered.model, answered.error_class) == ("embedding", "e1", None)
+    assert answered.tokens_used > 0
+    assert (failed.purpose, failed.error_class, failed.page) == ("embedding", "server", None)
+    assert "must not be logged" not in caplog.text
+
+
+async def test_probe_has_its_line(make: Make, caplog: pytest.LogCaptureFixture) -> None:
+    bench = make(**LONG)
+    bench.sim.play({"rules": [{"fault": "server_error"}]})
+    await bench.read()  # every candidate fails, so probes are wanted
+    async with probing(bench, 0.05):
+
+        async def logged() -> bool:
+            return any(line.purpose == "probe" for line in lines(caplog, "AI call"))
+
+        await until(logged, "a probe is logged")
+    (line, *_) = [one for one in lines(caplog, "AI call") if one.purpose == "probe"]
+    assert line.error_class == "server"
+    assert line.model in ("a1", "a2", "b1")

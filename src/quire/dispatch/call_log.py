@@ -22,7 +22,7 @@ class CallReport:
     """
 
     job_id: str
-    page: int
+    page: int | None
     provider: str
     model: str
     attempt: int
@@ -31,6 +31,8 @@ class CallReport:
     usage: TokenUsage
     usd: float
     error_class: str | None = None
+    purpose: str = "page"
+    """`page`, `embedding` or `probe`; an embedding belongs to no page, a probe to no document."""
 
 
 def log_call(report: CallReport, error: ProviderError | None = None) -> None:
@@ -46,6 +48,7 @@ def log_call(report: CallReport, error: ProviderError | None = None) -> None:
         "latency_ms": round(report.seconds * 1000),
         "error_class": report.error_class,
         "failover": report.failover,
+        "purpose": report.purpose,
     }
     if error is not None:
         must_act = isinstance(error, ProviderAuthError | ModelMissingError)

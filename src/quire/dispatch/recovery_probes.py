@@ -12,11 +12,12 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from quire.coordination.ai_admission import Admission, CallOutcome, Lease, Target
+from quire.dispatch.call_log import CallReport, log_call
 from quire.dispatch.call_outcomes import outcome_of, reported_limits
 from quire.dispatch.candidates import Candidates
 from quire.errors import CoordinationCommandError, CoordinationError
 from quire.providers import configured_providers
-from quire.providers.provider_protocol import Provider, ProviderError, SeenLimits
+from quire.providers.provider_protocol import Provider, ProviderError, SeenLimits, TokenUsage
 
 _LOG = logging.getLogger(__name__)
 _POLL_S = 1.0
@@ -73,10 +74,13 @@ class RecoveryProbes:
 
     async def _call(self, lease: Lease) -> None:
         outcome, code, wait_s, limits = CallOutcome.NEUTRAL, "", 0.0, SeenLimits()
+        began = asyncio.get_running_loop().time()
         try:
             await self._providers[lease.target.provider].check(lease.target.model)
             outcome = CallOutcome.OK
+            _report(lease.target, began, None)
         except ProviderError as error:
+            _report(lease.target, began, error)
             outcome, code, wait_s = outcome_of(error), error.code, error.retry_after_s or 0.0
             limits = error.limits
         except Exception:
@@ -90,3 +94,21 @@ class RecoveryProbes:
             )
         if outcome is CallOutcome.OK and not settled.open:
             await self._recovered()
+
+
+def _report(target: Target, began: float, error: ProviderError | None) -> None:
+    """Logs the probe. Its few tokens are not known: a check returns no usage."""
+    report = CallReport(
+        job_id="",
+        page=None,
+        provider=target.provider,
+        model=target.model,
+        attempt=1,
+        failover=False,
+        seconds=asyncio.get_running_loop().time() - began,
+        usage=TokenUsage(),
+        usd=0.0,
+        error_class=error.code if error else None,
+        purpose="probe",
+    )
+    log_call(report, error)

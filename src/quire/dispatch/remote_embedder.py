@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 from quire.coordination.ai_admission import Admission, Ask, Busy, CallOutcome, Lease, ReportedLimits, Target
+from quire.dispatch.call_log import ABANDONED, CallReport, log_call
 from quire.dispatch.call_outcomes import outcome_of, reported_limits
 from quire.dispatch.ledger import Ledger
 from quire.errors import CoordinationError
@@ -91,6 +92,7 @@ class RemoteEmbedder:
         if await self._ledger.reserve("", team, reserved_usd):
             await self._settle(lease, CallOutcome.UNSENT, 0)
             raise NoEmbedderFreeError(_CEILING_S)
+        began = self._now()
         try:
             found = await self._provider.embed(self._model_name, self._dimensions, texts, timeout_s=timeout_s)
         except ProviderError as error:
@@ -103,17 +105,41 @@ class RemoteEmbedder:
                     retry_after_s=error.retry_after_s or 0.0,
                 )
             )
+            self._report(began, error.usage, error.code, error)
             await self._book(team, reserved_usd, error.usage)
             raise
         except BaseException:
+            self._report(began, TokenUsage(), ABANDONED)
             await asyncio.shield(self._settle(lease, CallOutcome.NEUTRAL, tokens))
             raise
+        self._report(began, found.usage, None)
         used = found.usage.tokens_in or tokens
         await asyncio.shield(
             self._settle(lease, CallOutcome.OK, used, reported=reported_limits(found.limits))
         )
         await self._book(team, reserved_usd, found.usage)
         return found.vectors
+
+    def _report(
+        self, began: float, usage: TokenUsage, error_class: str | None, error: ProviderError | None = None
+    ) -> None:
+        report = CallReport(
+            job_id="",
+            page=None,
+            provider=self._target.provider,
+            model=self._target.model,
+            attempt=1,
+            failover=False,
+            seconds=self._now() - began,
+            usage=usage,
+            usd=self._ledger.price(self._target, usage),
+            error_class=error_class,
+            purpose="embedding",
+        )
+        log_call(report, error)
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()
 
     async def _book(self, team: str, reserved_usd: float, usage: TokenUsage) -> None:
         """Books the call. An outage is ignored: the vectors must not be lost because of their bookkeeping."""
