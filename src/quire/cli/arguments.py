@@ -108,6 +108,23 @@ def _convert(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     parser.add_argument("--force-ocr", action="store_true", help="read by OCR what has a text layer")
     parser.add_argument("--format", choices=_FORMATS, default="md", help="what to write (default: md)")
     parser.add_argument(
+        "--page-break", metavar="TEXT", help="between pages of Markdown; {page} is the number of the next one"
+    )
+    parser.add_argument(
+        "--front-matter",
+        action="store_true",
+        help="begin Markdown with what is known of the document, as YAML",
+    )
+    parser.add_argument(
+        "--tables", choices=("markdown", "html", "auto"), help="tables in Markdown (default: markdown)"
+    )
+    parser.add_argument(
+        "--headers", choices=("drop", "keep"), help="running headers and footers in Markdown (default: drop)"
+    )
+    parser.add_argument(
+        "--figures", choices=("none", "placeholder", "embedded"), help="figures in Markdown (default: none)"
+    )
+    parser.add_argument(
         "--max-tokens", type=int, metavar="N", help="of a chunk, with --format chunks (default: 512)"
     )
     parser.add_argument(

@@ -34,6 +34,7 @@ from quire.cli.progress import Progress, progress
 from quire.cli.startup import errors_only, everything
 from quire.cli.terminal_text import summary_line
 from quire.domain.job import JobOptions, JobSecrets, JobStatus, MainJob, Mode, ReadingEffort, UnitKind
+from quire.domain.output_options import FigureForm, HeaderForm, OutputOptions, TableForm
 from quire.domain.page_ranges import PageRanges
 from quire.domain.page_view import page_view
 from quire.domain.text_chunk import ChunkOptions
@@ -69,6 +70,7 @@ class _Request:
     format: str
     spool: Path
     chunking: ChunkOptions
+    output: OutputOptions
 
     def submission(self, source: ConvertSource | None = None) -> Submission:
         return Submission(
@@ -93,16 +95,15 @@ def run(args: argparse.Namespace) -> int:
         PageRanges.parse(args.pages)
     except RequestError as error:
         raise CommandUsageError(error.public) from error
-    chunking = _chunking(args)
+    chunking, output = _chunking(args), _output(args)
     if args.password_file == STDIN and STDIN in args.sources:
         raise CommandUsageError("Standard input can't be both the document and the password file.")
     with interrupts.as_keyboard_interrupt(), private_folder(args.data_dir) as work_dir:
         sources = all_sources(args.sources, work_dir)
         places = targets(sources, args.output, args.format)
         settings = own_settings(work_dir, named_buckets(sources))
-        request = _Request(
-            options, read_password(args.password_file), args.format, work_dir / "stdout", chunking
-        )
+        password = read_password(args.password_file)
+        request = _Request(options, password, args.format, work_dir / "stdout", chunking, output)
         tasks = [_Task(n, *pair) for n, pair in enumerate(zip(sources, places, strict=True))]
         take_stdin(sources, work_dir)
         shown = progress(len(tasks), quiet=args.quiet)
@@ -125,6 +126,25 @@ def _chunking(args: argparse.Namespace) -> ChunkOptions:
         return ChunkOptions(**chosen)
     except RequestError as error:
         raise CommandUsageError(error.public) from error
+
+
+def _output(args: argparse.Namespace) -> OutputOptions:
+    """Raises CommandUsageError where there are options of Markdown but another format."""
+    try:
+        chosen = OutputOptions(
+            args.page_break,
+            args.front_matter,
+            TableForm(args.tables or TableForm.MARKDOWN),
+            HeaderForm(args.headers or HeaderForm.DROP),
+            FigureForm(args.figures or FigureForm.NONE),
+        )
+    except RequestError as error:
+        raise CommandUsageError(error.public) from error
+    if not chosen.is_default and args.format != "md":
+        raise CommandUsageError(
+            "--page-break, --front-matter, --tables, --headers and --figures go with --format md."
+        )
+    return chosen
 
 
 def own_settings(work_dir: Path, buckets: str) -> Settings:
@@ -228,8 +248,16 @@ async def _convert_one(engine: Engine, request: _Request, task: _Task, shown: Pr
 
 def _written(engine: Engine, request: _Request, job: MainJob, target: Path | None) -> AsyncIterator[bytes]:
     """The result as it is written to `target`."""
+    if not request.output.is_default:
+        return _with_options(engine, job, request.output)
     pieces = content(engine, job, request.format, request.chunking)
     return relinked(pieces, job, target) if request.format == "md" else pieces
+
+
+async def _with_options(engine: Engine, job: MainJob, output: OutputOptions) -> AsyncIterator[bytes]:
+    async for piece in engine.markdown(job, output, "").pieces(await engine.elements(job)):
+        yield piece
+    yield b"\n"
 
 
 async def _finished_job(engine: Engine, request: _Request, task: _Task, shown: Progress) -> MainJob:

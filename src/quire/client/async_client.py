@@ -176,9 +176,30 @@ class AsyncQuire:
         """The Markdown. Raises ConflictError, with code "not_ready" while it is not there."""
         return await self._conversions.result(job_id)
 
-    async def text(self, job_id: str) -> AsyncIterator[str]:
-        """The same Markdown piece by piece, for documents that are too large to be held whole."""
-        call = service_calls.get("jobs", job_id, "result", format="md")
+    async def text(
+        self,
+        job_id: str,
+        *,
+        page_break: str | None = None,
+        front_matter: bool | None = None,
+        tables: str | None = None,
+        headers: str | None = None,
+        figures: str | None = None,
+    ) -> AsyncIterator[str]:
+        """The same Markdown piece by piece, for documents that are too large to be held whole, with options.
+
+        `tables` is `markdown`, `html` or `auto`, `headers` `drop` or `keep`, `figures` `none`, `placeholder`,
+        `embedded` or `files`; `page_break` goes between pages.
+        """
+        call = service_calls.get(
+            *("jobs", job_id, "result"),
+            format="md",
+            page_break=page_break,
+            front_matter=front_matter,
+            tables=tables,
+            headers=headers,
+            figures=figures,
+        )
         async with aclosing(texts(self._transport, _any_type(call))) as pieces:
             async for piece in pieces:
                 yield piece
@@ -253,6 +274,16 @@ class AsyncQuire:
         """The page as a picture (JPEG or PNG)."""
         call = service_calls.get("jobs", job_id, "pages", number, "image")
         return (await self._transport.ask(_any_type(call))).body
+
+    async def figure(self, job_id: str, element_id: str) -> bytes:
+        """A figure, or any other element that has a box, cut from its page (PNG)."""
+        call = service_calls.get("jobs", job_id, "figures", f"{element_id}.png")
+        return (await self._transport.ask(_any_type(call))).body
+
+    async def save_zip(self, job_id: str, path: str | Path) -> Path:
+        """Saves all formats of a document and its figures as one zip."""
+        call = service_calls.get("jobs", job_id, "result", format="zip")
+        return await save(self._transport, _any_type(call), path)
 
     async def original(self, job_id: str, path: str | Path) -> Path:
         """Saves the document as it came in."""

@@ -213,6 +213,8 @@ class Quire(_Driven[AsyncQuire]):
     text = _iterating(AsyncQuire.text)
     html = _iterating(AsyncQuire.html)
     docling = _blocking(AsyncQuire.docling)
+    figure = _blocking(AsyncQuire.figure)
+    save_zip = _blocking(AsyncQuire.save_zip)
     extract = _blocking(AsyncQuire.extract)
     elements = _iterating(AsyncQuire.elements)
     chunks = _iterating(AsyncQuire.chunks)

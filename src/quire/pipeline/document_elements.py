@@ -46,6 +46,20 @@ class DocumentElements:
             else:
                 yield [await self._without_elements(record) for record in run]
 
+    async def stored_texts(self) -> AsyncGenerator[tuple[int, str], None]:
+        """The numbers and the Markdown of the pages as they are stored, neighbouring pages with one read."""
+        for run in _text_runs(self._records):
+            ref = run[0].ref
+            if ref is None:
+                for record in run:
+                    yield record.number, failure_note(record).decode()
+                continue
+            start = run[0].offset
+            block = await self._bytes(ref, start, run[-1].offset + run[-1].length)
+            for record in run:
+                at = record.offset - start
+                yield record.number, block[at : at + record.length].decode("utf-8", "replace")
+
     async def _stored(self, run: Sequence[PageRecord]) -> list[ElementPage]:
         start = run[0].elements_offset
         end = run[-1].elements_offset + run[-1].elements_length
@@ -78,6 +92,22 @@ class DocumentElements:
         if end <= start:
             return b""
         return b"".join([piece async for piece in self._parts.objects.stream(key, start=start, end=end)])
+
+
+def _text_runs(records: Sequence[PageRecord]) -> Iterator[list[PageRecord]]:
+    """Groups neighbours whose texts are in the same object, in order and close together."""
+    run: list[PageRecord] = []
+    for record in records:
+        if run and (
+            record.ref != run[0].ref
+            or record.offset < run[-1].offset
+            or record.offset + record.length - run[0].offset > _RUN_BYTES
+        ):
+            yield run
+            run = []
+        run.append(record)
+    if run:
+        yield run
 
 
 def _runs(records: Sequence[PageRecord]) -> Iterator[list[PageRecord]]:

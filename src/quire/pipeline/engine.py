@@ -22,10 +22,13 @@ from quire.domain.job import (
     unit_kind,
     unit_page,
 )
+from quire.domain.output_options import OutputOptions
 from quire.domain.page_ranges import PageRanges
 from quire.errors import MissingError, NotReadyError, QuireError, StateConflictError
 from quire.pipeline.document_elements import DocumentElements
+from quire.pipeline.figure_pictures import FigurePictures
 from quire.pipeline.intake.upload_intake import UploadIntake
+from quire.pipeline.markdown_file import MarkdownFile
 from quire.pipeline.object_keys import answer_prefix, elements_ref, job_prefix, local_document
 from quire.pipeline.partial_result import PartialResult
 from quire.pipeline.parts import Parts
@@ -210,6 +213,17 @@ class Engine:
     def elements_of(self, record: PageRecord) -> DocumentElements:
         """The elements of one page that is done."""
         return DocumentElements(self._parts, [record])
+
+    def figures(self, job: MainJob) -> FigurePictures:
+        """The figures of a document as pictures."""
+        return FigurePictures(self._parts, job)
+
+    def markdown(self, job: MainJob, options: OutputOptions, figure_place: str) -> MarkdownFile:
+        """The document as Markdown with options; `figure_place` is the address of a figure, with `{id}` in it."""
+        return MarkdownFile(job, options, self.figures(job), figure_place)
+
+    def now(self) -> float:
+        return self._parts.clock.now()
 
     def text(self, found: Text) -> AsyncIterator[bytes]:
         end = None if found.length is None else found.offset + found.length

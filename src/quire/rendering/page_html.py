@@ -127,6 +127,11 @@ def _text(element: Element) -> str:
     return escape(element.text).replace("\n", "<br>")
 
 
+def table_html(table: TableGrid) -> str:
+    """A table alone, with its spans."""
+    return _table(table, "")
+
+
 def _table(table: TableGrid, id_: str) -> str:
     rows: dict[int, list[str]] = {row: [] for row in range(len(table.rows))}
     for cell in table.cells():

@@ -228,3 +228,9 @@ class ImagesSettings:
         setting_kinds.integer(64, 16_384),
         "The longest side; larger pictures are scaled down.",
     )
+    figure_dpi: int = setting(
+        "FIGURE_DPI",
+        "150",
+        setting_kinds.integer(20, 600),
+        "Dots per inch at which figures are cut from pages.",
+    )

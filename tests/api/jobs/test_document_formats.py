@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from collections.abc import Callable
 from html.parser import HTMLParser
+from io import BytesIO
 
 import aiohttp
+import pytest
+from PIL import Image
+from reportlab.lib.utils import ImageReader
+from reportlab.pdfgen.canvas import Canvas
 
 from tests.api.jobs.test_job_routes import converted, fresh
 from tests.support.serving import Client, Server, client_of
@@ -121,3 +127,77 @@ async def test_extraction_without_ai_says_what_to_set_and_what_can_be_had(
     assert (answer.status, answer.json["code"]) == (409, "ai_not_configured")
     assert "OPENAI_API_KEY" in answer.json["error"]
     assert answer.json["found"]["pairs"][0]["key"] == "Berth"
+
+
+async def test_markdown_has_the_options_of_the_request(client: Client, make_pdf: Pdf) -> None:
+    texts = [fresh("first"), fresh("second")]
+    job_id = await converted(client, make_pdf(*texts))
+    path = f"/jobs/{job_id}/result?format=md"
+    broken = (await client.get(f"{path}&page_break=%0C{{page}}&front_matter=true")).body.decode()
+    head, _, rest = broken.removeprefix("---\n").partition("---\n\n")
+    assert 'filename: "report.pdf"\n' in head
+    assert "pages: 2\n" in head
+    assert rest == f"{texts[0]}\n\n\f2\n\n{texts[1]}"
+    kept = (await client.get(f"{path}&headers=keep&tables=html")).body.decode()
+    assert kept == f"{texts[0]}\n\n---\n\n{texts[1]}"
+    assert (await client.get(f"/jobs/{job_id}-p2/result?format=md&figures=files")).body.decode() == texts[1]
+    inside = (await client.get(f"/jobs/{job_id}/result?page_break=X")).json["result"]["markdown"]
+    assert inside == f"{texts[0]}\n\nX\n\n{texts[1]}"
+    for query in ("tables=ascii", "headers=some", "figures=all", f"page_break={'x' * 201}"):
+        assert (await client.get(f"{path}&{query}")).status == 400
+
+
+async def test_figures_are_cut_from_their_pages_and_all_formats_come_as_a_zip(client: Client) -> None:
+    job_id = await converted(client, pictured_pdf(fresh("A page with a picture")))
+    elements = (await client.get(f"/jobs/{job_id}/pages/1/elements")).json["elements"]
+    (drawn,) = [one for one in elements if one["kind"] == "figure"]
+    cut = await client.get(f"/jobs/{job_id}/figures/{drawn['id']}.png")
+    assert (cut.status, cut.headers["Content-Type"]) == (200, "image/png")
+    picture = Image.open(BytesIO(cut.body)).convert("RGB")
+    x0, y0, x1, y1 = drawn["box"]
+    assert picture.width == pytest.approx((x1 - x0) * 150 / 72, abs=2)
+    assert picture.height == pytest.approx((y1 - y0) * 150 / 72, abs=2)
+    red, green, blue = picture.getpixel((picture.width // 2, picture.height // 2))
+    assert red > 200
+    assert max(green, blue) < 60
+    place = f"/jobs/{job_id}/figures/{drawn['id']}.png"
+    by_form = {
+        form: (await client.get(f"/jobs/{job_id}/result?format=md&figures={form}")).body.decode()
+        for form in ("none", "placeholder", "embedded", "files")
+    }
+    assert "figure" not in by_form["none"]
+    assert f"<!-- figure {drawn['id']} -->" in by_form["placeholder"]
+    assert "](data:image/png;base64,iVBOR" in by_form["embedded"]
+    assert f"]({place})" in by_form["files"]
+    for wrong in ("p1-e99", "p2-e1", "x", "p1-e99.png"):
+        assert (await client.get(f"/jobs/{job_id}/figures/{wrong}")).status == 404
+    packed = await client.get(f"/jobs/{job_id}/result?format=zip")
+    assert packed.headers["Content-Type"] == "application/zip"
+    with zipfile.ZipFile(BytesIO(packed.body)) as archive:
+        assert set(archive.namelist()) == {
+            "document.md",
+            "document.html",
+            "document.docling.json",
+            "elements.json",
+            "chunks.jsonl",
+            "metadata.json",
+            f"figures/{drawn['id']}.png",
+        }
+        assert f"](figures/{drawn['id']}.png)" in archive.read("document.md").decode()
+        assert archive.read(f"figures/{drawn['id']}.png") == cut.body
+        assert json.loads(archive.read("metadata.json"))["pages"] == 1
+
+
+def pictured_pdf(text: str) -> bytes:
+    """A page with a line of text and a red picture."""
+    out = BytesIO()
+    canvas = Canvas(out, invariant=1)
+    canvas.drawString(72, 720, text)
+    for row in range(12):
+        canvas.drawString(
+            72, 690 - 14 * row, f"Line {row} of the words that this page has beside its picture."
+        )
+    canvas.drawImage(ImageReader(Image.new("RGB", (60, 40), (230, 10, 10))), 150, 300, 180, 120)
+    canvas.showPage()
+    canvas.save()
+    return out.getvalue()

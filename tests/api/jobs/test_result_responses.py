@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quire.api.http.responses import disposition
-from quire.api.jobs.result_routes import Format, as_json, preferred
+from quire.api.jobs.result_routes import as_json, preferred
+from quire.api.jobs.written_results import Format
 
 
 async def _pieces(data: bytes, size: int) -> AsyncIterator[bytes]:

@@ -13,7 +13,7 @@ from quire.api.doors.door_intake import check_completed
 from quire.api.doors.finished_document import FinishedDocument
 from quire.api.http.responses import NO_SNIFF, ClosingStream, disposition, single_piece, started
 from quire.api.http.services import Services
-from quire.api.vault.document_file_routes import ZipEntry, ZipStream
+from quire.api.http.zip_stream import ZipEntry, ZipStream
 from quire.domain.document_batch import BatchItem
 from quire.domain.job import JobStatus, MainJob, PageRecord
 from quire.domain.page import Grade, PageSource

@@ -24,7 +24,7 @@ from quire.api.doors.finished_document import FinishedDocument
 from quire.api.http.auth import Team
 from quire.api.http.responses import NO_SNIFF, ClosingStream, disposition, started
 from quire.api.http.services import Services, ServicesDep
-from quire.api.vault.document_file_routes import ZipEntry, ZipStream
+from quire.api.http.zip_stream import ZipEntry, ZipStream
 from quire.domain.element import Element, ElementKind, PageElements
 from quire.domain.job import JobOptions, JobStatus
 from quire.errors import RequestError

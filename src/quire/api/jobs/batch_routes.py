@@ -15,10 +15,10 @@ from quire.api.http.auth import Team
 from quire.api.http.error_responses import documented
 from quire.api.http.responses import NO_SNIFF, ClosingStream, disposition, json_answer, single_piece, started
 from quire.api.http.services import Services, ServicesDep
+from quire.api.http.zip_stream import ZipEntry, ZipStream
 from quire.api.jobs.batch_requests import BatchRequest
 from quire.api.jobs.job_views import iso
 from quire.api.jobs.submission_fields import read_key
-from quire.api.vault.document_file_routes import ZipEntry, ZipStream
 from quire.coordination.batch_callbacks import BatchCallbacks
 from quire.domain.document_batch import DocumentBatch
 from quire.domain.job import JobSecrets, JobStatus, job_id_for_key, new_job_id

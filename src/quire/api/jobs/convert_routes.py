@@ -16,16 +16,18 @@ from quire.api.http.request_bodies import media_type, read_json
 from quire.api.http.responses import json_answer
 from quire.api.http.services import Services, ServicesDep
 from quire.api.jobs.job_views import AcceptedView, links
+from quire.api.jobs.output_params import OUTPUT_NAMES, OutputDep
 from quire.api.jobs.result_routes import (
     RESULT_RESPONSES,
-    FormatParam,
     LinkParam,
     result_answer,
     result_link,
 )
 from quire.api.jobs.submission_fields import read_fields, read_key, submission
 from quire.api.jobs.upload_receiver import receive_upload
+from quire.api.jobs.written_results import FormatParam
 from quire.domain.job import JobStatus, MainJob, job_id_for_key
+from quire.domain.output_options import OutputOptions
 from quire.errors import CancelledError, MissingError, RequestError
 from quire.objects.buckets import source_address
 from quire.pipeline.engine import Engine
@@ -35,7 +37,7 @@ from quire.settings import Settings
 router = APIRouter(tags=["jobs"])
 
 LONGEST_WAIT_S = 600.0
-_QUERY = frozenset({"wait", "format", "link"})
+_QUERY = frozenset({"wait", "format", "link"}) | OUTPUT_NAMES
 
 
 class ConvertOptions(BaseModel):
@@ -119,6 +121,7 @@ async def convert(
     ] = 0.0,
     format: FormatParam = None,
     link: LinkParam = False,
+    output: OutputDep,
     idempotency_key: Annotated[
         str | None, Header(description="The same key gives the same job, however often the request is sent.")
     ] = None,
@@ -144,7 +147,7 @@ async def convert(
     if wait > 0:
         job = await while_connected(request, engine.wait(team, accepted.job_id, wait))
         if job is not None and job.status.terminal:
-            return await _ended(request, services, team, job, format, link=link)
+            return await _ended(request, services, team, job, format, link=link, output=output)
         if job is not None:
             accepted = Accepted(accepted.job_id, job.status, accepted.deduplicated)
     return _accepted(accepted)
@@ -198,12 +201,20 @@ async def _accept_upload(
 
 
 async def _ended(
-    request: Request, services: Services, team: str, job: MainJob, format: FormatParam, *, link: bool
+    request: Request,
+    services: Services,
+    team: str,
+    job: MainJob,
+    format: FormatParam,
+    *,
+    link: bool,
+    output: OutputOptions,
 ) -> Response:
     if job.status is JobStatus.COMPLETED and link:
         response = await result_link(request, services, team, job.id)
     elif job.status is JobStatus.COMPLETED:
-        response = await result_answer(request, services.runtime.engine, team, job.id, format)
+        engine = services.runtime.engine
+        response = await result_answer(request, engine, team, job.id, chosen=format, options=output)
     else:
         error = job.error or CancelledError("The job was cancelled.").as_dict()
         response = stored_error_response(request, error, job_id=job.id)

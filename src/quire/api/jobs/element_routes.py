@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -13,12 +14,15 @@ from quire.api.http.error_responses import documented
 from quire.api.http.responses import NO_SNIFF, ClosingStream, of_current_result, started
 from quire.api.http.services import EngineDep
 from quire.domain.page_ranges import PageRanges
+from quire.errors import MissingError
 from quire.pipeline.document_formats import elements_document, elements_lines
 from quire.pipeline.engine import Engine
+from quire.pipeline.figure_pictures import FIGURE_TYPE
 
 router = APIRouter(prefix="/jobs", tags=["results"])
 
 JSON_LINES = "application/x-ndjson"
+_NUMBER = re.compile(r"p([1-9]\d{0,6})-")
 
 
 class JsonForm(StrEnum):
@@ -77,6 +81,30 @@ async def document_elements(
     """
     wanted = PageRanges.parse(pages)
     return await of_current_result(lambda: _answer(engine, team, job_id, wanted, lines=lines, form=format))
+
+
+@router.get(
+    "/{job_id}/figures/{name}",
+    summary="A figure, or any other element, cut from its page",
+    responses={200: {"content": {FIGURE_TYPE: {}}}, **documented(400, 401, 404, 409, 422, 503)},
+    response_class=Response,
+)
+async def figure(job_id: str, name: str, team: Team, engine: EngineDep) -> Response:
+    """By the id of the element, such as `p3-e4` or `p3-e4.png`. Its resolution is FIGURE_DPI."""
+    wanted = name.removesuffix(".png")
+    found = _NUMBER.match(wanted)
+    if not found:
+        raise MissingError("There is no such element. Ids look like p3-e4.")
+    number = int(found[1])
+    main = await engine.job(team, job_id)
+    job = await engine.job(team, f"{main.id}-p{number}")
+    page = await engine.page_elements(job, number)
+    element = next((one for one in page.elements if one.id == wanted), None)
+    if element is None or element.box is None:
+        raise MissingError(f"Page {number} has no element {wanted[:60]!r} with a box.")
+    (picture,) = await engine.figures(job).cut(page, [element])
+    headers = {"Cache-Control": "private, max-age=3600", **NO_SNIFF}
+    return Response(picture, media_type=FIGURE_TYPE, headers=headers)
 
 
 async def _answer(

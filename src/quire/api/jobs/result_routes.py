@@ -5,7 +5,6 @@ from __future__ import annotations
 import codecs
 import math
 from collections.abc import AsyncIterator
-from enum import StrEnum
 from io import FileIO
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,7 +15,6 @@ from pydantic import BaseModel, Field
 from quire.api.http.auth import Team
 from quire.api.http.error_responses import documented
 from quire.api.http.responses import (
-    INERT,
     NO_SNIFF,
     ClosingStream,
     closing,
@@ -28,32 +26,21 @@ from quire.api.http.responses import (
 )
 from quire.api.http.services import EngineDep, Services, ServicesDep
 from quire.api.jobs.job_views import iso
+from quire.api.jobs.output_params import OutputDep
 from quire.api.jobs.page_job_views import page_metadata, result_head
+from quire.api.jobs.written_results import WRITTEN_FORMATS, Format, FormatParam, written_answer
 from quire.domain.job import JobId, JobType, MainJob, PageRecord
+from quire.domain.output_options import OutputOptions
 from quire.errors import MissingError, RequestError
 from quire.links import safe_filename
 from quire.objects.object_store import PIECE_BYTES, in_thread
-from quire.pipeline.docling_file import docling_document
-from quire.pipeline.document_elements import DocumentElements
-from quire.pipeline.document_formats import compact_json, html_document
+from quire.pipeline.document_formats import compact_json
 from quire.pipeline.engine import Engine, Text
 from quire.pipeline.object_keys import FILE_SCHEME, local_document
 from quire.pipeline.result_links import signed_result
 from quire.rendering.element_json import page_json
 
 router = APIRouter(prefix="/jobs", tags=["results"])
-
-
-class Format(StrEnum):
-    JSON = "json"
-    MARKDOWN = "md"
-    TEXT = "text"
-    HTML = "html"
-    DOCLING = "docling"
-
-
-WRITTEN_FORMATS = frozenset({Format.HTML, Format.DOCLING})
-"""Formats that are written from the elements of a finished document when they are asked for."""
 
 
 _MEDIA_TYPES = {
@@ -107,19 +94,10 @@ RESULT_RESPONSES: dict[int | str, dict[str, Any]] = {
             "text/markdown": {"schema": {"type": "string"}},
             "text/plain": {"schema": {"type": "string"}},
             "text/html": {"schema": {"type": "string"}},
+            "application/zip": {"schema": {"type": "string", "format": "binary"}},
         },
     }
 }
-
-FormatParam = Annotated[
-    Format | None,
-    Query(
-        description="Overrules `Accept`. `md` and `text` give the bare Markdown, labelled as such or as plain; "
-        "`html` is one file with a section for each page, without anything that loads or runs; `docling` is a "
-        "DoclingDocument."
-    ),
-]
-
 
 LinkParam = Annotated[
     bool,
@@ -147,6 +125,7 @@ async def result(
     format: FormatParam = None,
     link: LinkParam = False,
     partial: PartialParam = False,
+    options: OutputDep,
 ) -> Response:
     """Of a main or merge job once it is completed, of a page job as soon as that page is done.
 
@@ -157,9 +136,10 @@ async def result(
     """
     if link:
         return await result_link(request, services, team, job_id)
-    if partial and (found := await _partial_answer(request, services.runtime.engine, team, job_id, format)):
+    engine = services.runtime.engine
+    if partial and (found := await _partial_answer(request, engine, team, job_id, format)):
         return found
-    return await result_answer(request, services.runtime.engine, team, job_id, format)
+    return await result_answer(request, engine, team, job_id, chosen=format, options=options)
 
 
 async def result_link(request: Request, services: Services, team: str, job_id: str) -> Response:
@@ -192,20 +172,32 @@ def _linked(
 
 
 async def result_answer(
-    request: Request, engine: Engine, team: str, job_id: str, chosen: Format | None
+    request: Request,
+    engine: Engine,
+    team: str,
+    job_id: str,
+    *,
+    chosen: Format | None,
+    options: OutputOptions,
 ) -> Response:
     """Raises NotReadyError, StateConflictError (it failed or was cancelled) or MissingError."""
-    return await of_current_result(lambda: _answer(request, engine, team, job_id, chosen))
+    return await of_current_result(
+        lambda: _answer(request, engine, team, job_id, chosen=chosen, options=options)
+    )
 
 
 async def _answer(
-    request: Request, engine: Engine, team: str, job_id: str, chosen: Format | None
+    request: Request,
+    engine: Engine,
+    team: str,
+    job_id: str,
+    *,
+    chosen: Format | None,
+    options: OutputOptions,
 ) -> Response:
     job = await engine.job(team, job_id)
     asked = JobId.parse(job_id) or JobId(job.id, JobType.MAIN)
-    stem = Path(safe_filename(job.filename or job.id)).stem
-    if chosen in WRITTEN_FORMATS:
-        return await _written(engine, job, asked, stem, chosen)
+    title = stem = Path(safe_filename(job.filename or job.id)).stem
     text: Text | bytes
     record: PageRecord | None = None
     if asked.type is JobType.PAGE and asked.page is not None:
@@ -217,38 +209,19 @@ async def _answer(
         metadata = {**(job.result or {}).get("metadata", {}), "usage": _usage(job)}
     else:
         raise _no_own_result(asked)
-    body = await started(single_piece(text) if isinstance(text, bytes) else engine.text(text))
+    if chosen in WRITTEN_FORMATS or not options.is_default:
+        elements = engine.elements_of(record) if record else await engine.elements(job)
+    if chosen in WRITTEN_FORMATS:
+        return await written_answer(
+            *(chosen, engine, job, elements), title=title, stem=stem, options=options, metadata=metadata
+        )
+    if not options.is_default:
+        place = f"/jobs/{job.id}/figures/{{id}}.png"
+        body = await started(engine.markdown(job, options, place).pieces(elements))
+    else:
+        body = await started(single_piece(text) if isinstance(text, bytes) else engine.text(text))
     head = result_head(job, asked, record)
     return _formatted(request, head, body, metadata=metadata, stem=stem, chosen=chosen)
-
-
-async def _written(engine: Engine, job: MainJob, asked: JobId, stem: str, form: Format) -> Response:
-    if asked.type is JobType.PAGE and asked.page is not None:
-        record, _ = await engine.page_result(job, asked.page)
-        return await written_answer(form, job, engine.elements_of(record), stem, f"{stem}-p{asked.page}")
-    if asked.type not in (JobType.MAIN, JobType.MERGE):
-        raise _no_own_result(asked)
-    return await written_answer(form, job, await engine.elements(job), stem, stem)
-
-
-async def written_answer(
-    form: Format, job: MainJob, elements: DocumentElements, title: str, stem: str
-) -> Response:
-    """The elements in one of WRITTEN_FORMATS; `stem` is the name of the download without its ending."""
-    if form is Format.HTML:
-        return await html_answer(title, elements, stem)
-    name = safe_filename(f"{stem}.docling.json")
-    headers = {"Content-Disposition": disposition("inline", name), **NO_SNIFF}
-    body = await started(docling_document(job, elements))
-    return ClosingStream(body, media_type="application/json", headers=headers)
-
-
-async def html_answer(title: str, elements: DocumentElements, stem: str) -> Response:
-    """Sent as a download: what comes from documents is never shown inline as HTML."""
-    name = safe_filename(f"{stem}.html")
-    headers = {"Content-Disposition": disposition("attachment", name), **INERT}
-    body = await started(html_document(title, elements))
-    return ClosingStream(body, media_type="text/html; charset=utf-8", headers=headers)
 
 
 def _no_own_result(asked: JobId) -> MissingError:

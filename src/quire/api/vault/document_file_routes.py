@@ -2,88 +2,31 @@
 
 from __future__ import annotations
 
-import time
-import zipfile
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import IO, Annotated, cast
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel
 
 from quire.api.http.auth import Team
 from quire.api.http.error_responses import documented
-from quire.api.http.responses import ClosingStream, closing, disposition, single_piece, started
+from quire.api.http.responses import ClosingStream, disposition, single_piece, started
 from quire.api.http.services import EngineDep, VaultDep
-from quire.api.jobs.result_routes import (
-    WRITTEN_FORMATS,
-    Format,
-    FormatParam,
-    as_json,
-    preferred,
-    written_answer,
-)
+from quire.api.http.zip_stream import ZipEntry, ZipStream
+from quire.api.jobs.output_params import OutputDep
+from quire.api.jobs.result_routes import as_json, preferred
+from quire.api.jobs.written_results import WRITTEN_FORMATS, Format, FormatParam, written_answer
 from quire.api.vault.document_routes import document_of, viewer
 from quire.api.vault.filter_params import Filters, read_query
 from quire.domain.job import JobStatus, MainJob
 from quire.domain.vault_document import DocumentFilters, DocumentStatus, VaultDocument
 from quire.errors import MissingError, NotReadyError, StateConflictError
 from quire.links import safe_filename
-from quire.objects.object_store import in_thread
 from quire.pipeline.vault.early_text import is_still_reading, partial_markdown
 from quire.pipeline.vault.vault import Vault
-
-
-@dataclass(frozen=True, slots=True)
-class ZipEntry:
-    """One member. `packed` is False for data that is compressed already, as most originals are."""
-
-    name: str
-    body: AsyncIterator[bytes]
-    packed: bool = True
-
-
-class _Outgoing:
-    """A write-only file whose bytes are taken and sent."""
-
-    def __init__(self) -> None:
-        self._pieces: list[bytes] = []
-
-    def write(self, data: bytes) -> int:
-        self._pieces.append(bytes(data))
-        return len(data)
-
-    def flush(self) -> None: ...
-
-    def taken(self) -> bytes:
-        pieces, self._pieces = self._pieces, []
-        return b"".join(pieces)
-
-
-class ZipStream:
-    """Writes a zip while it is sent: one piece in memory at a time."""
-
-    def __init__(self, now_s: float) -> None:
-        self._made = time.gmtime(now_s)[:6]
-
-    async def stream(self, entries: AsyncIterator[ZipEntry]) -> AsyncIterator[bytes]:
-        """Yields the bytes of the zip. Compression runs in a thread."""
-        out = _Outgoing()
-        with zipfile.ZipFile(cast(IO[bytes], out), "w", allowZip64=True) as archive:
-            async with closing(entries):
-                async for entry in entries:
-                    info = zipfile.ZipInfo(entry.name, self._made)
-                    info.compress_type = zipfile.ZIP_DEFLATED if entry.packed else zipfile.ZIP_STORED
-                    async with closing(entry.body):
-                        with archive.open(info, "w", force_zip64=True) as member:
-                            async for piece in entry.body:
-                                await in_thread(member.write, piece)
-                                if ready := out.taken():
-                                    yield ready
-        yield out.taken()
-
 
 router = APIRouter(tags=["vault"])
 
@@ -168,13 +111,24 @@ async def content(
     engine: EngineDep,
     *,
     format: FormatParam = None,
+    options: OutputDep,
 ) -> Response:
     row = await document_of(vault, team, document_id)
     if format in WRITTEN_FORMATS:
         job = await conversion_of(vault, row)
-        title, stem = row.title or row.filename, Path(row.filename).stem
-        return await written_answer(format, job, await engine.elements(job), title, stem)
-    body = await _markdown(vault, row)
+        return await written_answer(
+            *(format, engine, job, await engine.elements(job)),
+            title=row.title or row.filename,
+            stem=Path(row.filename).stem,
+            options=options,
+            metadata={"document_id": row.id, **(job.result or {}).get("metadata", {})},
+        )
+    if options.is_default:
+        body = await _markdown(vault, row)
+    else:
+        job = await conversion_of(vault, row)
+        place = f"/jobs/{job.id}/figures/{{id}}.png"
+        body = await started(engine.markdown(job, options, place).pieces(await engine.elements(job)))
     accept = request.headers.get("accept", "")
     form = format or (preferred(accept) if "json" in accept or "plain" in accept else Format.MARKDOWN)
     if form is Format.JSON:

@@ -1,0 +1,45 @@
+"""The options of a result in the query of a request."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Depends, Query
+
+from quire.domain.output_options import MOST_BREAK_CHARS, FigureForm, HeaderForm, OutputOptions, TableForm
+
+OUTPUT_NAMES = frozenset({"page_break", "front_matter", "tables", "headers", "figures"})
+
+
+# Asynchronous although it waits for nothing: FastAPI would send a plain function to a thread for every request.
+async def _options(
+    page_break: Annotated[
+        str | None,
+        Query(
+            max_length=MOST_BREAK_CHARS,
+            description="What Markdown has between pages; `{page}` is the number of the next one.",
+        ),
+    ] = None,
+    front_matter: Annotated[
+        bool, Query(description="Begins Markdown with what is known of the document, as YAML.")
+    ] = False,
+    tables: Annotated[
+        TableForm,
+        Query(
+            description="Tables in Markdown; `auto` is HTML where a pipe table would lose cells over several rows."
+        ),
+    ] = TableForm.MARKDOWN,
+    headers: Annotated[
+        HeaderForm, Query(description="Whether running headers, footers and page numbers are written.")
+    ] = HeaderForm.DROP,
+    figures: Annotated[
+        FigureForm,
+        Query(
+            description="Figures in Markdown: nothing, a comment, the picture itself, or a link to its file."
+        ),
+    ] = FigureForm.NONE,
+) -> OutputOptions:
+    return OutputOptions(page_break, front_matter, tables, headers, figures)
+
+
+OutputDep = Annotated[OutputOptions, Depends(_options)]
