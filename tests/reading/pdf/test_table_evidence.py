@@ -9,10 +9,10 @@ import pymupdf
 from quire.domain.element import TableGrid
 from quire.reading.pdf.aligned_tables import find_aligned
 from quire.reading.pdf.compose import compose
-from quire.reading.pdf.drawn_rules import Rules
+from quire.reading.pdf.drawn_rules import Rules, slanted_strokes
 from quire.reading.pdf.layout_blocks import LayoutBlock
 from quire.reading.pdf.line_pieces import PageWord
-from quire.reading.pdf.page_reader import read_pages
+from quire.reading.pdf.page_reader import read_pages, without_charts
 from quire.reading.pdf.ruled_tables import Table
 from tests.reading.conftest import Make, write
 
@@ -153,3 +153,21 @@ def test_a_label_that_wraps_in_a_frame_is_one_row(save: Make) -> None:
         "Downloads",
         "Cities",
     ]
+
+
+def test_only_lines_of_charts_are_slanted_strokes() -> None:
+    with pymupdf.open() as document:
+        page = document.new_page()
+        page.draw_rect((90, 100, 400, 300))
+        page.draw_line((90, 200), (400, 200.4))
+        page.draw_line((100, 110), (104, 114))  # a check mark
+        assert slanted_strokes(page.get_cdrawings(), tuple) == []
+        page.draw_polyline([(100, 280), (150, 200), (200, 240), (250, 120)])
+        assert len(slanted_strokes(page.get_cdrawings(), tuple)) == 3
+
+
+def test_table_is_left_out_when_slanted_lines_cross_it() -> None:
+    table = Table((90.0, 100.0, 400.0, 300.0), (("1", "2"), ("3", "4")))
+    crossing, beside = (120.0, 120.0, 160.0, 180.0), (420.0, 120.0, 480.0, 180.0)
+    assert without_charts([table], [crossing, beside, beside]) == [table]  # one may divide the first cell
+    assert without_charts([table], [crossing, crossing]) == []

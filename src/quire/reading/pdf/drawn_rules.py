@@ -13,6 +13,8 @@ _LEVEL = 1.0
 _SNAP = 2.0
 _GAP = 3.0
 _MIN_LENGTH = 6.0
+_SLANTED = 5.0
+"""Rounded corners, ticks and check marks are smaller."""
 _ITEMS_LOOKED_AT = 8_000
 
 
@@ -35,6 +37,24 @@ class Rules:
 
     horizontal: tuple[DrawnRule, ...] = ()
     vertical: tuple[DrawnRule, ...] = ()
+
+
+def slanted_strokes(drawings: Iterable[dict[str, Any]], turn: Callable[[Box], Box]) -> list[Box]:
+    """The boxes of drawn lines and curves that are neither level nor upright: charts have them, tables don't."""
+    found: list[Box] = []
+    looked_at = 0
+    for drawing in drawings:
+        if "s" not in drawing.get("type", ""):
+            continue
+        for item in drawing.get("items", ()):
+            looked_at += 1
+            if looked_at > _ITEMS_LOOKED_AT:
+                return found
+            if item[0] in ("l", "c"):
+                xs, ys = [point[0] for point in item[1:]], [point[1] for point in item[1:]]
+                if max(xs) - min(xs) > _SLANTED and max(ys) - min(ys) > _SLANTED:
+                    found.append(turn((min(xs), min(ys), max(xs), max(ys))))
+    return found
 
 
 def rules_of(drawings: Iterable[dict[str, Any]], turn: Callable[[Box], Box]) -> Rules:

@@ -26,7 +26,7 @@ from quire.reading.pdf.compose import (
     with_figures,
     with_tables_between,
 )
-from quire.reading.pdf.drawn_rules import Box, Rules, rules_of
+from quire.reading.pdf.drawn_rules import Box, Rules, rules_of, slanted_strokes
 from quire.reading.pdf.form_fields import FormField, form_fields
 from quire.reading.pdf.layout_blocks import LayoutBlock, lay_out, make_parser
 from quire.reading.pdf.line_pieces import PageWord
@@ -53,6 +53,8 @@ MARKUP_READERS = frozenset(
 )
 """Readers of documents that have no picture of their pages."""
 
+_CHART_LINES = 2
+"""The head of a table may have one slanted line, which divides its first cell."""
 _KEPT_AT_LEAST = 0.85
 """Markdown with fewer of the page's letters and digits than this has lost something; MuPDF's lines have not."""
 
@@ -284,6 +286,8 @@ def _analyse(source: PdfSource, number: int, options: ReadOptions) -> _Seen:
     drawings: list[dict[str, Any]] = page.get_cdrawings()
     rules = rules_of(drawings, turn)
     tables = _tables(textpage, lines, rules, turn) if lines else []
+    if tables:
+        tables = without_charts(tables, slanted_strokes(drawings, turn))
     paths = [turn(drawing["rect"]) for drawing in drawings]
     images = [turn(image["bbox"]) for image in page.get_image_info()] if page.get_images() else []
     marks = measure_marks(
@@ -337,6 +341,18 @@ def _tables(
     if may_be_aligned:
         tables += find_aligned(words, rules, [table.box for table in tables])
     return tables
+
+
+def without_charts(tables: Sequence[Table], slanted: Sequence[Box]) -> list[Table]:
+    """The tables without slanted lines in them: with some, figures in columns are the labels of a chart."""
+    return [
+        table for table in tables if sum(_is_centred_in(one, table.box) for one in slanted) < _CHART_LINES
+    ]
+
+
+def _is_centred_in(box: Box, other: Box) -> bool:
+    x, y = (box[0] + box[2]) / 2, (box[1] + box[3]) / 2
+    return other[0] <= x <= other[2] and other[1] <= y <= other[3]
 
 
 def _is_within(box: Box, other: Box) -> bool:
