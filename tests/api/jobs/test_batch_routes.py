@@ -105,13 +105,13 @@ async def test_a_repeated_key_gives_the_same_batch(client: Client) -> None:
 
 
 async def test_a_running_batch_has_no_export_and_is_cancelled(idle: Client, make_pdf: Pdf) -> None:
-    data = form(("a.pdf", make_pdf(fresh("waits"))), ("b.pdf", make_pdf(fresh("waits"))))
+    data = form(("a.pdf", make_pdf(fresh("waits"))))
     batch = (await idle.post("/batches", data=data)).json
-    assert (batch["status"], batch["queued"], batch["progress"]) == ("queued", 2, 0)
+    assert (batch["status"], batch["queued"], batch["progress"]) == ("queued", 1, 0)
     refused = await idle.get(f"/batches/{batch['batch_id']}/export")
     assert (refused.status, refused.json["code"]) == (409, "not_ready")
     cancelled = (await idle.post(f"/batches/{batch['batch_id']}/cancel")).json
-    assert (cancelled["status"], cancelled["cancelled"]) == ("failed", 2)
+    assert (cancelled["status"], cancelled["cancelled"]) == ("failed", 1)
 
 
 async def test_a_bad_batch_is_refused(client: Client) -> None:
