@@ -76,10 +76,10 @@ def given_key(request: Request) -> bytes | None:
 def _basic_key(credentials: bytes) -> bytes | None:
     """The key in `user:key` or `key:`. Programs that can only be given an address send it so: https://quire:KEY@host."""
     try:
-        user, _, password = base64.b64decode(credentials, validate=True).partition(b":")
+        user, colon, password = base64.b64decode(credentials, validate=True).partition(b":")
     except binascii.Error:
         return None
-    return password or user or None
+    return (password or user or None) if colon else None
 
 
 def has_valid_key(keys: tuple[ApiKey, ...], headers: list[tuple[bytes, bytes]]) -> bool:
