@@ -51,7 +51,7 @@ async def test_a_job_goes_through_all_its_states_when_on_a_cluster(cluster_url: 
 
         await jobs.split_done(await claim(UnitKind.SPLIT), 3, 2, 2, {"ranges": "1-3"})
         chunk = await claim(UnitKind.READ)
-        assert await jobs.lost.check_claims("worker", [chunk]) == [True]
+        assert await jobs.lost.check_claims([chunk]) == [True]
         done = PageRecord(1, JobStatus.COMPLETED, source=PageSource.LOCAL, ref="o")
         assert (
             await jobs.pages_done(chunk, [PageOutcome(done), PageOutcome(PageRecord(2, JobStatus.QUEUED))])

@@ -1,6 +1,6 @@
 """Units of a running job that go on after a plane lost something or was away.
 
-Claims that the server lost are made again, pages without text are read again, and units wait for a plane that is away.
+Claims are checked, pages without text are read again, and units wait for a plane that is away.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ class LostState:
         self._queues = queues
         self._clock = clock
 
-    async def check_claims(self, owner: str, held: Sequence[Claim]) -> list[bool]:
-        """For claims of one job: whether each is still valid. One that the server has lost is made again."""
+    async def check_claims(self, held: Sequence[Claim]) -> list[bool]:
+        """For claims of one job: whether each is still valid."""
         claims = ((one.hint.unit, one.hint.epoch, one.token) for one in held)
         flat = [part for claim in claims for part in claim]
-        answer = await self._connection.job_script("check_claims", held[0].job.id, owner, *flat)
+        answer = await self._connection.job_script("check_claims", held[0].job.id, *flat)
         return [bool(flag) for flag in answer]
 
     async def postpone(self, claim: Claim, not_before_s: float) -> bool:

@@ -409,7 +409,7 @@ class Worker:
         """Whether each claim of one job is still valid. What can't be checked runs on until it settles."""
         claims = [one.claim for one in held]
         try:
-            return await self._parts.jobs.lost.check_claims(self.id, claims)
+            return await self._parts.jobs.lost.check_claims(claims)
         except CoordinationCommandError:
             return [True] * len(held)
 

@@ -120,7 +120,7 @@ async def test_report_ends_the_unit_when_it_is_parked_or_in_other_hands(
         assert await jobs.park(parked, one.parts.clock.now() + 1000, failed=True)
         for number in (1, 2, 3):
             assert await reports.page_done(job_id, report(number, f"from outside {number}"))
-        assert await jobs.lost.check_claims("somebody", [held]) == [False]
+        assert await jobs.lost.check_claims([held]) == [False]
         late = replace((await jobs.pages(job_id, [2])).get(2) or (await one.engine.pages(held.job))[1])
         assert await jobs.pages_done(held, [PageOutcome(replace(late, status=JobStatus.COMPLETED))]) == 0
         _, text = await ended(one, job_id)
