@@ -62,7 +62,7 @@ def languages(options: OcrOptions) -> list[str]:
 def readers(options: OcrOptions) -> dict[str, str]:
     """The readers that pages are read by here, and the mode that asks for each alone."""
     found: dict[str, str] = {}
-    if quick_reader.available() and quick_reader.has(options.models):
+    if quick_reader.available():
         found[QUICK_READER] = QUICK
     if (
         options.mode != QUICK and careful_reader.available() and careful_reader.reads(options.models.names())
