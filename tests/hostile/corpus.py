@@ -204,7 +204,7 @@ def _depths(scale: int) -> Iterator[Hostile]:
     )
     yield Hostile("deep quotations", lambda: b"<html>" + b"<blockquote>x" * 5_000 * scale)
     yield Hostile("deep JSON", lambda: b"[" * deep + b"]" * deep, "x.json")
-    yield Hostile("deep XML", lambda: b"<?xml version='1.0'?>" + b"<a>" * deep, "x.xml", refused=True)
+    yield Hostile("deep XML", lambda: b"<?xml version='1.0'?>" + b"<a>" * deep, "x.xml")
     boxes = "<w:sdt><w:sdtContent>" * 5_000 + p("x") + "</w:sdtContent></w:sdt>" * 5_000
     yield Hostile("deep Word boxes", lambda: docx(boxes))
     tables = "<w:tbl><w:tr><w:tc>" * 3_000 + p("x") + "</w:tc></w:tr></w:tbl>" * 3_000
