@@ -90,7 +90,9 @@ class QuireProcess(subprocess.Popen[Any]):
         return self.returncode
 
     def _has_ended(self, timeout: float | None) -> bool:
-        return bool(select.select([self._status], [], [], timeout)[0])
+        status = select.poll()  # select() takes no descriptor over 1,023
+        status.register(self._status, select.POLLIN)
+        return bool(status.poll(None if timeout is None else timeout * 1000))
 
     def _take_status(self) -> None:
         written = os.read(self._status, STATUS.size)
