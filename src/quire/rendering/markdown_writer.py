@@ -7,7 +7,10 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 _TAG_START = re.compile(r"<(?=[A-Za-z/!?])")
-_BLOCK_START = re.compile(r"^(\s*)(#{1,6}(?=\s)|[-+*](?=\s)|>|={3,}\s*$|-{3,}\s*$|~{3,}|`{3,}|\|)")
+_BLOCK_START = re.compile(
+    r"^(\s*)(#{1,6}(?=\s)|[-+*](?=\s)|>|={3,}\s*$|-{3,}\s*$|~{3,}|`{3,}|\|"
+    r"|\[(?=[^\]\n^][^\]\n]*\]:))"  # the definition of a link, which is not shown; that of a footnote is
+)
 _HYPHEN_END = re.compile(r"[^\W\d_]{2}[-\u00ad\u2010]")
 _SOFT_HYPHEN = "\u00ad"
 _LEADER = re.compile(r"(?:\s[.·]){5,}")
@@ -28,7 +31,7 @@ def escape(text: str) -> str:
 
 
 def paragraph(text: str) -> str:
-    """A paragraph whose lines don't begin a heading, a list, a quotation or a fence."""
+    """A paragraph whose lines don't begin a heading, a list, a quotation, a fence or a link's definition."""
     lines = [_BLOCK_START.sub(r"\1\\\2", line) for line in escape(text).split("\n")]
     return "\n".join(lines).strip()
 
