@@ -14,6 +14,7 @@ from quire.objects.object_store import ObjectStore
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[ObjectStore]:
     """The same suite for every implementation of the objects plane."""
     if request.param == "directory":
+        (tmp_path / "objects").mkdir()  # a folder that is not there is on a disk that is away
         opened = ObjectStore.open(str(tmp_path / "objects"), tmp_path / "scratch")
     else:
         opened = ObjectStore.open(

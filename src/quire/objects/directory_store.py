@@ -32,7 +32,6 @@ class DirectoryStore(ObjectStore):
     def __init__(self, root: Path) -> None:
         self._root = root
         self._incoming = root / _INCOMING
-        self._was_there = False
 
     def writer(self, key: str) -> ObjectWriter:
         return _FileWriter(self._root, self._path(key))
@@ -63,10 +62,8 @@ class DirectoryStore(ObjectStore):
                 yield piece
 
     def _absent(self, key: str) -> QuireError:
-        """An object is not there; or nothing is any more, because the folder is on a disk that is away."""
-        if self._root.is_dir() or not self._was_there:
-            return missing(key)
-        return unusable(str(self._root), "the folder is not there")
+        """An object is not there; or nothing is, because the folder is on a disk that is away."""
+        return missing(key) if self._root.is_dir() else unusable(str(self._root), "the folder is not there")
 
     async def size(self, key: str) -> int | None:
         return await self._in_thread(_size, self._path(key))
@@ -173,7 +170,6 @@ class DirectoryStore(ObjectStore):
 
     async def _in_thread(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         with _translated(self._root):
-            self._was_there = self._was_there or self._root.is_dir()
             return await in_thread(function, *args, **kwargs)
 
 
