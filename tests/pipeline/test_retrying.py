@@ -13,7 +13,7 @@ from quire.coordination.connection import pairs
 from quire.coordination.job_records import Claim
 from quire.domain.job import JobStatus, JobType, UnitKind
 from quire.domain.page import PageSource
-from quire.errors import ObjectsError
+from quire.errors import QuireError
 from quire.pipeline.parts import Parts
 from quire.pipeline.stages.read_stage import PageReader
 from quire.pipeline.worker import STAGES
@@ -173,18 +173,20 @@ async def test_the_same_key_starts_one_retry_when_repeated(tmp_path: Path) -> No
         assert (await job_of(one, job.id)).epoch == 2
 
 
-async def test_units_are_tried_again_when_the_object_store_was_away(tmp_path: Path) -> None:
+async def test_units_wait_when_the_object_store_was_away(tmp_path: Path) -> None:
     document = marked_pdf(tmp_path / "a.pdf", 20)
-    async with quire(tmp_path, kinds=None, JOB_MAX_ATTEMPTS="50", RETRY_BACKOFF_FACTOR="1") as one:
+    async with quire(tmp_path, kinds=None, JOB_MAX_ATTEMPTS="1") as one:
         accepted = await upload(one, document)
         blocked = block_writes(one, tmp_path)
         async with worker(one, STAGES):
 
-            async def failed_twice() -> bool:
-                work = await one.connection.command("HGETALL", f"job:{{{accepted.job_id}}}:work")
-                return '"f":2' in str(work) or '"f":3' in str(work)
+            async def waits() -> bool:
+                work = pairs(await one.connection.command("HGETALL", f"job:{{{accepted.job_id}}}:work"))
+                entries = [json.loads(entry) for entry in work.values()]
+                assert not any(entry["f"] for entry in entries), "no attempt is counted"
+                return any(entry["nb"] for entry in entries)
 
-            await until(failed_twice, "a unit has failed twice")
+            await until(waits, "a unit waits for the object store")
             blocked.unlink()
             job = await over(one, accepted.job_id)
         assert (job.status, job.pages_completed, job.pages_failed) == (JobStatus.COMPLETED, 20, 0)
@@ -192,28 +194,30 @@ async def test_units_are_tried_again_when_the_object_store_was_away(tmp_path: Pa
         assert not any(depth["dead"] for depth in depths)
 
 
-async def test_a_unit_is_given_up_with_a_dead_letter_when_the_object_store_stays_away(tmp_path: Path) -> None:
+async def test_a_unit_is_given_up_with_a_dead_letter_when_it_fails_each_time(tmp_path: Path) -> None:
+    async def failing(claim: Claim, parts: Parts) -> None:
+        raise QuireError("The reader does not answer.", retryable=True)
+
     document = marked_pdf(tmp_path / "a.pdf", 3)
     async with quire(tmp_path, kinds=None, JOB_MAX_ATTEMPTS="3") as one:
         accepted = await upload(one, document)
-        blocked = block_writes(one, tmp_path)
-        async with worker(one, STAGES):
+        async with worker(one, {**STAGES, UnitKind.READ: failing}):
             job = await over(one, accepted.job_id)
             assert (job.status, job.pages_failed) == (JobStatus.FAILED, 3)
             [letter] = await one.parts.queues.dead_letters(UnitKind.READ)
             assert (letter.job_id, letter.unit) == (job.id, "c0-2")
-            assert "object store" in letter.reason
+            assert "reader" in letter.reason
             records = await pages(one, job)
-            assert {(record.error or {})["code"] for record in records.values()} == {"objects_unavailable"}
+            assert {(record.error or {})["code"] for record in records.values()} == {QuireError.code}
             assert {record.attempts for record in records.values()} == {3}
-            # Mended, and asked for again, it is read after all.
-            blocked.unlink()
+        # Mended, and asked for again, it is read after all.
+        async with worker(one, STAGES):
             assert await one.engine.retry(job, job.id) == "started"
             assert (await over(one, job.id)).pages_completed == 3
 
 
 async def test_a_page_keeps_its_local_text_when_its_better_reader_can_not_be_had(tmp_path: Path) -> None:
-    """Its text was stored with its chunk; then the object store goes away while the page waits to be read alone."""
+    """Its text was stored with its chunk; the reader that the page waits for fails each time."""
 
     async def read_and_put_off(claim: Claim, parts: Parts) -> None:
         """As for a page with a text layer that AI should look at too."""
@@ -225,7 +229,7 @@ async def test_a_page_keeps_its_local_text_when_its_better_reader_can_not_be_had
             return True
 
     async def unreachable(claim: Claim, parts: Parts) -> None:
-        raise ObjectsError("The object store is away.")
+        raise QuireError("The reader does not answer.", retryable=True)
 
     async with quire(tmp_path, kinds=None) as one:
         stages = {**STAGES, UnitKind.READ: read_and_put_off, UnitKind.PAGE: unreachable}
@@ -234,7 +238,7 @@ async def test_a_page_keeps_its_local_text_when_its_better_reader_can_not_be_had
         assert (job.status, job.pages_completed, job.pages_failed) == (JobStatus.COMPLETED, 3, 0)
         records = await pages(one, job)
         assert {record.source for record in records.values()} == {PageSource.MUPDF_FALLBACK}
-        assert all("objects_unavailable" in record.reasons for record in records.values())
+        assert all(QuireError.code in record.reasons for record in records.values())
         assert markers_in(await markdown(one, job)) == [marker(1, number) for number in range(1, 4)]
         assert (await one.parts.queues.depth(UnitKind.PAGE))["dead"] == 3
 
