@@ -18,6 +18,11 @@ from tests.support.reaper import marked
 from tests.support.waiting import wait_until
 
 
+def _heed_interrupts() -> None:
+    """A shell starts what runs in its background with SIGINT ignored, and children inherit that."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @dataclass
 class Run:
     """A pytest run whose tests never end."""
@@ -73,6 +78,7 @@ def start_run(tmp_path: Path) -> Iterator[Callable[..., Run]]:
                 env={**kept, RUN_VARIABLE: mark, "ENDLESS_FOLDER": str(folder)},
                 stdout=log,
                 stderr=log,
+                preexec_fn=_heed_interrupts,  # noqa: PLW1509 - it only sets a signal
             )
         running.append(Run(process, mark, folder, Path(log.name)))
         return running[-1]
