@@ -55,7 +55,7 @@ async def test_file_is_converted_and_read_in_parts_when_it_is_long(
     (tmp_path / "long.pdf").write_bytes(make_pdf(*(f"Chapter {n}\n{lines}" for n in range(1, 31))))
     async with agent(client_service, tmp_path) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-        assert set(tools) == {"convert", "search", "read", "chunks", "extract"}
+        assert set(tools) == {"convert", "search", "read", "chunks", "extract", "diff"}
         assert tools["read"].annotations is not None
         assert tools["read"].annotations.read_only_hint is True
         told: list[float] = []
@@ -109,6 +109,15 @@ async def test_file_is_converted_and_read_in_parts_when_it_is_long(
         wanted = '{"type": "object", "properties": {"chapter": {"type": "integer"}}}'
         assert "OPENAI_API_KEY" in await refusal(client, "extract", id=job_id, schema=wanted)
         assert "JSON Schema" in await refusal(client, "extract", id=job_id, schema="{")
+        (tmp_path / "short.pdf").write_bytes(make_pdf("Another chapter"))
+        other = re.search(r"Job ([0-9a-f-]+):", await call(client, "convert", source="short.pdf"))[1]  # type: ignore[index]
+        same = await call(client, "diff", a=job_id, b=job_id)
+        assert same == "Pages: 30 equal, 0 changed, 0 added, 0 removed."
+        differing = await call(client, "diff", a=job_id, b=other)
+        assert len(differing) < LONG + 1_000
+        assert "Pages: 0 equal, 1 changed, 0 added, 29 removed." in differing
+        assert re.search(r"^\+ \w+: Another chapter$", differing, re.M)
+        assert "not_found" in await refusal(client, "diff", a=job_id, b="0123456789abcdef")
 
 
 async def test_the_rest_is_named_when_more_pages_are_asked_for_than_are_read_at_once(

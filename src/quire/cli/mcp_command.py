@@ -18,7 +18,7 @@ from quire.cli.exit_codes import CommandUsageError
 from quire.cli.startup import settings_from
 from quire.client import AsyncQuire, Filters, NotFoundError, Options, TookTooLongError
 from quire.client.conversions import OnPage
-from quire.client.records import Chunk, Document, Found, Job
+from quire.client.records import Chunk, Document, Found, Job, PageDifference
 from quire.client.service_calls import is_address
 from quire.domain.page_ranges import PageRanges
 from quire.errors import RequestError
@@ -139,6 +139,34 @@ class Tools:
             text = json.dumps(shown, ensure_ascii=False)[:MOST_CHARACTERS]
         return f"{_BEGIN}\n{text}\n{_END}"
 
+    async def diff(self, a: str, b: str) -> str:
+        """Pages and elements that differ between two documents or jobs, as many as fit one answer."""
+        found = await self._quire.diff(await self._read_by(a), await self._read_by(b))
+        counts = f"{found.pages_equal} equal, {found.pages_changed} changed"
+        head = f"Pages: {counts}, {found.pages_added} added, {found.pages_removed} removed."
+        if found.equal:
+            return head
+        shown: list[str] = []
+        left = MOST_CHARACTERS
+        for page in found.pages:
+            text = _page_difference(page)
+            if shown and len(text) > left:
+                break
+            shown.append(text[:MOST_CHARACTERS])
+            left -= len(text)
+        rest = len(found.pages) - len(shown)
+        return (
+            f"{head}\n{_framed(shown, f'{rest} other pages differ. Read them with `read`.' if rest else '')}"
+        )
+
+    async def _read_by(self, name: str) -> str:
+        """The job that read a document of the vault, or the job itself. Raises RequestError if there is none."""
+        document = await self._document(name)
+        found = document.jobs.get("process") if document else name
+        if not found:
+            raise RequestError(f"{_line(name)} was not read yet.")
+        return found
+
     async def _document(self, name: str) -> Document | None:
         try:
             return await self._quire.documents.get(name)
@@ -236,6 +264,16 @@ def _chunk_head(chunk: Chunk) -> str:
     path = _line(" > ".join(chunk.headings))
     doubt = "; not supported by the page's own words" if chunk.grounded is False else ""
     return f"[chunk {chunk.index}; {pages}{f'; {path}' if path else ''}{doubt}]"
+
+
+def _page_difference(page: PageDifference) -> str:
+    place = " → ".join(str(number) for number in (page.a, page.b) if number is not None)
+    lines = [f"[page {place}: {page.change}]"]
+    for element in page.elements or ():
+        for sign, side in (("-", element.a), ("+", element.b)):
+            if side is not None:
+                lines.append(f"{sign} {side.get('kind')}: {_line(str(side.get('text') or ''), 1_000)}")
+    return "\n".join(lines)
 
 
 def _about_job(job: Job | None) -> str:

@@ -77,6 +77,13 @@ def server(tools: Tools) -> MCPServer[Any]:
         with _said():
             return await tools.extract(id, schema, instructions)
 
+    async def diff(
+        a: Annotated[str, Field(description="The id of a document or of a job.")],
+        b: Annotated[str, Field(description="The id of the document or job to compare it with.")],
+    ) -> str:
+        with _said():
+            return await tools.diff(a, b)
+
     made.add_tool(
         convert,
         title="Convert a document to Markdown",
@@ -96,6 +103,11 @@ def server(tools: Tools) -> MCPServer[Any]:
             extract,
             "Extract values from a document",
             "Values by a JSON Schema, each with the page and the words that say it; null is what no page says.",
+        ),
+        (
+            diff,
+            "Compare two documents",
+            "The pages that differ between two documents or jobs, and the text of each on both sides.",
         ),
     ):
         made.add_tool(

@@ -8,6 +8,7 @@ with Quire("http://127.0.0.1:8080") as quire:
 
 from quire.client.async_client import AsyncQuire
 from quire.client.async_documents import Filters, Options
+from quire.client.batch_calls import Batch
 from quire.client.exceptions import (
     BusyError,
     ClientError,
@@ -27,6 +28,7 @@ from quire.client.transport import Retrying
 
 __all__ = [
     "AsyncQuire",
+    "Batch",
     "BusyError",
     "ClientError",
     "ConflictError",

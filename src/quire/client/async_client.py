@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import aclosing, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from quire.client import service_calls
-from quire.client.async_documents import AsyncDocuments
+from quire.client.async_documents import AsyncDocuments, Options
+from quire.client.batch_calls import Batch, OnProgress, batch_call, finished_batch
 from quire.client.conversions import Conversions, OnPage, held_s
 from quire.client.exceptions import NotFoundError, UnreadableError
 from quire.client.extract_calls import extract_call
 from quire.client.records import (
     Chunk,
     Conversion,
+    Difference,
     ElementsPage,
     Event,
     Extracted,
@@ -269,6 +271,59 @@ class AsyncQuire:
             name=name,
         )
         return read(Extracted, (await self._transport.ask(call)).json())
+
+    async def diff(self, job_a: str, job_b: str, *, limit: int | None = None) -> Difference:
+        """Pages and elements that differ between two completed jobs.
+
+        The elements of the first `limit` pages that differ (50) are compared; those of later pages are None.
+        """
+        call = service_calls.get("jobs", job_a, "diff", job_b, limit=limit)
+        return read(Difference, (await self._transport.ask(call)).json())
+
+    async def batch(
+        self,
+        sources: Iterable[Source],
+        *,
+        options: Options | None = None,
+        wait: bool = True,
+        wait_s: float | None = None,
+        on_progress: OnProgress | None = None,
+        idempotency_key: str | None = None,
+    ) -> Batch:
+        """Turns many documents into Markdown, under one id.
+
+        `sources` are files (a ZIP archive is taken apart) or addresses (one of a bucket that ends with a slash is all
+        below it). With `wait`, returns when all have ended; a document that failed has its `error` in `items`. After
+        `wait_s` seconds raises TookTooLongError. `on_progress` gets the batch each time when documents have ended.
+        """
+        call = batch_call(sources, (options or Options()).fields(), idempotency_key)
+        accepted = read(Batch, (await self._transport.ask(call)).json())
+        if not wait:
+            return accepted
+        return await finished_batch(self._transport, accepted, wait_s, on_progress)
+
+    async def batch_state(self, batch_id: str) -> Batch:
+        """The batch with the state of each of its documents. Raises NotFoundError."""
+        return read(Batch, (await self._transport.ask(service_calls.get("batches", batch_id))).json())
+
+    async def wait_batch(
+        self, batch_id: str, *, wait_s: float | None = None, on_progress: OnProgress | None = None
+    ) -> Batch:
+        """The end of a batch that was started before; as `batch` with `wait`."""
+        return await finished_batch(self._transport, await self.batch_state(batch_id), wait_s, on_progress)
+
+    async def cancel_batch(self, batch_id: str) -> Batch:
+        """Cancels the documents that have not ended."""
+        call = service_calls.post("batches", batch_id, "cancel")
+        return read(Batch, (await self._transport.ask(call)).json())
+
+    async def export_batch(self, batch_id: str, path: str | Path, *, format: str = "zip") -> Path:
+        """Saves all results: `zip` has a Markdown file for each document, `jsonl` a document a line.
+
+        Raises ConflictError with code "not_ready" while documents have not ended.
+        """
+        call = service_calls.get("batches", batch_id, "export", format=format)
+        return await save(self._transport, _any_type(call), path)
 
     async def page_image(self, job_id: str, number: int) -> bytes:
         """The page as a picture (JPEG or PNG)."""

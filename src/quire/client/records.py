@@ -360,6 +360,39 @@ class Extracted:
         return found
 
 
+@dataclass(frozen=True, slots=True)
+class ElementDifference:
+    """`change` is `added`, `removed` or `changed`; `a` and `b` are the elements, None where there is none."""
+
+    change: str
+    a: dict[str, Any] | None = None
+    b: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PageDifference:
+    """A page that differs; `a` and `b` are its numbers. `elements` is None where they were not compared."""
+
+    change: str
+    a: int | None = None
+    b: int | None = None
+    elements: tuple[ElementDifference, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What differs between two jobs, as `GET /jobs/{a}/diff/{b}` has it."""
+
+    job_a: str
+    job_b: str
+    equal: bool
+    pages_equal: int
+    pages_changed: int
+    pages_added: int
+    pages_removed: int
+    pages: tuple[PageDifference, ...] = ()
+
+
 def read(kind: type[T], found: Any) -> T:
     """A record of this kind from the service's JSON. Raises UnreadableError where it can't be one."""
     from pydantic import ValidationError

@@ -27,6 +27,8 @@ T = TypeVar("T")
 A = TypeVar("A")
 
 _ENDING_S = 5.0
+_CALLBACKS = ("on_page", "on_progress")
+"""No method has more than one of them."""
 
 
 class _Thread:
@@ -117,11 +119,12 @@ def _blocking(
 ) -> Callable[Concatenate[_Driven[A], P], T]:
     @wraps(method)
     def call(self: _Driven[A], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        callback = kwargs.get("on_page")
-        if not callable(callback):
+        named = next((name for name in _CALLBACKS if callable(kwargs.get(name))), None)
+        if named is None:
             return self._thread.run(method(self._inner, *args, **kwargs))
         mail: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-        kwargs["on_page"] = self._thread.handed_over(callback, mail)
+        callback: Any = kwargs[named]
+        kwargs[named] = self._thread.handed_over(callback, mail)
         return self._thread.run(method(self._inner, *args, **kwargs), mail)
 
     return call
@@ -165,8 +168,8 @@ class Documents(_Driven[AsyncDocuments]):
 class Quire(_Driven[AsyncQuire]):
     """A running service. Use it as a context manager, or call `close`. May be used by several threads.
 
-    Everything is as in `AsyncQuire`; what is an asynchronous iterator there is an iterator here. `on_page` runs in the
-    thread that called, and may itself use the client.
+    Everything is as in `AsyncQuire`; what is an asynchronous iterator there is an iterator here. `on_page` and
+    `on_progress` run in the thread that called, and may themselves use the client.
     """
 
     def __init__(
@@ -216,6 +219,12 @@ class Quire(_Driven[AsyncQuire]):
     figure = _blocking(AsyncQuire.figure)
     save_zip = _blocking(AsyncQuire.save_zip)
     extract = _blocking(AsyncQuire.extract)
+    diff = _blocking(AsyncQuire.diff)
+    batch = _blocking(AsyncQuire.batch)
+    batch_state = _blocking(AsyncQuire.batch_state)
+    wait_batch = _blocking(AsyncQuire.wait_batch)
+    cancel_batch = _blocking(AsyncQuire.cancel_batch)
+    export_batch = _blocking(AsyncQuire.export_batch)
     elements = _iterating(AsyncQuire.elements)
     chunks = _iterating(AsyncQuire.chunks)
     original = _blocking(AsyncQuire.original)
