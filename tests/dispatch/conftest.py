@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from quire.clock import SystemClock
+from quire.clock import Clock, SystemClock
 from quire.coordination.ai_accounts import AiAccounts
 from quire.coordination.ai_admission import Admission, Backoff
 from quire.coordination.answer_index import AnswerIndex
@@ -100,8 +100,8 @@ async def make(redis_url: str, sim: RunningSimulator, tmp_path: Path) -> AsyncIt
     await first.command("FLUSHALL")
     await first.close()
 
-    def build(counting: CallCounter | None = None, **given: str) -> Bench:
-        clock = SystemClock()
+    def build(counting: CallCounter | None = None, clock: Clock | None = None, **given: str) -> Bench:
+        clock = clock or SystemClock()
         names = {
             "OPENAI_BASE_URL": sim.openai_url,
             "OPENAI_API_KEY": "sk-test",

@@ -11,6 +11,8 @@ _LOG = logging.getLogger(__name__)
 
 ABANDONED = "abandoned"
 """The error class of a call that was interrupted: a deadline, a cancellation, or a process that stops."""
+PAUSED = "worker_paused"
+"""The error class of a call that timed out or lost its connection while this process did not run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,5 +60,7 @@ def log_call(report: CallReport, error: ProviderError | None = None) -> None:
         _LOG.info("AI call answered", extra=fields)
     elif report.error_class == ABANDONED:
         _LOG.info("AI call abandoned", extra=fields)
+    elif report.error_class == PAUSED:
+        _LOG.warning("AI call interrupted: this process was paused", extra=fields)
     else:
         _LOG.warning("AI answer rejected", extra=fields)

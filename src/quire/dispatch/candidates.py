@@ -84,3 +84,8 @@ class Candidates:
     @property
     def longest_timeout_s(self) -> float:
         return max(self.timeouts_s.values(), default=60.0)
+
+
+def untried(candidates: Sequence[Candidate], tried: Sequence[str]) -> list[Candidate]:
+    """Returns the candidates whose names are not in `tried`."""
+    return [one for one in candidates if one.name not in tried]

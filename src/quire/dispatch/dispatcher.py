@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING
 from quire.clock import Clock
 from quire.coordination.ai_admission import Admission, Ask, Busy, CallOutcome, Free, Lease, log_half_open
 from quire.dispatch.answer_cache import AnswerCache, CachedAnswer
-from quire.dispatch.call_log import ABANDONED, CallReport, log_call
+from quire.dispatch.call_log import ABANDONED, PAUSED, CallReport, log_call
 from quire.dispatch.call_outcomes import CallCounter, NullCallCounter, finish, outcome_of, reported_limits
-from quire.dispatch.candidates import Candidate, Candidates
+from quire.dispatch.candidates import Candidate, Candidates, untried
 from quire.dispatch.ledger import Ledger, Size, Spent, estimate
 from quire.dispatch.page_task import Answered, Exhausted, Outcome, PagePicture, PageTask, Parked
+from quire.dispatch.process_pauses import ProcessPauses
 from quire.dispatch.traced_calls import ask_provider, traced_page
 from quire.dispatch.waiting_policy import LEAST_CALL_S, UNAVAILABLE, WaitingPolicy, exhausted
 from quire.errors import CoordinationError, ObjectsError
@@ -105,6 +106,7 @@ class Dispatcher:
         self._recovered = recovered
         self._counting = counting or NullCallCounter()
         self._tracer = tracer
+        self._pauses = ProcessPauses(clock.monotonic)
         self._waiting = WaitingPolicy(ledger, clock, options.wait_max_s)
 
     async def read(self, task: PageTask) -> Outcome:
@@ -135,7 +137,7 @@ class Dispatcher:
         spent = await self.ledger.spent(task.job_id, task.epoch, task.number)
         # Drawing a page is wasted work if no model is free.
         seen = await self.admission.peek(
-            _asks(_untried(candidates, spent) or candidates, _TYPICAL, self._tokens_out(task))
+            _asks(untried(candidates, spent.tried) or candidates, _TYPICAL, self._tokens_out(task))
         )
         if isinstance(seen, Busy):
             return await self._waiting.when_busy(task, seen, spent)
@@ -147,7 +149,7 @@ class Dispatcher:
         picture = await task.prepare()
         spent, lease = await asyncio.gather(
             self.ledger.spent(task.job_id, task.epoch, task.number),
-            self.admission.admit(_asks(candidates, _size(task, picture), self._tokens_out(task))),
+            self.admission.admit(_asks(candidates, task.size(picture), self._tokens_out(task))),
         )
         if spent.calls:  # it has failed calls already: leave out the candidates that were tried
             if isinstance(lease, Lease):
@@ -164,14 +166,14 @@ class Dispatcher:
         self, task: PageTask, candidates: Sequence[Candidate], picture: PagePicture, spent: Spent
     ) -> Outcome:
         while True:
-            left = _untried(candidates, spent)
+            left = untried(candidates, spent.tried)
             if not left:
                 return exhausted(spent)
             if self._total_s(task) - spent.seconds < LEAST_CALL_S:
                 return exhausted(replace(spent, reasons=(*spent.reasons, OUT_OF_TIME)), retryable=False)
             if self._waiting.until_deadline(task) < LEAST_CALL_S:
                 return Parked(max(0.0, self._waiting.until_deadline(task)), in_line=False)
-            lease = await self.admission.admit(_asks(left, _size(task, picture), self._tokens_out(task)))
+            lease = await self.admission.admit(_asks(left, task.size(picture), self._tokens_out(task)))
             if isinstance(lease, Busy):
                 return await self._waiting.when_busy(task, lease, spent)
             outcome = await self._call(self._attempt(task, picture, left[lease.place], lease, spent))
@@ -182,7 +184,7 @@ class Dispatcher:
     def _attempt(
         self, task: PageTask, picture: PagePicture, candidate: Candidate, lease: Lease, spent: Spent
     ) -> _Attempt:
-        guess = estimate(_size(task, picture), self._tokens_out(task))
+        guess = estimate(task.size(picture), self._tokens_out(task))
         return _Attempt(task, picture, candidate, lease, spent, self.ledger.price(lease.target, guess))
 
     async def room(self) -> int:
@@ -250,22 +252,26 @@ class Dispatcher:
             attempt=f"{task.job_id}:{task.epoch}:{task.number}:{spent.calls}",
             redraw=task.redraw,
         )
-        started = self._clock.monotonic()
-        try:
-            provider = self.providers[candidate.provider]
-            answer = await ask_provider(self._tracer, provider, candidate.target, request, spent.calls + 1)
-        except ProviderError as error:
-            # A timeout shorter than the model's own (page or document deadline) is no evidence against the model.
-            cut_short = isinstance(error, ProviderTimeoutError) and timeout_s < whole_s
-            outcome = CallOutcome.NEUTRAL if cut_short else outcome_of(error)
-            return await finish(self._failed(attempt, error, outcome, self._clock.monotonic() - started))
-        except BaseException:
-            # Cancelled, or an unexpected error: the call may have been made.
-            self._report(attempt, ABANDONED, self._clock.monotonic() - started)
-            await finish(self._abandon(attempt.lease))
-            raise
-        # From here on the answer is paid for: a cancellation must not lose it.
-        return await finish(self._answered(attempt, answer, self._clock.monotonic() - started))
+        with self._pauses.timed_call() as timed:
+            try:
+                provider = self.providers[candidate.provider]
+                answer = await ask_provider(
+                    self._tracer, provider, candidate.target, request, spent.calls + 1
+                )
+            except ProviderError as error:
+                if timed.excuses(error):
+                    return await finish(self._paused(attempt, timed.ran_s()))
+                # A timeout shorter than the model's own (page or document deadline) is no evidence against the model.
+                cut_short = isinstance(error, ProviderTimeoutError) and timeout_s < whole_s
+                outcome = CallOutcome.NEUTRAL if cut_short else outcome_of(error)
+                return await finish(self._failed(attempt, error, outcome, timed.ran_s()))
+            except BaseException:
+                # Cancelled, or an unexpected error: the call may have been made.
+                self._report(attempt, ABANDONED, timed.ran_s())
+                await finish(self._abandon(attempt.lease))
+                raise
+            # From here on the answer is paid for: a cancellation must not lose it.
+            return await finish(self._answered(attempt, answer, timed.ran_s()))
 
     async def _answered(self, attempt: _Attempt, answer: VisionAnswer, seconds: float) -> Answered | Spent:
         task, candidate, lease = attempt.task, attempt.candidate, attempt.lease
@@ -319,6 +325,15 @@ class Dispatcher:
         )
         if isinstance(error, RejectedError):
             return exhausted(spent, retryable=False)
+        return spent
+
+    async def _paused(self, attempt: _Attempt, seconds: float) -> Spent:
+        """The same candidate may be called again: only the time that this process ran is counted, no attempt."""
+        self._report(attempt, PAUSED, seconds)
+        spent = replace(attempt.spent, seconds=attempt.spent.seconds + seconds)
+        await asyncio.gather(
+            self._account(attempt, spent, 0.0, TokenUsage(), keep=True), self._abandon(attempt.lease)
+        )
         return spent
 
     def _report(
@@ -427,15 +442,6 @@ class Dispatcher:
         return task.max_tokens_out or self._options.max_tokens_out
 
 
-def _size(task: PageTask, picture: PagePicture) -> Size:
-    own = picture.layer or picture.text
-    return Size(len(picture.text) + len(task.instructions), len(own), picture.pixels)
-
-
 def _asks(candidates: Sequence[Candidate], size: Size, max_tokens_out: int) -> list[Ask]:
     guess = estimate(size, max_tokens_out)
     return [Ask(one.target, guess.tokens_in + guess.tokens_out) for one in candidates]
-
-
-def _untried(candidates: Sequence[Candidate], spent: Spent) -> list[Candidate]:
-    return [one for one in candidates if one.name not in spent.tried]

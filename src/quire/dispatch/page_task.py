@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from quire.dispatch.answer_checks import Verdict, check
 from quire.dispatch.candidates import Candidate
-from quire.dispatch.ledger import Spent
+from quire.dispatch.ledger import Size, Spent
 from quire.providers.provider_protocol import AnswerSchema, VisionAnswer
 
 
@@ -60,6 +60,11 @@ class PageTask:
     owner: str | None = None
     """The vault document's job that answers are cached for: they are deleted with it."""
     redraw: Callable[[int], Awaitable[bytes]] | None = None
+
+    def size(self, picture: PagePicture) -> Size:
+        """Returns what the tokens of a request with this picture depend on."""
+        own = picture.layer or picture.text
+        return Size(len(picture.text) + len(self.instructions), len(own), picture.pixels)
 
     def __repr__(self) -> str:
         return f"PageTask({self.job_id}, {self.number})"

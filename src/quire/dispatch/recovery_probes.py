@@ -12,9 +12,10 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from quire.coordination.ai_admission import Admission, CallOutcome, Lease, Target
-from quire.dispatch.call_log import CallReport, log_call
+from quire.dispatch.call_log import PAUSED, CallReport, log_call
 from quire.dispatch.call_outcomes import outcome_of, reported_limits
 from quire.dispatch.candidates import Candidates
+from quire.dispatch.process_pauses import ProcessPauses
 from quire.errors import CoordinationCommandError, CoordinationError
 from quire.providers import configured_providers
 from quire.providers.provider_protocol import Provider, ProviderError, SeenLimits, TokenUsage
@@ -34,12 +35,15 @@ class RecoveryProbes:
         admission: Admission,
         recovered: Callable[[], Awaitable[object]],
         interval_s: float,
+        *,
+        pauses: ProcessPauses | None = None,
     ) -> None:
         self._targets = tuple(one for one in candidates.all() if one.provider not in _OWN_READERS)
         self._providers = providers
         self._admission = admission
         self._recovered = recovered
         self._interval_s = interval_s
+        self._pauses = pauses or ProcessPauses()
         self._probing: set[Target] = set()
 
     async def run(self) -> None:
@@ -74,15 +78,16 @@ class RecoveryProbes:
 
     async def _call(self, lease: Lease) -> None:
         outcome, code, wait_s, limits = CallOutcome.NEUTRAL, "", 0.0, SeenLimits()
-        began = asyncio.get_running_loop().time()
         try:
-            await self._providers[lease.target.provider].check(lease.target.model)
-            outcome = CallOutcome.OK
-            _report(lease.target, began, None)
-        except ProviderError as error:
-            _report(lease.target, began, error)
-            outcome, code, wait_s = outcome_of(error), error.code, error.retry_after_s or 0.0
-            limits = error.limits
+            with self._pauses.timed_call() as timed:
+                error = await self._check(lease.target)
+                paused = error is not None and timed.excuses(error)
+                _report(lease.target, timed.ran_s(), None if paused else error, paused=paused)
+            if error is None:
+                outcome = CallOutcome.OK
+            elif not paused:
+                outcome, code, wait_s = outcome_of(error), error.code, error.retry_after_s or 0.0
+                limits = error.limits
         except Exception:
             _LOG.exception("probe failed unexpectedly", extra={"model": str(lease.target)})
             outcome, code = CallOutcome.FAILED, "internal"
@@ -95,8 +100,15 @@ class RecoveryProbes:
         if outcome is CallOutcome.OK and not settled.open:
             await self._recovered()
 
+    async def _check(self, target: Target) -> ProviderError | None:
+        try:
+            await self._providers[target.provider].check(target.model)
+        except ProviderError as error:
+            return error
+        return None
 
-def _report(target: Target, began: float, error: ProviderError | None) -> None:
+
+def _report(target: Target, seconds: float, error: ProviderError | None, *, paused: bool) -> None:
     """Logs the probe. Its few tokens are not known: a check returns no usage."""
     report = CallReport(
         job_id="",
@@ -105,10 +117,10 @@ def _report(target: Target, began: float, error: ProviderError | None) -> None:
         model=target.model,
         attempt=1,
         failover=False,
-        seconds=asyncio.get_running_loop().time() - began,
+        seconds=seconds,
         usage=TokenUsage(),
         usd=0.0,
-        error_class=error.code if error else None,
+        error_class=PAUSED if paused else error.code if error else None,
         purpose="probe",
     )
     log_call(report, error)

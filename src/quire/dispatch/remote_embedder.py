@@ -10,9 +10,10 @@ from contextlib import suppress
 from typing import Any
 
 from quire.coordination.ai_admission import Admission, Ask, Busy, CallOutcome, Lease, ReportedLimits, Target
-from quire.dispatch.call_log import ABANDONED, CallReport, log_call
+from quire.dispatch.call_log import ABANDONED, PAUSED, CallReport, log_call
 from quire.dispatch.call_outcomes import outcome_of, reported_limits
 from quire.dispatch.ledger import Ledger
+from quire.dispatch.process_pauses import ProcessPauses, TimedCall
 from quire.errors import CoordinationError
 from quire.providers.openai_embeddings import OpenAIEmbeddings
 from quire.providers.provider_protocol import ProviderError, TokenUsage
@@ -39,11 +40,18 @@ class RemoteEmbedder:
     """Safe for many calls at once. Vectors of short texts (search queries) are cached in memory."""
 
     def __init__(
-        self, provider: OpenAIEmbeddings, admission: Admission, ledger: Ledger, settings: Settings
+        self,
+        provider: OpenAIEmbeddings,
+        admission: Admission,
+        ledger: Ledger,
+        settings: Settings,
+        *,
+        pauses: ProcessPauses | None = None,
     ) -> None:
         self._provider = provider
         self._admission = admission
         self._ledger = ledger
+        self._pauses = pauses or ProcessPauses()
         vault = settings.vault
         self._model_name = vault.embedding_model
         self._dimensions = vault.embedding_dimensions
@@ -92,27 +100,20 @@ class RemoteEmbedder:
         if await self._ledger.reserve("", team, reserved_usd):
             await self._settle(lease, CallOutcome.UNSENT, 0)
             raise NoEmbedderFreeError(_CEILING_S)
-        began = self._now()
-        try:
-            found = await self._provider.embed(self._model_name, self._dimensions, texts, timeout_s=timeout_s)
-        except ProviderError as error:
-            await asyncio.shield(
-                self._settle(
-                    lease,
-                    outcome_of(error),
-                    tokens,
-                    code=error.code,
-                    retry_after_s=error.retry_after_s or 0.0,
+        with self._pauses.timed_call() as timed:
+            try:
+                found = await self._provider.embed(
+                    self._model_name, self._dimensions, texts, timeout_s=timeout_s
                 )
-            )
-            self._report(began, error.usage, error.code, error)
-            await self._book(team, reserved_usd, error.usage)
-            raise
-        except BaseException:
-            self._report(began, TokenUsage(), ABANDONED)
-            await asyncio.shield(self._settle(lease, CallOutcome.NEUTRAL, tokens))
-            raise
-        self._report(began, found.usage, None)
+            except ProviderError as error:
+                await self._failed(lease, error, timed, tokens)
+                await self._book(team, reserved_usd, error.usage)
+                raise
+            except BaseException:
+                self._report(timed.ran_s(), TokenUsage(), ABANDONED)
+                await asyncio.shield(self._settle(lease, CallOutcome.NEUTRAL, tokens))
+                raise
+            self._report(timed.ran_s(), found.usage, None)
         used = found.usage.tokens_in or tokens
         await asyncio.shield(
             self._settle(lease, CallOutcome.OK, used, reported=reported_limits(found.limits))
@@ -120,8 +121,19 @@ class RemoteEmbedder:
         await self._book(team, reserved_usd, found.usage)
         return found.vectors
 
+    async def _failed(self, lease: Lease, error: ProviderError, timed: TimedCall, tokens: int) -> None:
+        if timed.excuses(error):
+            self._report(timed.ran_s(), error.usage, PAUSED)
+            await asyncio.shield(self._settle(lease, CallOutcome.NEUTRAL, tokens))
+            return
+        self._report(timed.ran_s(), error.usage, error.code, error)
+        wait_s = error.retry_after_s or 0.0
+        await asyncio.shield(
+            self._settle(lease, outcome_of(error), tokens, code=error.code, retry_after_s=wait_s)
+        )
+
     def _report(
-        self, began: float, usage: TokenUsage, error_class: str | None, error: ProviderError | None = None
+        self, seconds: float, usage: TokenUsage, error_class: str | None, error: ProviderError | None = None
     ) -> None:
         report = CallReport(
             job_id="",
@@ -130,16 +142,13 @@ class RemoteEmbedder:
             model=self._target.model,
             attempt=1,
             failover=False,
-            seconds=self._now() - began,
+            seconds=seconds,
             usage=usage,
             usd=self._ledger.price(self._target, usage),
             error_class=error_class,
             purpose="embedding",
         )
         log_call(report, error)
-
-    def _now(self) -> float:
-        return asyncio.get_running_loop().time()
 
     async def _book(self, team: str, reserved_usd: float, usage: TokenUsage) -> None:
         """Books the call. An outage is ignored: the vectors must not be lost because of their bookkeeping."""
