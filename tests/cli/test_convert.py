@@ -154,6 +154,8 @@ def test_html_has_a_section_for_each_page_when_asked_for(cli: Cli) -> None:
     assert cli.run("convert", "a.pdf", "--page-break", "=== {page} ===", "-o", "out/").code == 0
     assert (cli.folder / "out" / "a.md").read_text() == "One & only\n\n=== 2 ===\n\nTwo\n"
     assert cli.run("convert", "a.pdf", "--format", "html", "--tables", "html").code == 2
+    assert cli.run("convert", "a.pdf", "--format", "pdf", "-o", "out/").code == 0
+    assert (cli.folder / "out" / "a.searchable.pdf").read_bytes().startswith(b"%PDF-")
     assert len(json.loads((cli.folder / "out" / "a.docling.json").read_text())["texts"]) == 2
 
 

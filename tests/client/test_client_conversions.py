@@ -51,7 +51,7 @@ def test_markdown_comes_back_when_a_path_bytes_or_a_name_is_given(
     assert quire.job(of_bytes.job_id).filename == "named.pdf"
 
 
-def test_elements_and_html_come_back_when_asked_for(quire: Quire, make_pdf: Pdf) -> None:
+def test_elements_and_html_come_back_when_asked_for(quire: Quire, make_pdf: Pdf, tmp_path: Path) -> None:
     done = quire.convert(make_pdf("Elements of one", "Elements of two"))
     pages = list(quire.elements(done.job_id, lines=True))
     assert [(page.page_number, page.schema_version, page.note) for page in pages] == [
@@ -65,6 +65,7 @@ def test_elements_and_html_come_back_when_asked_for(quire: Quire, make_pdf: Pdf)
     assert "".join(quire.text(done.job_id, page_break="~{page}~")).split("\n\n")[1] == "~2~"
     assert quire.figure(done.job_id, "p1-e1").startswith(b"\x89PNG")
     assert quire.docling(done.job_id)["texts"][1]["text"] == "Elements of two"
+    assert quire.save_pdf(done.job_id, tmp_path / "found.pdf").read_bytes().startswith(b"%PDF-")
     (chunk,) = quire.chunks(done.job_id, max_tokens=64)
     assert (chunk.pages, chunk.elements) == ((1, 2), ("p1-e1", "p2-e1"))
     assert chunk.boxes[1]["page"] == 2

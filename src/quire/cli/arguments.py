@@ -18,6 +18,7 @@ from quire.cli.argument_kinds import (
 )
 
 _FORMATS = ("md", "text", "html", "json", "docling", "chunks")
+_CONVERT_FORMATS = (*_FORMATS, "pdf")
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -106,7 +107,9 @@ def _convert(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     )
     parser.add_argument("--ocr-languages", metavar="NAMES", help="languages of the scans, as in eng+deu")
     parser.add_argument("--force-ocr", action="store_true", help="read by OCR what has a text layer")
-    parser.add_argument("--format", choices=_FORMATS, default="md", help="what to write (default: md)")
+    parser.add_argument(
+        "--format", choices=_CONVERT_FORMATS, default="md", help="what to write (default: md)"
+    )
     parser.add_argument(
         "--page-break", metavar="TEXT", help="between pages of Markdown; {page} is the number of the next one"
     )

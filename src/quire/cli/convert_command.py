@@ -101,6 +101,8 @@ def run(args: argparse.Namespace) -> int:
     with interrupts.as_keyboard_interrupt(), private_folder(args.data_dir) as work_dir:
         sources = all_sources(args.sources, work_dir)
         places = targets(sources, args.output, args.format)
+        if args.format == "pdf" and None in places and sys.stdout.isatty():
+            raise CommandUsageError("A PDF is not written to a terminal: add -o FILE.")
         settings = own_settings(work_dir, named_buckets(sources))
         password = read_password(args.password_file)
         request = _Request(options, password, args.format, work_dir / "stdout", chunking, output)
@@ -294,10 +296,13 @@ def check_readable(path: Path) -> None:
 async def content(
     engine: Engine, job: MainJob, wanted: str, chunking: ChunkOptions | None = None
 ) -> AsyncIterator[bytes]:
-    """The result in the form that was asked for, ending with a newline."""
+    """The result in the form that was asked for; a text ends with a newline."""
     if wanted == "chunks":
         async for piece in chunks_lines(await engine.elements(job), chunking or ChunkOptions()):
             yield piece
+        return
+    if wanted == "pdf":
+        yield await engine.searchable(job).content(await engine.elements(job))
         return
     if wanted == "docling":
         async for piece in docling_document(job, await engine.elements(job)):

@@ -19,6 +19,7 @@ SUFFIXES = {
     "html": ".html",
     "docling": ".docling.json",
     "chunks": ".jsonl",
+    "pdf": ".searchable.pdf",
 }
 STDIN = "-"
 _STDOUT = "-"

@@ -340,6 +340,11 @@ class AsyncQuire:
         call = service_calls.get("jobs", job_id, "result", format="zip")
         return await save(self._transport, _any_type(call), path)
 
+    async def save_pdf(self, job_id: str, path: str | Path) -> Path:
+        """Saves a PDF or a picture as a searchable PDF. Raises ConflictError for a document of another type."""
+        call = service_calls.get("jobs", job_id, "result", format="pdf")
+        return await save(self._transport, _any_type(call), path)
+
     async def original(self, job_id: str, path: str | Path) -> Path:
         """Saves the document as it came in."""
         return await save(self._transport, _any_type(service_calls.get("jobs", job_id, "original")), path)

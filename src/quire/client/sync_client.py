@@ -218,6 +218,7 @@ class Quire(_Driven[AsyncQuire]):
     docling = _blocking(AsyncQuire.docling)
     figure = _blocking(AsyncQuire.figure)
     save_zip = _blocking(AsyncQuire.save_zip)
+    save_pdf = _blocking(AsyncQuire.save_pdf)
     extract = _blocking(AsyncQuire.extract)
     diff = _blocking(AsyncQuire.diff)
     batch = _blocking(AsyncQuire.batch)

@@ -32,6 +32,7 @@ from quire.pipeline.markdown_file import MarkdownFile
 from quire.pipeline.object_keys import answer_prefix, elements_ref, job_prefix, local_document
 from quire.pipeline.partial_result import PartialResult
 from quire.pipeline.parts import Parts
+from quire.pipeline.searchable_file import SearchableFile
 from quire.pipeline.stages.export_stage import forget_local_result
 from quire.pipeline.stages.merge_stage import failure_note, unpack_pages
 from quire.pipeline.upkeep.job_journal import write_finished
@@ -217,6 +218,10 @@ class Engine:
     def figures(self, job: MainJob) -> FigurePictures:
         """The figures of a document as pictures."""
         return FigurePictures(self._parts, job)
+
+    def searchable(self, job: MainJob) -> SearchableFile:
+        """The document as a searchable PDF."""
+        return SearchableFile(self._parts, job)
 
     def markdown(self, job: MainJob, options: OutputOptions, figure_place: str) -> MarkdownFile:
         """The document as Markdown with options; `figure_place` is the address of a figure, with `{id}` in it."""

@@ -9,12 +9,14 @@ from html.parser import HTMLParser
 from io import BytesIO
 
 import aiohttp
+import pymupdf
 import pytest
 from PIL import Image
 from reportlab.lib.utils import ImageReader
 from reportlab.pdfgen.canvas import Canvas
 
 from tests.api.jobs.test_job_routes import converted, fresh
+from tests.support.marked_documents import scanned_pdf
 from tests.support.serving import Client, Server, client_of
 
 Pdf = Callable[..., bytes]
@@ -186,6 +188,29 @@ async def test_figures_are_cut_from_their_pages_and_all_formats_come_as_a_zip(cl
         assert f"](figures/{drawn['id']}.png)" in archive.read("document.md").decode()
         assert archive.read(f"figures/{drawn['id']}.png") == cut.body
         assert json.loads(archive.read("metadata.json"))["pages"] == 1
+
+
+async def test_scan_comes_back_as_a_pdf_whose_words_are_found(client: Client, make_pdf: Pdf) -> None:
+    scan = await client.upload(scanned_pdf("HARBOUR", 2), wait=60, force_ocr="true", reading_effort="fast")
+    job_id = scan.json["job_id"]
+    found = await client.get(f"/jobs/{job_id}/result?format=pdf")
+    assert (found.status, found.headers["Content-Type"]) == (200, "application/pdf")
+    with pymupdf.open(stream=found.body, filetype="pdf") as made:
+        assert len(made) == 2
+        for page in made:
+            (place,) = page.search_for("HARBOUR")
+            assert pymupdf.Point(80, 50) in place
+    alone = await client.get(f"/jobs/{job_id}-p2/result?format=pdf")
+    with pymupdf.open(stream=alone.body, filetype="pdf") as made:
+        assert [page.get_text().strip() for page in made] == ["HARBOUR"]
+    text = fresh("typed")
+    typed = await client.get(f"/jobs/{await converted(client, make_pdf(text))}/result?format=pdf")
+    with pymupdf.open(stream=typed.body, filetype="pdf") as made:
+        assert made[0].get_text().strip() == text
+    note = await client.upload(fresh("words of a note").encode(), name="note.txt", wait=60)
+    refused = await client.get(f"/jobs/{note.json['job_id']}/result?format=pdf")
+    assert (refused.status, refused.json["code"]) == (409, "conflict")
+    assert "text/plain" in refused.json["error"]
 
 
 def pictured_pdf(text: str) -> bytes:

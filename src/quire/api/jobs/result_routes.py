@@ -95,6 +95,7 @@ RESULT_RESPONSES: dict[int | str, dict[str, Any]] = {
             "text/plain": {"schema": {"type": "string"}},
             "text/html": {"schema": {"type": "string"}},
             "application/zip": {"schema": {"type": "string", "format": "binary"}},
+            "application/pdf": {"schema": {"type": "string", "format": "binary"}},
         },
     }
 }
@@ -114,7 +115,7 @@ PartialParam = Annotated[
 @router.get(
     "/{job_id}/result",
     summary="The Markdown of a document or of one page",
-    responses={**RESULT_RESPONSES, **documented(400, 401, 404, 409, 503)},
+    responses={**RESULT_RESPONSES, **documented(400, 401, 404, 409, 422, 503)},
 )
 async def result(
     request: Request,
@@ -213,7 +214,12 @@ async def _answer(
         elements = engine.elements_of(record) if record else await engine.elements(job)
     if chosen in WRITTEN_FORMATS:
         return await written_answer(
-            *(chosen, engine, job, elements), title=title, stem=stem, options=options, metadata=metadata
+            *(chosen, engine, job, elements),
+            title=title,
+            stem=stem,
+            options=options,
+            metadata=metadata,
+            only=asked.page if record else None,
         )
     if not options.is_default:
         place = f"/jobs/{job.id}/figures/{{id}}.png"

@@ -1,4 +1,4 @@
-"""Results that are written from a document's elements when they are asked for: HTML, DoclingDocument, zip, Markdown."""
+"""Results that are written from a document's elements on request: HTML, DoclingDocument, zip, PDF, Markdown."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from quire.pipeline.docling_file import docling_document
 from quire.pipeline.document_elements import DocumentElements
 from quire.pipeline.document_formats import chunks_lines, compact_json, elements_document, html_document
 from quire.pipeline.engine import Engine
+from quire.pipeline.searchable_file import PDF_TYPE
 
 
 class Format(StrEnum):
@@ -29,9 +30,10 @@ class Format(StrEnum):
     HTML = "html"
     DOCLING = "docling"
     ZIP = "zip"
+    PDF = "pdf"
 
 
-WRITTEN_FORMATS = frozenset({Format.HTML, Format.DOCLING, Format.ZIP})
+WRITTEN_FORMATS = frozenset({Format.HTML, Format.DOCLING, Format.ZIP, Format.PDF})
 """Formats of which nothing is stored; the others are the stored Markdown."""
 
 FormatParam = Annotated[
@@ -39,7 +41,8 @@ FormatParam = Annotated[
     Query(
         description="Overrules `Accept`. `md` and `text` give the bare Markdown, labelled as such or as plain; "
         "`html` is one file with a section for each page, without anything that loads or runs; `docling` is a "
-        "DoclingDocument; `zip` has all of these, the elements, the chunks and the figures."
+        "DoclingDocument; `zip` has all of these, the elements, the chunks and the figures; `pdf` is the original "
+        "with an invisible text layer on scanned pages and with bookmarks (PDFs and pictures only)."
     ),
 ]
 
@@ -54,8 +57,16 @@ async def written_answer(
     stem: str,
     options: OutputOptions,
     metadata: dict[str, Any],
+    only: int | None = None,
 ) -> Response:
-    """The elements in one of WRITTEN_FORMATS; `stem` is the name of the download without its ending."""
+    """The elements in one of WRITTEN_FORMATS; `stem` is the name of the download without its ending.
+
+    `only` is the number of the page, where the elements are those of one page.
+    """
+    if form is Format.PDF:
+        content = await engine.searchable(job).content(elements, only)
+        headers = {"Content-Disposition": disposition("attachment", safe_filename(f"{stem}.pdf")), **NO_SNIFF}
+        return Response(content, media_type=PDF_TYPE, headers=headers)
     if form is Format.HTML:
         return await _html_answer(title, elements, stem)
     if form is Format.ZIP:

@@ -97,10 +97,11 @@ async def download(document_id: str, team: Team, vault: VaultDep) -> Response:
             "content": {
                 "text/markdown": {"schema": {"type": "string"}},
                 "text/html": {"schema": {"type": "string"}},
+                "application/pdf": {"schema": {"type": "string", "format": "binary"}},
             },
-            "description": "The bare Markdown; or JSON or HTML, if asked for.",
+            "description": "The bare Markdown; or another format, if asked for.",
         },
-        **documented(400, 401, 404, 409, 503),
+        **documented(400, 401, 404, 409, 422, 503),
     },
 )
 async def content(
