@@ -167,14 +167,14 @@ def _drawable(text: str) -> tuple[str, list[int]] | None:
     """The font that has all letters of the text, and their codes; None if there is no such font."""
     codes = [ord(_known(sign)) for sign in text]
     for name in _FONTS if codes else ():
-        if all(_font(name).has_glyph(code) for code in codes):
+        if all(_glyph(name, code) for code in codes):
             return name, codes
     return None
 
 
 def _known(sign: str) -> str:
     """The sign, or its letter without accents where no font has it."""
-    if any(_font(name).has_glyph(ord(sign)) for name in _FONTS):
+    if any(_glyph(name, ord(sign)) for name in _FONTS):
         return sign
     return unicodedata.normalize("NFD", sign)[0]
 
@@ -184,15 +184,25 @@ def _font(name: str) -> Any:
     return mupdf().Font(_FONTS[name])
 
 
+@functools.lru_cache(maxsize=4096)
+def _glyph(name: str, code: int) -> int:
+    """The number of the letter's glyph in the font; 0 if it has none."""
+    return int(_font(name).has_glyph(code))
+
+
+@functools.lru_cache(maxsize=4096)
+def _advance(name: str, code: int) -> float:
+    return float(_font(name).glyph_advance(code))
+
+
 def _operators(name: str, codes: Sequence[int], box: Box, to_page: Any) -> str:
     """One line as it is in a page's content, as wide as its box: a search marks it at its place."""
-    font = _font(name)
     size = max(_LEAST_PT, box[3] - box[1])
-    length = sum(font.glyph_advance(code) for code in codes) * size
+    length = sum(_advance(name, code) for code in codes) * size
     stretch = max(_LEAST_PT, box[2] - box[0]) / length if length > 0 else 1.0
     m = mupdf().Matrix(stretch, 0, 0, -1, box[0], box[1] + _BASELINE * size) * to_page
     place = f"{m.a:.5f} {m.b:.5f} {m.c:.5f} {m.d:.5f} {m.e:.3f} {m.f:.3f}"
-    glyphs = "".join(f"{font.has_glyph(code):04x}" for code in codes)
+    glyphs = "".join(f"{_glyph(name, code):04x}" for code in codes)
     return f"BT {_INVISIBLE} Tr /{name} {size:.3f} Tf {place} Tm <{glyphs}> Tj ET"
 
 
