@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import zipfile
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -15,6 +16,7 @@ from pathlib import Path
 import pymupdf
 import pytest
 
+from tests.api.jobs.test_document_formats import pictured_pdf
 from tests.support.waiting import DEADLINE_S, wait_until
 
 from .conftest import Cli, make_pdf
@@ -157,6 +159,24 @@ def test_html_has_a_section_for_each_page_when_asked_for(cli: Cli) -> None:
     assert cli.run("convert", "a.pdf", "--format", "pdf", "-o", "out/").code == 0
     assert (cli.folder / "out" / "a.searchable.pdf").read_bytes().startswith(b"%PDF-")
     assert len(json.loads((cli.folder / "out" / "a.docling.json").read_text())["texts"]) == 2
+
+
+def test_figures_are_written_beside_the_markdown_and_into_the_zip(cli: Cli) -> None:
+    (cli.folder / "a {1}.pdf").write_bytes(pictured_pdf("A page with a picture"))
+    done = cli.run("convert", "a {1}.pdf", "--figures", "files", "-o", "out/")
+    assert done.code == 0, done.err
+    (drawn,) = (cli.folder / "out" / "a {1}.figures").iterdir()
+    assert drawn.read_bytes().startswith(b"\x89PNG")
+    assert f"](a%20%7B1%7D.figures/{drawn.name})" in (cli.folder / "out" / "a {1}.md").read_text()
+    done = cli.run("convert", "a {1}.pdf", "--format", "zip", "--front-matter", "-o", "all.zip")
+    assert done.code == 0, done.err
+    with zipfile.ZipFile(cli.folder / "all.zip") as archive:
+        assert {"document.html", "chunks.jsonl", f"figures/{drawn.name}"} < set(archive.namelist())
+        assert archive.read(f"figures/{drawn.name}") == drawn.read_bytes()
+        assert archive.read("document.md").startswith(b"---\n")
+        assert json.loads(archive.read("metadata.json"))["pages"] == 1
+    done = cli.run("convert", "a {1}.pdf", "--figures", "files")
+    assert (done.code, "add -o FILE" in done.err) == (2, True)
 
 
 def test_chunks_are_written_by_line_when_asked_for(cli: Cli) -> None:

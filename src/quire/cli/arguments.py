@@ -17,7 +17,7 @@ from quire.cli.argument_kinds import (
     port,
 )
 
-_FORMATS = ("md", "text", "html", "json", "docling", "chunks")
+_FORMATS = ("md", "text", "html", "json", "docling", "chunks", "zip")
 _CONVERT_FORMATS = (*_FORMATS, "pdf")
 
 
@@ -125,7 +125,9 @@ def _convert(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         "--headers", choices=("drop", "keep"), help="running headers and footers in Markdown (default: drop)"
     )
     parser.add_argument(
-        "--figures", choices=("none", "placeholder", "embedded"), help="figures in Markdown (default: none)"
+        "--figures",
+        choices=("none", "placeholder", "embedded", "files"),
+        help="figures in Markdown; files: in NAME.figures beside the result (default: none)",
     )
     parser.add_argument(
         "--max-tokens", type=int, metavar="N", help="of a chunk, with --format chunks (default: 512)"

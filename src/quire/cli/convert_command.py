@@ -14,6 +14,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
+from urllib.parse import quote
 
 from quire.bootstrap import runtime
 from quire.cli import exit_codes, interrupts
@@ -51,6 +52,8 @@ _IN_FLIGHT = 16
 """Documents submitted at a time: enough to keep every core busy, few enough to keep progress readable."""
 _NO_DEADLINE = "30d"
 _PIECE_BYTES = 256 << 10
+_FROM_ELEMENTS = frozenset({"html", "docling", "chunks", "zip"})
+_BINARY = {"pdf": "PDF", "zip": "zip"}
 _PASSWORD_CODES = (PasswordRequiredError.code, PasswordWrongError.code)
 
 
@@ -101,8 +104,7 @@ def run(args: argparse.Namespace) -> int:
     with interrupts.as_keyboard_interrupt(), private_folder(args.data_dir) as work_dir:
         sources = all_sources(args.sources, work_dir)
         places = targets(sources, args.output, args.format)
-        if args.format == "pdf" and None in places and sys.stdout.isatty():
-            raise CommandUsageError("A PDF is not written to a terminal: add -o FILE.")
+        _check_stdout(args.format, output, places)
         settings = own_settings(work_dir, named_buckets(sources))
         password = read_password(args.password_file)
         request = _Request(options, password, args.format, work_dir / "stdout", chunking, output)
@@ -142,11 +144,23 @@ def _output(args: argparse.Namespace) -> OutputOptions:
         )
     except RequestError as error:
         raise CommandUsageError(error.public) from error
-    if not chosen.is_default and args.format != "md":
+    if args.format == "zip" and args.figures:
+        raise CommandUsageError("--figures goes with --format md: a zip always has the figures as files.")
+    if not chosen.is_default and args.format not in ("md", "zip"):
         raise CommandUsageError(
-            "--page-break, --front-matter, --tables, --headers and --figures go with --format md."
+            "--page-break, --front-matter, --tables, --headers and --figures go with --format md (a zip has them too)."
         )
     return chosen
+
+
+def _check_stdout(wanted: str, output: OutputOptions, places: list[Path | None]) -> None:
+    """Raises CommandUsageError where the result can't go to standard output."""
+    if None not in places:
+        return
+    if output.figures is FigureForm.FILES and wanted == "md":
+        raise CommandUsageError("--figures files writes files beside the result: add -o FILE.")
+    if wanted in _BINARY and sys.stdout.isatty():
+        raise CommandUsageError(f"A {_BINARY[wanted]} is not written to a terminal: add -o FILE.")
 
 
 def own_settings(work_dir: Path, buckets: str) -> Settings:
@@ -250,16 +264,41 @@ async def _convert_one(engine: Engine, request: _Request, task: _Task, shown: Pr
 
 def _written(engine: Engine, request: _Request, job: MainJob, target: Path | None) -> AsyncIterator[bytes]:
     """The result as it is written to `target`."""
+    if request.format == "zip":
+        return _zipped(engine, job, request.output)
     if not request.output.is_default:
-        return _with_options(engine, job, request.output)
+        return relinked(_with_options(engine, job, request.output, target), job, target)
     pieces = content(engine, job, request.format, request.chunking)
     return relinked(pieces, job, target) if request.format == "md" else pieces
 
 
-async def _with_options(engine: Engine, job: MainJob, output: OutputOptions) -> AsyncIterator[bytes]:
-    async for piece in engine.markdown(job, output, "").pieces(await engine.elements(job)):
+async def _with_options(
+    engine: Engine, job: MainJob, output: OutputOptions, target: Path | None
+) -> AsyncIterator[bytes]:
+    """Markdown with options. Figures as files are written to `NAME.figures` beside the target."""
+    folder = (target or Path(job.id)).with_name(f"{(target or Path(job.id)).stem}.figures")
+
+    def save(name: str, picture: bytes) -> None:
+        with ConvertResult(folder / f"{name}.png") as out:
+            out.write(picture)
+
+    place = f"{quote(folder.name)}/{{id}}.png"
+    async for piece in engine.markdown(job, output, place, save).pieces(await engine.elements(job)):
         yield piece
     yield b"\n"
+
+
+async def _zipped(engine: Engine, job: MainJob, output: OutputOptions) -> AsyncIterator[bytes]:
+    from quire.api.jobs.written_results import zip_document  # loads the web framework
+
+    pieces = zip_document(
+        *(engine, job, await engine.elements(job)),
+        title=Path(job.filename or job.id).stem,
+        options=output,
+        metadata=(job.result or {}).get("metadata", {}),
+    )
+    async for piece in pieces:
+        yield piece
 
 
 async def _finished_job(engine: Engine, request: _Request, task: _Task, shown: Progress) -> MainJob:
@@ -297,21 +336,14 @@ async def content(
     engine: Engine, job: MainJob, wanted: str, chunking: ChunkOptions | None = None
 ) -> AsyncIterator[bytes]:
     """The result in the form that was asked for; a text ends with a newline."""
-    if wanted == "chunks":
-        async for piece in chunks_lines(await engine.elements(job), chunking or ChunkOptions()):
+    if wanted in _FROM_ELEMENTS:
+        async for piece in await _from_elements(engine, job, wanted, chunking or ChunkOptions()):
             yield piece
+        if wanted == "docling":
+            yield b"\n"
         return
     if wanted == "pdf":
         yield await engine.searchable(job).content(await engine.elements(job))
-        return
-    if wanted == "docling":
-        async for piece in docling_document(job, await engine.elements(job)):
-            yield piece
-        yield b"\n"
-        return
-    if wanted == "html":
-        async for piece in html_document(Path(job.filename or job.id).stem, await engine.elements(job)):
-            yield piece
         return
     pieces = engine.text(await engine.result(job))
     if wanted == "md":
@@ -339,6 +371,20 @@ async def content(
         ],
     }
     yield json.dumps(found, ensure_ascii=False, indent=2).encode() + b"\n"
+
+
+async def _from_elements(
+    engine: Engine, job: MainJob, wanted: str, chunking: ChunkOptions
+) -> AsyncIterator[bytes]:
+    """One of the formats that are written from the elements, piece by piece."""
+    if wanted == "zip":
+        return _zipped(engine, job, OutputOptions())
+    elements = await engine.elements(job)
+    if wanted == "chunks":
+        return chunks_lines(elements, chunking)
+    if wanted == "docling":
+        return docling_document(job, elements)
+    return html_document(Path(job.filename or job.id).stem, elements)
 
 
 def _to_stdout(spool: Path) -> None:

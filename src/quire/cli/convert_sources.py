@@ -20,6 +20,7 @@ SUFFIXES = {
     "docling": ".docling.json",
     "chunks": ".jsonl",
     "pdf": ".searchable.pdf",
+    "zip": ".zip",
 }
 STDIN = "-"
 _STDOUT = "-"

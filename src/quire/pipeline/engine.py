@@ -28,7 +28,7 @@ from quire.errors import MissingError, NotReadyError, QuireError, StateConflictE
 from quire.pipeline.document_elements import DocumentElements
 from quire.pipeline.figure_pictures import FigurePictures
 from quire.pipeline.intake.upload_intake import UploadIntake
-from quire.pipeline.markdown_file import MarkdownFile
+from quire.pipeline.markdown_file import MarkdownFile, SaveFigure
 from quire.pipeline.object_keys import answer_prefix, elements_ref, job_prefix, local_document
 from quire.pipeline.partial_result import PartialResult
 from quire.pipeline.parts import Parts
@@ -223,9 +223,11 @@ class Engine:
         """The document as a searchable PDF."""
         return SearchableFile(self._parts, job)
 
-    def markdown(self, job: MainJob, options: OutputOptions, figure_place: str) -> MarkdownFile:
+    def markdown(
+        self, job: MainJob, options: OutputOptions, figure_place: str, save: SaveFigure | None = None
+    ) -> MarkdownFile:
         """The document as Markdown with options; `figure_place` is the address of a figure, with `{id}` in it."""
-        return MarkdownFile(job, options, self.figures(job), figure_place)
+        return MarkdownFile(job, options, self.figures(job), figure_place, save)
 
     def now(self) -> float:
         return self._parts.clock.now()

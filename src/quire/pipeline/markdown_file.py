@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from typing import Any
 
@@ -16,17 +16,29 @@ from quire.pipeline.figure_pictures import FIGURE_TYPE, FigurePictures
 from quire.pipeline.stages.merge_stage import SEPARATOR
 from quire.rendering.markdown_options import figure_link, figure_placeholder, front_matter, page_markdown
 
+SaveFigure = Callable[[str, bytes], None]
+"""Writes the picture of the figure with that id; called in a thread."""
+
 
 class MarkdownFile:
-    """The Markdown of a job's elements. `figure_place` is the address of a figure's file, with `{id}` in it."""
+    """The Markdown of a job's elements. `figure_place` is the address of a figure's file, with `{id}` in it.
+
+    With `save`, the figures that are linked are cut and saved while the Markdown is written.
+    """
 
     def __init__(
-        self, job: MainJob, options: OutputOptions, pictures: FigurePictures, figure_place: str
+        self,
+        job: MainJob,
+        options: OutputOptions,
+        pictures: FigurePictures,
+        figure_place: str,
+        save: SaveFigure | None = None,
     ) -> None:
         self._job = job
         self._options = options
         self._pictures = pictures
         self._figure_place = figure_place
+        self._save = save
 
     async def pieces(self, elements: DocumentElements) -> AsyncGenerator[bytes, None]:
         """The document in UTF-8. Iterating raises MissingError if a retry has replaced the result."""
@@ -62,8 +74,9 @@ class MarkdownFile:
             return {}
         found = {element.id: figure_placeholder(element) for element in figures}
         if form is FigureForm.FILES:
+            saved = await self._saved(one)
             for element in figures:
-                if element.box is not None:
+                if element.box is not None and (saved is None or element.id in saved):
                     found[element.id] = figure_link(element, self._figure_place.format(id=element.id))
         elif form is FigureForm.EMBEDDED:
             pictures = await self._pictures.of_page(one.page)
@@ -72,6 +85,15 @@ class MarkdownFile:
                     data = base64.b64encode(pictures[element.id]).decode()
                     found[element.id] = figure_link(element, f"data:{FIGURE_TYPE};base64,{data}")
         return found
+
+    async def _saved(self, one: ElementPage) -> frozenset[str] | None:
+        """The ids of the figures that were saved; None where figures are not saved but cut when asked for."""
+        if self._save is None:
+            return None
+        pictures = await self._pictures.of_page(one.page)
+        for name, picture in pictures.items():
+            await asyncio.to_thread(self._save, name, picture)
+        return frozenset(pictures)
 
     def _known(self) -> dict[str, Any]:
         metadata = (self._job.result or {}).get("metadata", {})

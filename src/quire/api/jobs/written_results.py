@@ -70,14 +70,29 @@ async def written_answer(
     if form is Format.HTML:
         return await _html_answer(title, elements, stem)
     if form is Format.ZIP:
-        entries = _entries(engine, job, elements, title=title, options=options, metadata=metadata)
-        body = await started(ZipStream(engine.now()).stream(entries))
+        body = await started(
+            zip_document(engine, job, elements, title=title, options=options, metadata=metadata)
+        )
         headers = {"Content-Disposition": disposition("attachment", safe_filename(f"{stem}.zip")), **NO_SNIFF}
         return ClosingStream(body, media_type="application/zip", headers=headers)
     name = safe_filename(f"{stem}.docling.json")
     headers = {"Content-Disposition": disposition("inline", name), **NO_SNIFF}
     body = await started(docling_document(job, elements))
     return ClosingStream(body, media_type="application/json", headers=headers)
+
+
+def zip_document(
+    engine: Engine,
+    job: MainJob,
+    elements: DocumentElements,
+    *,
+    title: str,
+    options: OutputOptions,
+    metadata: dict[str, Any],
+) -> AsyncIterator[bytes]:
+    """All formats of a document and its figures as one zip, piece by piece."""
+    entries = _entries(engine, job, elements, title=title, options=options, metadata=metadata)
+    return ZipStream(engine.now()).stream(entries)
 
 
 async def _html_answer(title: str, elements: DocumentElements, stem: str) -> Response:
