@@ -11,6 +11,8 @@ import pytest
 from quire.dispatch.page_task import Answered, Exhausted
 from quire.dispatch.process_pauses import ProcessPauses
 from quire.dispatch.recovery_probes import RecoveryProbes
+from quire.dispatch.remote_embedder import RemoteEmbedder
+from quire.providers.openai_embeddings import Embedded, OpenAIEmbeddings
 from quire.providers.provider_protocol import (
     ProviderError,
     ProviderNetworkError,
@@ -19,6 +21,7 @@ from quire.providers.provider_protocol import (
     VisionAnswer,
     VisionRequest,
 )
+from quire.settings import load
 from tests.dispatch.conftest import Bench
 from tests.support.clocks import MovableClock
 from tests.support.waiting import until
@@ -52,6 +55,22 @@ class InterruptedProvider:
         if self._pauses_s:
             self._clock.time += self._pauses_s.pop(0)
             raise self._error
+
+
+class EmbeddingsOfPausedProcess(OpenAIEmbeddings):
+    """The first call times out after the clock has moved; later calls are real."""
+
+    def __init__(self, real: OpenAIEmbeddings, clock: MovableClock) -> None:
+        self._real = real
+        self._clock = clock
+        self._called = False
+
+    async def embed(self, *args: Any, **options: Any) -> Embedded:
+        if not self._called:
+            self._called = True
+            self._clock.time += 90.0
+            raise ProviderTimeoutError("late")
+        return await self._real.embed(*args, **options)
 
 
 class Counter:
@@ -130,7 +149,7 @@ async def test_a_probe_opens_the_breaker_no_further_when_the_process_was_paused(
     bench.sim.play({"rules": [{"fault": "server_error"}]})
     assert isinstance(await bench.read(), Exhausted)
     one = bench.dispatcher
-    before = await state_of(bench, "a1")
+    before = [(await state_of(bench, model))[2] for model in ("a1", "a2")]
     pauses_s = [90.0]
     bench.sim.play({})
     interrupted(bench, clock, pauses_s, ProviderTimeoutError("late"))
@@ -142,13 +161,32 @@ async def test_a_probe_opens_the_breaker_no_further_when_the_process_was_paused(
     )
 
     async def closed() -> bool:
-        return (await state_of(bench, "a1"))[0] == "closed"
+        return all([(await state_of(bench, model))[0] == "closed" for model in ("a1", "a2")])
 
     await until(closed, "the next probe closes the breaker")
     assert not pauses_s
-    assert (await state_of(bench, "a1"))[2] == before[2], "the interrupted probe is no failure of the model"
+    after = [(await state_of(bench, model))[2] for model in ("a1", "a2")]
+    assert after == before, "the interrupted probe is no failure of the model"
     probing.cancel()
     await asyncio.wait({probing})
+
+
+async def test_the_embedding_model_stays_free_when_the_process_was_paused_during_the_call(make: Make) -> None:
+    clock = MovableClock()
+    bench = make(**LONG)
+    names = {"OPENAI_BASE_URL": bench.sim.openai_url, "OPENAI_API_KEY": "sk-test"}
+    settings = load(names | {"EMBEDDING_PROVIDER": "openai", "EMBEDDING_MODEL": "e1"})
+    provider = OpenAIEmbeddings.from_settings(settings.ai, clock)
+    one, pauses = bench.dispatcher, ProcessPauses(clock.monotonic)
+    embedder = RemoteEmbedder(
+        EmbeddingsOfPausedProcess(provider, clock), one.admission, one.ledger, settings, pauses=pauses
+    )
+    try:
+        with pytest.raises(ProviderTimeoutError):
+            await embedder.embed(["a text"], team="team", timeout_s=30)
+        assert len(await embedder.embed(["a text"], team="team", timeout_s=30)) == 1, "no breaker has opened"
+    finally:
+        await provider.close()
 
 
 async def test_a_pause_is_counted_once_when_the_timer_fires_after_it() -> None:
