@@ -50,7 +50,7 @@ class VaultSettings:
     )
     classify_wait_s: float = setting(
         "CLASSIFY_WAIT",
-        "3s",
+        "2s",
         setting_kinds.duration("0", "1h"),
         "A document whose text is read completes after this time even if its classification has not ended.",
     )
