@@ -185,6 +185,9 @@ def test_chunks_are_written_by_line_when_asked_for(cli: Cli) -> None:
     assert done.code == 0, done.err
     found = [json.loads(line) for line in (cli.folder / "out" / "a.jsonl").read_text().splitlines()]
     assert [one["headings"] for one in found] == [["Title"], ["Title", "Part"]]
+    done = cli.run("convert", "a.md", "--format", "parquet", "-o", "out/")
+    assert done.code == 0, done.err
+    assert (cli.folder / "out" / "a.chunks.parquet").read_bytes().startswith(b"PAR1")
     for wrong in (["--format", "chunks", "--max-tokens", "3"], ["--overlap", "8"]):
         refused = cli.run("convert", "a.md", *wrong)
         assert refused.code == 2

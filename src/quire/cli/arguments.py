@@ -18,7 +18,7 @@ from quire.cli.argument_kinds import (
 )
 
 _FORMATS = ("md", "text", "html", "json", "docling", "chunks", "zip")
-_CONVERT_FORMATS = (*_FORMATS, "pdf")
+_CONVERT_FORMATS = (*_FORMATS, "pdf", "parquet")
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -130,7 +130,10 @@ def _convert(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         help="figures in Markdown; files: in NAME.figures beside the result (default: none)",
     )
     parser.add_argument(
-        "--max-tokens", type=int, metavar="N", help="of a chunk, with --format chunks (default: 512)"
+        "--max-tokens",
+        type=int,
+        metavar="N",
+        help="of a chunk, with --format chunks or parquet (default: 512)",
     )
     parser.add_argument(
         "--overlap", type=int, metavar="N", help="tokens that the next chunk repeats (default: 0)"

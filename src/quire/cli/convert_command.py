@@ -40,6 +40,7 @@ from quire.domain.page_ranges import PageRanges
 from quire.domain.page_view import page_view
 from quire.domain.text_chunk import ChunkOptions
 from quire.errors import PasswordRequiredError, PasswordWrongError, QuireError, RequestError
+from quire.pipeline.chunk_table import check_parquet, chunks_parquet
 from quire.pipeline.docling_file import docling_document
 from quire.pipeline.document_formats import chunks_lines, html_document
 from quire.pipeline.engine import Engine
@@ -52,8 +53,8 @@ _IN_FLIGHT = 16
 """Documents submitted at a time: enough to keep every core busy, few enough to keep progress readable."""
 _NO_DEADLINE = "30d"
 _PIECE_BYTES = 256 << 10
-_FROM_ELEMENTS = frozenset({"html", "docling", "chunks", "zip"})
-_BINARY = {"pdf": "PDF", "zip": "zip"}
+_FROM_ELEMENTS = frozenset({"html", "docling", "chunks", "zip", "parquet"})
+_BINARY = {"pdf": "PDF", "zip": "zip", "parquet": "Parquet file"}
 _PASSWORD_CODES = (PasswordRequiredError.code, PasswordWrongError.code)
 
 
@@ -124,9 +125,11 @@ def _chunking(args: argparse.Namespace) -> ChunkOptions:
     """Raises CommandUsageError where the sizes are out of range, or there are sizes but no chunks."""
     given = {"max_tokens": args.max_tokens, "overlap": args.overlap}
     chosen = {name: value for name, value in given.items() if value is not None}
-    if chosen and args.format != "chunks":
-        raise CommandUsageError("--max-tokens and --overlap go with --format chunks.")
+    if chosen and args.format not in ("chunks", "parquet"):
+        raise CommandUsageError("--max-tokens and --overlap go with --format chunks or parquet.")
     try:
+        if args.format == "parquet":
+            check_parquet()
         return ChunkOptions(**chosen)
     except RequestError as error:
         raise CommandUsageError(error.public) from error
@@ -382,6 +385,8 @@ async def _from_elements(
     elements = await engine.elements(job)
     if wanted == "chunks":
         return chunks_lines(elements, chunking)
+    if wanted == "parquet":
+        return chunks_parquet({"job_id": job.id, "filename": job.filename or None}, elements, chunking)
     if wanted == "docling":
         return docling_document(job, elements)
     return html_document(Path(job.filename or job.id).stem, elements)

@@ -21,6 +21,7 @@ SUFFIXES = {
     "chunks": ".jsonl",
     "pdf": ".searchable.pdf",
     "zip": ".zip",
+    "parquet": ".chunks.parquet",
 }
 STDIN = "-"
 _STDOUT = "-"

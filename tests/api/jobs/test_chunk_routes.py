@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from io import BytesIO
 
 import pytest
+from arro3.io import read_parquet
 
 from tests.api.jobs.test_job_routes import converted, fresh
 from tests.support.serving import Client, Server, client_of
@@ -36,6 +38,13 @@ async def test_chunks_have_their_pages_elements_and_boxes(client: Client, make_p
     lines = await client.get(f"/jobs/{job_id}/chunks?max_tokens=64&format=jsonl")
     assert lines.headers["Content-Type"] == "application/x-ndjson"
     assert [json.loads(line) for line in lines.body.decode().splitlines()] == whole["chunks"]
+    table = await client.get(f"/jobs/{job_id}/chunks?max_tokens=64&format=parquet")
+    assert table.headers["Content-Type"] == "application/vnd.apache.parquet"
+    read = read_parquet(BytesIO(table.body)).read_all()
+    assert read.schema.metadata_str["quire.job_id"] == job_id
+    columns = {name: read.column(name).to_pylist() for name in read.column_names}
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    assert [row | {"boxes": json.loads(row["boxes"])} for row in rows] == whole["chunks"]
 
 
 async def test_hashes_stay_when_the_document_is_read_again(client: Client, make_pdf: Pdf) -> None:

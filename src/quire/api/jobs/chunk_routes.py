@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Response
@@ -9,13 +11,15 @@ from pydantic import BaseModel, Field
 
 from quire.api.http.auth import Team
 from quire.api.http.error_responses import documented
-from quire.api.http.responses import NO_SNIFF, ClosingStream, of_current_result, started
+from quire.api.http.responses import NO_SNIFF, ClosingStream, disposition, of_current_result, started
 from quire.api.http.services import EngineDep, VaultDep
-from quire.api.jobs.element_routes import JSON_LINES, JsonForm, JsonFormParam
+from quire.api.jobs.element_routes import JSON_LINES
 from quire.api.vault.document_file_routes import conversion_of
 from quire.api.vault.document_routes import document_of
 from quire.domain.job import MainJob
 from quire.domain.text_chunk import DEFAULT_MAX_TOKENS, ChunkOptions
+from quire.links import safe_filename
+from quire.pipeline.chunk_table import PARQUET_TYPE, chunks_parquet
 from quire.pipeline.document_formats import chunks_document, chunks_lines
 from quire.pipeline.engine import Engine
 
@@ -26,6 +30,21 @@ MaxTokensParam = Annotated[
 ]
 OverlapParam = Annotated[
     int, Query(description="Tokens of a chunk that the next one repeats; up to half of `max_tokens`.")
+]
+
+
+class ChunkForm(StrEnum):
+    JSON = "json"
+    LINES = "jsonl"
+    PARQUET = "parquet"
+
+
+ChunkFormParam = Annotated[
+    ChunkForm,
+    Query(
+        description="`json` is one object; `jsonl` has one chunk a line, for large documents; `parquet` is a table "
+        "with one row a chunk, where the service has the library for it (`quire[bulk]`)."
+    ),
 ]
 
 
@@ -65,7 +84,7 @@ class ChunksView(BaseModel):
 
 
 _RESPONSES: dict[int | str, dict[str, Any]] = {
-    200: {"model": ChunksView, "content": {JSON_LINES: {"schema": {"type": "string"}}}},
+    200: {"model": ChunksView, "content": {JSON_LINES: {"schema": {"type": "string"}}, PARQUET_TYPE: {}}},
     **documented(400, 401, 404, 409, 503),
 }
 
@@ -78,7 +97,7 @@ async def job_chunks(
     *,
     max_tokens: MaxTokensParam = DEFAULT_MAX_TOKENS,
     overlap: OverlapParam = 0,
-    format: JsonFormParam = JsonForm.JSON,
+    format: ChunkFormParam = ChunkForm.JSON,
 ) -> Response:
     """By structure: a chunk never goes over the beginning of a section, and never cuts a row of a table.
 
@@ -107,7 +126,7 @@ async def document_chunks(
     *,
     max_tokens: MaxTokensParam = DEFAULT_MAX_TOKENS,
     overlap: OverlapParam = 0,
-    format: JsonFormParam = JsonForm.JSON,
+    format: ChunkFormParam = ChunkForm.JSON,
 ) -> Response:
     """As `/jobs/{id}/chunks`."""
     options = ChunkOptions(max_tokens, overlap)
@@ -120,12 +139,17 @@ async def document_chunks(
 
 
 async def _answer(
-    engine: Engine, job: MainJob, options: ChunkOptions, form: JsonForm, **known: str
+    engine: Engine, job: MainJob, options: ChunkOptions, form: ChunkForm, **known: str
 ) -> Response:
     found = await engine.elements(job)
-    if form is JsonForm.LINES:
+    if form is ChunkForm.LINES:
         body = await started(chunks_lines(found, options))
         return ClosingStream(body, media_type=JSON_LINES, headers=NO_SNIFF)
     head = {"job_id": job.id, **known, "filename": job.filename or None}
+    if form is ChunkForm.PARQUET:
+        body = await started(chunks_parquet(head, found, options))
+        name = safe_filename(f"{Path(job.filename or job.id).stem}.chunks.parquet")
+        headers = {"Content-Disposition": disposition("attachment", name), **NO_SNIFF}
+        return ClosingStream(body, media_type=PARQUET_TYPE, headers=headers)
     body = await started(chunks_document(head, found, options))
     return ClosingStream(body, media_type="application/json", headers=NO_SNIFF)
