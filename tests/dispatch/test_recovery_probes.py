@@ -58,7 +58,7 @@ async def test_breakers_close_before_their_time_when_the_models_are_back(make: M
             return set((await states(bench)).values()) == {"closed"}
 
         await until(closed, "the breakers close")
-        assert recovered
+        await until(lambda: bool(recovered), "what waits for a model is woken")
     answer = await bench.read()
     assert isinstance(answer, Answered)
     assert answer.candidate.target.model == "a1"

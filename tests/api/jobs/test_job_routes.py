@@ -109,7 +109,7 @@ async def test_result_comes_in_the_form_asked_for_when_completed(client: Client,
         assert shown.startswith("inline; filename=")
         assert "/" not in shown
         assert "\u202e" not in shown
-    assert (await client.get(f"{place}?format=pdf")).status == 400
+    assert (await client.get(f"{place}?format=docx")).status == 400
     merge = (await client.get(f"/jobs/{job_id}-merge/result")).json
     assert (merge["type"], merge["result"]["markdown"]) == ("merge", whole)
     assert (await client.get(f"/jobs/{job_id}-split/result")).status == 404
