@@ -24,7 +24,7 @@ MAX_REST_BYTES = 64 << 10
 _SHORT = 4096
 _DATA_URL = re.compile(rb"data:[\w/+.-]*(?:;[\w=.-]+)*;base64,")
 _BAD_BASE64 = "image_data is not valid base64."
-_NOT_JSON = "The body is not JSON in UTF-8, or has a number that is too long."
+NOT_JSON = "The body is not JSON in UTF-8, or has a number that is too long."
 _PLAIN_ESCAPES = {b"/": b"/", b"n": b"", b"r": b"", b"t": b""}
 
 
@@ -86,15 +86,8 @@ class LongJson:
     def end(self) -> tuple[dict[str, Any], bytes]:
         """Returns the other fields, and the rest of the decoded text."""
         if self._in_string or self._carry:
-            raise RequestError(_NOT_JSON)
-        try:
-            found = STRICT_JSON.decode(self._rest.decode())
-        except RecursionError:
-            raise RequestError("The JSON is nested too deeply.") from None
-        except ValueError:
-            raise RequestError(_NOT_JSON) from None
-        if not isinstance(found, dict):
-            raise RequestError('The body should be a JSON object such as {"image_data": "…"}.')
+            raise RequestError(NOT_JSON)
+        found = strict_object(self._rest, 'The body should be a JSON object such as {"image_data": "…"}.')
         text = found.pop(self._field, None)
         if self._seen_long:
             if text != self._placeholder:
@@ -247,3 +240,16 @@ def _no_constant(name: str) -> NoReturn:
 
 STRICT_JSON = json.JSONDecoder(object_pairs_hook=_each_once, parse_constant=_no_constant)
 """Refuses a name that is in one object twice, and NaN and Infinity. Raises RequestError."""
+
+
+def strict_object(data: Bytes, otherwise: str) -> dict[str, Any]:
+    """The JSON object in UTF-8. Raises RequestError, with the text `otherwise` for another JSON value."""
+    try:
+        found = STRICT_JSON.decode(data.decode())
+    except RecursionError:
+        raise RequestError("The JSON is nested too deeply.") from None
+    except ValueError:
+        raise RequestError(NOT_JSON) from None
+    if not isinstance(found, dict):
+        raise RequestError(otherwise)
+    return found

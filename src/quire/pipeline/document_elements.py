@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 
 from quire.domain.element import PageElements
 from quire.domain.element_codec import decode
 from quire.domain.job import PageRecord
 from quire.pipeline.object_keys import elements_ref
+from quire.pipeline.page_texts import page_texts
 from quire.pipeline.parts import Parts
 from quire.pipeline.stages.merge_stage import failure_note
 from quire.reading.files.markdown_elements import encoded_markdown
@@ -48,17 +50,9 @@ class DocumentElements:
 
     async def stored_texts(self) -> AsyncGenerator[tuple[int, str], None]:
         """The numbers and the Markdown of the pages as they are stored, neighbouring pages with one read."""
-        for run in _text_runs(self._records):
-            ref = run[0].ref
-            if ref is None:
-                for record in run:
-                    yield record.number, failure_note(record).decode()
-                continue
-            start = run[0].offset
-            block = await self._bytes(ref, start, run[-1].offset + run[-1].length)
-            for record in run:
-                at = record.offset - start
-                yield record.number, block[at : at + record.length].decode("utf-8", "replace")
+        async with aclosing(page_texts(self._parts.objects, self._records)) as pages:
+            async for record, text in pages:
+                yield record.number, text
 
     async def _stored(self, run: Sequence[PageRecord]) -> list[ElementPage]:
         start = run[0].elements_offset
@@ -92,22 +86,6 @@ class DocumentElements:
         if end <= start:
             return b""
         return b"".join([piece async for piece in self._parts.objects.stream(key, start=start, end=end)])
-
-
-def _text_runs(records: Sequence[PageRecord]) -> Iterator[list[PageRecord]]:
-    """Groups neighbours whose texts are in the same object, in order and close together."""
-    run: list[PageRecord] = []
-    for record in records:
-        if run and (
-            record.ref != run[0].ref
-            or record.offset < run[-1].offset
-            or record.offset + record.length - run[0].offset > _RUN_BYTES
-        ):
-            yield run
-            run = []
-        run.append(record)
-    if run:
-        yield run
 
 
 def _runs(records: Sequence[PageRecord]) -> Iterator[list[PageRecord]]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 
 from quire.domain.job import PageRecord
 from quire.objects.object_store import ObjectStore
-from quire.pipeline.stages.merge_stage import failure_note
+from quire.pipeline.stages.merge_stage import failure_note, text_runs
 
 _RUN_BYTES = 1 << 20
 
@@ -15,7 +15,7 @@ async def page_texts(
     objects: ObjectStore, records: Sequence[PageRecord]
 ) -> AsyncGenerator[tuple[PageRecord, str], None]:
     """Yields each page with its Markdown. Raises MissingError if a retry has replaced the result."""
-    for run in _runs(records):
+    for run in text_runs(records, _RUN_BYTES):
         if run[0].ref is None:
             for record in run:
                 yield record, failure_note(record).decode()
@@ -25,19 +25,3 @@ async def page_texts(
         for record in run:
             at = record.offset - start
             yield record, block[at : at + record.length].decode("utf-8", "replace")
-
-
-def _runs(records: Sequence[PageRecord]) -> Iterator[list[PageRecord]]:
-    """Groups neighbours whose text is in the same object, in order and close together."""
-    run: list[PageRecord] = []
-    for record in records:
-        if run and (
-            record.ref != run[0].ref
-            or record.offset < run[-1].offset
-            or record.offset + record.length - run[0].offset > _RUN_BYTES
-        ):
-            yield run
-            run = []
-        run.append(record)
-    if run:
-        yield run

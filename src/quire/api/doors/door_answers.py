@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -54,12 +55,13 @@ class DoorError:
     code: str
 
 
-class DoorRoute(APIRoute):
+class DoorRoute(APIRoute, ABC):
     """A route whose errors have the shape that `shaped` gives them. Subclasses are one for each door."""
 
     @staticmethod
+    @abstractmethod
     def shaped(error: DoorError) -> Response:
-        raise NotImplementedError
+        """The error in the other system's shape."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handler = super().get_route_handler()

@@ -9,30 +9,27 @@ import binascii
 import re
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any
+from typing import Any, Protocol
 
 import pybase64
 
-from quire.batching.longjson import STRICT_JSON
+from quire.batching.longjson import NOT_JSON, strict_object
 from quire.errors import RequestError
 
 _SHORT = 4096
 _MAX_REST_BYTES = 1 << 20
 _TOKENS = re.compile(rb'["\\]')
 _BAD_BASE64 = "A text of the body is longer than 4 kB and is not base64."
-_NOT_JSON = "The body is not JSON in UTF-8, or has a number that is too long."
 
 OpenText = Callable[[str], Awaitable["TextWriter"]]
 
 
-class TextWriter:
-    """Takes the decoded bytes of one long text. Subclasses store them."""
+class TextWriter(Protocol):
+    """Takes the decoded bytes of one long text."""
 
-    async def write(self, data: bytes) -> None:
-        raise NotImplementedError
+    async def write(self, data: bytes) -> None: ...
 
-    async def end(self) -> None:
-        raise NotImplementedError
+    async def end(self) -> None: ...
 
 
 async def read_long_texts(body: AsyncIterator[bytes], open_text: OpenText) -> dict[str, Any]:
@@ -64,16 +61,8 @@ class _Reader:
 
     def end(self) -> dict[str, Any]:
         if self._string is not None or self._long is not None:
-            raise RequestError(_NOT_JSON)
-        try:
-            found = STRICT_JSON.decode(self._rest.decode())
-        except RecursionError:
-            raise RequestError("The JSON is nested too deeply.") from None
-        except ValueError:
-            raise RequestError(_NOT_JSON) from None
-        if not isinstance(found, dict):
-            raise RequestError("The body should be a JSON object.")
-        return found
+            raise RequestError(NOT_JSON)
+        return strict_object(self._rest, "The body should be a JSON object.")
 
     def _outside(self, piece: bytes, at: int) -> int:
         quote = piece.find(b'"', at)

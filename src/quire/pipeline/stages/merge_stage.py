@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import Any
@@ -77,7 +77,7 @@ async def _write(
     async with AsyncExitStack() as stack:
         out = await stack.enter_async_context(objects.writer(key))
         beside = await stack.enter_async_context(objects.writer(elements_ref(key))) if has_elements else None
-        for run in _runs(ordered):
+        for run in text_runs(ordered, _RUN_BYTES):
             for record, (text, elements) in zip(run, await _contents(objects, run), strict=True):
                 if moved:
                     await out.write(SEPARATOR)
@@ -102,15 +102,15 @@ async def _write(
     return key, pages, moved
 
 
-def _runs(ordered: list[PageRecord]) -> Iterator[list[PageRecord]]:
-    """Groups neighbours that are in the same object, in order and close together, so that one read fetches them all."""
+def text_runs(ordered: Sequence[PageRecord], most_bytes: int) -> Iterator[list[PageRecord]]:
+    """Groups neighbours whose texts are in one object, in order and close together: one read fetches them all."""
     run: list[PageRecord] = []
     for record in ordered:
         if run and (
             record.ref != run[0].ref
             or record.ref is None
             or record.offset < run[-1].offset
-            or record.offset + record.length - run[0].offset > _RUN_BYTES
+            or record.offset + record.length - run[0].offset > most_bytes
         ):
             yield run
             run = []
