@@ -1,7 +1,7 @@
 """Bulk runs: kill -9 at random seeds, throughput beside a bare loop of the same reader calls, memory, ten million keys.
 
     python bench/bulk.py kills [--seeds 20] [--engine local|ray]   # every page exactly once, whatever is killed when
-    python bench/bulk.py throughput [--copies 6] FOLDER            # against two bare processes, side by side
+    python bench/bulk.py throughput [--copies 1] FOLDER            # against two bare processes, side by side
     python bench/bulk.py memory [--files 20000]                    # resident memory of the worker over many files
     python bench/bulk.py manifest [--keys 10000000]                # planning, planning again, finding a shard
 
@@ -280,6 +280,8 @@ def main() -> None:
     parser.add_argument("--files", type=int, default=20_000)
     parser.add_argument("--keys", type=int, default=10_000_000)
     args = parser.parse_args()
+    if args.what == "throughput" and args.source is None:
+        parser.error("throughput needs a FOLDER")
     with tempfile.TemporaryDirectory(prefix="quire-bench-bulk-") as name:
         folder = Path(name)
         if args.what == "kills":

@@ -9,7 +9,6 @@ import random
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import psutil
@@ -17,8 +16,9 @@ import pytest
 
 from quire.cli import main
 from tests.bulk.rows import check_complete, make_lake, rows_of
+from tests.support.environment import clean_environment
 from tests.support.marked_documents import marked_pdf
-from tests.support.waiting import DEADLINE_S
+from tests.support.waiting import DEADLINE_S, wait_until
 
 
 def _run(*args: str) -> int:
@@ -31,24 +31,25 @@ def _start(source: Path, target: Path) -> subprocess.Popen[bytes]:
             *(sys.executable, "-m", "quire", "bulk", str(source), str(target)),
             *("--quiet", "--ocr", "off", "--workers", "1", "--shard-pages", "4"),
         ],
+        env=clean_environment(),
         start_new_session=True,
     )
 
 
 def _kill_below(driver: subprocess.Popen[bytes], chance: random.Random) -> None:
     """Kills a worker, its fork server or one of its reader processes."""
-    with contextlib.suppress(psutil.NoSuchProcess):
-        below = psutil.Process(driver.pid).children(recursive=True)
-        if below:
-            chance.choice(below).send_signal(signal.SIGKILL)
+    below = psutil.Process(driver.pid).children(recursive=True)
+    assert below, "the run has no workers"
+    with contextlib.suppress(psutil.NoSuchProcess):  # it has just ended by itself
+        chance.choice(below).send_signal(signal.SIGKILL)
 
 
 def _wait_for_parts(driver: subprocess.Popen[bytes], target: Path, count: int) -> None:
-    deadline = time.monotonic() + DEADLINE_S
-    while len(list(target.glob("part-*.parquet"))) < count:
+    def written() -> bool:
         assert driver.poll() is None, "the run was over before it could be killed"
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+        return len(list(target.glob("part-*.parquet"))) >= count
+
+    wait_until(written, f"{count} parts")
 
 
 def test_every_page_is_there_once_when_drivers_and_workers_are_killed(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from quire.pipeline.stages.read_stage import PageReader
 from quire.settings import load
 from quire.simulator.simulator_thread import RunningSimulator
 from tests.dispatch.conftest import Bench
-from tests.support.clocks import MovableClock
+from tests.support.clocks import MovableClock, ShiftedClock
 from tests.support.marked_documents import scanned_pdf
 from tests.support.running import at_rest, job_of, markdown, over, pages, quire, upload
 from tests.support.waiting import until
@@ -72,7 +72,8 @@ async def test_scan_is_usable_while_ai_hangs_and_is_read_by_ocr_once(
         "BREAKER_MAX_BACKOFF": "20ms",
         "AI_EARLY_TEXT": "10ms",
     }
-    async with quire(tmp_path, **env) as one:
+    clock = ShiftedClock()
+    async with quire(tmp_path, clock=clock, **env) as one:
         sim.play(HANG)
         first = (await upload(one, scanned_pdf("HARBOUR"))).job_id
         job, page = await provisional(one, first)
@@ -105,8 +106,9 @@ async def test_scan_is_usable_while_ai_hangs_and_is_read_by_ocr_once(
         assert await markdown(one, ended) != text
 
         sim.play(HANG)
-        third = (await upload(one, scanned_pdf("WINDMILL"), timeout_s=6.0)).job_id
+        third = (await upload(one, scanned_pdf("WINDMILL"), timeout_s=600.0)).job_id
         await provisional(one, third)
+        clock.shift_s += 700
         ended = await over(one, third)
         page = (await pages(one, ended))[1]
         assert (page.source, page.reasons[-1], ended.timed_out) == (PageSource.OCR, "deadline", True)

@@ -9,9 +9,20 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from quire.bulk.page_rows import COLUMNS, PageRow
+from quire.bulk.page_rows import COLUMNS, PageRow, column_kind
 from quire.bulk.shard_reader import document_rows
 from quire.reading.sync_reader import ReaderLimits, shared_reader
+
+_SPARK_TYPES = {
+    "text": "string",
+    "texts": "array<string>",
+    "int32": "int",
+    "int64": "bigint",
+    "float": "double",
+}
+
+SPARK_SCHEMA = ", ".join(f"{name} {_SPARK_TYPES[column_kind(name)]}" for name in COLUMNS)
+"""The rows of `map_in_pandas`, as Spark's `mapInPandas` wants them described."""
 
 
 def read_documents(

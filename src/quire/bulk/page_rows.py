@@ -57,9 +57,14 @@ class PageRow:
 
 
 COLUMNS = tuple(one.name for one in fields(PageRow))
-_INTEGERS = {"page": 32, "pages": 32, "run": 32, "words": 32, "milliseconds": 32, "size": 64}
-_INTEGERS |= {"tokens_in": 32, "tokens_out": 32}
-_FLOATS = frozenset({"confidence", "cost_usd"})
+_INT32 = ("page", "pages", "run", "words", "milliseconds", "tokens_in", "tokens_out")
+_KINDS = {"reasons": "texts", "size": "int64", "confidence": "float", "cost_usd": "float"}
+_KINDS |= dict.fromkeys(_INT32, "int32")
+
+
+def column_kind(name: str) -> str:
+    """What a column has: `text`, `texts`, `int32`, `int64` or `float`."""
+    return _KINDS.get(name, "text")
 
 
 @dataclass(slots=True)
@@ -163,16 +168,15 @@ def record_batch(rows: Sequence[PageRow]) -> RecordBatch:
     """Returns the rows in Arrow's form, which every data engine takes without a copy."""
     from arro3.core import Array, DataType, Field, RecordBatch, Schema
 
+    numbers = {"int32": DataType.int32(), "int64": DataType.int64(), "float": DataType.float64()}
     arrays: list[Any] = []
     kinds: list[Any] = []
     for name in COLUMNS:
-        values = [getattr(row, name) for row in rows]
-        if name == "reasons":
+        values, kind = [getattr(row, name) for row in rows], column_kind(name)
+        if kind == "texts":
             array = _lists(values)
-        elif name in _INTEGERS:
-            array = Array(values, DataType.int64() if _INTEGERS[name] == 64 else DataType.int32())
-        elif name in _FLOATS:
-            array = Array(values, DataType.float64())
+        elif kind in numbers:
+            array = Array(values, numbers[kind])
         else:
             array = Array([None if one is None else _encodable(one) for one in values], DataType.string())
         arrays.append(array)

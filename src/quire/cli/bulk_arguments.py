@@ -50,7 +50,10 @@ def add_bulk(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         "--address", metavar="A", help="the Ray cluster to join (default: one on this machine)"
     )
     parser.add_argument(
-        "--workers", type=positive, metavar="N", help="reader processes (default: one for each core)"
+        "--workers",
+        type=positive,
+        metavar="N",
+        help="reader processes (default: READER_PROCESSES, else one for each core)",
     )
     parser.add_argument(
         "--shard-pages",

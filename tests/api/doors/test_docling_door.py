@@ -14,6 +14,7 @@ import pytest
 
 from tests.api.jobs.test_job_routes import fresh
 from tests.support.serving import Client
+from tests.support.waiting import eventually
 
 Pdf = Callable[..., bytes]
 
@@ -78,6 +79,14 @@ async def test_several_files_come_as_a_zip_with_what_failed(client: Client, make
         assert [one["filename"] for one in json.loads(found.read("failures.json"))] == ["file2.pdf"]
 
 
+async def task_end(client: Client, task_id: str) -> dict[str, Any]:
+    async def ended() -> dict[str, Any] | None:
+        found: dict[str, Any] = (await client.get(f"/v1/status/poll/{task_id}?wait=5")).json
+        return None if found["task_status"] in ("pending", "started") else found
+
+    return await eventually(ended, f"the end of task {task_id}")
+
+
 async def test_a_task_is_polled_and_its_result_fetched(client: Client, beta: Client, make_pdf: Pdf) -> None:
     text = fresh("as a task")
     data = form(make_pdf(text, "and more"), md_page_break_placeholder="<break>")
@@ -85,8 +94,7 @@ async def test_a_task_is_polled_and_its_result_fetched(client: Client, beta: Cli
     assert task["task_type"] == "convert"
     assert task["task_meta"]["num_docs"] == 1
     address = f"/v1/status/poll/{task['task_id']}"
-    while (found := (await client.get(f"{address}?wait=30")).json)["task_status"] in ("pending", "started"):
-        pass
+    found = await task_end(client, task["task_id"])
     assert (found["task_status"], found["task_meta"]["num_succeeded"]) == ("success", 1)
     result = (await client.get(f"/v1/result/{task['task_id']}")).json
     assert result["document"]["md_content"] == f"{text}\n\n<break>\n\nand more"
@@ -97,9 +105,7 @@ async def test_a_task_is_polled_and_its_result_fetched(client: Client, beta: Cli
 
 async def test_a_task_fails_with_the_reason_when_no_document_is_read(client: Client) -> None:
     task = (await client.post("/v1/convert/source/async", json={"sources": [source(b"%PDF-1.4 no")]})).json
-    address = f"/v1/status/poll/{task['task_id']}"
-    while (found := (await client.get(f"{address}?wait=30")).json)["task_status"] in ("pending", "started"):
-        pass
+    found = await task_end(client, task["task_id"])
     assert (found["task_status"], found["task_meta"]["num_failed"]) == ("failure", 1)
     assert found["error_message"]
     result = await client.get(f"/v1/result/{task['task_id']}")
