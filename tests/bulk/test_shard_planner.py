@@ -70,6 +70,31 @@ async def test_a_second_plan_has_only_what_is_new_changed_or_gone(lake: Lake) ->
     assert [(one.run, one.first_shard) for one in plans.headers] == [(1, 0), (2, 1), (3, 2)]
 
 
+async def test_nothing_is_marked_deleted_when_the_source_lists_nothing(lake: Lake) -> None:
+    lake.write("a.pdf", "one")
+    await lake.plan()
+    (lake.root / "a.pdf").unlink()
+    with pytest.raises(RequestError, match="lists no document now; 1 were known"):
+        await lake.plan()
+
+
+async def test_shards_do_not_begin_anew_when_a_plan_is_missing_or_damaged(lake: Lake) -> None:
+    for number in range(2):
+        lake.write(f"{number}.pdf", "x" * (number + 1))
+        await lake.plan()
+    first, _ = sorted((lake.target.folder or Path()).rglob("plan-*.json"))
+    kept = first.read_bytes()
+    first.unlink()
+    with pytest.raises(ObjectsError, match="A plan before"):
+        await Plans.load(lake.target)
+    first.write_bytes(kept)
+    [*_, segment] = sorted((lake.target.folder or Path()).rglob("segment-*"))
+    segment.write_bytes(segment.read_bytes()[:-5])
+    plans = await Plans.load(lake.target)
+    with pytest.raises(ObjectsError, match="damaged"):
+        await plans.shard(1)
+
+
 async def test_equal_contents_are_planned_once(lake: Lake) -> None:
     lake.write("a.pdf", "same")
     lake.write("b.pdf", "same")

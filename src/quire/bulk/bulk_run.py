@@ -73,7 +73,7 @@ class BulkRun:
         try:
             return plans, await Planner(self._source, self._target, plans, self._options).run(clock)
         except StateConflictError:  # another driver was quicker: its plan is as good
-            return await Plans.load(self._target), None
+            return await self.plans(), None
 
     async def plans(self) -> Plans:
         """Returns the plans that are stored. Raises RequestError as `check` does."""

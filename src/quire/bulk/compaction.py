@@ -73,7 +73,10 @@ class Compaction:
     async def _check(self) -> None:
         async for batch in self._target.listed():
             if batch:
-                raise RequestError(f"{self._target.url} is not empty. Compact into an empty place.")
+                raise RequestError(
+                    f"{self._target.url} is not empty. Compact into an empty place; "
+                    "delete what an interrupted compaction has left."
+                )
 
     async def _load(self, plans: Plans) -> None:
         async for run, entries in plans.entries():

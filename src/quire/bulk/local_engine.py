@@ -58,6 +58,8 @@ class _Seat:
             for shard in sorted(self._held):
                 self._queue.fail(shard, "Its worker died each time.")
             self._held.clear()
+            if self._queue.is_done:
+                return
             self._deaths += 1
             if self._deaths >= _DEATHS_IN_A_ROW:
                 raise QuireError(

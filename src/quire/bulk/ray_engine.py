@@ -107,13 +107,13 @@ class RayEngine:
                     raw, stats = await asyncio.to_thread(ray.get, call)
                 except ray.exceptions.RayActorError:
                     queue.fail(shard, "Its worker died each time.")
-                    self._count_death()
+                    self._count_death(queue)
                     if not any(one == place for one, _ in waiting.values()):
                         seats[place] = (self._actor(ray, seats[place][1]), seats[place][1])
                     continue
                 except ray.exceptions.RayError as error:
                     queue.fail(shard, f"Ray failed: {type(error).__name__}.")
-                    self._count_death()
+                    self._count_death(queue)
                     continue
                 self._settle(msgspec.json.decode(raw, type=WorkerReport), queue)
                 on_stats(ShardStats(**stats))
@@ -125,9 +125,9 @@ class RayEngine:
         elif report.failed is not None:
             queue.fail(report.failed, report.error, retryable=report.retryable)
 
-    def _count_death(self) -> None:
+    def _count_death(self, queue: ShardQueue) -> None:
         self._deaths += 1
-        if self._deaths >= _DEATHS_IN_A_ROW:
+        if self._deaths >= _DEATHS_IN_A_ROW and not queue.is_done:
             raise QuireError("Workers in the Ray cluster end as soon as they are started: check its nodes.")
 
     def _seats(self, ray: Any) -> list[tuple[Any, int]]:

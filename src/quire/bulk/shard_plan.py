@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gzip
 import re
+import zlib
 from bisect import bisect_right
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from quire.objects.bulk_locations import BulkLocation
 
 PLAN_FOLDER = "_quire"
 FORMAT = 1
+_RESTORE = "Restore it from a backup, or use another target: numbers of shards must not begin anew."
 _PART = re.compile(r"^part-(\d{6,})\.parquet$")
 _HEADER = re.compile(r"^_quire/plan-(\d{6})\.json$")
 _SMALLEST_PART_BYTES = 12
@@ -92,6 +94,14 @@ class Plans:
         async for batch in target.listed(PLAN_FOLDER):
             names += [one.key for one in batch if _HEADER.match(one.key)]
         headers = [_header(name, await target.get(name)) for name in sorted(names)]
+        run = shard = 0
+        for header in headers:
+            if (header.run, header.first_shard) != (run + 1, shard):
+                raise ObjectsError(
+                    f"A plan before {header_name(header.run)} is missing in {target.url}. {_RESTORE}",
+                    retryable=False,
+                )
+            run, shard = header.run, header.first_shard + header.shards
         return cls(target, headers)
 
     @property
@@ -135,16 +145,18 @@ def encode_segment(shards: dict[int, list[PlannedDocument]]) -> bytes:
 
 
 def decode_segment(content: bytes) -> dict[int, list[PlannedDocument]]:
-    return msgspec.json.decode(gzip.decompress(content), type=dict[int, list[PlannedDocument]])
+    """Raises ObjectsError where the segment is damaged."""
+    try:
+        return msgspec.json.decode(gzip.decompress(content), type=dict[int, list[PlannedDocument]])
+    except (OSError, EOFError, zlib.error, msgspec.DecodeError) as error:
+        raise ObjectsError(f"A segment of the plan is damaged. {_RESTORE}", retryable=False) from error
 
 
 def _header(name: str, content: bytes) -> PlanHeader:
     try:
         found = msgspec.json.decode(content, type=PlanHeader)
     except msgspec.DecodeError as error:
-        raise ObjectsError(
-            f"The plan {name} is damaged: delete it, or use another target.", retryable=False
-        ) from error
+        raise ObjectsError(f"The plan {name} is damaged. {_RESTORE}", retryable=False) from error
     if found.format > FORMAT:
         raise ObjectsError(f"The plan {name} was written by a later version of Quire.", retryable=False)
     return found

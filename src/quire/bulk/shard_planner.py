@@ -25,7 +25,7 @@ from quire.bulk.shard_plan import (
     segment_name,
 )
 from quire.clock import Clock
-from quire.errors import ObjectsError, StateConflictError
+from quire.errors import ObjectsError, RequestError, StateConflictError
 from quire.objects.bulk_locations import BulkLocation, ListedObject
 from quire.objects.object_store import in_thread
 
@@ -121,8 +121,9 @@ class Planner:
     async def new_documents(self) -> AsyncIterator[list[PlannedDocument]]:
         """Yields what is new in the source: documents to read, duplicates, and keys that are gone."""
         await self._load_known()
-        left = self._options.limit
+        left, listed = self._options.limit, 0
         async for batch in self._listed():
+            listed += len(batch)
             found = self._new_entries(batch)
             if left is not None:
                 found = found[:left]
@@ -133,6 +134,11 @@ class Planner:
         if self._options.wanted.since:
             return
         if self._known.any_gone:
+            if not listed:
+                raise RequestError(
+                    f"{self._source.url} lists no document now; {len(self._known)} were known. "
+                    "Check that it is mounted and that the pattern is right. Nothing was marked as deleted."
+                )
             async for _run, entries in self._plans.entries():
                 yield self._gone(entries)
 

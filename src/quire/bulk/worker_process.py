@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+import traceback
 from dataclasses import asdict
 from typing import Any
 
@@ -75,25 +76,25 @@ def shard_options(config: WorkerConfig, settings: Settings) -> ShardOptions:
 
 
 async def read_shard(plans: Plans, reader: ShardReader, number: int, stats: ShardStats) -> WorkerReport:
-    """Reads one shard and writes its part; `stats` counts documents as they are done. Never raises a QuireError."""
+    """Reads one shard and writes its part; `stats` counts documents as they are done.
+
+    Never raises an Exception: the driver waits for a report of each shard. A defect of ours is also on standard error.
+    """
     try:
         await reader.write_part(await plans.shard(number), stats.merge)
-    except QuireError as error:
-        return WorkerReport(failed=number, error=error.public, retryable=error.retryable)
-    except ExceptionGroup as group:
-        known, others = group.split(QuireError)
-        if others is not None or known is None:
-            raise
-        first = _first(known)
-        return WorkerReport(failed=number, error=first.public, retryable=first.retryable)
+    except Exception as error:
+        cause = _first(error)
+        if isinstance(cause, QuireError):
+            return WorkerReport(failed=number, error=cause.public, retryable=cause.retryable)
+        traceback.print_exception(error)
+        return WorkerReport(failed=number, error=f"{type(cause).__name__}: {cause}")
     return WorkerReport(finished=number)
 
 
-def _first(group: BaseException) -> QuireError:
-    while isinstance(group, BaseExceptionGroup):
-        group = group.exceptions[0]
-    assert isinstance(group, QuireError)  # noqa: S101 - the group was split by this class
-    return group
+def _first(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
 
 
 async def _serve(config: WorkerConfig, settings: Settings, lines: asyncio.StreamReader) -> None:
