@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -93,6 +94,24 @@ async def test_shards_do_not_begin_anew_when_a_plan_is_missing_or_damaged(lake: 
     plans = await Plans.load(lake.target)
     with pytest.raises(ObjectsError, match="damaged"):
         await plans.shard(1)
+
+
+async def test_a_plan_is_refused_when_a_folder_can_not_be_listed(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else its documents would be missing from a run that is reported as complete."""
+    lake.write("a.pdf", "one")
+    lake.write("sub/b.pdf", "two two")
+    real = os.scandir
+
+    def refusing(path: Path) -> object:
+        if Path(path).name == "sub":
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return real(path)
+
+    monkeypatch.setattr("quire.objects.bulk_locations.os.scandir", refusing)
+    with pytest.raises(ObjectsError, match=r"sub can't be listed: Permission denied"):
+        await lake.plan()
 
 
 async def test_equal_contents_are_planned_once(lake: Lake) -> None:

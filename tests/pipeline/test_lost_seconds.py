@@ -16,6 +16,7 @@ from quire.coordination.server_mark import ServerMark
 from quire.dispatch.answer_cache import AnswerCache, CachedAnswer
 from quire.domain.job import JobOptions, JobStatus, UnitKind, job_id_for_key, new_job_id
 from quire.objects.object_store import ObjectStore
+from quire.pipeline.object_keys import elements_ref
 from quire.pipeline.upkeep.job_journal import JobRecovery, write_accepted
 from quire.pipeline.upkeep.reconciler import Reconciler
 from tests.support.clocks import ShiftedClock
@@ -154,6 +155,37 @@ async def test_pages_are_read_again_when_a_merge_finds_their_chunks_gone(tmp_pat
         assert (job.status, job.pages_completed, job.pages_failed) == (JobStatus.COMPLETED, 6, 0)
         assert markers_in(await markdown(one, job)) == [marker(3, number) for number in range(1, 7)]
         await at_rest(one)
+
+
+async def test_the_job_fails_when_texts_are_gone_after_each_reading(tmp_path: Path) -> None:
+    async with quire(tmp_path, kinds=[kind for kind in UnitKind if kind is not UnitKind.MERGE]) as one:
+        job_id = (await upload(one, marked_pdf(tmp_path / "a.pdf", 2))).job_id
+
+        async def is_merge_due() -> bool:
+            return "merge" in await one.parts.jobs.working(job_id)
+
+        await until(is_merge_due, "the merge waits")
+        await one.parts.objects.delete((await one.parts.jobs.pages(job_id))[1].ref or "")
+        await one.connection.command("HSET", f"job:{{{job_id}}}", "rereads", 3)
+    async with quire(tmp_path) as one:
+        job = await over(one, job_id)
+        assert job.status is JobStatus.FAILED
+        assert "Check the object store" in (job.error or {})["error"]
+
+
+async def test_pages_are_read_again_when_only_their_elements_are_gone(tmp_path: Path) -> None:
+    async with quire(tmp_path) as one:
+        job = await convert(one, marked_pdf(tmp_path / "a.pdf", 2, seed=5))
+    async with quire(tmp_path, kinds=None) as one:
+        assert await one.engine.retry(job, f"{job.id}-merge") == "started"
+        elements = elements_ref((job.result or {})["key"])
+        assert await one.parts.objects.size(elements)
+        await one.parts.objects.delete(elements)
+    async with quire(tmp_path) as one:
+        again = await over(one, job.id)
+        assert (again.status, again.pages_completed) == (JobStatus.COMPLETED, 2)
+        assert markers_in(await markdown(one, again)) == [marker(5, 1), marker(5, 2)]
+        assert await one.parts.objects.size(elements_ref((again.result or {})["key"]))
 
 
 async def test_stored_answers_are_found_again_when_their_index_was_lost(tmp_path: Path) -> None:

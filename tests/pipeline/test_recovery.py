@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from quire.bootstrap import Runtime
 from quire.domain.job import JobStatus, MainJob, UnitKind
-from quire.pipeline.upkeep.job_journal import JobRecovery, RecoveryReport
+from quire.pipeline.upkeep.job_journal import JobRecovery, RecoveryReport, write_finished
 from tests.support.marked_documents import marked_pdf
 from tests.support.running import TEAM, convert, job_of, markdown, over, quire, upload
 from tests.support.waiting import until
@@ -66,6 +67,35 @@ async def test_cancelled_jobs_stay_cancelled_when_they_are_found_again(tmp_path:
         await lose_everything(idle)
         assert (await recover(idle)).finished == 1
         assert (await job_of(idle, accepted.job_id)).status is JobStatus.CANCELLED
+
+
+async def test_a_job_starts_again_when_the_journal_has_an_end_of_a_run_that_goes_on(tmp_path: Path) -> None:
+    async with quire(tmp_path, kinds=None) as idle:
+        job_id = (await upload(idle, marked_pdf(tmp_path / "a.pdf", 2).read_bytes())).job_id
+        await write_finished(idle.parts, job_id)
+        key = f"jobs/{job_id}/finished.json"
+        assert await idle.parts.objects.size(key) is None, "it has not ended"
+        await idle.parts.objects.put(key, json.dumps(await idle.parts.jobs.fields(job_id)).encode())
+        await lose_everything(idle)
+        report = await recover(idle)
+        assert (report.restarted, report.finished, report.expired) == (1, 0, 0)
+        assert (await job_of(idle, job_id)).status is JobStatus.QUEUED
+
+
+async def test_a_job_starts_again_when_it_was_retried_before_redis_lost_it(tmp_path: Path) -> None:
+    async with quire(tmp_path, kinds=None) as idle:
+        job_id = (await upload(idle, marked_pdf(tmp_path / "a.pdf", 2).read_bytes())).job_id
+        await idle.engine.cancel(await job_of(idle, job_id))
+        cancelled = await job_of(idle, job_id)
+        assert await idle.parts.objects.size(f"jobs/{job_id}/finished.json") is not None
+        assert await idle.engine.retry(cancelled, job_id, key="k1") == "started"
+        await idle.engine.cancel(await job_of(idle, job_id))
+        assert await idle.engine.retry(await job_of(idle, job_id), job_id, key="k1") == "repeated"
+        assert await idle.parts.objects.size(f"jobs/{job_id}/finished.json") is not None, "it ended again"
+        assert await idle.engine.retry(await job_of(idle, job_id), job_id, key="k2") == "started"
+        await lose_everything(idle)
+        report = await recover(idle)
+        assert (report.restarted, report.finished) == (1, 0)
 
 
 async def test_missing_result_is_counted_when_its_object_is_gone(tmp_path: Path) -> None:

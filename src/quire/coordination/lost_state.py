@@ -39,11 +39,14 @@ class LostState:
             await self._queues.put_later(replace(hint, entry_id=None), not_before_s)
         return bool(parked)
 
-    async def reread(self, claim: Claim, numbers: Sequence[int]) -> bool:
-        """Gives up a merge and has these pages read again, because their texts are gone; False if it came late."""
+    async def reread(self, claim: Claim, numbers: Sequence[int]) -> str:
+        """Gives up a merge and has these pages read again, because their texts are gone.
+
+        Returns `started`, `late` (the claim was no longer valid), or `too often`: nothing was done.
+        """
         claim.settlement.begun = True
         job, epoch = claim.job, claim.hint.epoch
         now = now_ms(self._clock)
         answer = await self._connection.job_script("reread", job.id, epoch, claim.token, now, *numbers)
         await self._queues.put_units(job.id, epoch, answer[1:], job.content_ref or "", job.options.priority)
-        return bool(answer[0])
+        return {1: "started", 0: "late"}.get(answer[0], "too often")

@@ -206,11 +206,7 @@ class FolderLocation(BulkLocation):
             except FileNotFoundError:
                 continue
             except OSError as error:
-                if folder == self._root:
-                    raise ObjectsError(
-                        f"{folder} can't be listed: {error.strerror}.", retryable=False
-                    ) from error
-                continue
+                raise ObjectsError(f"{folder} can't be listed: {error.strerror}.", retryable=False) from error
             inner: list[Path] = []
             for entry in found:
                 if entry.name.startswith("."):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -35,7 +35,7 @@ from quire.pipeline.parts import Parts
 from quire.pipeline.searchable_file import SearchableFile
 from quire.pipeline.stages.export_stage import forget_local_result
 from quire.pipeline.stages.merge_stage import failure_note, unpack_pages
-from quire.pipeline.upkeep.job_journal import write_finished
+from quire.pipeline.upkeep.job_journal import delete_finished, write_finished
 from quire.pipeline.upkeep.record_archive import RecordArchive
 from quire.pipeline.upkeep.retention import schedule_retention
 from quire.reading.pdf.page_render import RenderOptions, render_page
@@ -328,7 +328,7 @@ class Engine:
         first = "split" if job.content_ref else "download"
         whole = kind in (JobType.SPLIT, JobType.DOWNLOAD) or not job.total_pages or not records
         if whole or job.original_deleted or job.result_deleted:
-            return await self._parts.jobs.retry(job, "all", first=first, key=key)
+            return await self._start_again(job, "all", first=first, key=key)
         missing = [n for n in _numbers(job) if n not in records or not records[n].status.terminal]
         if kind is JobType.PAGE and parsed and parsed.page is not None:
             wanted = sorted({parsed.page, *missing})
@@ -339,9 +339,19 @@ class Engine:
             if not wanted and job.status is JobStatus.COMPLETED:
                 return "nothing"
         await self._parts.jobs.restore_pages(job.id, records.values())
-        return await self._parts.jobs.retry(job, "pages" if wanted else "merge", wanted, key=key)
+        return await self._start_again(job, "pages" if wanted else "merge", wanted, key=key)
 
     # ---- private ---------------------------------------------------------------------------------------------
+
+    async def _start_again(
+        self, job: MainJob, what: str, pages: Iterable[int] = (), *, first: str = "", key: str = ""
+    ) -> str:
+        """Starts a new epoch, without the journal's entry of the earlier end."""
+        await delete_finished(self._parts.objects, job.id)
+        started = await self._parts.jobs.retry(job, what, pages, first=first, key=key)
+        if started != "started":
+            await write_finished(self._parts, job.id)  # it may have ended since
+        return started
 
     async def _page_records(self, job: MainJob, numbers: list[int]) -> list[PageRecord]:
         if job.status is JobStatus.COMPLETED:

@@ -14,7 +14,7 @@ from quire.coordination.job_records import Claim
 from quire.domain.job import JobStatus, MainJob, PageRecord
 from quire.domain.page import Grade, PageSource
 from quire.domain.page_ranges import PageRanges
-from quire.errors import DocumentError, MissingError, QuireError
+from quire.errors import DocumentError, MissingError, ObjectsError, QuireError
 from quire.objects.object_store import ObjectStore
 from quire.pipeline.object_keys import chunks_prefix, elements_ref, pages_key, result_key
 from quire.pipeline.parts import Parts
@@ -56,13 +56,29 @@ async def _recover(claim: Claim, parts: Parts, ordered: list[PageRecord]) -> Non
     if earlier is not None:
         await parts.jobs.merged(claim, earlier)
         return
-    refs = {record.ref for record in ordered if record.ref is not None}
+    refs = {ref for record in ordered for ref in _refs(record)}
     gone = {ref for ref in refs if await parts.objects.size(ref) is None}
-    numbers = [record.number for record in ordered if record.ref in gone]
+    numbers = [record.number for record in ordered if _refs(record) & gone]
+    if not numbers:
+        raise QuireError(
+            "A text was missing and is there again; the merge will be tried again.", retryable=True
+        )
     _LOG.warning(
         "pages are read again: their texts are gone", extra={"job_id": job.id, "pages": len(numbers)}
     )
-    await parts.jobs.lost.reread(claim, numbers)
+    if await parts.jobs.lost.reread(claim, numbers) == "too often":
+        raise ObjectsError(
+            "Texts of pages are gone again, after the pages were read again several times. "
+            "Check the object store, then retry the job.",
+            retryable=False,
+        )
+
+
+def _refs(record: PageRecord) -> set[str]:
+    """The objects that have the page's text and its elements."""
+    if record.ref is None:
+        return set()
+    return {record.ref, elements_ref(record.ref)} if record.elements_length else {record.ref}
 
 
 async def _write(

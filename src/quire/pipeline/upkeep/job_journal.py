@@ -62,19 +62,31 @@ async def finished_result(objects: ObjectStore, job_id: str, epoch: int) -> dict
 
 
 async def write_finished(parts: Parts, job_id: str) -> None:
-    """Call it after the job has ended. A failure is logged: the job itself is not affected."""
+    """Call it after the job has ended; a job that runs again is left out.
+
+    A failure is logged: the job itself is not affected.
+    """
     try:
         fields = await parts.jobs.fields(job_id)
-        if fields and not fields.get("content_ref", "").startswith(FILE_SCHEME):
+        if _has_ended(fields) and not fields.get("content_ref", "").startswith(FILE_SCHEME):
             kept = {name: value for name, value in fields.items() if name not in _NOT_KEPT}
-            key = f"{job_prefix(job_id)}{_FINISHED}"
-            await parts.objects.put(key, json.dumps(kept).encode())
-            if not await parts.jobs.fields(
-                job_id
-            ):  # deleted meanwhile, and its objects perhaps before this one
-                await parts.objects.delete(key)
+            await parts.objects.put(f"{job_prefix(job_id)}{_FINISHED}", json.dumps(kept).encode())
+            now = (await parts.jobs.states_of([job_id])).get(job_id)
+            if (
+                now is None or not now.status.terminal
+            ):  # deleted or retried meanwhile, perhaps before the write
+                await delete_finished(parts.objects, job_id)
     except ObjectsError as error:
         _LOG.warning("the end of a job was not journaled", extra={"job_id": job_id, "code": error.code})
+
+
+async def delete_finished(objects: ObjectStore, job_id: str) -> None:
+    """Call it before the job is retried: a recovery must not restore the earlier end. Raises ObjectsError."""
+    await objects.delete(f"{job_prefix(job_id)}{_FINISHED}")
+
+
+def _has_ended(fields: Mapping[str, str]) -> bool:
+    return fields.get("status") in {one.value for one in JobStatus if one.terminal}
 
 
 @dataclass(slots=True)
@@ -157,8 +169,10 @@ class JobRecovery:
         return found
 
     async def _recover(self, job_id: str, names: set[str], report: RecoveryReport, dry_run: bool) -> None:
-        ended = _FINISHED in names
-        fields = await self._fields(job_id, _FINISHED if ended else _ACCEPTED)
+        fields = await self._fields(job_id, _FINISHED) if _FINISHED in names else {}
+        ended = _has_ended(fields)
+        if not ended:
+            fields = await self._fields(job_id, _ACCEPTED)
         content = fields.get("content_ref", "")
         if not fields.get("team"):
             report.unreadable += 1

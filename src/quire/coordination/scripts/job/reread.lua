@@ -1,9 +1,11 @@
 -- The merge found that texts of pages are gone: those pages are read again, one by one, and the merge starts after them.
 -- ARGV  epoch, token of the merge's claim, now ms, page number …
--- Answers {1, unit …}: the units to queue; {0} if this came late.
+-- Answers {1, unit …}: the units to queue; {0} if this came late; {-1} if this run has read pages again too often.
+local MOST_REREADS = 3
 local epoch, now = tonumber(ARGV[1]), tonumber(ARGV[3])
 local entry = wanted('merge', epoch)
 if redis.call('HGET', JOB, 'status') ~= 'processing' or not entry or entry.tk ~= ARGV[2] then return {0} end
+if redis.call('HINCRBY', JOB, 'rereads', 1) > MOST_REREADS then return {-1} end
 local counted = {completed = 'done', failed = 'failed'}
 for i = 4, #ARGV do
   local old = redis.call('HGET', PAGES, ARGV[i])

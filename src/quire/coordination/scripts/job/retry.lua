@@ -14,7 +14,7 @@ local epoch = tonumber(f[2]) + 1
 redis.call('DEL', WORK, SLOW)
 redis.call('HSET', JOB, 'epoch', epoch, 'status', 'queued', 'error', '', 'retry_key', key, 'timed_out', '0',
   'queued_at', now)
-redis.call('HDEL', JOB, 'completed_at', 'started_at', 'deadline_at', 'merge.status', 'merge.started_at',
+redis.call('HDEL', JOB, 'completed_at', 'started_at', 'deadline_at', 'rereads', 'merge.status', 'merge.started_at',
   'merge.completed_at', 'merge.error')
 local units = {}
 if what == 'all' then
