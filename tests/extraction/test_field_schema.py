@@ -73,6 +73,13 @@ def test_values_are_validated_with_the_callers_rules_and_null() -> None:
     assert [one.path for one in schema_problems(schema, json.dumps({**good, "rows": []}))] == [["rows"]]
 
 
+def nested(depth: int) -> dict[str, Any]:
+    found: dict[str, Any] = {"type": "string"}
+    for _ in range(depth):
+        found = {"anyOf": [found]}
+    return found
+
+
 @pytest.mark.parametrize(
     ("schema", "words"),
     [
@@ -87,6 +94,11 @@ def test_values_are_validated_with_the_callers_rules_and_null() -> None:
         ({"properties": {"a": {"$ref": "#/$defs/b"}}}, "does not exist"),
         ({"$defs": {"b": {"$ref": "#/$defs/b"}}, "properties": {"a": {"$ref": "#/$defs/b"}}}, "itself"),
         ({"properties": {"a": 3}}, "/a: expected a schema"),
+        ({"properties": {"a": {"anyOf": [True]}}}, "/a: expected a schema"),
+        ({"properties": {"a": {"enum": 5}}}, "/a: enum is a list"),
+        ("[" * 100_000, "at most 12 levels"),
+        ({"properties": {"a": nested(800)}}, "at most 12 levels"),
+        ({"properties": {"a": nested(20_000)}}, "at most 12 levels"),
         ({"properties": {str(n): {"type": "string"} for n in range(501)}}, "at most 500"),
         ({"properties": {"a": {"description": "x" * 70_000}}}, "at most 64 KB"),
     ],

@@ -20,6 +20,8 @@ from quire.extraction.page_words import PageWords, collapsed
 TEXT = SchemaLeaf(("string",), {"type": "string"})
 NUMBER = SchemaLeaf(("number",), {"type": "number"})
 ENUM = SchemaLeaf(("string",), {}, ("EUR", "USD"))
+LEVEL = SchemaLeaf(("integer",), {}, (1, 77))
+FLAG = SchemaLeaf(("boolean",), {"type": "boolean"})
 
 
 def page(number: int, *texts: str, **more: Any) -> PageElements:
@@ -48,6 +50,8 @@ def checked(
 
 ONE = page(1, "Invoice number: INV-77", "Total due: 1.234,50 EUR on 12 March 2024", "Ferrum Werkzeuge GmbH")
 TWO = page(2, "Second page", "Signed by Ingrid Halvorsen")
+TERMS = "The supplier is not liable for damage that the carrier causes on the way"
+THREE = page(3, TERMS)
 
 
 @pytest.mark.parametrize(
@@ -65,6 +69,12 @@ TWO = page(2, "Second page", "Signed by Ingrid Halvorsen")
         (NUMBER, 999, "Total due: 1.234,50 EUR", 1, "none", ["ungrounded"]),
         (NUMBER, 1234.51, "Total due: 1.234,50 EUR", 1, "none", ["ungrounded"]),
         (ENUM, "USD", "all in dollars", 1, "none", ["ungrounded"]),
+        (ENUM, "USD", "Total due: 1.234,50 EUR", 1, "fuzzy", []),
+        (FLAG, True, "Ferrum Werkzeuge GmbH", 1, "fuzzy", []),
+        (LEVEL, 77, "Invoice number: INV-77", 1, "exact", []),
+        (LEVEL, 1, "Invoice number: INV-77", 1, "none", ["ungrounded"]),
+        (TEXT, TERMS, TERMS, 3, "exact", []),
+        (TEXT, TERMS.replace("not ", ""), TERMS, 3, "fuzzy", []),
         (TEXT, None, "", None, "none", ["missing"]),
         (NUMBER, 77, "", 1, "none", ["ungrounded"]),
     ],
@@ -72,7 +82,15 @@ TWO = page(2, "Second page", "Signed by Ingrid Halvorsen")
 def test_a_claim_is_as_good_as_what_the_pages_say(
     leaf: SchemaLeaf, value: Any, quote: str, at: int, match: str, doubts: list[str]
 ) -> None:
-    assert checked(leaf, value, quote, at, ONE, TWO) == (match, doubts)
+    assert checked(leaf, value, quote, at, ONE, TWO, THREE) == (match, doubts)
+
+
+def test_of_the_places_of_a_quotation_those_that_say_the_value_count() -> None:
+    words = PageWords(page(1, "Paid in EUR", "paid in eur", "Paid in dollars"))
+    found = check_claim(ENUM, ValueClaim("EUR", "Paid in", 1), {1: words})
+    assert (found.match, len(found.spans)) == (QuoteMatch.FUZZY, 3)
+    found = check_claim(ENUM, ValueClaim("EUR", "Paid in EUR", 1), {1: words})
+    assert (found.match, len(found.spans)) == (QuoteMatch.EXACT, 2)
 
 
 @given(st.data())

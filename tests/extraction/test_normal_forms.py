@@ -72,6 +72,11 @@ def test_a_date_has_its_day(text: str) -> None:
     assert any(datetime.date(2024, 3, 12) in one.meanings for one in dates(f"on {text} in Oslo"))
 
 
+def test_a_year_of_two_digits_is_of_either_century() -> None:
+    (found,) = dates("born on 31.12.58")
+    assert found.meanings == {datetime.date(1958, 12, 31), datetime.date(2058, 12, 31)}
+
+
 def test_what_is_no_number_or_date_is_none() -> None:
     assert list(dates("31.02.2024 and 99/99/2024")) == []
     assert [number_of(one) for one in (True, None, "x", "nan", [1])] == [None] * 5

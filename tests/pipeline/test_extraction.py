@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
-from quire.domain.job import JobOptions, MainJob, Mode
+from quire.domain.element import Element, ElementKind, PageElements
+from quire.domain.job import JobOptions, JobStatus, MainJob, Mode, PageRecord
 from quire.domain.page_ranges import PageRanges
 from quire.errors import ExtractionError, RequestError, TooLargeError
+from quire.pipeline.document_elements import ElementPage
 from quire.pipeline.extraction.extraction_question import ExtractionRequest
-from quire.pipeline.extraction.extraction_run import Extraction, NoModelError
+from quire.pipeline.extraction.extraction_run import Extraction, NoModelError, PagesToExtract
 from quire.pipeline.intake.upload_intake import Submission
 from quire.simulator.simulator_thread import simulator
 from tests.support.extraction_grading import Grades, grade
@@ -58,6 +60,21 @@ async def test_planted_errors_are_flagged_and_true_values_are_kept_with_their_pl
     assert grades.flagged == grades.planted
     assert sum(grades.planted.values()) > 15
     assert grades.kept == grades.values > 500
+
+
+def test_pages_that_could_not_be_read_are_named_and_are_not_pages_without_text() -> None:
+    text = Element("e1", ElementKind.PARAGRAPH, "Total 17.50")
+    failed = PageRecord(3, JobStatus.FAILED, error={"error": "It took too long.", "code": "page_timeout"})
+    found = PagesToExtract()
+    found.add(
+        [
+            ElementPage(PageRecord(1, JobStatus.COMPLETED), PageElements(1, (text,), "mupdf")),
+            ElementPage(PageRecord(2, JobStatus.COMPLETED), PageElements(2, (), "mupdf")),
+            ElementPage(failed, PageElements(3), "*Page 3 could not be read*"),
+        ]
+    )
+    assert ([page.number for page in found.read], found.empty) == ([1], [2])
+    assert found.unreadable == [{"pages": [3], "error": "It took too long.", "code": "page_timeout"}]
 
 
 def leaf(value: Any, quote: str, page: int, **more: Any) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Checks what a model says about a value against the words of the pages: is the quotation there, and has it the value?
 
-A value counts as proved only by the page's own words. Weakness: an enum or a boolean is read out of a quotation, so
-only the quotation can be checked, not the conclusion.
+A value counts as proved only by the page's own words. A conclusion from a quotation (a boolean, a choice that the
+quotation does not say) and a text with some other words can't be proved: their match is `fuzzy`.
 """
 
 from __future__ import annotations
@@ -27,6 +27,9 @@ class QuoteMatch(StrEnum):
     NORMALISED = "normalised"
     FUZZY = "fuzzy"
     NONE = "none"
+
+
+_BEST_FIRST = tuple(QuoteMatch)
 
 
 class FieldDoubt(StrEnum):
@@ -100,19 +103,22 @@ def _with_page(found: ValueGround, claim: ValueClaim, page: PageWords) -> ValueG
 def _by_quote(
     leaf: SchemaLeaf, claim: ValueClaim, page: PageWords, spans: Sequence[TextSpan]
 ) -> ValueGround | None:
-    """The occurrences of the quotation that have the value."""
-    found: list[tuple[TextSpan, TextSpan]] = []
-    exact = False
+    """The occurrences of the quotation that have the value, with the best of their matches.
+
+    Fuzzy ones are left out where another occurrence says the value.
+    """
+    found: list[tuple[QuoteMatch, TextSpan, TextSpan]] = []
     for span in spans:
         value = _value_in(leaf, claim.value, page, span)
         if value is not None:
-            found.append((span, value[1]))
             literal = collapsed(page.said(span)) == collapsed(claim.quote).strip(" .,;:|*#>-")
-            exact = exact or (value[0] is QuoteMatch.EXACT and literal)
+            worse = value[0] is QuoteMatch.EXACT and not literal
+            found.append((QuoteMatch.NORMALISED if worse else value[0], span, value[1]))
     if not found:
         return None
-    kind = QuoteMatch.EXACT if exact else QuoteMatch.NORMALISED
-    return ValueGround(kind, tuple(one for one, _ in found), tuple(one for _, one in found))
+    best = min((one for one, _, _ in found), key=_BEST_FIRST.index)
+    kept = [one for one in found if best is QuoteMatch.FUZZY or one[0] is not QuoteMatch.FUZZY]
+    return ValueGround(best, tuple(one for _, one, _ in kept), tuple(one for _, _, one in kept))
 
 
 def _value_in(
@@ -123,11 +129,12 @@ def _value_in(
     # Signs, brackets and percent signs are beside the words of a span, not in it.
     start, end = max(0, span.start - 3), min(len(page.text), span.end + 12)
     around = page.text[start:end]
-    if leaf.choices or isinstance(value, bool):
-        literal = isinstance(value, str) and collapsed(value) in collapsed(text)
-        return (QuoteMatch.EXACT if literal else QuoteMatch.NORMALISED), span
+    if isinstance(value, bool):
+        return QuoteMatch.FUZZY, span
     if isinstance(value, int | float):
         return _read_in(numbers(around), number_of(value), str(value), page, offset=start, span=span)
+    if leaf.choices:
+        return _words_in(str(value), page, span) or (QuoteMatch.FUZZY, span)
     day = date_of(value)
     if day is not None:
         return _read_in(dates(around), day, str(value), page, offset=start, span=span)
@@ -155,23 +162,31 @@ def _text_in(value: str, text: str, page: PageWords, span: TextSpan) -> tuple[Qu
     words = words_of(value)
     if not words:
         return (QuoteMatch.EXACT, span) if value.strip() and value.strip() in text else None
-    for found in page.occurrences(words):
-        if span.start <= found.start and found.end <= span.end:
-            same = collapsed(page.said(found)) == collapsed(value).strip(" .,;:")
-            literal = same or collapsed(value) in collapsed(page.text[span.start : span.end + 3])
-            return (QuoteMatch.EXACT if literal else QuoteMatch.NORMALISED), found
+    said = _words_in(value, page, span)
+    if said is not None:
+        return said
     if len(_compact(value)) >= _LEAST_ALONE and _compact(value) in _compact(text):
         return QuoteMatch.NORMALISED, span
     if len(words) >= _FREE_TEXT_WORDS:
         there = set(words_of(text))
         if sum(word in there for word in words) / len(words) >= _FREE_TEXT_SHARE:
-            return QuoteMatch.NORMALISED, span
+            return QuoteMatch.FUZZY, span
     number = number_of(value)
     return (
         _read_in(numbers(text), number, value, page, offset=span.start, span=span)
         if number is not None
         else None
     )
+
+
+def _words_in(value: str, page: PageWords, span: TextSpan) -> tuple[QuoteMatch, TextSpan] | None:
+    """How and where the span has all words of the value in their order."""
+    for found in page.occurrences(words_of(value)):
+        if span.start <= found.start and found.end <= span.end:
+            same = collapsed(page.said(found)) == collapsed(value).strip(" .,;:")
+            literal = same or collapsed(value) in collapsed(page.text[span.start : span.end + 3])
+            return (QuoteMatch.EXACT if literal else QuoteMatch.NORMALISED), found
+    return None
 
 
 def _alone(leaf: SchemaLeaf, value: Any, page: PageWords) -> tuple[TextSpan, ...]:

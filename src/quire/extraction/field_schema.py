@@ -18,13 +18,13 @@ MOST_LEAVES = 500
 _MOST_DEPTH = 12
 _SCALARS = ("string", "number", "integer", "boolean")
 _UNSUPPORTED = ("allOf", "not", "if", "patternProperties", "prefixItems", "dependentSchemas", "$dynamicRef")
-_LEAF_WORDS = ("type", "enum", "const", "description", "title", "format", "pattern", "minimum", "maximum")
 _LEAF_RULES = (
-    *_LEAF_WORDS,
+    *("type", "enum", "const", "description", "title", "format", "pattern", "minimum", "maximum"),
     *("exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength"),
 )
 _LIST_RULES = ("minItems", "maxItems", "uniqueItems")
 _NULL = {"type": "null"}
+_TOO_DEEP = f"schema: at most {_MOST_DEPTH} levels are allowed."
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +34,6 @@ class SchemaLeaf:
     kinds: tuple[str, ...]
     rules: dict[str, Any]
     choices: tuple[Any, ...] = ()
-
-    @property
-    def is_date(self) -> bool:
-        return self.rules.get("format") in ("date", "date-time")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,18 +55,24 @@ def read_schema(given: Any) -> SchemaRecord:
     if isinstance(given, str | bytes):
         try:
             given = json.loads(given)
+        except RecursionError as error:
+            raise RequestError(_TOO_DEEP) from error
         except ValueError as error:
             raise RequestError("schema: expected a JSON Schema, but this is not JSON.") from error
     if not isinstance(given, Mapping):
         raise RequestError("schema: expected a JSON Schema: an object.")
     try:
         size = len(json.dumps(given))
-    except (TypeError, ValueError, RecursionError) as error:
+    except RecursionError as error:
+        raise RequestError(_TOO_DEEP) from error
+    except (TypeError, ValueError) as error:
         raise RequestError("schema: expected a JSON Schema.") from error
     if size > MOST_BYTES:
         raise RequestError(f"schema: at most {MOST_BYTES >> 10} KB are allowed.")
-    reader = _SchemaReader(given)
-    root = reader.node(given, "", ())
+    try:
+        root = _SchemaReader(given).node(given, "", ())
+    except RecursionError as error:  # alternatives and references add no step to the path
+        raise RequestError(_TOO_DEEP) from error
     if not isinstance(root, SchemaRecord):
         raise RequestError('schema: the outermost type must be "object" with properties.')
     return root
@@ -102,7 +104,7 @@ class _SchemaReader:
                 raise RequestError(f"schema: {where}: an array needs items.")
             rules = {word: given[word] for word in _LIST_RULES if word in given}
             return SchemaList(self.node(given["items"], f"{path}/items", refs), rules)
-        return self._leaf(given, kinds)
+        return self._leaf(given, kinds, where)
 
     def _record(self, given: Mapping[str, Any], path: str, refs: tuple[str, ...]) -> SchemaRecord:
         properties = given.get("properties")
@@ -115,12 +117,14 @@ class _SchemaReader:
             }
         )
 
-    def _leaf(self, given: Mapping[str, Any], kinds: tuple[str, ...]) -> SchemaLeaf:
+    def _leaf(self, given: Mapping[str, Any], kinds: tuple[str, ...], where: str) -> SchemaLeaf:
         self._leaves += 1
         if self._leaves > MOST_LEAVES:
             raise RequestError(f"schema: at most {MOST_LEAVES} values are allowed.")
         rules = {word: given[word] for word in _LEAF_RULES if word in given}
-        choices = given.get("enum") or ([given["const"]] if "const" in given else [])
+        choices = given.get("enum", [given["const"]] if "const" in given else [])
+        if not isinstance(choices, list):
+            raise RequestError(f"schema: {where}: enum is a list.")
         return SchemaLeaf(kinds or _SCALARS, rules, tuple(one for one in choices if one is not None))
 
     def _referred(self, given: Mapping[str, Any], path: str, refs: tuple[str, ...]) -> SchemaNode:
@@ -144,7 +148,7 @@ class _SchemaReader:
         listed = given.get("anyOf") or given.get("oneOf")
         if not isinstance(listed, list):
             raise RequestError(f"schema: {path or '/'}: anyOf and oneOf are lists.")
-        nodes = [self.node(one, path, refs) for one in listed if dict(one) != _NULL]
+        nodes = [self.node(one, path, refs) for one in listed if one != _NULL]
         if len(nodes) == 1:
             return nodes[0]
         leaves = [one for one in nodes if isinstance(one, SchemaLeaf)]

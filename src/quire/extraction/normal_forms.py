@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -44,7 +45,7 @@ _DATES = (
     ),
     re.compile(rf"\b(?P<n>{_NAMES})\.?\s+(?P<d>\d{{1,2}})(?:st|nd|rd|th)?,?\s+(?P<y>\d{{4}})", re.IGNORECASE),
 )
-_CENTURY = 2000
+_CENTURIES = (1900, 2000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +104,10 @@ def number_of(value: object) -> Decimal | None:
 
 
 def dates(text: str) -> Iterator[NormalReading]:
-    """Every date with the days that it may be: `03/04/2024` is the third of April or the fourth of March."""
+    """Every date with the days that it may be: `03/04/2024` is the third of April or the fourth of March.
+
+    A year of two digits is of this century or of the last one.
+    """
     for pattern in _DATES:
         for found in pattern.finditer(text):
             days = frozenset(_days(found.groupdict()))
@@ -113,7 +117,7 @@ def dates(text: str) -> Iterator[NormalReading]:
 
 def _days(parts: dict[str, str | None]) -> Iterator[object]:
     year = int(parts["y"] or 0)
-    year += _CENTURY if len(parts["y"] or "") == 2 else 0
+    years = [year + century for century in _CENTURIES] if len(parts["y"] or "") == 2 else [year]
     if parts.get("n"):
         pairs = [(_MONTHS[(parts["n"] or "").lower()], int(parts["d"] or 0))]
     elif parts.get("a"):
@@ -121,9 +125,9 @@ def _days(parts: dict[str, str | None]) -> Iterator[object]:
         pairs = [(b, a), (a, b)]
     else:
         pairs = [(int(parts["m"] or 0), int(parts["d"] or 0))]
-    for month, day in pairs:
+    for one, (month, day) in itertools.product(years, pairs):
         try:
-            yield datetime.date(year, month, day)
+            yield datetime.date(one, month, day)
         except ValueError:
             continue
 

@@ -6,6 +6,7 @@ import base64
 import binascii
 import hmac
 import ipaddress
+from collections.abc import Iterable
 from typing import Annotated
 from urllib.parse import urlsplit
 
@@ -64,13 +65,24 @@ Team = Annotated[str, Depends(team_of)]
 
 def given_key(request: Request) -> bytes | None:
     """Returns the API key that the request carries, known or not."""
-    scheme, _, credentials = request.headers.get("authorization", "").partition(" ")
-    if scheme.lower() == "bearer" and credentials.strip():
-        return credentials.strip().encode("latin-1", "replace")
-    if scheme.lower() == "basic":
-        return _basic_key(credentials.strip().encode("latin-1", "replace"))
-    plain = next(filter(None, (request.headers.get(name, "").strip() for name in KEY_HEADERS)), "")
-    return plain.encode("latin-1", "replace") if plain else None
+    return _sent_key(request.headers.raw)
+
+
+def _sent_key(headers: Iterable[tuple[bytes, bytes]]) -> bytes | None:
+    """The key in these headers: as bearer token, in a header of its own, or as password.
+
+    The password comes last: a caller may send one for a proxy in front of Quire, and the key beside it.
+    """
+    first: dict[bytes, bytes] = {}
+    for name, value in headers:
+        first.setdefault(name, value.strip())
+    scheme, _, credentials = first.get(b"authorization", b"").partition(b" ")
+    if scheme.lower() == b"bearer" and credentials.strip():
+        return credentials.strip()
+    plain = next(filter(None, (first.get(name) for name in _KEY_HEADERS)), None)
+    if plain is None and scheme.lower() == b"basic":
+        return _basic_key(credentials.strip())
+    return plain
 
 
 def _basic_key(credentials: bytes) -> bytes | None:
@@ -84,14 +96,8 @@ def _basic_key(credentials: bytes) -> bytes | None:
 
 def has_valid_key(keys: tuple[ApiKey, ...], headers: list[tuple[bytes, bytes]]) -> bool:
     """Whether these headers carry a valid key, before there is a request."""
-    for name, value in headers:
-        scheme, _, credentials = value.partition(b" ")
-        given = value if name in _KEY_HEADERS else credentials if scheme.lower() == b"bearer" else b""
-        if scheme.lower() == b"basic":
-            given = _basic_key(credentials.strip()) or b""
-        if given and name in (b"authorization", *_KEY_HEADERS):
-            return _team_for(given.strip(), keys) is not None
-    return False
+    given = _sent_key(headers)
+    return given is not None and _team_for(given, keys) is not None
 
 
 async def _team_of_key(request: Request, given: bytes, keys: tuple[ApiKey, ...]) -> str:

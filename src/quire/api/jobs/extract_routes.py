@@ -118,7 +118,9 @@ class ExtractionView(BaseModel):
     fields: list[FieldView]
     valid: bool = Field(description="Whether the values satisfy the schema, null allowed for every value.")
     problems: list[ProblemView]
-    complete: bool = Field(description="False if no model answered about some pages.")
+    complete: bool = Field(
+        description="False if some pages could not be read, or no model answered about them."
+    )
     pages: list[int]
     pages_without_text: list[int]
     pages_failed: list[dict[str, Any]]

@@ -9,10 +9,11 @@ import asyncio
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import dataclass, field
 from typing import Any
 
 from quire.domain.element import PageElements
-from quire.domain.job import MainJob
+from quire.domain.job import JobStatus, MainJob
 from quire.domain.page_ranges import PageRanges
 from quire.errors import StateConflictError, TooLargeError
 from quire.extraction.citation_check import FieldDoubt, QuoteMatch
@@ -68,6 +69,32 @@ class NoModelError(StateConflictError):
         self.found = found
 
 
+@dataclass(slots=True)
+class PagesToExtract:
+    """The pages of a document: those with text, the numbers of those without, and those that no reader could read."""
+
+    read: list[QuestionPage] = field(default_factory=list)
+    empty: list[int] = field(default_factory=list)
+    unreadable: list[dict[str, Any]] = field(default_factory=list)
+    tokens: int = 0
+
+    def add(self, run: Sequence[ElementPage]) -> None:
+        for one in run:
+            page = QuestionPage.of(one.page)
+            self.tokens += page.tokens
+            failed = one.record.status is JobStatus.FAILED
+            if failed:
+                why = one.record.error or {}
+                error = why.get("error") or one.note or "The page could not be read."
+                self.unreadable.append(
+                    {"pages": [page.number], "error": error, "code": why.get("code", "page_failed")}
+                )
+            if page.words.text.strip():
+                self.read.append(page)
+            elif not failed:
+                self.empty.append(page.number)
+
+
 class Extraction:
     """Extracts from the documents of one process."""
 
@@ -88,7 +115,8 @@ class Extraction:
         ai = self._parts.ai
         if ai is None or not ai.dispatcher.answers_questions:
             raise NoModelError(await self._local(job, pages))
-        read, empty = await self._pages(job, pages)
+        found_pages = await self._pages(job, pages)
+        read = found_pages.read
         asking = WindowQuestions(self._parts, ai, job, request, deadline_at)
         outcomes = await self._ask_all(asking, windows(read, self._parts.settings.extraction.window_tokens))
         found = [one for one in outcomes if isinstance(one, WindowFindings)]
@@ -107,10 +135,10 @@ class Extraction:
             "fields": [_field(path, one, words, request) for path, one in _leaves(tree)],
             "valid": not problems,
             "problems": [{"path": pointer(tuple(one.path)), "message": one.message} for one in problems],
-            "complete": not failed,
+            "complete": not failed and not found_pages.unreadable,
             "pages": [page.number for page in read],
-            "pages_without_text": empty,
-            "pages_failed": [_failure(one) for one in failed],
+            "pages_without_text": found_pages.empty,
+            "pages_failed": [*found_pages.unreadable, *(_failure(one) for one in failed)],
             "items_rejected": rejected,
             "doubles_dropped": sum(one.doubles for one in found),
             "models": list(usage.models),
@@ -123,26 +151,19 @@ class Extraction:
             },
         }
 
-    async def _pages(self, job: MainJob, pages: PageRanges | None) -> tuple[list[QuestionPage], list[int]]:
-        """The pages that have text, and the numbers of those that have none. Raises TooLargeError."""
+    async def _pages(self, job: MainJob, pages: PageRanges | None) -> PagesToExtract:
+        """Raises TooLargeError."""
         most = self._parts.settings.extraction.max_tokens
-        read: list[QuestionPage] = []
-        empty: list[int] = []
-        tokens = 0
+        found = PagesToExtract()
         async with aclosing((await self._engine.elements(job, pages)).runs()) as runs:
             async for run in runs:
-                for page in await asyncio.to_thread(_question_pages, run):
-                    tokens += page.tokens
-                    if page.words.text.strip():
-                        read.append(page)
-                    else:
-                        empty.append(page.number)
-                if tokens > most:
+                await asyncio.to_thread(found.add, run)
+                if found.tokens > most:
                     raise TooLargeError(
                         f"The document has more text than one extraction may read (about {most} tokens, "
                         "EXTRACT_MAX_TOKENS). Choose pages."
                     )
-        return read, empty
+        return found
 
     async def _ask_all(self, asking: WindowQuestions, listed: Sequence[Window]) -> list[WindowOutcome]:
         room = asyncio.Semaphore(self._parts.settings.extraction.concurrency)
@@ -179,10 +200,6 @@ class Extraction:
                 if len(found) >= _LOCAL_PAGES:
                     break
         return await asyncio.to_thread(local_findings, found)
-
-
-def _question_pages(run: Sequence[ElementPage]) -> list[QuestionPage]:
-    return [QuestionPage.of(one.page) for one in run]
 
 
 def _merged(
