@@ -8,8 +8,18 @@ from collections.abc import Sequence
 from tests.reading.office.outlook_files import compound_file
 
 
-def word_file(text: str, looks: Sequence[tuple[int, bytes]], *, flags: int = 0x0200) -> bytes:
-    """A Word 97 file. `looks` has (style, properties) of each paragraph and cell; style 1 to 9 are headings."""
+def word_file(
+    text: str,
+    looks: Sequence[tuple[int, bytes]],
+    *,
+    flags: int = 0x0200,
+    borders: Sequence[int] = (),
+) -> bytes:
+    """A Word 97 file. `looks` has (style, properties) of each paragraph and cell; style 1 to 9 are headings.
+
+    `borders` are those of the pieces of the text, all of which are stored at the same place.
+    """
+    borders = borders or (0, len(text))
     body = text.encode("utf-16-le")
     start = 1536
     page_at = (start + len(body) + 511) // 512 * 512
@@ -17,9 +27,9 @@ def word_file(text: str, looks: Sequence[tuple[int, bytes]], *, flags: int = 0x0
     struct.pack_into("<H", head, 0, 0xA5EC)
     struct.pack_into("<H", head, 0x0A, flags)
     struct.pack_into("<I", head, 0x4C, len(text))
-    clx = (
-        b"\x02" + struct.pack("<I", 16) + struct.pack("<2I", 0, len(text)) + struct.pack("<HIH", 0, start, 0)
-    )
+    pieces = struct.pack(f"<{len(borders)}I", *borders)
+    pieces += struct.pack("<HIH", 0, start, 0) * (len(borders) - 1)
+    clx = b"\x02" + struct.pack("<I", len(pieces)) + pieces
     pages = struct.pack("<2I", start, start + len(body)) + struct.pack("<I", page_at // 512)
     style = struct.pack("<5H", 0, 0xFFF1, 0, 0, 0) + b"\x04\0a\0b\0c\0d\0\0\0\0\0"
     styles = struct.pack("<HHH", 4, 11, 10) + (struct.pack("<H", len(style)) + style) * 11

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import struct
 from collections.abc import Callable
 from pathlib import Path
 
@@ -64,6 +65,27 @@ def test_damaged_old_file_ends_with_an_error_of_ours_or_a_text(
             _read(tmp_path, bytes(spoilt), f"d{at}")
 
 
+def test_old_word_document_shows_the_text_of_a_field_without_its_end(tmp_path: Path) -> None:
+    text = "Before \x13 PAGE\rAfter \x13 PAGE \x147\x15.\r"
+    assert _only(tmp_path, word_file(text, [(0, b"")] * 2)) == "Before PAGE\n\nAfter 7."
+    long = f"Before \x13{'words ' * 800}\x14shown\x15.\r"
+    assert _only(tmp_path, word_file(long, [(0, b"")]), "long").endswith("words words shown.")
+
+
+def test_old_word_document_is_read_to_an_end_when_its_tables_are_longer_than_the_file(tmp_path: Path) -> None:
+    good = word_file("Words\r", [(0, b"")])
+    head = good.index(b"\xec\xa5")
+    for place in (12, 13):
+        spoilt = bytearray(good)
+        struct.pack_into("<I", spoilt, head + 0x9A + 8 * place + 4, 0xFFFFFFF0)
+        assert _only(tmp_path, bytes(spoilt), f"d{place}") == "Words"
+
+
+def test_pieces_of_an_old_word_document_that_overlap_are_read_once(tmp_path: Path) -> None:
+    spoilt = word_file("Words\r", [(0, b"")], borders=(0, 6, 0, 6))
+    assert _only(tmp_path, spoilt) == "Words"
+
+
 # ---- PowerPoint, Excel -------------------------------------------------------------------------------------
 
 
@@ -71,6 +93,20 @@ def test_old_presentation_has_a_page_a_slide_with_its_title_and_points(tmp_path:
     first, second = _read(tmp_path, slides_file([("Plan", "One\nTwo"), ("Ende für heute", "Only")]))
     assert first.markdown == "# Plan\n\n- One\n- Two"
     assert second.markdown == "# Ende für heute\n\nOnly"
+
+
+def test_old_presentation_keeps_texts_of_the_outline_that_no_shape_shows(tmp_path: Path) -> None:
+    content = slides_file([("Plan", "One\nTwo")])
+    shape = content.index(struct.pack("<HI", 3998, 4) + struct.pack("<I", 1))
+    spoilt = content[: shape + 6] + struct.pack("<I", 7) + content[shape + 10 :]
+    assert _only(tmp_path, spoilt) == "# Plan\n\n- One\n- Two"
+
+
+def test_old_presentation_shows_a_slide_once_when_its_list_names_it_again(tmp_path: Path) -> None:
+    content = slides_file([("Plan", "One"), ("End", "Two")])
+    second = content.index(struct.pack("<HII", 1011, 20, 3))
+    spoilt = content[: second + 6] + struct.pack("<I", 2) + content[second + 10 :]
+    assert _only(tmp_path, spoilt) == "# Plan\n\nOne"
 
 
 def test_old_presentation_is_refused_when_it_has_a_password(tmp_path: Path) -> None:
@@ -118,6 +154,25 @@ def test_rtf_is_read_as_far_as_it_goes_when_it_is_cut_off(tmp_path: Path) -> Non
     assert _only(tmp_path, RTF[: RTF.index(rb"{\footnote")]).startswith("# Tides\n\nCafé €5")
     deep = b"{\\rtf1 " + b"{" * 5000 + b"words" + b"}" * 5000 + b"}"
     assert _only(tmp_path, deep, "deep") == "words"
+
+
+def test_rtf_ends_when_its_binary_data_has_a_length_below_zero(tmp_path: Path) -> None:
+    assert _only(tmp_path, rb"{\rtf1 some words\bin-20 more\par}") == "some wordsmore"
+
+
+def test_rtf_joins_the_halves_of_a_character_and_drops_a_half_alone(tmp_path: Path) -> None:
+    text = rb"{\rtf1{\info{\title A \u-10179?\u-8704?}}\u-10179?\u-8704? a\u-10179?b\u-8704?c\par}"
+    assert _only(tmp_path, text) == "\U0001f600 abc"
+    assert inspect(str(tmp_path / "document"), None, 9).title == "A \U0001f600"
+
+
+def test_rows_with_too_many_borders_keep_their_cells_in_order(tmp_path: Path) -> None:
+    rows = b"".join(
+        rb"\trowd\cellx%d\cellx90000\intbl a%d\cell b\cell\row" % (40 * n, n) for n in range(1, 301)
+    )
+    text = _only(tmp_path, b"{\\rtf1 " + rows + rb"\pard\par}")
+    assert text.startswith("| a1 | b |\n|---|---|\n| a2 | b |\n")
+    assert text.endswith("| a300 | b |")
 
 
 # ---- XLSX --------------------------------------------------------------------------------------------------

@@ -56,6 +56,12 @@ def test_tag_says_no_level_when_it_is_a_deep_one_alone(tmp_path: Path) -> None:
     assert _headings(tmp_path, [("P", PROSE), ("H6", "Costs"), ("P", PROSE)]) == ["### Costs"]
 
 
+def test_heading_too_long_to_be_one_does_not_take_the_others_with_it(tmp_path: Path) -> None:
+    long = "till it fill " * 13  # narrow letters, so that it fits into a line
+    texts = [("H1", "Minutes of May"), ("H2", long), *[("P", PROSE)] * 5, ("H2", "Costs"), ("P", PROSE)]
+    assert _headings(tmp_path, texts) == ["# Minutes of May", "## Costs"]
+
+
 def test_tags_do_not_count_when_most_of_the_page_is_tagged_as_headings(tmp_path: Path) -> None:
     texts = [("H2", PROSE), ("P", "Words."), ("H2", "He said so"), ("P", PROSE), ("H2", "Done")]
     assert _headings(tmp_path, texts) == []

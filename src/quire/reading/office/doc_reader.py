@@ -7,6 +7,7 @@ a picture. Files of Word 6 and 95 are refused.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from itertools import groupby
 
 from quire.reading.office.compound_file import CompoundFile
@@ -21,6 +22,7 @@ READER = "doc"
 _LINK = re.compile(r'\s*HYPERLINK\s+"([^"]*)"')
 _CELL_END, _PAGE_BREAK, _PARAGRAPH_END = "\x07", "\x0c", "\r"
 _FIELD_BEGIN, _FIELD_RESULT, _FIELD_END = "\x13", "\x14", "\x15"
+_LONGEST_CODE, _DEEPEST_FIELD = 4000, 64
 _NOTE_MARK, _PICTURE, _SHAPE = "\x02", "\x01", "\x08"
 _SHOWN = {"\x0b": "\n", "\t": " ", "\x1e": "-", "\x1f": "", "\xa0": " ", "\x05": "", "\x03": "", "\x04": ""}
 
@@ -56,7 +58,10 @@ class _Document:
 
     def _read(self, start: int, end: int) -> None:
         offset = 0
+        stray = _stray_marks(self._file.characters(start, end))
         for character, offset in self._file.characters(start, end):
+            if offset in stray:
+                continue
             if character == _CELL_END:
                 self._end_cell(self._file.paragraph(offset))
             elif character in (_PARAGRAPH_END, _PAGE_BREAK):
@@ -150,3 +155,28 @@ class _Document:
         notes, pictures = tuple(self._notes), tuple(self._pictures)
         self._notes, self._pictures = [], []
         return notes, pictures
+
+
+def _stray_marks(characters: Iterable[tuple[str, int]]) -> set[int]:
+    """Offsets of the marks of fields that have no end, or a code too long to be one: all of them is text."""
+    stray: set[int] = set()
+    fields: list[tuple[int, list[int]]] = []
+    """Of each open field: where it begins in the text, the offsets of its marks."""
+    for at, (character, offset) in enumerate(characters):
+        if character == _FIELD_BEGIN:
+            fields.append((at, [offset]))
+            if len(fields) > _DEEPEST_FIELD:
+                stray.add(offset)
+        elif character in (_FIELD_RESULT, _FIELD_END):
+            if not fields:
+                stray.add(offset)
+                continue
+            begin, marks = fields[-1]
+            if len(marks) == 1 and at - begin > _LONGEST_CODE:
+                stray.add(marks[0])
+            marks.append(offset)
+            if character == _FIELD_END:
+                fields.pop()
+                if marks[0] in stray:
+                    stray.update(marks)
+    return stray.union(*(marks for _, marks in fields))

@@ -23,6 +23,8 @@ from quire.reading.office.office_pages import (
 MAX_DEPTH = 8
 _TOLERANCE = 30
 """Twentieths of a point: borders of two rows closer than this are the same border."""
+_MOST_BORDERS = 256
+"""With more, cells are placed by their number in the row."""
 
 
 class FlowCell(NamedTuple):
@@ -123,6 +125,8 @@ class FlowWriter:
 def _grid(rows: Sequence[Sequence[FlowCell]]) -> tuple[list[list[str]], MergedCells]:
     """The rows with every cell in the column where its borders are, and the cells that span several."""
     borders = _borders(rows)
+    if len(borders) > _MOST_BORDERS:
+        borders = []
     while True:
         shown, merged, crossed = _laid_out(rows, borders)
         useless = next((at for at in sorted(crossed) if not _divides(at, shown)), None)

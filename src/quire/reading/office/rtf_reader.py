@@ -107,6 +107,8 @@ class _Reader:
         self._style = -1
         self._optional = False
         self._skip = 0
+        self._high = 0
+        """The first half of a character written as two, until the second half follows."""
         self._bytes = bytearray()
         self._picture_kind = ""
 
@@ -132,7 +134,7 @@ class _Reader:
                 continue
             self._flush()
             if word == b"bin":
-                at += min(int(number or 0), end - at)
+                at += max(0, min(int(number or 0), end - at))
             elif word is not None:
                 self._word(word.decode("ascii"), int(number) if number is not None else None)
             elif brace == b"{":
@@ -245,18 +247,11 @@ class _Reader:
     def _add_unicode(self, number: int) -> None:
         point = number + 0x10000 if number < 0 else number
         self._skip = self._state.replaced
-        if 0xD800 <= point < 0xE000:
-            self._add_surrogate(point)
-        else:
+        high, self._high = self._high, point if 0xD800 <= point < 0xDC00 else 0
+        if 0xDC00 <= point < 0xE000:
+            self._add(chr(0x10000 + ((high - 0xD800) << 10) + point - 0xDC00) if high else "")
+        elif not self._high:
             self._add(chr(point) if 0x20 <= point < 0x110000 else "")
-
-    def _add_surrogate(self, point: int) -> None:
-        if point < 0xDC00:
-            self._add(chr(point))
-        elif self._runs and "\ud800" <= self._runs[-1][0][-1:] < "\udc00":
-            high = ord(self._runs[-1][0])
-            look, href = self._runs.pop()[1:]
-            self._runs.append((chr(0x10000 + ((high - 0xD800) << 10) + point - 0xDC00), look, href))
 
     def _table_word(self, word: str, number: int | None) -> None:
         """Words of the tables before the text."""
@@ -362,6 +357,7 @@ class _Reader:
         state = self._state
         if not text or state.destination == "skipped":
             return
+        self._high = 0
         if state.destination in ("text", "note"):
             if not state.is_hidden:
                 href = self._hrefs[-1][1] if self._hrefs else ""

@@ -92,15 +92,48 @@ def slides(file: CompoundFile) -> list[Slide]:
     places, document = _directory(data, _u32(user, 16))
     lists = [one for one in _at(data, document) if one.kind == _SLIDE_LIST]
     notes: dict[int, list[SlideShape]] = {}
-    for _, persist, _ in (entry for one in lists if one.instance == 2 for entry in _entries(one)):
-        records = _at(data, places.get(persist, -1))
-        owner = next((_u32(one.data, 0) for one in records if one.kind == _NOTES_ATOM), 0)
-        notes[owner] = _shapes(records, [])
+    for _, offset, _ in _objects(lists, 2, places):
+        held = _at(data, offset)
+        owner = next((_u32(one.data, 0) for one in held if one.kind == _NOTES_ATOM), 0)
+        notes[owner] = _shapes(held, _Outline([]))
     found: list[Slide] = []
-    for name, persist, texts in (entry for one in lists if one.instance == 0 for entry in _entries(one)):
-        records = _at(data, places.get(persist, -1))
-        found.append(Slide(_shapes(records, texts), notes.get(name, [])))
+    for name, offset, texts in _objects(lists, 0, places):
+        outline = _Outline(texts)
+        shapes = _shapes(_at(data, offset), outline)
+        found.append(Slide(shapes + outline.unused(), notes.get(name, [])))
     return found
+
+
+class _Outline:
+    """The texts of a slide in the outline, to which its shapes refer."""
+
+    def __init__(self, texts: list[list[Record]]) -> None:
+        self._texts = texts
+        self._used: set[int] = set()
+
+    def text(self, place: int) -> list[Record] | None:
+        if place >= len(self._texts):
+            return None
+        self._used.add(place)
+        return self._texts[place]
+
+    def unused(self) -> list[SlideShape]:
+        """A shape for each text that no shape refers to."""
+        texts = (_text(held) for place, held in enumerate(self._texts) if place not in self._used)
+        return [SlideShape(kind, paragraphs=paragraphs) for kind, paragraphs in texts]
+
+
+def _objects(
+    lists: list[Record], instance: int, places: dict[int, int]
+) -> Iterator[tuple[int, int, list[list[Record]]]]:
+    """(id, offset in the file, texts of the outline) of each slide or page of notes, each once."""
+    seen: set[int] = set()
+    for name, persist, texts in (
+        entry for one in lists if one.instance == instance for entry in _entries(one)
+    ):
+        if persist not in seen:
+            seen.add(persist)
+            yield name, places.get(persist, -1), texts
 
 
 def records(data: bytes) -> Iterator[Record]:
@@ -122,6 +155,7 @@ def _directory(data: bytes, edit: int) -> tuple[dict[int, int], int]:
     """(offsets of objects, offset of the document). Each save of the file added an edit; the last is read first."""
     places: dict[int, int] = {}
     document = None
+    read: set[int] = set()
     for _ in range(_MOST_EDITS):
         if (
             not 0 < edit <= len(data) - 36
@@ -130,9 +164,11 @@ def _directory(data: bytes, edit: int) -> tuple[dict[int, int], int]:
             break
         before, directory, first = _u32(data, edit + 16), _u32(data, edit + 20), _u32(data, edit + 24)
         document = first if document is None else document
-        for name, offset in _directory_entries(data, directory):
-            places.setdefault(name, offset)
-        if before == edit:
+        if directory not in read:
+            read.add(directory)
+            for name, offset in _directory_entries(data, directory):
+                places.setdefault(name, offset)
+        if before >= edit:  # an edit follows those before it
             break
         edit = before
     if document is None or document not in places:
@@ -171,29 +207,29 @@ def _entries(slide_list: Record) -> Iterator[tuple[int, int, list[list[Record]]]
         yield name, persist, texts
 
 
-def _shapes(held: list[Record], texts: list[list[Record]]) -> list[SlideShape]:
+def _shapes(held: list[Record], outline: _Outline) -> list[SlideShape]:
     found: list[SlideShape] = []
     for one in held:
         if one.kind == _DRAWING:
             for drawing in records(one.data):
-                found += _group(list(records(drawing.data)), texts, 0)
+                found += _group(list(records(drawing.data)), outline, 0)
     return found
 
 
-def _group(held: list[Record], texts: list[list[Record]], depth: int) -> list[SlideShape]:
+def _group(held: list[Record], outline: _Outline, depth: int) -> list[SlideShape]:
     found: list[SlideShape] = []
     for one in held:
         if one.kind == _SHAPE:
-            found.append(_shape(one, texts))
+            found.append(_shape(one, outline))
         elif one.kind == _GROUP and depth < _DEEPEST:
             inner = list(records(one.data))
-            shapes = _group(inner, texts, depth + 1)
+            shapes = _group(inner, outline, depth + 1)
             is_table = bool(inner) and _TABLE_PROPERTY in _properties(inner[0])
             found += [SlideShape(cells=shapes)] if is_table else shapes
     return found
 
 
-def _shape(record: Record, texts: list[list[Record]]) -> SlideShape:
+def _shape(record: Record, outline: _Outline) -> SlideShape:
     shape = SlideShape(is_picture=_PICTURE_PROPERTY in _properties(record))
     for one in records(record.data):
         if one.kind == _ANCHOR and len(one.data) >= 16:
@@ -209,8 +245,8 @@ def _shape(record: Record, texts: list[list[Record]]) -> SlideShape:
         elif one.kind == _TEXT_BOX:
             held = list(records(one.data))
             shared = [_u32(inner.data, 0) for inner in held if inner.kind == _OUTLINE_TEXT]
-            if shared and shared[0] < len(texts):
-                held = texts[shared[0]]
+            if shared:
+                held = outline.text(shared[0]) or held
             shape.text_kind, shape.paragraphs = _text(held)
     return shape
 

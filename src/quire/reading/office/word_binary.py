@@ -188,20 +188,27 @@ class WordBinary:
             raise DamagedError("The Word document is damaged: its text can't be found.")
         count = (min(_u32(self._table, at + 1), end - at - 5) - 4) // 12
         at += 5
+        read, length = 0, 0
         for place in range(count):
             start, stop = _u32(self._table, at + 4 * place), _u32(self._table, at + 4 * place + 4)
             where = _u32(self._table, at + 4 * (count + 1) + 8 * place + 2)
             is_narrow = bool(where & 0x40000000)
             offset = (where & 0x3FFFFFFF) // 2 if is_narrow else where & 0x3FFFFFFF
-            if start < stop:
-                yield _Piece(start, stop, offset, is_narrow)
+            if not read <= start < stop:  # pieces of a damaged file may overlap
+                continue
+            read, length = stop, length + stop - start
+            if length > len(self._data):
+                return
+            yield _Piece(start, stop, offset, is_narrow)
 
     def _pages(self, place: int) -> Iterator[tuple[int, bytes]]:
         """(number of runs, page) of each page of properties."""
         at, size = self._pair(place)
-        count = (size - 4) // 8
-        for one in range(max(0, count)):
-            number = _u32(self._table, at + 4 * (count + 1) + 4 * one) & 0x3FFFFF
+        count = (min(size, len(self._table) - at) - 4) // 8
+        numbers = (
+            _u32(self._table, at + 4 * (count + 1) + 4 * one) & 0x3FFFFF for one in range(max(0, count))
+        )
+        for number in dict.fromkeys(numbers):
             page = self._data[number * _PAGE : (number + 1) * _PAGE]
             if len(page) == _PAGE:
                 yield page[-1], page

@@ -44,8 +44,7 @@ def tagged_titles(page: Any) -> Titles:
     titles = [(level, text) for level, text in found if level]
     if sum(len(text) for _, text in titles) > _MOST_OF_PAGE * total:
         return {}
-    if any(len(text) > _LONGEST_TITLE for _, text in titles):
-        return {}
+    titles = [(level, text) for level, text in titles if len(text) <= _LONGEST_TITLE]
     highest = min((level for level, _ in titles), default=1)
     # Authors take H4 to H6 for their looks: alone on a page they say that it is a heading, not how deep.
     most = _DEEPEST_ALONE if highest > _DEEPEST_ALONE else max(_LEVELS.values())
