@@ -15,6 +15,7 @@ import pytest
 from quire.bootstrap import Runtime
 from quire.domain.job import JobOptions, JobSecrets, JobStatus, MainJob, Mode, UnitKind
 from quire.domain.page import PageSource
+from quire.domain.payer import Payer, set_current_payer
 from quire.errors import NotReadyError
 from quire.pipeline.intake.upload_intake import Submission
 from quire.simulator.simulator_thread import RunningSimulator
@@ -216,6 +217,23 @@ async def test_paying_stops_and_pages_fall_back_when_the_document_reaches_its_ce
         assert all("cost_ceiling" in record.reasons for record in stopped)
         assert 1 < job.cost_usd <= 8
         assert job.cost_usd == pytest.approx(sum(r.cost_usd for r in found.values()), abs=1e-4)
+
+
+async def test_paying_stops_and_pages_fall_back_when_the_key_of_the_request_reaches_its_budget(
+    tmp_path: Path, sim: RunningSimulator
+) -> None:
+    prices = json.dumps({f"{p}": {"input": 1000, "output": 1000} for p in ("openai:a1", "openai:a2")})
+    env = {"AI_PRICES": prices, "ANTHROPIC_API_KEY": "", "ANTHROPIC_BASE_URL": ""}
+    payer = Payer("0123456789ab", 8_000_000)
+    async with ai(tmp_path, sim, **env) as one:
+        set_current_payer(payer)
+        job = await convert(one, marked_pdf(tmp_path / "a.pdf", 10), mode=Mode.AI)
+        assert job.payer == payer
+        found = await pages(one, job)
+        stopped = [r for r in found.values() if r.source is PageSource.MUPDF_FALLBACK]
+        assert 0 < len(stopped) < 10
+        assert all("key_cost_ceiling" in record.reasons for record in stopped)
+        assert 1 < job.cost_usd <= 8
 
 
 async def test_no_429_is_seen_and_every_page_goes_by_ai_when_the_limits_are_the_providers(

@@ -14,9 +14,10 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from quire.coordination.ai_admission import ModelState
 from quire.dispatch.dispatcher import OUT_OF_TIME
-from quire.dispatch.ledger import DOCUMENT_CEILING, TEAM_CEILING
+from quire.dispatch.ledger import DOCUMENT_CEILING, KEY_CEILING, TEAM_CEILING
 from quire.dispatch.page_task import Answered, Exhausted, Parked
 from quire.dispatch.waiting_policy import UNAVAILABLE
+from quire.domain.payer import Payer
 from quire.telemetry.metrics import DispatchMetrics
 from tests.dispatch.conftest import PAGE, Bench
 from tests.support.waiting import DEADLINE_S
@@ -375,6 +376,34 @@ async def test_nothing_is_paid_for_any_document_when_the_team_has_reached_its_ce
     assert (await bench.dispatcher.ledger.team("team")).cost_usd == pytest.approx(paid, abs=1e-4)
     assert paid <= 8
     assert isinstance(await bench.read(team="others"), Answered), "the ceiling is the team's own"
+
+
+async def test_nothing_is_paid_for_with_a_key_when_it_has_reached_its_monthly_budget(make: Make) -> None:
+    prices = json.dumps({"openai:a1": {"input": 1000, "output": 1000}})
+    bench = make(
+        AI_PRICES=prices,
+        MAX_COST_PER_DOCUMENT="100",
+        MAX_COST_PER_TEAM="100",
+        ANTHROPIC_API_KEY="",
+        ANTHROPIC_BASE_URL="",
+    )
+    payer = Payer("0123456789ab", 8_000_000)
+    outcomes = [await bench.read(job_id=f"job-{n}", payer=payer) for n in range(6)]
+    answered = [one for one in outcomes if isinstance(one, Answered)]
+    stopped = [one for one in outcomes if isinstance(one, Exhausted)]
+    assert answered
+    assert stopped
+    assert all(KEY_CEILING in one.reasons and not one.retryable for one in stopped)
+    paid = sum(one.spent.cost_usd for one in answered)
+    ledger = bench.dispatcher.ledger
+    assert (await ledger.key(payer.key_id)).cost_usd == pytest.approx(paid, abs=1e-4)
+    assert (await ledger.key(payer.key_id)).calls == len(answered)
+    assert paid <= 8
+    assert (await ledger.team("team")).cost_usd == pytest.approx(paid, abs=1e-4), (
+        "what was refused is given back"
+    )
+    assert isinstance(await bench.read(payer=Payer("another")), Answered), "the budget is the key's own"
+    assert isinstance(await bench.read(), Answered), "a job without a key has no such budget"
 
 
 async def test_the_next_model_is_asked_and_the_first_left_alone_when_the_provider_has_no_such_model(

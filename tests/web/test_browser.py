@@ -459,3 +459,21 @@ def test_pages_of_low_confidence_are_amber_when_their_text_is_garbage(
     facts = page.locator("dl.facts").last
     expect(facts).to_contain_text("Grade")
     expect(facts).to_contain_text("low")
+
+
+def test_keys_are_made_shown_once_and_revoked_in_the_dashboard(window: Window) -> None:
+    page = window.go("#/operations")
+    page.get_by_role("link", name="API keys").click()
+    page.get_by_label("Name").fill("of the press office")
+    page.get_by_label("Budget, US dollars a month").fill("12.5")
+    page.get_by_role("button", name="Make key").click()
+    shown = page.locator(".newkey")
+    expect(shown).to_contain_text("qk_")
+    with Quire(window.url, shown.inner_text()) as one:
+        assert isinstance(list(one.jobs()), list)
+    row = page.get_by_role("row", name="of the press office")
+    expect(row).to_contain_text("$12.50")
+    row.get_by_role("button", name="Revoke").click()
+    page.locator("#question").get_by_role("button", name="Revoke").click()
+    expect(row).to_contain_text("Revoked")
+    expect(page.get_by_role("row", name="key.revoked")).to_contain_text("dashboard")

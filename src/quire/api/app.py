@@ -28,7 +28,7 @@ from quire.api.jobs import (
     job_routes,
     result_routes,
 )
-from quire.api.operations import health_routes, operations_routes
+from quire.api.operations import health_routes, key_routes, operations_routes
 from quire.api.parse import parse_routes
 from quire.api.vault import (
     document_file_routes,
@@ -119,6 +119,7 @@ def create_app(runtime: Runtime) -> FastAPI:
         ghost_internal_routes.router,
         operations_routes.queues_router,
         operations_routes.dispatch_router,
+        key_routes.router,
         parse_routes.router,
         operations_routes.metrics_router,
         document_upload_routes.router,

@@ -13,7 +13,8 @@ from quire.clock import Clock
 from quire.domain.access_key import AccessKey, AuditEntry, KeyScope
 
 _COLUMNS = (
-    "id, team, name, scopes, digest, created_at, requests_per_minute, expires_at, revoked_at, last_used_at"
+    "id, team, name, scopes, digest, created_at, requests_per_minute, expires_at, revoked_at, last_used_at, "
+    "budget_micro"
 )
 
 
@@ -29,7 +30,7 @@ class AccessRows:
             await connection.execute(
                 statement(
                     f"INSERT INTO api_keys ({_COLUMNS}) VALUES (:id, :team, :name, :scopes, :digest, :created_at, "  # noqa: S608 - our own column names
-                    ":requests_per_minute, :expires_at, NULL, NULL)"
+                    ":requests_per_minute, :expires_at, NULL, NULL, :budget_micro)"
                 ),
                 {
                     "id": key.id,
@@ -40,9 +41,11 @@ class AccessRows:
                     "created_at": key.created_at,
                     "requests_per_minute": key.requests_per_minute,
                     "expires_at": key.expires_at,
+                    "budget_micro": key.budget_micro,
                 },
             )
-            details = {"team": key.team, "name": key.name, "scope": key.scope.value}
+            details: dict[str, Any] = {"team": key.team, "name": key.name, "scope": key.scope.value}
+            details |= {"requests_per_minute": key.requests_per_minute, "budget_usd": key.budget_usd}
             await self._record(connection, actor, "key.created", key.id, details)
 
         await self._database.write(write)
@@ -87,14 +90,16 @@ class AccessRows:
 
         await self._database.write(write)
 
-    async def audit(self, limit: int) -> list[AuditEntry]:
-        """The newest first."""
+    async def audit(self, limit: int, team: str | None = None) -> list[AuditEntry]:
+        """The newest first; with `team` only what concerns its keys."""
+        of_team = "WHERE subject IN (SELECT id FROM api_keys WHERE team = :team)" if team else ""
         async with self._database.reading() as connection:
             found = await connection.execute(
                 statement(
-                    "SELECT at, actor, action, subject, details FROM audit_log ORDER BY pk DESC LIMIT :limit"
+                    f"SELECT at, actor, action, subject, details FROM audit_log {of_team} "  # noqa: S608 - our own text
+                    "ORDER BY pk DESC LIMIT :limit"
                 ),
-                {"limit": limit},
+                {"limit": limit, "team": team} if team else {"limit": limit},
             )
             return [AuditEntry(*row) for row in found.all()]
 
@@ -128,4 +133,5 @@ def _key(row: Any) -> AccessKey:
         expires_at=row[7],
         revoked_at=row[8],
         last_used_at=row[9],
+        budget_micro=row[10],
     )

@@ -60,6 +60,13 @@ def pause(text: str) -> float:
     return value
 
 
+def dollars(text: str) -> float:
+    value = float(text)
+    if not 0 < value <= 1e9:
+        raise argparse.ArgumentTypeError("expected a number of US dollars above 0")
+    return value
+
+
 def port(text: str) -> int:
     value = int(text)
     if not 0 <= value <= 65_535:

@@ -17,7 +17,7 @@ from quire.cli.exit_codes import CommandUsageError
 from quire.cli.startup import settings_from
 from quire.cli.terminal_text import print_table
 from quire.clock import SystemClock
-from quire.domain.access_key import AccessKey, KeyScope, digest_of, new_key
+from quire.domain.access_key import AccessKey, KeyLimits, KeyScope, made_key
 from quire.settings import Settings
 from quire.settings.setting_kinds import read_duration
 
@@ -29,18 +29,12 @@ def run_create(args: argparse.Namespace) -> int:
     """Prints the key, which is shown this once. Raises CommandUsageError for a wrong team or time, CatalogError."""
     if not _TEAM.fullmatch(args.team):
         raise CommandUsageError(f"{args.team!r} is no team: letters, digits, dots and dashes only.")
-    text, key_id = new_key()
-    now = SystemClock().now()
-    key = AccessKey(
-        id=key_id,
-        team=args.team,
-        name=args.name or key_id,
-        scope=KeyScope(args.scope),
-        digest=digest_of(text),
-        created_at=now,
+    limits = KeyLimits(
         requests_per_minute=args.rpm,
-        expires_at=None if args.expires is None else now + _seconds(args.expires),
+        budget_usd=args.budget,
+        expires_in_s=None if args.expires is None else _seconds(args.expires),
     )
+    text, key = made_key(args.team, args.name, KeyScope(args.scope), SystemClock().now(), limits)
     _with_keys(settings_from(args), lambda keys: keys.add(key, _actor()))
     if args.json:
         print(json.dumps({"key": text, **_shown(key)}))
@@ -56,7 +50,18 @@ def run_list(args: argparse.Namespace) -> int:
         print(json.dumps([_shown(one) for one in found], indent=2))
         return exit_codes.OK
     now = SystemClock().now()
-    head = ["id", "team", "name", "scope", "requests/min", "created", "expires", "last used", "state"]
+    head = [
+        "id",
+        "team",
+        "name",
+        "scope",
+        "requests/min",
+        "USD/month",
+        "created",
+        "expires",
+        "last used",
+        "state",
+    ]
     rows = [
         [
             one.id,
@@ -64,10 +69,11 @@ def run_list(args: argparse.Namespace) -> int:
             one.name,
             one.scope.value,
             str(one.requests_per_minute or "-"),
+            f"{one.budget_usd:g}" if one.budget_micro else "-",
             _day(one.created_at),
             _day(one.expires_at),
             _day(one.last_used_at),
-            "valid" if one.valid_at(now) else "revoked" if one.revoked_at else "expired",
+            one.state_at(now),
         ]
         for one in found
     ]

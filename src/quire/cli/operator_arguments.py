@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from quire.cli.argument_kinds import add_command, add_data_dir, add_service_options, count, pause
+from quire.cli.argument_kinds import add_command, add_data_dir, add_service_options, count, dollars, pause
 
 
 def add_status(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -72,6 +72,13 @@ def add_keys(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     )
     create.add_argument(
         "--rpm", type=count, default=0, metavar="N", help="requests a minute (default: no limit)"
+    )
+    create.add_argument(
+        "--budget",
+        type=dollars,
+        default=0.0,
+        metavar="USD",
+        help="US dollars for AI calls in a month, then pages are read locally (default: no budget)",
     )
     create.add_argument(
         "--expires", metavar="DURATION", help="how long it is valid, as in 90d (default: no end)"

@@ -1,4 +1,4 @@
-"""The accounts of AI calls in Redis: one hash for each job, one for each team and month.
+"""The accounts of AI calls in Redis: one hash for each job, and for each month one for each team and each API key.
 
 Amounts are whole micro-dollars. What was reserved before a process died stays on the account: the call was probably
 billed.
@@ -7,7 +7,7 @@ billed.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from quire.coordination import keys
 from quire.coordination.connection import RedisConnection
 
 _PAGES_KEPT_S = 86_400
-_TEAM_KEPT_S = 400 * 86_400
+_MONTH_KEPT_S = 400 * 86_400
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +26,26 @@ class Charge:
     reserved_micro: int
     tokens_in: int
     tokens_out: int
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """A hash with the fields `calls`, `tokens_in`, `tokens_out` and `cost` (micro-dollars)."""
+
+    name: str
+    kept_s: int
+
+    @classmethod
+    def of_job(cls, job_id: str) -> Account:
+        return cls(keys.ai_pages(job_id), _PAGES_KEPT_S)
+
+    @classmethod
+    def of_team(cls, team: str, month: str) -> Account:
+        return cls(keys.ai_team_usage(team, month), _MONTH_KEPT_S)
+
+    @classmethod
+    def of_key(cls, key_id: str, month: str) -> Account:
+        return cls(keys.ai_key_usage(key_id, month), _MONTH_KEPT_S)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,42 +72,36 @@ class AiAccounts:
     async def forget_page(self, job_id: str, epoch: int, number: int) -> None:
         await self.connection.command("HDEL", keys.ai_pages(job_id), f"{epoch}:{number}")
 
-    async def reserve_for_job(self, job_id: str, micro: int, ceiling_micro: int) -> bool:
-        """Adds the amount to the job's account; False, and nothing is added, if that exceeds the ceiling."""
-        return await self._reserve(keys.ai_pages(job_id), micro, ceiling_micro, _PAGES_KEPT_S)
+    async def reserve(self, account: Account, micro: int, ceiling_micro: int) -> bool:
+        """Adds the amount to the account; False, and nothing is added, if that exceeds the ceiling."""
+        return bool(
+            await self.connection.script(
+                "plain/reserve_amount", [account.name], micro, ceiling_micro, account.kept_s
+            )
+        )
 
-    async def reserve_for_team(self, team: str, month: str, micro: int, ceiling_micro: int) -> bool:
-        """Adds the amount to the team's account; False, and nothing is added, if that exceeds the ceiling."""
-        return await self._reserve(keys.ai_team_usage(team, month), micro, ceiling_micro, _TEAM_KEPT_S)
+    async def refund(self, account: Account, micro: int) -> None:
+        await self.connection.command("HINCRBY", account.name, "cost", -micro)
 
-    async def refund_job(self, job_id: str, micro: int) -> None:
-        await self.connection.command("HINCRBY", keys.ai_pages(job_id), "cost", -micro)
-
-    async def charge(
-        self, job_id: str, team: str, month: str, charge: Charge, *, job_reserved: bool, team_reserved: bool
-    ) -> None:
-        """Books a call. On an account where its price was reserved, the real price replaces it."""
-        account = keys.ai_team_usage(team, month)
+    async def charge(self, charge: Charge, *, booked: Sequence[Account], reserved: Sequence[Account]) -> None:
+        """Books a call on the accounts `booked`. Where its price was reserved, the real price replaces it."""
         difference = charge.micro - charge.reserved_micro
-        commands: list[tuple[str | int, ...]] = [
-            ("HINCRBY", account, "calls", 1),
-            ("HINCRBY", account, "tokens_in", charge.tokens_in),
-            ("HINCRBY", account, "tokens_out", charge.tokens_out),
-            ("HINCRBY", account, "cost", difference if team_reserved else charge.micro),
-            ("EXPIRE", account, _TEAM_KEPT_S),
-        ]
-        if job_reserved:
-            commands.append(("HINCRBY", keys.ai_pages(job_id), "cost", difference))
+        commands: list[tuple[str | int, ...]] = []
+        for one in booked:
+            commands += (
+                ("HINCRBY", one.name, "calls", 1),
+                ("HINCRBY", one.name, "tokens_in", charge.tokens_in),
+                ("HINCRBY", one.name, "tokens_out", charge.tokens_out),
+                ("HINCRBY", one.name, "cost", difference if one in reserved else charge.micro),
+                ("EXPIRE", one.name, one.kept_s),
+            )
+        commands += [("HINCRBY", one.name, "cost", difference) for one in reserved if one not in booked]
         await self.connection.commands(commands)
 
-    async def team(self, team: str, month: str) -> tuple[int, int, int, int]:
-        """Returns the calls, input tokens, output tokens and micro-dollars of a team in a month."""
-        account = keys.ai_team_usage(team, month)
-        found = await self.connection.command("HMGET", account, "calls", "tokens_in", "tokens_out", "cost")
+    async def usage(self, account: Account) -> tuple[int, int, int, int]:
+        """Returns the calls, input tokens, output tokens and micro-dollars of an account."""
+        found = await self.connection.command(
+            "HMGET", account.name, "calls", "tokens_in", "tokens_out", "cost"
+        )
         calls, tokens_in, tokens_out, cost = (int(one or 0) for one in found)
         return calls, tokens_in, tokens_out, cost
-
-    async def _reserve(self, account: str, micro: int, ceiling_micro: int, kept_s: int) -> bool:
-        return bool(
-            await self.connection.script("plain/reserve_amount", [account], micro, ceiling_micro, kept_s)
-        )

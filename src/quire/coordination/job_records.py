@@ -19,6 +19,7 @@ from quire.domain.job import (
     PageRecord,
     VaultLink,
 )
+from quire.domain.payer import Payer
 
 _CHILD_TYPES = (JobType.DOWNLOAD, JobType.SPLIT, JobType.MERGE)
 
@@ -42,6 +43,7 @@ class NewJob:
     vault: VaultLink | None = None
     document_timeout_s: float = 180.0
     page_timeout_s: float = 2.0
+    payer: Payer | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +152,8 @@ def new_fields(new: NewJob) -> dict[str, Arg]:
     if new.vault:
         fields |= {"vault": as_json(new.vault.as_dict()), "follow": "1"}
         fields["retry_key"] = attempt_key(new.vault.attempt)
+    if new.payer:
+        fields["payer"] = new.payer.as_text()
     return fields
 
 
@@ -204,6 +208,7 @@ def job_from_fields(job_id: str, found: Mapping[str, str]) -> MainJob:
         original_deleted=bool(found.get("original.deleted")) and not found.get("content_ref"),
         deleted_result=found.get("result.deleted"),
         trace=found.get("trace") or "",
+        payer=Payer.parse(found.get("payer")),
     )
 
 

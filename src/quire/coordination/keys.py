@@ -321,3 +321,8 @@ def ai_answers_of(job_id: str) -> str:
 def ai_team_usage(team: str, month: str) -> str:
     """hash with TTL: calls, tokens and micro-dollars of a team in a month."""
     return f"usage:{team}:{month}"
+
+
+def ai_key_usage(key_id: str, month: str) -> str:
+    """hash with TTL: the same of an API key. A team's name has no colon, so this is no team's account."""
+    return f"usage:key:{key_id}:{month}"

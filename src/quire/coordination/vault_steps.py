@@ -25,6 +25,7 @@ from quire.domain.job import (
     conversion_job_id,
     step_job_id,
 )
+from quire.domain.payer import Payer
 
 _FOLLOWED = (JobType.CLASSIFY,)
 """Steps whose end advances the document."""
@@ -45,7 +46,15 @@ class Steps:
         self._jobs = jobs
         self._clock = clock
 
-    async def start(self, step: JobType, link: VaultLink, filename: str, *, image: bool = False) -> bool:
+    async def start(
+        self,
+        step: JobType,
+        link: VaultLink,
+        filename: str,
+        *,
+        image: bool = False,
+        payer: Payer | None = None,
+    ) -> bool:
         """Starts a step for the link's attempt; False if it was started before for this or a later attempt."""
         job_id = step_job_id(step, link.team, link.document_id, image=image)
         unit = UnitKind.CLASSIFY_IMAGE.value if image else step.value
@@ -61,6 +70,7 @@ class Steps:
             "options": json.dumps(JobOptions().as_dict()),
             "source": json.dumps({"kind": "vault", "document_id": link.document_id}),
             "filename": filename,
+            "payer": payer.as_text() if payer else "",
         }
         flat = [part for pair in fields.items() for part in pair]
         started, epoch = await self._script(

@@ -227,7 +227,7 @@ class Dispatcher:
     async def _call(self, attempt: _Attempt) -> Answered | Exhausted | Spent:
         """Returns Spent if the call failed or its answer was rejected, and another candidate is next."""
         task, candidate, spent = attempt.task, attempt.candidate, attempt.spent
-        ceiling = await self.ledger.reserve(task.job_id, task.team, attempt.reserved_usd)
+        ceiling = await self.ledger.reserve(task.job_id, task.team, attempt.reserved_usd, task.payer)
         if ceiling:
             await self._settle(attempt.lease, CallOutcome.UNSENT)
             return exhausted(replace(spent, reasons=(*spent.reasons, ceiling)), retryable=False)
@@ -377,7 +377,9 @@ class Dispatcher:
         """Books the call. During an outage it only logs: the answer must not be lost because of its bookkeeping."""
         task = attempt.task
         try:
-            await self.ledger.charge(task.job_id, task.team, attempt.reserved_usd, usd, usage)
+            await self.ledger.charge(
+                task.job_id, task.team, attempt.reserved_usd, usd, usage, payer=task.payer
+            )
             if keep:
                 await self.ledger.keep(task.job_id, task.epoch, task.number, spent)
         except CoordinationError as error:

@@ -1,4 +1,4 @@
-"""Tokens and cost: the estimate for a call, and what a page, a document and a team have used."""
+"""Tokens and cost: the estimate for a call, and what a page, a document, a team and an API key have used."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import time
 from dataclasses import dataclass, replace
 
 from quire.clock import Clock
-from quire.coordination.ai_accounts import AiAccounts, Charge
+from quire.coordination.ai_accounts import Account, AiAccounts, Charge
 from quire.coordination.ai_admission import Target
+from quire.domain.payer import MICRO, Payer
 from quire.providers.price_list import PriceList
 from quire.providers.provider_protocol import TokenUsage
 
@@ -18,7 +19,6 @@ _CHARS_PER_TOKEN = 3.5
 _PIXELS_PER_TOKEN = 600
 _LEAST_IMAGE_TOKENS = 800
 _LEAST_TOKENS_OUT = 500
-_MICRO = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +76,7 @@ class Spent:
 
 DOCUMENT_CEILING = "cost_ceiling"
 TEAM_CEILING = "team_cost_ceiling"
+KEY_CEILING = "key_cost_ceiling"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +88,8 @@ class Ceilings:
 
 
 @dataclass(frozen=True, slots=True)
-class TeamUsage:
-    """A team's usage in a month."""
+class MonthUsage:
+    """The usage of a team or of an API key in a month."""
 
     calls: int
     tokens_in: int
@@ -109,8 +110,8 @@ class Ledger:
         self._accounts = accounts
         self._prices = prices
         self._clock = clock
-        self._document_micro = round(ceilings.document_usd * _MICRO)
-        self._team_micro = round(ceilings.team_usd * _MICRO)
+        self._document_micro = round(ceilings.document_usd * MICRO)
+        self._team_micro = round(ceilings.team_usd * MICRO)
 
     async def preload(self) -> None:
         """Loads the price list in a thread, because its import takes a moment."""
@@ -133,48 +134,68 @@ class Ledger:
     async def forget(self, job_id: str, epoch: int, number: int) -> None:
         await self._accounts.forget_page(job_id, epoch, number)
 
-    async def reserve(self, job_id: str, team: str, usd: float) -> str:
+    async def reserve(self, job_id: str, team: str, usd: float, payer: Payer | None = None) -> str:
         """Reserves the price of a call on the accounts that have a ceiling, before the call is made.
 
-        Returns '' or the ceiling that it would exceed (DOCUMENT_CEILING, TEAM_CEILING).
+        Returns '' or the ceiling that it would exceed (DOCUMENT_CEILING, KEY_CEILING, TEAM_CEILING). A call with no job
+        (an embedding) has no document's ceiling.
         """
-        micro = math.ceil(usd * _MICRO)
-        if self._document_micro and not await self._accounts.reserve_for_job(
-            job_id, micro, self._document_micro
-        ):
-            return DOCUMENT_CEILING
-        if self._team_micro and not await self._accounts.reserve_for_team(
-            team, self._month(), micro, self._team_micro
-        ):
-            # If this process dies here, the document has paid for one call that was not made.
-            if self._document_micro:
-                await self._accounts.refund_job(job_id, micro)
-            return TEAM_CEILING
+        micro = math.ceil(usd * MICRO)
+        reserved: list[Account] = []
+        for account, ceiling_micro, reason in self._ceilings(job_id, team, payer):
+            if not await self._accounts.reserve(account, micro, ceiling_micro):
+                # If this process dies here, the accounts before have paid for one call that was not made.
+                for one in reserved:
+                    await self._accounts.refund(one, micro)
+                return reason
+            reserved.append(account)
         return ""
 
     async def charge(
-        self, job_id: str, team: str, reserved_usd: float, usd: float, usage: TokenUsage
+        self,
+        job_id: str,
+        team: str,
+        reserved_usd: float,
+        usd: float,
+        usage: TokenUsage,
+        *,
+        payer: Payer | None = None,
     ) -> None:
-        """Replaces the reserved price by the real one, and books the call on the team's account."""
+        """Replaces the reserved price by the real one, and books the call on the accounts of the team and the key."""
         charge = Charge(
-            micro=round(usd * _MICRO),
-            reserved_micro=math.ceil(reserved_usd * _MICRO),
+            micro=round(usd * MICRO),
+            reserved_micro=math.ceil(reserved_usd * MICRO),
             tokens_in=usage.tokens_in,
             tokens_out=usage.tokens_out,
         )
-        await self._accounts.charge(
-            job_id,
-            team,
-            self._month(),
-            charge,
-            job_reserved=bool(self._document_micro),
-            team_reserved=bool(self._team_micro),
-        )
+        booked = [Account.of_team(team, self._month())]
+        if payer is not None:
+            booked.append(Account.of_key(payer.key_id, self._month()))
+        reserved = [account for account, _, _ in self._ceilings(job_id, team, payer)]
+        await self._accounts.charge(charge, booked=booked, reserved=reserved)
 
-    async def team(self, team: str) -> TeamUsage:
+    async def team(self, team: str) -> MonthUsage:
         """Returns the team's usage in the current month (UTC)."""
-        calls, tokens_in, tokens_out, micro = await self._accounts.team(team, self._month())
-        return TeamUsage(calls, tokens_in, tokens_out, micro / _MICRO)
+        return await self._usage(Account.of_team(team, self._month()))
+
+    async def key(self, key_id: str) -> MonthUsage:
+        """Returns the usage of an API key in the current month (UTC)."""
+        return await self._usage(Account.of_key(key_id, self._month()))
+
+    async def _usage(self, account: Account) -> MonthUsage:
+        calls, tokens_in, tokens_out, micro = await self._accounts.usage(account)
+        return MonthUsage(calls, tokens_in, tokens_out, micro / MICRO)
+
+    def _ceilings(self, job_id: str, team: str, payer: Payer | None) -> list[tuple[Account, int, str]]:
+        """The accounts that have a ceiling, with it in micro-dollars and the reason of a refusal."""
+        found: list[tuple[Account, int, str]] = []
+        if job_id and self._document_micro:
+            found.append((Account.of_job(job_id), self._document_micro, DOCUMENT_CEILING))
+        if payer is not None and payer.budget_micro:
+            found.append((Account.of_key(payer.key_id, self._month()), payer.budget_micro, KEY_CEILING))
+        if self._team_micro:
+            found.append((Account.of_team(team, self._month()), self._team_micro, TEAM_CEILING))
+        return found
 
     def _month(self) -> str:
         return time.strftime("%Y-%m", time.gmtime(self._clock.now()))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from quire.dispatch.answer_checks import Verdict, check
 from quire.dispatch.candidates import Candidate
 from quire.dispatch.ledger import Size, Spent
+from quire.domain.payer import Payer
 from quire.providers.provider_protocol import AnswerSchema, VisionAnswer
 
 
@@ -60,6 +61,8 @@ class PageTask:
     owner: str | None = None
     """The vault document's job that answers are cached for: they are deleted with it."""
     redraw: Callable[[int], Awaitable[bytes]] | None = None
+    payer: Payer | None = None
+    """The API key whose monthly budget pays for the calls."""
 
     def size(self, picture: PagePicture) -> Size:
         """Returns what the tokens of a request with this picture depend on."""

@@ -14,6 +14,7 @@ from quire.dispatch.call_log import ABANDONED, PAUSED, CallReport, log_call
 from quire.dispatch.call_outcomes import outcome_of, reported_limits
 from quire.dispatch.ledger import Ledger
 from quire.dispatch.process_pauses import ProcessPauses, TimedCall
+from quire.domain.payer import Payer
 from quire.errors import CoordinationError
 from quire.providers.openai_embeddings import OpenAIEmbeddings
 from quire.providers.provider_protocol import ProviderError, TokenUsage
@@ -25,7 +26,7 @@ _AT_ONCE = 64
 _REMEMBERED = 256
 _SHORT = 200
 _CEILING_S = 3_600.0
-"""The wait after a team has reached its monthly ceiling: a new month may have begun, or the ceiling was raised."""
+"""The wait after a team or an API key has reached its monthly ceiling: a new month may begin, or the ceiling change."""
 
 
 class NoEmbedderFreeError(Exception):
@@ -76,7 +77,9 @@ class RemoteEmbedder:
     def model(self) -> str:
         return f"{self._provider.name}:{self._model_name}:{self._dimensions}"
 
-    async def embed(self, texts: Sequence[str], *, team: str, timeout_s: float) -> Sequence[Any]:
+    async def embed(
+        self, texts: Sequence[str], *, team: str, timeout_s: float, payer: Payer | None = None
+    ) -> Sequence[Any]:
         """Raises NoEmbedderFreeError, ProviderError, or CoordinationError during an outage."""
         cut = [text[:_MAX_CHARS] if text.strip() else "-" for text in texts]
         if len(cut) == 1 and (found := self._remembered.get(cut[0])):
@@ -84,20 +87,22 @@ class RemoteEmbedder:
             return [found]
         vectors: list[Sequence[float]] = []
         for first in range(0, len(cut), _AT_ONCE):
-            vectors += await self._call(cut[first : first + _AT_ONCE], team, timeout_s)
+            vectors += await self._call(cut[first : first + _AT_ONCE], team, timeout_s, payer)
         if len(cut) == 1 and len(cut[0]) <= _SHORT:
             self._remembered[cut[0]] = tuple(vectors[0])
             while len(self._remembered) > _REMEMBERED:
                 self._remembered.popitem(last=False)
         return vectors
 
-    async def _call(self, texts: Sequence[str], team: str, timeout_s: float) -> Sequence[Sequence[float]]:
+    async def _call(
+        self, texts: Sequence[str], team: str, timeout_s: float, payer: Payer | None
+    ) -> Sequence[Sequence[float]]:
         tokens = math.ceil(sum(map(len, texts)) / _CHARS_PER_TOKEN)
         lease = await self._admission.admit([Ask(self._target, tokens)])
         if isinstance(lease, Busy):
             raise NoEmbedderFreeError(lease.wait_s)
         reserved_usd = self._ledger.price(self._target, TokenUsage(tokens))
-        if await self._ledger.reserve("", team, reserved_usd):
+        if await self._ledger.reserve("", team, reserved_usd, payer):
             await self._settle(lease, CallOutcome.UNSENT, 0)
             raise NoEmbedderFreeError(_CEILING_S)
         with self._pauses.timed_call() as timed:
@@ -107,7 +112,7 @@ class RemoteEmbedder:
                 )
             except ProviderError as error:
                 await self._failed(lease, error, timed, tokens)
-                await self._book(team, reserved_usd, error.usage)
+                await self._book(team, reserved_usd, error.usage, payer)
                 raise
             except BaseException:
                 self._report(timed.ran_s(), TokenUsage(), ABANDONED)
@@ -118,7 +123,7 @@ class RemoteEmbedder:
         await asyncio.shield(
             self._settle(lease, CallOutcome.OK, used, reported=reported_limits(found.limits))
         )
-        await self._book(team, reserved_usd, found.usage)
+        await self._book(team, reserved_usd, found.usage, payer)
         return found.vectors
 
     async def _failed(self, lease: Lease, error: ProviderError, timed: TimedCall, tokens: int) -> None:
@@ -150,11 +155,11 @@ class RemoteEmbedder:
         )
         log_call(report, error)
 
-    async def _book(self, team: str, reserved_usd: float, usage: TokenUsage) -> None:
+    async def _book(self, team: str, reserved_usd: float, usage: TokenUsage, payer: Payer | None) -> None:
         """Books the call. An outage is ignored: the vectors must not be lost because of their bookkeeping."""
         with suppress(CoordinationError):
             usd = self._ledger.price(self._target, usage)
-            await self._ledger.charge("", team, reserved_usd, usd, usage)
+            await self._ledger.charge("", team, reserved_usd, usd, usage, payer=payer)
 
     async def _settle(
         self,

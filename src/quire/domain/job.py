@@ -32,6 +32,7 @@ from quire.domain.job_options import JobPriority as JobPriority  # noqa: PLC0414
 from quire.domain.job_options import Mode as Mode  # noqa: PLC0414 - part of a job
 from quire.domain.job_options import ReadingEffort as ReadingEffort  # noqa: PLC0414 - part of a job
 from quire.domain.page import Grade, PageClass, PageSource
+from quire.domain.payer import Payer
 
 
 class JobType(StrEnum):
@@ -254,6 +255,7 @@ class MainJob:
     """The key of a result that was deleted before its job (RETAIN_RESULTS)."""
     trace: str = ""
     """The context of the job's span and of its parent; empty where traces are off."""
+    payer: Payer | None = None
 
     @property
     def delivery(self) -> DeliveryOutcome | None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from quire.domain.payer import Payer
 from quire.errors import EmbeddingError
 
 MODEL = "wordllama:l2-supercat-256"
@@ -40,7 +41,9 @@ class LocalEmbedder:
         async with self._turn:
             await self._load()
 
-    async def embed(self, texts: Sequence[str], *, team: str = "", timeout_s: float = 30.0) -> list[Floats]:
+    async def embed(
+        self, texts: Sequence[str], *, team: str = "", timeout_s: float = 30.0, payer: Payer | None = None
+    ) -> list[Floats]:
         """A vector of length one for each text, in order. A text without any words gets a vector of zeros.
 
         Raises EmbeddingError when the model is not there or `timeout_s` is over.

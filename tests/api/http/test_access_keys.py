@@ -104,3 +104,67 @@ def test_wrong_arguments_are_refused_with_a_sentence(guarded: Server) -> None:
     assert (wrong.returncode, "is no team" in wrong.stderr) == (2, True)
     wrong = command("keys", "create", "--team", "a", "--expires", "soon", DATA_DIR=str(guarded.data_dir))
     assert "is no duration" in wrong.stderr
+
+
+async def test_keys_are_made_listed_and_revoked_over_http_by_an_admin_of_their_team(guarded: Server) -> None:
+    async with client_of(guarded, "key-of-alpha") as client:
+        limits = {"requests_per_minute": 50, "budget_usd": 2.5, "expires_in_seconds": 3600}
+        created = await client.post("/keys", json={"name": "of the batch", "scope": "admin", **limits})
+        assert created.status == 201
+        key = created.json
+        assert (key["team"], key["state"], key["budget_usd"]) == ("alpha", "valid", 2.5)
+    async with client_of(guarded, key["key"]) as admin:
+        accepted = await admin.upload(b"%PDF-1.4 that this key pays for")
+        journal = guarded.data_dir / "objects" / "jobs" / accepted.json["job_id"] / "accepted.json"
+        assert json.loads(journal.read_text())["payer"] == f"{key['id']}:2500000"
+        other = (await admin.post("/keys", json={"scope": "write"})).json
+        assert (await asked(guarded, other["key"], "GET", "/keys")).status == 403
+        assert (await asked(guarded, other["key"])).status == 200
+        assert (await admin.ask("DELETE", f"/keys/{other['id']}")).status == 204
+        assert (await asked(guarded, other["key"])).status == 401, "at once in the process that revoked it"
+        assert (await admin.ask("DELETE", f"/keys/{other['id']}")).status == 404
+        listed = {one["id"]: one for one in (await admin.get("/keys")).json["keys"]}
+        assert listed[key["id"]]["last_used_at"]
+        assert listed[other["id"]]["state"] == "revoked"
+        assert key["key"] not in str(listed)
+        entries = (await admin.get("/keys/audit")).json["entries"]
+    done = [(one["action"], one["actor"]) for one in entries if one["subject"] in (key["id"], other["id"])]
+    by_key = f"key {key['id']}"
+    assert done == [("key.revoked", by_key), ("key.created", by_key), ("key.created", "API_KEYS")]
+
+
+async def test_keys_of_another_team_are_out_of_reach_over_http(guarded: Server) -> None:
+    beta = json.loads(
+        command(
+            *("keys", "create", "--team", "beta", "--scope", "admin", "--budget", "3", "--json"),
+            DATA_DIR=str(guarded.data_dir),
+        ).stdout
+    )
+    async with client_of(guarded, beta["key"]) as client:
+        found = (await client.get("/keys")).json["keys"]
+        assert {one["team"] for one in found} == {"beta"}
+        assert [one["budget_usd"] for one in found if one["id"] == beta["id"]] == [3]
+        entries = (await client.get("/keys/audit?limit=1000")).json["entries"]
+        assert {one["subject"] for one in entries} <= {one["id"] for one in found}
+    assert (await asked(guarded, "key-of-alpha", "DELETE", f"/keys/{beta['id']}")).status == 404
+    assert (await asked(guarded, beta["key"])).status == 200
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({"scope": "root"}, "scope: expected read, write or admin."),
+        ({"requests_per_minute": 1.5}, "requests_per_minute: expected a whole number."),
+        ({"budget_usd": -1}, "budget_usd: expected a number from 0"),
+        ({"budget_usd": True}, "budget_usd: expected a number."),
+        ({"name": "a\nb"}, "name: expected a text"),
+        ({"team": "beta"}, "'team' is not a field of a key."),
+    ],
+)
+async def test_wrong_fields_of_a_new_key_are_refused_by_name(
+    guarded: Server, given: dict[str, object], named: str
+) -> None:
+    async with client_of(guarded, "key-of-alpha") as client:
+        refused = await client.post("/keys", json=given)
+    assert refused.status == 400
+    assert named in refused.json["error"]

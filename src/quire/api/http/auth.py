@@ -19,11 +19,12 @@ from quire.api.http.error_responses import ForbiddenError, ThrottledError
 from quire.api.http.request_origin import origin_host
 from quire.api.http.services import services
 from quire.domain.access_key import AccessKey, KeyScope
+from quire.domain.payer import set_current_payer
 from quire.errors import CredentialsError
 from quire.settings import ApiKey
 
-_ADMIN_PATHS = ("/metrics", "/queues", "/dispatch")
-"""What concerns the whole service, not one team's documents."""
+_ADMIN_PATHS = ("/metrics", "/queues", "/dispatch", "/keys")
+"""What concerns the whole service or access to it, not one team's documents."""
 SCHEMES = {
     "bearer": {"type": "http", "scheme": "bearer"},
     "basic": {"type": "http", "scheme": "basic", "description": "The password is the key."},
@@ -41,8 +42,10 @@ async def team_of(request: Request) -> str:
     Without keys and without a password the service is on loopback only, where every user is `default`.
     """
     auth = services(request).runtime.settings.auth
+    set_current_payer(None)
     if not auth.api_keys and not auth.web_password:
         _require_local_caller(request)
+        request.state.actor = "local caller"
         return DEFAULT_TEAM
     given = given_key(request)
     if given is not None:
@@ -52,6 +55,7 @@ async def team_of(request: Request) -> str:
         return team
     if await session_of(request) is not None:
         _vouch(request)
+        request.state.actor = f"{sessions(request).user} (dashboard)"
         return sessions(request).team
     if not auth.api_keys:
         raise CredentialsError(
@@ -61,6 +65,11 @@ async def team_of(request: Request) -> str:
 
 
 Team = Annotated[str, Depends(team_of)]
+
+
+def actor_of(request: Request) -> str:
+    """Returns the caller's name for the audit log: a key's id, a user of the dashboard, or `API_KEYS`."""
+    return str(request.state.actor)
 
 
 def given_key(request: Request) -> bytes | None:
@@ -116,6 +125,7 @@ async def _team_of_key(request: Request, given: bytes, keys: tuple[ApiKey, ...])
         throttle.was_wrong(address)
         raise CredentialsError("The API key is not known.")
     throttle.was_right(address, given)
+    request.state.actor = "API_KEYS" if kept is None else f"key {kept.id}"
     return await _team_of_kept_key(request, kept) if kept is not None else str(team)
 
 
@@ -146,6 +156,7 @@ async def _team_of_kept_key(request: Request, key: AccessKey) -> str:
         raise ThrottledError(
             f"This API key may send {key.requests_per_minute} requests a minute.", retry_after_s=wait_s
         )
+    set_current_payer(key.payer)
     return key.team
 
 

@@ -50,6 +50,10 @@ class KeyRing:
             return 0.0
         return await self._records.attempt(f"key:{key.id}", key.requests_per_minute)
 
+    def forget(self, key_id: str) -> None:
+        """Looks the key up again at its next use: it was revoked by this process."""
+        self._seen.pop(key_id, None)
+
     def _is_empty(self) -> bool:
         """Whether there is no catalog yet: opening it would make one."""
         settings = self._runtime.settings

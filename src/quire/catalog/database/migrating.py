@@ -18,8 +18,8 @@ from quire.errors import CatalogError
 if TYPE_CHECKING:
     from alembic.config import Config
 
-HEAD = "0005"
-KNOWN = ("0001", "0002", "0003", "0004", "0005")
+HEAD = "0006"
+KNOWN = ("0001", "0002", "0003", "0004", "0005", "0006")
 _LOCK = 0x7175697265  # "quire": the advisory lock that a migration holds
 
 

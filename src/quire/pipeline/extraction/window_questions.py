@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from quire.dispatch.ledger import Spent
 from quire.dispatch.page_task import Answered, Exhausted, PagePicture, PageTask
 from quire.domain.job import MainJob
+from quire.domain.payer import current_payer
 from quire.errors import ExtractionError
 from quire.extraction.field_schema import pointer, result_schema
 from quire.extraction.findings import FindingTree, ground_claims, values_of
@@ -202,6 +203,7 @@ class WindowQuestions:
             answer=self._answer,
             total_timeout_s=max(1.0, self._deadline_at - parts.clock.now()),
             owner=job.id,
+            payer=current_payer() or job.payer,
         )
 
 

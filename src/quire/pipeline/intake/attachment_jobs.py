@@ -146,6 +146,7 @@ class Attachments:
             sealed=parts.sealer.seal(job_id, attached_secrets(parts, parent)),
             document_timeout_s=parts.settings.jobs.processing_timeout_s,
             page_timeout_s=parts.settings.jobs.timeout_per_page_s,
+            payer=parent.payer,
         )
         await schedule_retention(parts, job_id)
         if (

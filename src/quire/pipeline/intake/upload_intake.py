@@ -15,6 +15,7 @@ from quire.coordination.job_store import JobStore
 from quire.domain.delivery import Delivery, Destination
 from quire.domain.job import JobOptions, JobSecrets, JobStatus, Mode, job_id_for_key, new_job_id
 from quire.domain.page_ranges import PageRanges
+from quire.domain.payer import Payer, current_payer
 from quire.errors import (
     OverloadedError,
     RequestError,
@@ -81,6 +82,7 @@ class Submission:
     idempotency_key: str | None = None
     delivery: Delivery | None = None
     """Where the result is put beside our own store; None if it stays there only."""
+    payer: Payer | None = field(default_factory=current_payer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,6 +252,7 @@ class UploadIntake:
             export=submission.delivery.as_dict() if submission.delivery else None,
             document_timeout_s=jobs.processing_timeout_s,
             page_timeout_s=jobs.timeout_per_page_s,
+            payer=submission.payer,
             **found,
         )
 

@@ -245,6 +245,7 @@ class AiPage:
             fingerprint=(lambda model: self._fingerprint(model, instructions)) if job.sha256 else None,
             owner=job.id,
             redraw=self._redraw,
+            payer=job.payer,
         )
         return task if self._question is None else self._question.apply_to(task)
 

@@ -87,6 +87,7 @@ class AttachedDocuments:
                     "sealed": self._vault.seal(job_id, attached_secrets(parts, job)),
                     "source": attached_source(job, int(entry["allowance"])),
                     "force": bool(request.get("force")),
+                    "payer": job.payer.as_text() if job.payer else None,
                 },
             },
         )

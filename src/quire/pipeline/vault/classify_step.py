@@ -346,6 +346,7 @@ class _Classifier:
             total_timeout_s=self._timeout_s(),
             call_timeout_s=self._settings.classify_call_timeout_s,
             owner=self._conversion.id,
+            payer=self._conversion.payer,
         )
 
     def _timeout_s(self) -> float:

@@ -9,6 +9,7 @@ from contextlib import suppress
 
 from quire.coordination.job_records import Claim
 from quire.dispatch.remote_embedder import NoEmbedderFreeError
+from quire.domain.payer import Payer, current_payer
 from quire.domain.vault_document import TextToEmbed, Vector
 from quire.errors import CatalogError, ObjectsError, QuireError
 from quire.pipeline.vault.classify_step import postpone, start_delay_s
@@ -39,9 +40,10 @@ async def run_embed(claim: Claim, vault: Vault) -> None:
         document = await catalog.document_to_embed(link.team, link.document_id, embedder.model)
         tags = await catalog.tags_to_embed(link.team, link.document_id, embedder.model)
         if document is not None:
-            await catalog.put_document_vectors([document], await _vectors(vault, embedder, [document]))
+            vectors = await _vectors(vault, embedder, [document], claim.job.payer)
+            await catalog.put_document_vectors([document], vectors)
         if tags:
-            await catalog.put_tag_vectors(tags, await _vectors(vault, embedder, tags))
+            await catalog.put_tag_vectors(tags, await _vectors(vault, embedder, tags, claim.job.payer))
     except NoEmbedderFreeError as busy:
         now = vault.parts.clock.now()
         await vault.parts.jobs.park(claim, now + max(busy.wait_s, _LEAST_WAIT_S), failed=False)
@@ -112,7 +114,9 @@ async def query_vector(vault: Vault, team: str, query: str) -> Vector | None:
 async def _query(vault: Vault, embedder: Embedder, team: str, query: str) -> Vector | None:
     timeout_s = vault.parts.settings.vault.embedding_timeout_s
     try:
-        found = await embedder.embed([query[:_LONGEST_QUERY_CHARS]], team=team, timeout_s=timeout_s)
+        found = await embedder.embed(
+            [query[:_LONGEST_QUERY_CHARS]], team=team, timeout_s=timeout_s, payer=current_payer()
+        )
     except NoEmbedderFreeError:
         return None
     except QuireError as error:
@@ -121,7 +125,11 @@ async def _query(vault: Vault, embedder: Embedder, team: str, query: str) -> Vec
     return Vector(embedder.model, found[0])
 
 
-async def _vectors(vault: Vault, embedder: Embedder, texts: Sequence[TextToEmbed]) -> list[Vector]:
+async def _vectors(
+    vault: Vault, embedder: Embedder, texts: Sequence[TextToEmbed], payer: Payer | None = None
+) -> list[Vector]:
     timeout_s = vault.parts.settings.vault.embedding_timeout_s
-    found = await embedder.embed([one.text for one in texts], team=texts[0].team, timeout_s=timeout_s)
+    found = await embedder.embed(
+        [one.text for one in texts], team=texts[0].team, timeout_s=timeout_s, payer=payer
+    )
     return [Vector(embedder.model, values) for values in found]

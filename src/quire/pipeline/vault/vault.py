@@ -26,6 +26,7 @@ from quire.domain.job import (
     VaultLink,
     conversion_job_id,
 )
+from quire.domain.payer import Payer
 from quire.domain.vault_document import ConversionRecord, DocumentStatus, NewDocument, VaultDocument
 from quire.errors import CancelledError, MissingError, QuireError, UnsupportedTypeError
 from quire.pipeline.engine import Engine
@@ -180,6 +181,7 @@ class Vault:
             vault=VaultLink(row.team, row.id, row.attempt),
             document_timeout_s=jobs.processing_timeout_s,
             page_timeout_s=jobs.timeout_per_page_s,
+            payer=Payer.parse(request.get("payer")),
         )
         return await self.parts.jobs.create(new) is None
 
@@ -194,7 +196,7 @@ class Vault:
         step = await self.steps.get(JobType.CLASSIFY, row.team, row.id, image=image)
         if step is None or step.vault is None or step.vault.attempt < row.attempt:
             link = VaultLink(row.team, row.id, row.attempt)
-            return await self.steps.start(JobType.CLASSIFY, link, row.filename, image=image)
+            return await self.steps.start(JobType.CLASSIFY, link, row.filename, image=image, payer=job.payer)
         if not step.status.terminal:
             return await self._complete_unclassified(catalog, row, step)
         # The step has ended and the document is still pending: the step failed or was cancelled.
@@ -292,7 +294,9 @@ class Vault:
         words = await catalog.document_to_embed(row.team, row.id, model)
         if words is None and not await catalog.tags_to_embed(row.team, row.id, model):
             return False
-        return await self.steps.start(JobType.EMBED, VaultLink(row.team, row.id, row.attempt), row.filename)
+        payer = Payer.parse((row.metadata.get("request") or {}).get("payer"))
+        link = VaultLink(row.team, row.id, row.attempt)
+        return await self.steps.start(JobType.EMBED, link, row.filename, payer=payer)
 
     async def announce(self, row: VaultDocument, status: DocumentStatus) -> None:
         await self.steps.publish_change(row.team, row.id, status.value, row.attempt)
@@ -336,7 +340,7 @@ class Vault:
             return "running"
         # The number only has to grow; the document's own attempt is independent of it.
         later = replace(job.vault, attempt=job.vault.attempt + 1)
-        started = await self.steps.start(JobType.EMBED, later, job.filename)
+        started = await self.steps.start(JobType.EMBED, later, job.filename, payer=job.payer)
         return "started" if started else "running"
 
     async def _unreadable(self, row: VaultDocument) -> UnsupportedTypeError | None:

@@ -138,6 +138,7 @@ class VaultIntake:
             "sealed": self._vault.seal(job_id, submission.secrets),
             "source": source,
             "callback": bool(submission.secrets.callback_url),
+            "payer": submission.payer.as_text() if submission.payer else None,
             "force": submission.force,
             # A request with force, an idempotency key or a callback always gets a document of its own.
             "alone": submission.force

@@ -4,6 +4,7 @@ import { conversions } from "./conversions.js";
 import { oneConversion } from "./conversion.js";
 import { oneDocument } from "./document.js";
 import { say } from "./element.js";
+import { keys } from "./keys.js";
 import { signIn } from "./login.js";
 import { operations } from "./operations.js";
 import { access, session } from "./service.js";
@@ -18,6 +19,7 @@ const VIEWS = [
   [/^\/jobs\/([0-9a-f-]{36})(?:\/page\/(\d{1,9}))?$/, "jobs", "Conversion", oneConversion],
   [/^\/jobs$/, "jobs", "Conversions", conversions],
   [/^\/operations$/, "operations", "Operations", operations],
+  [/^\/keys$/, "operations", "API keys", keys],
   [/^/, "vault", "Vault", vault],
 ];
 

@@ -7,7 +7,7 @@ import { get, post, repeat } from "./service.js";
 export function operations(main, _asked, signal) {
   const health = h("section.panel", {}, skeleton(1)), queues = h("section.panel", {}, skeleton(4)), workers = h("section.panel", {}, skeleton(2));
   const batches = h("section.panel", {}, skeleton(2)), ai = h("section.panel.wide", {}, skeleton(3)), letters = h("section.panel.wide", {}, skeleton(3));
-  fill(main, h("h1", { tabindex: "-1" }, "Operations"), h("div.panels", {}, h("div.stack", {}, health, workers), queues, batches, ai, letters));
+  fill(main, h("h1", { tabindex: "-1" }, "Operations"), h("p.hint", {}, h("a", { href: "#/keys" }, "API keys")), h("div.panels", {}, h("div.stack", {}, health, workers), queues, batches, ai, letters));
   const seen = new Map();
 
   /** Redraws only after a change, so that the focus is kept. */
