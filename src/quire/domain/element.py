@@ -188,9 +188,7 @@ class PageElements:
 
 def hull(boxes: Sequence[Box]) -> Box:
     """The smallest box around all of the given ones, of which there must be at least one."""
-    return (
-        min(box[0] for box in boxes),
-        min(box[1] for box in boxes),
-        max(box[2] for box in boxes),
-        max(box[3] for box in boxes),
-    )
+    if len(boxes) == 1:
+        return boxes[0]
+    lefts, tops, rights, bottoms = zip(*boxes, strict=True)
+    return min(lefts), min(tops), max(rights), max(bottoms)

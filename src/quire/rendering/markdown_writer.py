@@ -22,6 +22,8 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 def clean(text: str) -> str:
     """Text without control characters and rows of spaced leader dots, with one kind of white space."""
+    if text.isprintable() and "  " not in text and " ." not in text and " ·" not in text:
+        return text.strip()  # printable text has no white space but the space: most lines need nothing else
     return " ".join(_LEADER.sub(" ", _CONTROL.sub("", text)).split())
 
 

@@ -79,7 +79,7 @@ def page_doubts(elements: Sequence[Element], kind: PageKind | None = None) -> tu
     kind = kind or PageKind()
     signs = _Signs(shown)
     doubts = (
-        (READ_ACROSS, is_read_across(shown)),
+        (READ_ACROSS, signs.is_read_across),
         (PROSE_IN_TABLE, signs.prose_rows >= 2 or signs.long_cells >= 2),
         (TORN_TABLE, signs.smallest_table <= 3 or (signs.tables >= 2 and signs.rows <= 6 * signs.tables)),
         (FORMULAS, signs.formulas >= 2),
@@ -113,8 +113,11 @@ class _Signs:
         texts = [element.text for element in elements if not element.table]
         self.formulas = sum(_is_formula(line) for text in texts for line in text.split("\n"))
         self.glued = sum(len(_GLUED.findall(text)) for text in texts)
-        lines = [line for line in _lines(elements) if line[0] >= _LEAST_CHARS]
-        self.jumps = sum(_is_jump(one[1], other[1]) for one, other in pairwise(lines))
+        lines = _prose_boxes(elements)
+        self.jumps = _jumps(lines)
+        self.is_read_across = _is_read_across(
+            lines[:_MOST_LINES], self.jumps if len(lines) <= _MOST_LINES else _jumps(lines[:_MOST_LINES])
+        )
 
     def weak(self, kind: PageKind) -> int:
         """How many signs there are that are no reason alone."""
@@ -138,21 +141,37 @@ def _is_sentence_part(cell: str) -> bool:
 
 def _is_formula(line: str) -> bool:
     """Whether most of a line is single signs, and one of them is an operator or a bracket."""
+    if not _OPERATOR.search(line):
+        return False
     words = line.split()
-    if not 3 <= len(words) <= 40 or not _OPERATOR.search(line):
+    if not 3 <= len(words) <= 40:
         return False
     return sum(len(word) <= 2 for word in words) >= 0.6 * len(words)
 
 
 def is_read_across(elements: Sequence[Element]) -> bool:
     """Whether lines of prose go on from one column into the next."""
-    lines = [line for line in _lines(elements) if line[0] >= _LEAST_CHARS][:_MOST_LINES]
-    jumps = sum(_is_jump(one[1], other[1]) for one, other in pairwise(lines))
+    lines = _prose_boxes(elements)
+    return _is_read_across(lines[:_MOST_LINES], _jumps(lines[:_MOST_LINES]))
+
+
+def _is_read_across(lines: Sequence[Box], jumps: int) -> bool:
+    if not jumps:
+        return False
     if jumps >= _LEAST_JUMPS and jumps >= _JUMPS_SHARE * len(lines):
         return True
-    if _intruders([box for _, box in lines]) >= _LEAST_INTRUDERS:
+    if _intruders(lines) >= _LEAST_INTRUDERS:
         return True
-    return jumps >= _FEW_JUMPS and _joined_lines([box for _, box in lines]) >= _LEAST_JOINED
+    return jumps >= _FEW_JUMPS and _joined_lines(lines) >= _LEAST_JOINED
+
+
+def _prose_boxes(elements: Sequence[Element]) -> list[Box]:
+    """The boxes of the lines of prose, in reading order; very short lines are left out."""
+    return [box for chars, box in _lines(elements) if chars >= _LEAST_CHARS]
+
+
+def _jumps(lines: Sequence[Box]) -> int:
+    return sum(_is_jump(one, other) for one, other in pairwise(lines))
 
 
 def _lines(elements: Sequence[Element]) -> Iterator[Line]:

@@ -67,7 +67,7 @@ def find_aligned(words: Sequence[PageWord], rules: Rules, taken: Sequence[Box]) 
 
     Prose in columns looks alike; so a table needs figures in it, or short pieces in three columns under a rule.
     """
-    free = [w for w in words if not any(b[0] <= w.x <= b[2] and b[1] <= w.y <= b[3] for b in taken)]
+    free = [w for w in words if not _is_in_any(w, taken)] if taken else words
     if not free or len(free) > _MAX_WORDS:
         return []
     rows = [_row(line) for line in text_lines(free)]
@@ -79,6 +79,11 @@ def find_aligned(words: Sequence[PageWord], rules: Rules, taken: Sequence[Box]) 
             tables.append(table)
             end = after
     return tables
+
+
+def _is_in_any(word: PageWord, boxes: Sequence[Box]) -> bool:
+    x, y = word.x, word.y
+    return any(box[0] <= x <= box[2] and box[1] <= y <= box[3] for box in boxes)
 
 
 def _row(line: Sequence[PageWord]) -> Row:

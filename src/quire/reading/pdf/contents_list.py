@@ -29,7 +29,12 @@ class ContentsEntry:
 
 def contents_entries(lines: Sequence[TextLine]) -> list[ContentsEntry]:
     """The entries, where the lines are a contents list; else none. Indents become depths, dots stay as they are."""
-    ends = [_is_entry(line.text) for line in lines]
+    if len(lines) < _MIN_ENTRIES:
+        return []
+    whole = "\n".join([line.text for line in lines])
+    if not any(sign in whole for sign in _SIGNS):
+        return []  # most blocks are prose
+    ends = [_LEADER.search(line.text) is not None for line in lines]
     if sum(ends) < _MIN_ENTRIES or sum(ends) < _MOSTLY * len(lines):
         return []
     indents: list[float] = []
@@ -46,11 +51,6 @@ def contents_entries(lines: Sequence[TextLine]) -> list[ContentsEntry]:
     if waiting:
         found.append(_entry(waiting, indents))
     return found
-
-
-def _is_entry(text: str) -> bool:
-    """Whether the line ends in leaders and a page number. Most lines of prose are told by a look for the signs."""
-    return any(sign in text for sign in _SIGNS) and _LEADER.search(text) is not None
 
 
 def _entry(lines: Sequence[TextLine], indents: Sequence[float]) -> ContentsEntry:

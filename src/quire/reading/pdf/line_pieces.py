@@ -55,12 +55,15 @@ class LinePiece:
 def text_lines(words: Sequence[PageWord]) -> list[list[PageWord]]:
     """Words in lines from top to bottom, each from left to right."""
     lines: list[list[PageWord]] = []
+    first_y = 0.0
     for word in sorted(words, key=lambda w: w.y):
-        height = word.box[3] - word.box[1]
-        if lines and abs(word.y - lines[-1][0].y) <= 0.45 * height:
+        top, bottom = word.box[1], word.box[3]
+        y = (top + bottom) / 2
+        if lines and abs(y - first_y) <= 0.45 * (bottom - top):
             lines[-1].append(word)
         else:
             lines.append([word])
+            first_y = y
     return [sorted(line, key=lambda w: w.box[0]) for line in lines]
 
 

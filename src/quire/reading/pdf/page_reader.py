@@ -40,7 +40,7 @@ from quire.reading.pdf.ruled_tables import Table, could_be_grid, find_grids
 from quire.reading.pdf.running_lines import EdgeLine, Edges, RunningLines, edge_lines, running
 from quire.reading.pdf.structure_tags import is_tagged, tagged_titles
 from quire.reading.pdf.text_flow import flow
-from quire.reading.pdf.text_lines import TextLine, body_size, lines_of
+from quire.reading.pdf.text_lines import TextLine, body_size, layer_text, lines_of
 from quire.rendering.markdown_writer import clean
 from quire.rendering.page_markdown import render_markdown
 
@@ -278,8 +278,8 @@ def _analyse(source: PdfSource, number: int, options: ReadOptions) -> _Seen:
 
     page = source.page(number)
     textpage = page.get_textpage(flags=mupdf().TEXTFLAGS_TEXT)
-    text: str = textpage.extractText()
     content = textpage.extractDICT()
+    text = layer_text(content)
     view = view_of(page, content)
     turn = view.turn
     lines = lines_of(content, turn)

@@ -340,9 +340,7 @@ def _with_levels(runs: Sequence[_Run]) -> list[FilledBlock]:
 
 
 def _hull(boxes: Sequence[Box]) -> Box:
-    return (
-        min(box[0] for box in boxes),
-        min(box[1] for box in boxes),
-        max(box[2] for box in boxes),
-        max(box[3] for box in boxes),
-    )
+    if len(boxes) == 1:
+        return boxes[0]
+    lefts, tops, rights, bottoms = zip(*boxes, strict=True)
+    return min(lefts), min(tops), max(rights), max(bottoms)

@@ -64,6 +64,17 @@ def lines_of(content: dict[str, Any], turn: Callable[[Box], Box] = lambda box: b
     return found
 
 
+def layer_text(content: dict[str, Any]) -> str:
+    """The text of the layer, line by line: what MuPDF's `extractText` returns, without another walk over its glyphs."""
+    texts: list[str] = []
+    for block in content["blocks"]:
+        for raw in block.get("lines", ()):
+            spans = raw["spans"]
+            text = spans[0]["text"] if len(spans) == 1 else "".join([span["text"] for span in spans])
+            texts.append(text if text.endswith("\n") else text + "\n")
+    return "".join(texts)
+
+
 @functools.lru_cache(maxsize=512)
 def _face(font: str) -> tuple[bool, bool, bool]:
     """Whether the font's name says bold, italic, and mathematics: many files forget the flags."""
@@ -78,7 +89,10 @@ def _line(raw: dict[str, Any], block: int, turn: Callable[[Box], Box], is_uprigh
     texts: list[str] = []
     sizes: dict[float, int] = {}
     bold = italic = mono = math = total = 0
-    for part in raw["spans"]:
+    spans = raw["spans"]
+    if len(spans) == 1:
+        return _whole_line(raw, spans[0], block, turn, is_upright)
+    for part in spans:
         text: str = part["text"]
         if not text:
             continue
@@ -112,6 +126,31 @@ def _line(raw: dict[str, Any], block: int, turn: Callable[[Box], Box], is_uprigh
         mono=mono * 2 > total,
         block=block,
         math=math / total,
+    )
+
+
+def _whole_line(
+    raw: dict[str, Any], span: dict[str, Any], block: int, turn: Callable[[Box], Box], is_upright: bool
+) -> TextLine | None:
+    """A line of one type throughout, as most are: nothing has to be weighed."""
+    text = " ".join(span["text"].split())
+    if not text:
+        return None
+    box = turn(tuple(raw["bbox"]))
+    if not all(map(isfinite, box)):
+        return None
+    flags = span["flags"]
+    bold_name, italic_name, math_name = _face(span["font"])
+    return TextLine(
+        text,
+        box,
+        round(span["size"] * 2) / 2,
+        bool(flags & _BOLD_FLAG) or bold_name,
+        bool(flags & _ITALIC_FLAG) or italic_name,
+        is_upright,
+        bool(flags & _MONO_FLAG),
+        block,
+        1.0 if math_name else 0.0,
     )
 
 
