@@ -51,8 +51,9 @@ class RunOutcome:
     now: ShardStats
     total: ShardStats
     seconds: float
-    plan: PlanHeader | None = None
     damaged_parts: list[str] = field(default_factory=list)
+    ai_shards: dict[int, int] = field(default_factory=dict)
+    """The shards with pages that AI would read better, and how many."""
 
     @property
     def is_complete(self) -> bool:
@@ -116,15 +117,22 @@ class BulkRun:
         if not queue.is_done:
             await engine.run(queue, count)
         seconds = time.monotonic() - began
+        outcome = RunOutcome(queue.total, 0, queue.failed, now, ShardStats(), seconds)
+        outcome.finished_before = await self.count_parts(outcome, share) - queue.finished
+        return outcome
+
+    async def count_parts(self, outcome: RunOutcome, share: ShardShare) -> int:
+        """Counts anew what the parts of this share hold, and returns their number."""
         sizes = {one: size for one, size in (await finished_shards(self._target)).items() if share.has(one)}
-        before = len(sizes) - queue.finished
-        outcome = RunOutcome(queue.total, before, queue.failed, now, ShardStats(), seconds)
+        outcome.total, outcome.damaged_parts, outcome.ai_shards = ShardStats(), [], {}
         async for number, stats in self._stats_of(sizes):
             if stats is None:
                 outcome.damaged_parts.append(part_name(number))
-            else:
-                outcome.total.merge(stats)
-        return outcome
+                continue
+            outcome.total.merge(stats)
+            if stats.ai_pages:
+                outcome.ai_shards[number] = stats.ai_pages
+        return len(sizes)
 
     async def _stats_of(self, sizes: dict[int, int]) -> AsyncIterator[tuple[int, ShardStats | None]]:
         """What the metadata of parts says, some parts at a time; None for a damaged part."""

@@ -20,6 +20,7 @@ SCHEMA_VERSION = 1
 PAGE, ERROR, DUPLICATE, DELETED = "page", "error", "duplicate", "deleted"
 _COMPRESSION = "zstd(3)"
 _STATS = "quire.stats"
+_AI_SOURCES = ("ai", "cache", "batch")
 
 
 @dataclass(slots=True)
@@ -129,8 +130,9 @@ def stats_of(rows: Sequence[PageRow]) -> ShardStats:
 
 
 def needs_ai(row: PageRow) -> bool:
-    """Whether an AI model would see more of the page than the local readers did."""
-    return row.page > 0 and row.page_class in ("HAS_GRAPHICS", "SCANNED", "GARBLED")
+    """Whether an AI model would see more of the page than the local readers did, and has not seen it."""
+    seen = row.source in _AI_SOURCES
+    return row.page > 0 and not seen and row.page_class in ("HAS_GRAPHICS", "SCANNED", "GARBLED")
 
 
 def check_installed() -> None:
@@ -194,6 +196,21 @@ def read_stats(content: bytes) -> ShardStats | None:
         raise DamagedError("The part is no Parquet file, or it is damaged.") from error
     raw = metadata.get(_STATS.encode())
     return ShardStats(**json.loads(raw)) if raw else None
+
+
+def read_rows(content: bytes) -> list[PageRow]:
+    """Returns the rows of a part. Raises DamagedError where it is no part, or damaged."""
+    from arro3.io import read_parquet
+
+    try:
+        table = read_parquet(io.BytesIO(content)).read_all()
+        columns = {name: table[name].to_pylist() for name in table.column_names if name in COLUMNS}
+    except Exception as error:  # the library has no class of its own for a damaged file
+        raise DamagedError("The part is no Parquet file, or it is damaged.") from error
+    if "key" not in columns:
+        raise DamagedError("The part has no column `key`.")
+    rows = (dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True))
+    return [PageRow(**row | {"reasons": tuple(row.get("reasons") or ())}) for row in rows]
 
 
 def _lists(values: Sequence[Sequence[str]]) -> Any:

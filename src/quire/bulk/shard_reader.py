@@ -162,22 +162,23 @@ def document_rows(base: PageRow, reading: DocumentReading, formats: frozenset[st
             error_code=page.error_code,
             error=page.error,
         )
-        _add_formats(row, page, formats)
+        add_formats(row, page.packed_elements, formats)
         if page.number in chunks:
             row.chunks = json.dumps(chunks[page.number], ensure_ascii=False)
         found.append(row)
     return found
 
 
-def _add_formats(row: PageRow, page: ReadPage, formats: frozenset[str]) -> None:
-    if not page.packed_elements or not formats & {"text", "html", "elements"}:
+def add_formats(row: PageRow, packed_elements: bytes, formats: frozenset[str]) -> None:
+    """Fills the columns `text`, `html` and `elements` that are asked for."""
+    if not packed_elements or not formats & {"text", "html", "elements"}:
         return
     from quire.rendering.element_json import page_json
     from quire.rendering.page_html import render_html
     from quire.rendering.page_text import render_text
 
     try:
-        elements = decode(page.packed_elements)
+        elements = decode(packed_elements)
     except QuireError:  # a reader process that a hostile file has taken over wrote them
         return
     if "text" in formats:

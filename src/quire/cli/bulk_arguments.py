@@ -45,6 +45,18 @@ def add_bulk(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         "--formats", default="", metavar="LIST", help="columns besides markdown: text,html,elements,chunks"
     )
     parser.add_argument("--password-file", metavar="F", help="a password to try on protected documents")
+    parser.add_argument(
+        "--ai",
+        choices=("off", "now"),
+        default="off",
+        help="read pages by AI that local readers see badly, after all others (default: off)",
+    )
+    parser.add_argument(
+        "--max-cost",
+        type=dollars,
+        metavar="USD",
+        help="the most that AI may cost for DST, all runs together; checked before each call",
+    )
     parser.add_argument("--engine", choices=("local", "ray"), default="local", help="what spreads the shards")
     parser.add_argument(
         "--address", metavar="A", help="the Ray cluster to join (default: one on this machine)"
@@ -104,6 +116,13 @@ def natural(text: str) -> int:
     value = int(text)
     if value < 0:
         raise argparse.ArgumentTypeError("expected a number from 0")
+    return value
+
+
+def dollars(text: str) -> float:
+    value = float(text)
+    if not 0 < value < 1e9:
+        raise argparse.ArgumentTypeError("expected an amount above 0")
     return value
 
 

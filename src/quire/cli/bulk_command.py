@@ -23,7 +23,7 @@ from quire.bulk.shard_planner import DocumentFilter, Planner, PlanOptions, keys_
 from quire.bulk.shard_queue import ShardQueue
 from quire.bulk.shard_reader import FORMATS, ShardReader
 from quire.bulk.worker_process import WorkerConfig, clouds_of, shard_options
-from quire.cli import interrupts
+from quire.cli import bulk_ai, interrupts
 from quire.cli.exit_codes import FAILED, OK, PARTIAL, CommandUsageError, printable, say
 from quire.cli.startup import errors_only, everything
 from quire.clock import SystemClock
@@ -84,6 +84,7 @@ class _Command:
                 f"{root} is not a folder. Name a folder, or a bucket such as s3://bucket/prefix."
             )
         formats = _formats(args.formats)
+        bulk_ai.check(args, settings, formats)
         self._workers = args.workers or settings.reading.processes or os.cpu_count() or 1
         self._config = WorkerConfig(
             source=self._source.url,
@@ -115,12 +116,18 @@ class _Command:
         if self._args.plan_only:
             return OK
         outcome = await self._bulk.read(self._engine(), queue, share, shown.count)
+        by_ai = None
+        if self._args.ai != bulk_ai.OFF and outcome.ai_shards:
+            by_ai = await bulk_ai.read_by_ai(self._args, self._settings, self._config, outcome)
+            await self._bulk.count_parts(outcome, share)
         report = report_of(outcome, self._args.source, self._target.url)
+        if by_ai is not None:
+            report["ai"] = bulk_ai.ai_report(by_ai)
         place = await write_report(self._target, report, share)
         shown.finish(outcome, f"{self._target.url}/{place}")
         if self._args.json:
             print(json.dumps(report))
-        if not outcome.is_complete or outcome.damaged_parts:
+        if not outcome.is_complete or outcome.damaged_parts or (by_ai is not None and by_ai.stopped):
             return FAILED
         return PARTIAL if outcome.total.errors else OK
 

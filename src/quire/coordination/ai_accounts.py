@@ -83,6 +83,12 @@ class AiAccounts:
     async def refund(self, account: Account, micro: int) -> None:
         await self.connection.command("HINCRBY", account.name, "cost", -micro)
 
+    async def open_account(self, account: Account, micro: int) -> None:
+        """Makes the account with this amount on it, unless it exists."""
+        await self.connection.commands(
+            [("HSETNX", account.name, "cost", micro), ("EXPIRE", account.name, account.kept_s)]
+        )
+
     async def charge(self, charge: Charge, *, booked: Sequence[Account], reserved: Sequence[Account]) -> None:
         """Books a call on the accounts `booked`. Where its price was reserved, the real price replaces it."""
         difference = charge.micro - charge.reserved_micro

@@ -134,6 +134,10 @@ class Ledger:
     async def forget(self, job_id: str, epoch: int, number: int) -> None:
         await self._accounts.forget_page(job_id, epoch, number)
 
+    async def open_job(self, job_id: str, usd: float) -> None:
+        """Makes the account of a job with what it has spent before, unless Redis has the account."""
+        await self._accounts.open_account(Account.of_job(job_id), math.ceil(usd * MICRO))
+
     async def reserve(self, job_id: str, team: str, usd: float, payer: Payer | None = None) -> str:
         """Reserves the price of a call on the accounts that have a ceiling, before the call is made.
 

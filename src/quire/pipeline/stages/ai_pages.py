@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -18,17 +18,13 @@ from quire.dispatch.ledger import Spent
 from quire.dispatch.page_task import Answered, Exhausted, PagePicture, PageTask, Parked
 from quire.dispatch.recovery_probes import RecoveryProbes
 from quire.domain.job import JobStatus, PageRecord
-from quire.domain.page import Grade, PageClass, PageSource
 from quire.errors import CoordinationError, DocumentError, ObjectsError, PageError
 from quire.pipeline.object_keys import chunk_key, local_document
+from quire.pipeline.page_vision import PageVision, VisionSource, answer_source, is_trusted
 from quire.pipeline.plane_outages import outlast
 from quire.pipeline.side_tasks import keep_running
-from quire.providers import configured_providers
 from quire.reading.grading.page_grade import judge_answer
-from quire.reading.ocr.page_ocr import OcrOptions
-from quire.reading.pdf.grounding import GroundedAnswer, ground_answer, ground_by_ocr, pack_own_markdown
-from quire.reading.pdf.page_render import RenderOptions, render_page
-from quire.reading.pdf.vision_page import ContextOptions, picture_page
+from quire.reading.pdf.grounding import GroundedAnswer, pack_own_markdown
 
 if TYPE_CHECKING:
     from quire.pipeline.parts import Parts
@@ -40,11 +36,7 @@ SECOND_OPINION = "second_opinion"
 
 _PICTURES_BYTES = 64 << 20
 _POOR_SUPPORT = 0.6
-_LITTLE_SUPPORT = 0.75
 _WAKE_EVERY_S = 0.1
-_FINE_QUALITY = 90
-_FINE_PX = 4_000
-_OWN_READERS = {configured_providers.OCR: PageSource.OCR, configured_providers.DOLPHIN: PageSource.BATCH}
 
 
 class Pictures:
@@ -151,6 +143,7 @@ class AiPage:
         self._ai = ai
         self._local = local
         self._question = question
+        self._vision = PageVision(parts)
         self._secrets = parts.sealer.unseal(claim.job.id, claim.job.sealed)
         self._started_at = parts.clock.now()
 
@@ -250,14 +243,11 @@ class AiPage:
         return task if self._question is None else self._question.apply_to(task)
 
     def _fingerprint(self, model: str, instructions: str) -> str:
-        """The cache key: a hash of everything that the answer depends on. A retried page gets a new one."""
-        job, images, ai = self._claim.job, self._parts.settings.images, self._parts.settings.ai
-        epoch = self._claim.hint.epoch
-        return self._parts.sealer.fingerprint(
-            *("answer", job.team, job.sha256, self._local.number, model, instructions),
-            *(images.dpi, images.color, images.format, images.jpeg_quality, images.max_px),
-            *(ai.context_radius, ai.max_context_bytes, ai.max_tokens_out, ai.page_text, ai.table_crops),
-            *((job.id, epoch) if epoch > 1 else ()),
+        """A retried page gets a new one."""
+        job, epoch = self._claim.job, self._claim.hint.epoch
+        again = (job.id, epoch) if epoch > 1 else ()
+        return self._vision.fingerprint(
+            job.team, job.sha256 or "", self._local.number, model, instructions, *again
         )
 
     async def _picture(self) -> PagePicture:
@@ -269,31 +259,22 @@ class AiPage:
             picture = await self._question.picture()
             self._ai.pictures.put(job.id, number, picture)
             return picture
-        settings = self._parts.settings
-        images, ai = settings.images, settings.ai
-        render = RenderOptions.of(images, settings.limits.max_pixels)
-        context = ContextOptions(
-            ai.context_radius,
-            ai.max_context_bytes,
-            own_text=self._is_trusted,
-            elements=await self._local_text() if ai.page_text == "elements" and self._is_trusted else "",
-            shows_own=ai.page_text != "none",
-            table_crops=ai.table_crops,
-        )
-        async with local_document(self._parts.objects, job.content_ref or "") as path:
-            page = await self._parts.pool.run(
-                picture_page,
-                *(str(path), self._secrets.password, number, render, context),
-                timeout_s=settings.reading.page_timeout_s,
-            )
-        picture = PagePicture(page.image, page.mime, page.text, page.layer, page.pixels, page.crops)
+        hint = self._parts.settings.ai.page_text == "elements" and self._is_trusted
+        elements = await self._local_text() if hint else ""
+        async with self._source() as source:
+            picture = await self._vision.picture(source, elements)
         self._ai.pictures.put(job.id, number, picture)
         return picture
 
+    @asynccontextmanager
+    async def _source(self) -> AsyncIterator[VisionSource]:
+        """The page in a local copy of the document."""
+        async with local_document(self._parts.objects, self._claim.job.content_ref or "") as path:
+            yield VisionSource(str(path), self._secrets.password, self._local.number, self._is_trusted)
+
     @property
     def _is_trusted(self) -> bool:
-        """Whether the page's own text can be read: a garbled one, or one of low grade, helps no model."""
-        return self._local.page_class is not PageClass.GARBLED and self._local.grade is not Grade.LOW
+        return is_trusted(self._local.page_class, self._local.grade)
 
     async def _local_text(self) -> str:
         """The Markdown of the elements that were found here; nothing where there is none, or its object is gone."""
@@ -307,21 +288,8 @@ class AiPage:
             return ""
 
     async def _redraw(self, dpi: int) -> bytes:
-        """Draws the page in colour, at a higher resolution than vision models need. Raises PageError."""
-        settings = self._parts.settings
-        render = RenderOptions(
-            dpi=dpi,
-            format="jpeg",
-            quality=_FINE_QUALITY,
-            max_px=_FINE_PX,
-            max_pixels=settings.limits.max_pixels,
-        )
-        async with local_document(self._parts.objects, self._claim.job.content_ref or "") as path:
-            return await self._parts.pool.run(
-                render_page,
-                *(str(path), self._secrets.password, self._local.number, render),
-                timeout_s=settings.reading.page_timeout_s,
-            )
+        async with self._source() as source:
+            return await self._vision.redraw(source, dpi)
 
     async def _record(self, answer: Answered, found: GroundedAnswer) -> PageRecord:
         claim, spent = self._claim, answer.spent
@@ -332,9 +300,7 @@ class AiPage:
         return PageRecord(
             number=self._local.number,
             status=JobStatus.COMPLETED,
-            source=PageSource.CACHE
-            if answer.cached
-            else _OWN_READERS.get(answer.candidate.provider, PageSource.AI),
+            source=answer_source(answer),
             page_class=self._local.page_class,
             reasons=tuple(dict.fromkeys((*self._local.reasons, *spent.reasons, *judged.reasons))),
             provider=answer.candidate.provider,
@@ -358,47 +324,17 @@ class AiPage:
 
     async def _elements(self, answer: Answered) -> GroundedAnswer:
         """The answer's elements, compared with the page's words. An answer that breaks this has none."""
-        number, settings = self._local.number, self._parts.settings
-        timeout_s = settings.reading.page_timeout_s
         try:
             if self._question is not None:
-                reader = self._local.reader or ""
                 return await self._parts.pool.run(
-                    pack_own_markdown, answer.text, number, reader, timeout_s=timeout_s
+                    pack_own_markdown,
+                    *(answer.text, self._local.number, self._local.reader or ""),
+                    timeout_s=self._parts.settings.reading.page_timeout_s,
                 )
-            page = (self._secrets.password, number, answer.text)
-            async with local_document(self._parts.objects, self._claim.job.content_ref or "") as path:
-                found = await self._parts.pool.run(
-                    ground_answer, str(path), *page, self._is_trusted, timeout_s=timeout_s
-                )
-                if self._needs_ocr(answer, found):
-                    return await self._by_ocr(str(path), page, found)
-                return found
+            async with self._source() as source:
+                return await self._vision.ground(source, answer.text, answer.candidate.provider)
         except (DocumentError, PageError):
             return GroundedAnswer(b"")  # the answer is paid for, and counts without its elements
-
-    def _needs_ocr(self, answer: Answered, found: GroundedAnswer) -> bool:
-        """Whether the text layer supports too little of the answer, and OCR may show whether the page does."""
-        is_asked = self._parts.settings.ai.ground_with_ocr and self._parts.readers.ocr
-        is_poor = found.support is None or found.support < _LITTLE_SUPPORT
-        return is_asked and is_poor and answer.candidate.provider not in _OWN_READERS
-
-    async def _by_ocr(
-        self, path: str, page: tuple[str | None, int, str], found: GroundedAnswer
-    ) -> GroundedAnswer:
-        """The better of what the text layer and what OCR supports; a page that can't be read by OCR has only one."""
-        settings = self._parts.settings.ocr
-        try:
-            again = await self._parts.pool.run(
-                *(ground_by_ocr, path, *page, OcrOptions.of(settings)),
-                timeout_s=settings.page_timeout_s,
-                slow=True,
-            )
-        except PageError:
-            return found
-        if again.support is None or (found.support is not None and found.support >= again.support):
-            return found
-        return again
 
 
 def with_spent(record: PageRecord, outcome: Exhausted) -> PageRecord:
