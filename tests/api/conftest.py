@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.document_site import Site, running_site
 from tests.support.serving import Client, Server, client_of
 from tests.support.shared_services import SharedServices
 
@@ -84,3 +85,9 @@ async def idle(idle_server: Server) -> AsyncIterator[Client]:
         yield one
         queued = (await one.get("/jobs?status=queued&limit=500")).json["jobs"]
         await asyncio.gather(*(one.post(f"/jobs/{job['job_id']}/cancel") for job in queued))
+
+
+@pytest.fixture
+async def site() -> AsyncIterator[Site]:
+    async with running_site() as one:
+        yield one

@@ -25,6 +25,7 @@ from tests.support.coordination_servers import plain_server
 from tests.support.environment import clean_environment
 from tests.support.s3_fixtures import s3_endpoint
 from tests.support.serving import Answer, Client, Server
+from tests.support.submitted_documents import fresh
 from tests.support.waiting import eventually
 
 __all__ = ["make_bucket", "make_mixed", "s3_endpoint"]
@@ -162,10 +163,6 @@ def pictured_pdf(pages: int) -> bytes:
             page.insert_text((72, 72), fresh("above the picture"))
             page.insert_image(pymupdf.Rect(40, 300, 560, 760), pixmap=shown, keep_proportion=False)
         return made.tobytes()
-
-
-def fresh(text: str) -> str:
-    return f"{text} {uuid.uuid4().hex}"
 
 
 def picture() -> list[str]:

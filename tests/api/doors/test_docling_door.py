@@ -12,21 +12,17 @@ from typing import Any
 import aiohttp
 import pytest
 
-from tests.api.jobs.test_job_routes import fresh
 from tests.support.serving import Client
+from tests.support.submitted_documents import form as multipart_form
+from tests.support.submitted_documents import fresh
 from tests.support.waiting import eventually
 
 Pdf = Callable[..., bytes]
 
 
 def form(*files: bytes, **fields: str | list[str]) -> aiohttp.FormData:
-    found = aiohttp.FormData(default_to_multipart=True)
-    for name, value in fields.items():
-        for one in [value] if isinstance(value, str) else value:
-            found.add_field(name, one)
-    for number, data in enumerate(files, 1):
-        found.add_field("files", data, filename=f"file{number}.pdf", content_type="application/pdf")
-    return found
+    named = [(f"file{number}.pdf", data) for number, data in enumerate(files, 1)]
+    return multipart_form(*named, file_field="files", file_type="application/pdf", **fields)
 
 
 def source(data: bytes, name: str = "inline.pdf") -> dict[str, str]:

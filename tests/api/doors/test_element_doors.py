@@ -6,24 +6,20 @@ import io
 import json
 import zipfile
 from collections.abc import Callable
+from functools import partial
 
 import aiohttp
 import pytest
 
-from tests.api.jobs.test_job_routes import fresh
 from tests.support.serving import Client, Server
+from tests.support.submitted_documents import form as multipart_form
+from tests.support.submitted_documents import fresh
 
 Pdf = Callable[..., bytes]
 TABLE = "# Harbour\n\nWords.\n\n## Fees\n\n| Port | Fee |\n|---|---|\n| Mole | 3 |\n\n- one item\n"
 
 
-def form(*files: tuple[str, bytes], **fields: str) -> aiohttp.FormData:
-    found = aiohttp.FormData(default_to_multipart=True)
-    for name, value in fields.items():
-        found.add_field(name, value)
-    for name, data in files:
-        found.add_field("files", data, filename=name)
-    return found
+form = partial(multipart_form, file_field="files")
 
 
 async def test_elements_have_types_parents_and_pages_when_a_document_is_partitioned(

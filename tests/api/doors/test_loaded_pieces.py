@@ -9,8 +9,8 @@ import pytest
 
 from quire.client import UsageError
 from quire.client.loaders.loaded_pieces import PieceLoader
-from tests.api.jobs.test_job_routes import fresh
 from tests.support.serving import Server
+from tests.support.submitted_documents import fresh
 
 
 def test_sources_become_documents_pages_and_chunks(

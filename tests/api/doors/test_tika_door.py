@@ -8,14 +8,14 @@ from collections.abc import Callable
 import aiohttp
 import pytest
 
-from tests.api.jobs.test_job_routes import fresh
 from tests.support.serving import Client, Server
+from tests.support.submitted_documents import fresh
 
 Pdf = Callable[..., bytes]
 JSON = {"Accept": "application/json"}
 
 
-def form(data: bytes, name: str = "report.pdf") -> aiohttp.FormData:
+def tika_form(data: bytes, name: str = "report.pdf") -> aiohttp.FormData:
     """As tika-client sends it."""
     found = aiohttp.FormData(quote_fields=False)
     found.add_field("upload-file", data, filename=name, content_type="application/pdf")
@@ -36,15 +36,15 @@ async def test_text_and_metadata_come_as_json_when_open_webui_puts_a_file(
 async def test_the_calls_of_tika_client_are_answered(client: Client, make_pdf: Pdf) -> None:
     text = fresh("for paperless")
     pdf = make_pdf(text)
-    plain = (await client.post("/tika/form/text", data=form(pdf, "a ü.pdf"), headers=JSON)).json
+    plain = (await client.post("/tika/form/text", data=tika_form(pdf, "a ü.pdf"), headers=JSON)).json
     assert (plain["X-TIKA:content"], plain["resourceName"]) == (text, "a ü.pdf")
     assert plain["X-TIKA:Parsed-By"][0] == "quire"
-    html = (await client.post("/tika/form", data=form(pdf), headers=JSON)).json
+    html = (await client.post("/tika/form", data=tika_form(pdf), headers=JSON)).json
     assert html["X-TIKA:content"].startswith("<!DOCTYPE html>")
     assert text in html["X-TIKA:content"]
-    meta = (await client.post("/meta/form", data=form(pdf), headers=JSON)).json
+    meta = (await client.post("/meta/form", data=tika_form(pdf), headers=JSON)).json
     assert (meta["Content-Type"], "X-TIKA:content" in meta) == ("application/pdf", False)
-    listed = (await client.post("/rmeta/form/text", data=form(pdf), headers=JSON)).json
+    listed = (await client.post("/rmeta/form/text", data=tika_form(pdf), headers=JSON)).json
     assert [one["X-TIKA:content"] for one in listed] == [text]
 
 

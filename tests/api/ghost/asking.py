@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-import uuid
 from typing import Any
 
 import aiohttp
 
 from tests.support.serving import Answer, Client
 from tests.support.waiting import DEADLINE_S
-
-
-def fresh(text: str) -> str:
-    """A text that no other test has, so that deduplication leaves it alone."""
-    return f"{text} {uuid.uuid4().hex}"
 
 
 async def process(client: Client, **fields: Any) -> dict[str, Any]:

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from tests.api.ghost.asking import fresh, over, process, progress, upload
+from tests.api.ghost.asking import over, process, progress, upload
 from tests.api.ghost.conftest import Bucket
 from tests.support.serving import Client, Server, client_of
+from tests.support.submitted_documents import fresh
 from tests.support.waiting import until
 
 Pdf = Callable[..., bytes]

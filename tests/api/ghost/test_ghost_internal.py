@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.api.ghost.asking import fresh, over, progress, upload
+from tests.api.ghost.asking import over, progress, upload
 from tests.api.ghost.conftest import TOKEN
 from tests.support.serving import Answer, Client, Server, client_of
+from tests.support.submitted_documents import fresh
 from tests.support.waiting import until
 
 Mixed = Callable[..., bytes]

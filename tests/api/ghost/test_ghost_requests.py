@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from quire.api.ghost.ghost_requests import file_id_of
-from tests.api.ghost.asking import fresh, over, process, progress, upload
+from tests.api.ghost.asking import over, process, progress, upload
 from tests.api.ghost.conftest import Bucket
 from tests.support.serving import Client, Server, client_of
+from tests.support.submitted_documents import fresh
 
 Pdf = Callable[..., bytes]
 

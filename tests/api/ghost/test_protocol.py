@@ -13,12 +13,13 @@ from typing import Any
 
 import pytest
 
-from tests.api.ghost.asking import fresh, over, upload
+from tests.api.ghost.asking import over, upload
 from tests.api.ghost.conftest import TOKEN
 from tests.support.coordination_servers import plain_server
 from tests.support.environment import clean_environment
 from tests.support.quire_processes import start_quire
 from tests.support.serving import Server, client_of
+from tests.support.submitted_documents import fresh
 from tests.support.waiting import until
 
 STAND_IN = Path(__file__).with_name("standin_dispatcher.py")

@@ -10,25 +10,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import aiohttp
-
 from quire.links import verify
 from tests.api.conftest import CALLBACK_SECRET
-from tests.api.jobs.test_submissions import Site, fresh, site
+from tests.support.document_site import Site
 from tests.support.serving import Client
+from tests.support.submitted_documents import form, fresh
 from tests.support.waiting import eventually, until
 
 Pdf = Callable[..., bytes]
-__all__ = ["site"]
-
-
-def form(*files: tuple[str, bytes], **fields: str) -> aiohttp.FormData:
-    found = aiohttp.FormData(default_to_multipart=True)
-    for name, value in fields.items():
-        found.add_field(name, value)
-    for name, data in files:
-        found.add_field("file", data, filename=name)
-    return found
 
 
 def archive(**members: bytes) -> bytes:

@@ -9,8 +9,8 @@ from io import BytesIO
 import pytest
 from arro3.io import read_parquet
 
-from tests.api.jobs.test_job_routes import converted, fresh
 from tests.support.serving import Client, Server, client_of
+from tests.support.submitted_documents import converted, fresh
 
 Pdf = Callable[..., bytes]
 

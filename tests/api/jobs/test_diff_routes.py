@@ -7,9 +7,9 @@ import json
 import sys
 from collections.abc import Callable
 
-from tests.api.jobs.test_job_routes import converted, fresh
 from tests.support.environment import clean_environment
 from tests.support.serving import Client, Server
+from tests.support.submitted_documents import converted, fresh
 
 Pdf = Callable[..., bytes]
 

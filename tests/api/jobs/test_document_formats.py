@@ -15,9 +15,9 @@ from PIL import Image
 from reportlab.lib.utils import ImageReader
 from reportlab.pdfgen.canvas import Canvas
 
-from tests.api.jobs.test_job_routes import converted, fresh
 from tests.support.marked_documents import scanned_pdf
 from tests.support.serving import Client, Server, client_of
+from tests.support.submitted_documents import converted, fresh
 
 Pdf = Callable[..., bytes]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import uuid
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,21 +12,11 @@ import aiohttp
 import pytest
 
 from tests.support.serving import Client, Server
+from tests.support.submitted_documents import converted, fresh
 from tests.support.waiting import until
 
 Pdf = Callable[..., bytes]
 SEPARATOR = "\n\n---\n\n"
-
-
-def fresh(text: str) -> str:
-    """A text that no other test has, so that deduplication leaves it alone."""
-    return f"{text} {uuid.uuid4().hex}"
-
-
-async def converted(client: Client, pdf: bytes, **fields: str) -> str:
-    answer = await client.upload(pdf, fields, wait=60)
-    assert answer.status == 200, answer.body
-    return str(answer.json["job_id"])
 
 
 async def test_upload_answers_202_with_links_when_not_waiting(client: Client, make_pdf: Pdf) -> None:

@@ -4,58 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 
 import aiohttp
-import pytest
-from aiohttp import web
 
+from tests.support.document_site import Site
 from tests.support.serving import Client, Server, client_of
 from tests.support.stored_files import files_below
+from tests.support.submitted_documents import fresh
 from tests.support.waiting import until
 
 Pdf = Callable[..., bytes]
-
-
-def fresh(text: str) -> str:
-    return f"{text} {uuid.uuid4().hex}"
-
-
-class Site:
-    """A web server on loopback that serves what tests put there, after as many failures as they want."""
-
-    def __init__(self) -> None:
-        self.url = ""
-        self.files: dict[str, bytes] = {}
-        self.failures: dict[str, int] = {}
-        self.posts: list[tuple[dict[str, str], bytes]] = []
-
-    async def answer(self, request: web.Request) -> web.Response:
-        left = self.failures.get(request.path, 0)
-        if left:
-            self.failures[request.path] = left - 1
-            return web.Response(status=503)
-        if request.method == "POST":
-            self.posts.append((dict(request.headers), await request.read()))
-            return web.Response()
-        if request.path not in self.files:
-            return web.Response(status=404)
-        return web.Response(body=self.files[request.path], content_type="application/pdf")
-
-
-@pytest.fixture
-async def site() -> AsyncIterator[Site]:
-    one = Site()
-    app = web.Application()
-    app.router.add_route("*", "/{any:.*}", one.answer)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    place = web.TCPSite(runner, "127.0.0.1", 0)
-    await place.start()
-    one.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    yield one
-    await runner.cleanup()
 
 
 async def test_link_is_fetched_and_read_when_allowed(client: Client, site: Site, make_pdf: Pdf) -> None:
