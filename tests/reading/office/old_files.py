@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
 
 from tests.reading.office.outlook_files import compound_file
 
@@ -14,11 +15,20 @@ def word_file(
     *,
     flags: int = 0x0200,
     borders: Sequence[int] = (),
+    notes: Mapping[str, Sequence[tuple[int, str]]] | None = None,
 ) -> bytes:
     """A Word 97 file. `looks` has (style, properties) of each paragraph and cell; style 1 to 9 are headings.
 
-    `borders` are those of the pieces of the text, all of which are stored at the same place.
+    `borders` are those of the pieces of the text, all of which are stored at the same place. `notes` are "footnotes",
+    "comments" (all by Ann) and "endnotes", each with the place of its mark in the text.
     """
+    main, counts = len(text), [0] * 7
+    tables: list[tuple[int, bytes]] = []
+    for name, place, (marks_at, texts_at, width) in _NOTES:
+        given = (notes or {}).get(name, ())
+        tables += _note_tables(given, marks_at, texts_at, width) if given else ()
+        counts[place] = sum(len(words) for _, words in given)
+        text += "".join(words for _, words in given)
     borders = borders or (0, len(text))
     body = text.encode("utf-16-le")
     start = 1536
@@ -26,7 +36,7 @@ def word_file(
     head = bytearray(start)
     struct.pack_into("<H", head, 0, 0xA5EC)
     struct.pack_into("<H", head, 0x0A, flags)
-    struct.pack_into("<I", head, 0x4C, len(text))
+    struct.pack_into("<7I", head, 0x4C, main, *counts[1:])
     pieces = struct.pack(f"<{len(borders)}I", *borders)
     pieces += struct.pack("<HIH", 0, start, 0) * (len(borders) - 1)
     clx = b"\x02" + struct.pack("<I", len(pieces)) + pieces
@@ -34,7 +44,7 @@ def word_file(
     style = struct.pack("<5H", 0, 0xFFF1, 0, 0, 0) + b"\x04\0a\0b\0c\0d\0\0\0\0\0"
     styles = struct.pack("<HHH", 4, 11, 10) + (struct.pack("<H", len(style)) + style) * 11
     table = b""
-    for place, data in ((1, styles), (13, pages), (33, clx)):
+    for place, data in ((1, styles), (13, pages), (33, clx), *tables):
         struct.pack_into("<2I", head, 0x9A + 8 * place, len(table), len(data))
         table += data
     ends = [at + 1 for at, c in enumerate(text) if c in "\r\x07"]
@@ -42,8 +52,8 @@ def word_file(
     page[511] = len(ends)
     struct.pack_into(f"<{len(ends) + 1}I", page, 0, start, *(start + 2 * end for end in ends))
     free = 510
-    for place, (number, given) in enumerate(looks):
-        look = struct.pack("<H", number) + given
+    for place, (number, properties) in enumerate(looks):
+        look = struct.pack("<H", number) + properties
         look += bytes(1 - len(look) % 2)
         free -= len(look) + 1 & ~1
         page[free] = (len(look) + 1) // 2
@@ -52,6 +62,20 @@ def word_file(
     return compound_file(
         {"WordDocument": bytes(head) + body + bytes(page_at - start - len(body)) + page, "1Table": table}
     )
+
+
+_NOTES = (("footnotes", 1, (2, 3, 2)), ("comments", 4, (4, 5, 30)), ("endnotes", 5, (46, 47, 2)))
+"""Name, place in the counts, places of the tables of marks and texts, bytes for each mark."""
+
+
+def _note_tables(
+    notes: Sequence[tuple[int, str]], marks_at: int, texts_at: int, width: int
+) -> list[tuple[int, bytes]]:
+    marks = struct.pack(f"<{len(notes) + 1}I", *(at for at, _ in notes), 0xFFFF) + bytes(width * len(notes))
+    ends = list(accumulate((len(words) for _, words in notes), initial=0))
+    texts = struct.pack(f"<{len(ends) + 1}I", *ends, ends[-1] + 1)
+    author = [(36, struct.pack("<H", 3) + "Ann".encode("utf-16-le"))] if width == 30 else []
+    return [(marks_at, marks), (texts_at, texts), *author]
 
 
 IN_TABLE = struct.pack("<HB", 0x2416, 1)

@@ -86,6 +86,39 @@ def test_pieces_of_an_old_word_document_that_overlap_are_read_once(tmp_path: Pat
     assert _only(tmp_path, spoilt) == "Words"
 
 
+def test_old_word_document_keeps_footnotes_endnotes_and_comments_at_their_marks(tmp_path: Path) -> None:
+    text = "One\x02 two\x02 three\x02 four\x02 five\x05 six.\r"
+    first, empty, last, end, asked = (at for at, character in enumerate(text) if character < "\x06")
+    link = '\x13 HYPERLINK "https://example.org/a" \x14a page\x15'
+    notes = {
+        "footnotes": [(first, f"\x02 See {link}.\r"), (empty, "\r"), (last, "\x02 Last\rnote.\r")],
+        "endnotes": [(end, "\x02 End.\r")],
+        "comments": [(asked, "\x05Why?\r")],
+    }
+    content = word_file(text, [(0, b"")] * 7, notes=notes)
+    assert _only(tmp_path, content) == (
+        "One[^1] two three[^2] four[^e1] five[^c1] six.\n\n"
+        "[^1]: See [a page](https://example.org/a).\n[^2]: Last note.\n"
+        "[^e1]: End.\n[^c1]: **Comment by Ann**: Why?"
+    )
+
+
+def test_old_word_document_ends_when_a_note_holds_its_own_mark(tmp_path: Path) -> None:
+    notes = {"footnotes": [(3, "a\x02b\r"), (6, "again\r")]}
+    assert _only(tmp_path, word_file("One\x02\r", [(0, b"")] * 3, notes=notes)) == (
+        "One[^2]\n\n[^1]: again\n[^2]: a[^1]b"
+    )
+
+
+def test_old_word_document_keeps_a_table_in_a_cell_and_items_in_it(tmp_path: Path) -> None:
+    inner = IN_TABLE + struct.pack("<HI", 0x6649, 2) + struct.pack("<HB", 0x244B, 1)
+    inner_end = inner + struct.pack("<HB", 0x244C, 1)
+    text = "before\ra\rb\r\rc\r\rafter\x07right\x07\x07"
+    looks = [IN_TABLE, inner, inner, inner_end, inner, inner_end, IN_TABLE, IN_TABLE, ROW_END]
+    styled = [(0, look) for look in looks]
+    assert _only(tmp_path, word_file(text, styled)).startswith("| before a, b; c after | right |\n")
+
+
 # ---- PowerPoint, Excel -------------------------------------------------------------------------------------
 
 
@@ -173,6 +206,38 @@ def test_rows_with_too_many_borders_keep_their_cells_in_order(tmp_path: Path) ->
     text = _only(tmp_path, b"{\\rtf1 " + rows + rb"\pard\par}")
     assert text.startswith("| a1 | b |\n|---|---|\n| a2 | b |\n")
     assert text.endswith("| a300 | b |")
+
+
+def test_rtf_leaves_out_what_a_tracked_change_removed(tmp_path: Path) -> None:
+    text = rb"{\rtf1 kept {\deleted gone }\deleted too \deleted0 back\deleted x\plain  end\par}"
+    assert _only(tmp_path, text) == "kept back end"
+
+
+def test_rtf_shows_the_unicode_half_of_a_text_that_is_written_twice(tmp_path: Path) -> None:
+    text = rb"{\rtf1 {\upr{caf?}{\*\ud{caf\u233?}}} {\footnote {\upr{n?}{\*\ud{n\u246?}}} more}end\par}"
+    assert _only(tmp_path, text) == "café [^1]end\n\n[^1]: nö more"
+
+
+def test_rtf_keeps_comments_and_endnotes(tmp_path: Path) -> None:
+    comment = rb"{\*\atnid AD}{\*\atnauthor Ann Doe}\chatn{\*\annotation{\*\atnref 1}\pard Why?\par So.}"
+    text = rb"{\rtf1 One" + comment + rb" two{\footnote\ftnalt\pard End.}.\par}"
+    assert _only(tmp_path, text) == (
+        "One[^c1] two[^e1].\n\n[^c1]: **Comment by Ann Doe**: Why? So.\n[^e1]: End."
+    )
+
+
+def test_rtf_cell_keeps_numbers_of_items_footnotes_and_inner_tables(tmp_path: Path) -> None:
+    row = rb"\trowd\cellx1000\cellx2000 "
+    inner = rb"{\*\nesttableprops\trowd\cellx500\cellx900\nestrow}{\nonesttables\par}"
+    text = (
+        rb"{\rtf1 " + row + rb"\pard\intbl {\listtext 1.\tab}one\par{\listtext 2.\tab}two\cell"
+        rb"{\listtext\'b7\tab}dot{\footnote\pard Note.}\par more\cell\row"
+        + row + rb"\pard\intbl before\par\pard\intbl\itap2 a\nestcell b\nestcell" + inner
+        + rb"c\nestcell d\nestcell" + inner + rb"\pard\intbl after\cell right\cell\row\pard\par}"
+    )  # fmt: skip
+    assert _only(tmp_path, text) == (
+        "| 1. one 2. two | • dot[^1] more |\n|---|---|\n| before a, b; c, d after | right |\n\n[^1]: Note."
+    )
 
 
 # ---- XLSX --------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Word documents of before 2007 (DOC): paragraphs, headings, lists, tables, footnotes, links, text boxes.
+"""Word documents of before 2007 (DOC): paragraphs, headings, lists, tables, notes, comments, links, text boxes.
 
 Headers and footers are left out, and so is text that a tracked change has removed. Pictures are placeholders without
 a picture. Files of Word 6 and 95 are refused.
@@ -6,24 +6,23 @@ a picture. Files of Word 6 and 95 are refused.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
-from itertools import groupby
+from collections.abc import Iterable, Iterator
 
 from quire.reading.office.compound_file import CompoundFile
-from quire.reading.office.flow_writer import FlowCell, FlowWriter, Paragraph
-from quire.reading.office.inline_markdown import RAW, Run, placeholder, render
+from quire.reading.office.flow_text import FlowText, link_address
 from quire.reading.office.office_pages import OfficePage
 from quire.reading.office.office_source import Opened
 from quire.reading.office.word_binary import HIDDEN, ParagraphLook, WordBinary
+from quire.reading.office.word_notes import WordNote
 from quire.reading.office.zip_container import OfficeLimits
 
 READER = "doc"
-_LINK = re.compile(r'\s*HYPERLINK\s+"([^"]*)"')
 _CELL_END, _PAGE_BREAK, _PARAGRAPH_END = "\x07", "\x0c", "\r"
 _FIELD_BEGIN, _FIELD_RESULT, _FIELD_END = "\x13", "\x14", "\x15"
 _LONGEST_CODE, _DEEPEST_FIELD = 4000, 64
-_NOTE_MARK, _PICTURE, _SHAPE = "\x02", "\x01", "\x08"
+_ENDS = (_CELL_END, _PAGE_BREAK, _PARAGRAPH_END)
+_PICTURE, _SHAPE = "\x01", "\x08"
+_BULLET = "•"
 _SHOWN = {"\x0b": "\n", "\t": " ", "\x1e": "-", "\x1f": "", "\xa0": " ", "\x05": "", "\x03": "", "\x04": ""}
 
 
@@ -39,46 +38,41 @@ def open_doc(path: str, limits: OfficeLimits) -> Opened:
 class _Document:
     def __init__(self, file: WordBinary) -> None:
         self._file = file
-        self._writer = FlowWriter()
-        self._runs: list[tuple[str, int, str]] = []
+        self._flow = FlowText()
         self._fields: list[str | None] = []
         """Of each open field: its code while that is read, None after it."""
         self._hrefs: list[str] = []
-        self._cells: list[str] = []
-        self._texts: list[str] = []
-        self._notes: list[str] = []
-        self._pictures: list[str] = []
-        self._note_places = file.notes()
-        self._notes_seen = 0
+        self._notes = file.notes()
 
     def pages(self) -> list[OfficePage]:
         self._read(0, self._file.main_end)
         self._read(*self._file.boxes)
-        return self._writer.finish()
+        return self._flow.finish()
 
     def _read(self, start: int, end: int) -> None:
         offset = 0
-        stray = _stray_marks(self._file.characters(start, end))
-        for character, offset in self._file.characters(start, end):
-            if offset in stray:
-                continue
+        for character, offset in self._characters(start, end):
             if character == _CELL_END:
                 self._end_cell(self._file.paragraph(offset))
             elif character in (_PARAGRAPH_END, _PAGE_BREAK):
                 self._end_paragraph(self._file.paragraph(offset))
                 if character == _PAGE_BREAK:
-                    self._writer.end_page()
+                    self._flow.end_page()
             else:
-                self._take(character, self._file.look(offset))
+                self._take(character, offset)
         self._end_paragraph(self._file.paragraph(offset))
 
-    def _take(self, character: str, look: int) -> None:
+    def _characters(self, start: int, end: int) -> Iterator[tuple[str, int]]:
+        stray = _stray_marks(self._file.characters(start, end))
+        return (one for one in self._file.characters(start, end) if one[1] not in stray)
+
+    def _take(self, character: str, offset: int) -> None:
+        look = self._file.look(offset)
         if character == _FIELD_BEGIN:
             self._fields.append("")
             self._hrefs.append("")
         elif character == _FIELD_RESULT and self._fields:
-            found = _LINK.match(self._fields[-1] or "")
-            self._hrefs[-1] = found[1] if found else ""
+            self._hrefs[-1] = link_address(self._fields[-1] or "")
             self._fields[-1] = None
         elif character == _FIELD_END and self._fields:
             self._fields.pop()
@@ -87,74 +81,47 @@ class _Document:
             self._fields[-1] += character
         elif any(code is not None for code in self._fields) or look & HIDDEN:
             return
-        elif character == _NOTE_MARK:
-            self._refer()
         elif character in (_PICTURE, _SHAPE):
-            self._pictures.append("")
-            self._runs.append((placeholder(), RAW, ""))
+            self._flow.add_picture()
         else:
             href = next((one for one in reversed(self._hrefs) if one), "")
-            shown = _SHOWN.get(character, character if character >= " " else "")
-            self._runs.append((shown, look, href))
+            self._flow.add(_SHOWN.get(character, character if character >= " " else ""), look, href)
+            note = self._notes.pop(
+                offset, None
+            )  # each is read once, though a damaged one may hold its own mark
+            if note is not None:
+                self._read_note(note)
 
-    def _refer(self) -> None:
-        """The mark of a footnote, whose text goes to the end of the page."""
-        if self._notes_seen >= len(self._note_places):
+    def _read_note(self, note: WordNote) -> None:
+        if not self._flow.begin_note():
             return
-        start, end = self._note_places[self._notes_seen]
-        self._notes_seen += 1
-        shown = [one for one, at in self._file.characters(start, end) if not self._file.look(at) & HIDDEN]
-        text = render([Run("".join(_SHOWN.get(c, c if c >= " " else " ") for c in shown))])
-        if text:
-            mark = f"[^{self._notes_seen}]"
-            self._runs.append((mark, RAW, ""))
-            self._notes.append(f"{mark}: {text}")
-
-    def _gathered(self) -> list[Run]:
-        runs, self._runs = self._runs, []
-        return [
-            Run("".join(text for text, _, _ in alike), look, href)
-            for (look, href), alike in groupby(runs, key=lambda run: run[1:])
-        ]
+        fields, hrefs = self._fields, self._hrefs
+        self._fields, self._hrefs = [], []
+        for character, offset in self._characters(note.start, note.end):
+            if character in _ENDS:
+                self._flow.add(" ")
+            else:
+                self._take(character, offset)
+        self._fields, self._hrefs = fields, hrefs
+        self._flow.end_note(note.kind, note.author)
 
     def _end_paragraph(self, look: ParagraphLook) -> None:
-        runs = self._gathered()
-        if look.in_table:
-            self._texts.append(render(runs).replace("\n", " "))
-            return
-        self._end_row(())
-        if look.breaks_before:
-            self._writer.end_page()
         marker, depth = self._file.list_marker(look)
-        notes, pictures = self._taken()
-        level = self._file.level(look)
-        self._writer.add(Paragraph(runs, level, "" if level else marker, depth, notes, pictures))
+        if not look.in_table:
+            level = self._file.level(look)
+            self._flow.end_paragraph(level, marker, depth, breaks_before=look.breaks_before)
+        elif look.ends_inner_row:
+            self._flow.end_inner_row()
+        elif look.ends_inner_cell:
+            self._flow.end_inner_cell(_BULLET if marker else "")
+        else:
+            self._flow.end_cell_paragraph(_BULLET if marker else "", is_inner=look.is_inner)
 
     def _end_cell(self, look: ParagraphLook) -> None:
-        self._texts.append(render(self._gathered()).replace("\n", " "))
         if look.ends_row:
-            self._texts.clear()
-            self._end_row(look.cells)
+            self._flow.end_row(look.cells)
         else:
-            self._cells.append(" ".join(filter(None, self._texts)))
-            self._texts.clear()
-
-    def _end_row(self, defined: tuple[tuple[int, bool, bool], ...]) -> None:
-        if self._texts:
-            self._cells.append(" ".join(filter(None, self._texts)))
-            self._texts.clear()
-        texts, self._cells = self._cells, []
-        if not texts:
-            return
-        notes, pictures = self._taken()
-        known = defined if len(defined) == len(texts) else ((0, False, False),) * len(texts)
-        cells = [FlowCell(text, *one) for text, one in zip(texts, known, strict=True)]
-        self._writer.add_row(cells, pictures, notes)
-
-    def _taken(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        notes, pictures = tuple(self._notes), tuple(self._pictures)
-        self._notes, self._pictures = [], []
-        return notes, pictures
+            self._flow.end_cell(_BULLET if self._file.list_marker(look)[0] else "")
 
 
 def _stray_marks(characters: Iterable[tuple[str, int]]) -> set[int]:

@@ -1,21 +1,22 @@
-"""RTF documents: paragraphs, headings, lists, tables, footnotes, links, pictures.
+"""RTF documents: paragraphs, headings, lists, tables, notes, comments, links, pictures.
 
-Headers and footers are left out, and so is hidden text. Groups nested too deep are read as if they were one.
+Headers and footers are left out, and so is text that is hidden or that a tracked change has removed. Groups nested too
+deep are read as if they were one.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from itertools import groupby
+from dataclasses import replace
 from pathlib import Path
 
 from quire.errors import DamagedError, TooLargeError
-from quire.reading.office.flow_writer import MAX_DEPTH, FlowCell, FlowWriter, Paragraph
-from quire.reading.office.inline_markdown import RAW, Run, placeholder, render
+from quire.reading.office.flow_text import FlowText, NoteKind, link_address
+from quire.reading.office.flow_writer import MAX_DEPTH
 from quire.reading.office.office_pages import OfficePage
 from quire.reading.office.office_source import Opened
+from quire.reading.office.rtf_state import RtfMarks, RtfRow, RtfState
 from quire.reading.office.rtf_words import (
     CHARSETS,
     KEPT_OPTIONAL,
@@ -31,8 +32,7 @@ from quire.reading.office.zip_container import OfficeLimits
 READER = "rtf"
 _MOST_BYTES = 200 << 20
 _DEEPEST = 500
-_DEEPEST_NOTE = 8
-_LINK = re.compile(r'\s*HYPERLINK\s+"([^"]*)"')
+_BULLET = "•"
 _HEADING_NAME = re.compile(r"heading ([1-9])\b", re.IGNORECASE)
 
 
@@ -48,59 +48,23 @@ def open_rtf(path: str, limits: OfficeLimits) -> Opened:
     return Opened(READER, pages, about.get("title"), about.get("author"), reader.pictures.get)
 
 
-@dataclass(slots=True)
-class _State:
-    """What a group inherits from the group around it."""
-
-    destination: str = "text"
-    look: int = 0
-    is_hidden: bool = False
-    encoding: str = "cp1252"
-    replaced: int = 1
-    """How many characters follow a Unicode one for readers that don't know it."""
-
-
-@dataclass(slots=True)
-class _Marks:
-    """Properties of the paragraph that is being read."""
-
-    in_table: bool = False
-    style: int = -1
-    outline: int = 9
-    depth: int = 0
-    breaks_before: bool = False
-
-
-@dataclass(slots=True)
-class _Row:
-    """The definition of a row: (right border, merged down, part of the cell above) of each cell."""
-
-    cells: list[tuple[int, bool, bool]] = field(default_factory=list)
-    merged: bool = False
-    goes_on: bool = False
-
-
 class _Reader:
     def __init__(self) -> None:
         self.about: dict[str, str] = {}
         self.pictures = RtfPictures()
-        self._writer = FlowWriter()
-        self._stack: list[_State] = []
-        self._state = _State()
-        self._marks = _Marks()
-        self._row = _Row()
-        self._runs: list[tuple[str, int, str]] = []
+        self._flow = FlowText()
+        self._stack: list[RtfState] = []
+        self._state = RtfState()
+        self._marks = RtfMarks()
+        self._row = RtfRow()
         self._gathered: list[str] = []
         """Text of a destination that is not the document's: a marker, a field's code, a name, a picture."""
         self._marker = ""
         self._hrefs: list[tuple[int, str]] = []
-        self._texts: list[str] = []
-        self._cells: list[str] = []
-        self._notes: list[str] = []
-        self._notes_before = 0
-        self._outer_runs: list[list[tuple[str, int, str]]] = []
-        """Of the texts around the footnotes that are being read."""
-        self._shown_pictures: list[str] = []
+        self._around: list[tuple[RtfMarks, NoteKind]] = []
+        """Of each note that is being read: the properties of the paragraph around it, and its kind."""
+        self._author = ""
+        """Of the comment that follows."""
         self._levels: dict[int, int] = {}
         self._fonts: dict[int, str] = {}
         self._font = 0
@@ -148,9 +112,11 @@ class _Reader:
         self._flush()
 
     def finish(self) -> list[OfficePage]:
+        while self._around:
+            self._end_note()
+        self._state.destination = "text"
         self._end_paragraph()
-        self._end_row()
-        return self._writer.finish()
+        return self._flow.finish()
 
     def _add_byte(self, byte: bytes) -> None:
         if self._skip:
@@ -175,16 +141,14 @@ class _Reader:
         self._optional = False
         if len(self._stack) < _DEEPEST:
             self._stack.append(replace(self._state))
+            self._state.begun = ""
 
     def _close(self) -> None:
         self._optional, self._skip = False, 0
-        ended = self._state.destination
-        before = self._stack.pop() if self._stack else _State()
-        self._state = before
-        if ended != before.destination:
-            handle = _ENDS.get(ended)
-            if handle is not None:
-                handle(self)
+        handle = _ENDS.get(self._state.begun)
+        self._state = self._stack.pop() if self._stack else RtfState()
+        if handle is not None:
+            handle(self)
         while self._hrefs and self._hrefs[-1][0] > len(self._stack):
             self._hrefs.pop()
 
@@ -196,7 +160,7 @@ class _Reader:
         if word in SKIPPED or (optional and word not in KEPT_OPTIONAL and word not in _DESTINATIONS):
             state.destination = "skipped"
         elif word in _DESTINATIONS:
-            if state.destination != "skipped":
+            if state.destination != "skipped" or word == "ud":
                 _DESTINATIONS[word](self, word)
         elif word in TEXTS:
             self._add(TEXTS[word])
@@ -218,8 +182,10 @@ class _Reader:
         state = self._state
         if word == "v":
             state.is_hidden = number != 0
+        elif word == "deleted":
+            state.is_deleted = number != 0
         elif word == "plain":
-            state.look, state.is_hidden = 0, False
+            state.look, state.is_hidden, state.is_deleted = 0, False, False
         elif word == "uc":
             state.replaced = max(0, min(number or 0, 8))
         elif word in ("pngblip", "jpegblip"):
@@ -260,39 +226,62 @@ class _Reader:
                 self._style = number or 0
             elif word == "outlinelevel" and 0 <= (number or 0) < 9:
                 self._levels[self._style] = (number or 0) + 1
+        elif word == "nestrow":
+            self._flow.end_inner_row()
 
     def _layout_word(self, word: str, number: int | None) -> None:
         marks = self._marks
         if word in ("par", "sect"):
             self._end_paragraph()
             if word == "sect":
-                self._marks = _Marks()
+                self._marks = RtfMarks()
         elif word == "pard":
-            self._marks = _Marks()
-        elif word in ("page", "pagebb"):
-            if word == "page" and not marks.in_table:
-                self._end_paragraph()
-                self._writer.end_page()
-            marks.breaks_before = word == "pagebb"
+            self._marks = RtfMarks()
         elif word == "intbl":
             marks.in_table = True
+        elif word == "itap":
+            marks.table_depth = number or 0
         elif word == "s":
             marks.style = number or 0
         elif word == "outlinelevel":
             marks.outline = number if number is not None else 9
         elif word == "ilvl":
             marks.depth = max(0, min(number or 0, MAX_DEPTH))
-        elif word in ("cell", "nestcell"):
-            self._end_cell()
-        elif word in ("row", "nestrow"):
-            self._end_row()
-        else:
+        elif self._around:
+            self._note_word(word)
+        elif word in ("page", "pagebb"):
+            if word == "page" and not marks.in_table:
+                self._end_paragraph()
+                self._flow.end_page()
+            marks.breaks_before = word == "pagebb"
+        elif not self._end_word(word):
             self._row_word(word, number)
+
+    def _note_word(self, word: str) -> None:
+        """A note is one paragraph, whatever it holds."""
+        if word == "ftnalt":
+            self._around[-1] = (self._around[-1][0], NoteKind.ENDNOTE)
+        elif word in ("cell", "nestcell"):
+            self._flow.add(" ")
+
+    def _end_word(self, word: str) -> bool:
+        """Whether the word ends a cell or a row."""
+        if word == "cell":
+            self._flow.end_cell(self._label())
+        elif word == "nestcell":
+            self._flow.end_inner_cell(self._label())
+        elif word == "nestrow":
+            self._flow.end_inner_row()
+        elif word == "row":
+            self._flow.end_row(self._row.cells)
+        else:
+            return False
+        return True
 
     def _row_word(self, word: str, number: int | None) -> None:
         row = self._row
         if word == "trowd":
-            self._row = _Row()
+            self._row = RtfRow()
         elif word == "clvmgf":
             row.merged = True
         elif word == "clvmrg":
@@ -305,9 +294,8 @@ class _Reader:
 
     def _gather(self, word: str) -> None:
         """A destination whose text is kept until it ends."""
-        self._state.destination = {"listtext": "marker", "pntext": "marker", "pict": "picture"}.get(
-            word, word
-        )
+        names = {"listtext": "marker", "pntext": "marker", "pict": "picture"}
+        self._state.destination = self._state.begun = names.get(word, word)
         self._gathered = []
         self._picture_kind = ""
 
@@ -315,35 +303,43 @@ class _Reader:
         self._state.destination = {"fonttbl": "fonts", "stylesheet": "styles"}.get(word, word)
         self._gathered = []
 
-    def _begin_note(self, _: str) -> None:
-        if len(self._outer_runs) < _DEEPEST_NOTE:
-            self._outer_runs.append(self._runs)
-            self._runs = []
-            self._state.destination = "note"
+    def _begin_note(self, word: str) -> None:
+        if self._state.destination == "text" and self._flow.begin_note():
+            kind = NoteKind.COMMENT if word == "annotation" else NoteKind.FOOTNOTE
+            self._around.append((self._marks, kind))
+            self._marks = RtfMarks()
+            self._state.destination = self._state.begun = "note"
 
     def _end_note(self) -> None:
-        if not self._outer_runs:
-            return
-        text = render(self._made_runs()).replace("\n", " ")
-        self._runs = self._outer_runs.pop()
-        if text:
-            mark = f"[^{len(self._notes) + self._notes_before + 1}]"
-            self._runs.append((mark, RAW, ""))
-            self._notes.append(f"{mark}: {text}")
+        if self._around:
+            self._marks, kind = self._around.pop()
+            self._flow.end_note(kind, self._author)
+            self._author = ""
+
+    def _end_author(self) -> None:
+        self._author = "".join(self._gathered)
+
+    def _enter_double(self, _: str) -> None:
+        """A text for readers that don't know Unicode; the same in Unicode follows inside the group."""
+        self._state.shown_destination = self._state.destination
+        self._state.destination = "skipped"
+
+    def _enter_unicode(self, _: str) -> None:
+        if self._state.destination == "skipped":
+            self._state.destination = self._state.shown_destination
 
     def _end_marker(self) -> None:
         self._marker = "".join(self._gathered).strip() or self._marker
 
     def _end_link(self) -> None:
-        found = _LINK.match("".join(self._gathered))
-        if found and len(self._stack) < _DEEPEST:
-            self._hrefs.append((len(self._stack), found[1]))
+        address = link_address("".join(self._gathered))
+        if address and len(self._stack) < _DEEPEST:
+            self._hrefs.append((len(self._stack), address))
 
     def _end_picture(self) -> None:
         ref = self.pictures.hold("".join(self._gathered)) if self._picture_kind else ""
         if self._state.destination in ("text", "note"):
-            self._shown_pictures.append(ref)
-            self._runs.append((placeholder(), RAW, ""))
+            self._flow.add_picture(ref)
 
     def _end_about(self, name: str) -> None:
         self.about[name] = "".join(self._gathered)
@@ -359,9 +355,9 @@ class _Reader:
             return
         self._high = 0
         if state.destination in ("text", "note"):
-            if not state.is_hidden:
+            if not state.is_hidden and not state.is_deleted:
                 href = self._hrefs[-1][1] if self._hrefs else ""
-                self._runs.append((text, state.look, href))
+                self._flow.add(text, state.look, href)
         elif state.destination == "styles":
             found = _HEADING_NAME.search(text)
             if found:
@@ -369,53 +365,32 @@ class _Reader:
         elif state.destination not in ("fonts", "info"):
             self._gathered.append(text)
 
-    def _made_runs(self) -> list[Run]:
-        runs, self._runs = self._runs, []
-        return [
-            Run("".join(text for text, _, _ in alike), look, href)
-            for (look, href), alike in groupby(runs, key=lambda run: run[1:])
-        ]
-
     def _end_paragraph(self) -> None:
+        marks = self._marks
         if self._state.destination == "note":
-            self._runs.append((" ", 0, ""))
-            return
-        runs, marks = self._made_runs(), self._marks
+            self._flow.add(" ")
+        elif marks.in_table:
+            self._flow.end_cell_paragraph(self._label(), is_inner=marks.table_depth > 1)
+        else:
+            marker, self._marker = self._marker, ""
+            level = marks.outline + 1 if marks.outline < 9 else self._levels.get(marks.style, 0)
+            kind = "" if not marker else "1." if _is_number(marker) else "-"
+            self._flow.end_paragraph(
+                level,
+                kind,
+                marks.depth,
+                prefix=marker if level else "",
+                breaks_before=marks.breaks_before,
+            )
+
+    def _label(self) -> str:
+        """What marks the paragraph of a cell as an item of a list."""
         marker, self._marker = self._marker, ""
-        if marks.in_table:
-            self._texts.append(render(runs).replace("\n", " "))
-            return
-        if self._cells or self._texts:
-            self._end_row()
-        if marks.breaks_before:
-            self._writer.end_page()
-        level = marks.outline + 1 if marks.outline < 9 else self._levels.get(marks.style, 0)
-        kind = "" if level or not marker else "1." if marker[-1:] in ".)" and marker[:-1].strip("(") else "-"
-        if level and marker:
-            runs = [Run(f"{marker} "), *runs]
-        self._writer.add(Paragraph(runs, level, kind, marks.depth, *self._taken()))
+        return marker if not marker or _is_number(marker) else _BULLET
 
-    def _end_cell(self) -> None:
-        self._texts.append(render(self._made_runs()).replace("\n", " "))
-        self._cells.append(" ".join(filter(None, self._texts)))
-        self._texts, self._marker = [], ""
 
-    def _end_row(self) -> None:
-        texts = [" ".join(filter(None, self._texts))] if any(self._texts) else []
-        texts, self._cells, self._texts = [*self._cells, *texts], [], []
-        if not texts:
-            return
-        defined = self._row.cells
-        known = defined if len(defined) == len(texts) else [(0, False, False)] * len(texts)
-        notes, pictures = self._taken()
-        cells = [FlowCell(text, *one) for text, one in zip(texts, known, strict=True)]
-        self._writer.add_row(cells, pictures, notes)
-
-    def _taken(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        notes, pictures = tuple(self._notes), tuple(self._shown_pictures)
-        self._notes_before += len(notes)
-        self._notes, self._shown_pictures = [], []
-        return notes, pictures
+def _is_number(marker: str) -> bool:
+    return marker[-1:] in ".)" and bool(marker[:-1].strip("("))
 
 
 _DESTINATIONS: dict[str, Callable[[_Reader, str], None]] = {
@@ -429,6 +404,11 @@ _DESTINATIONS: dict[str, Callable[[_Reader, str], None]] = {
     "fldinst": _Reader._gather,
     "pict": _Reader._gather,
     "footnote": _Reader._begin_note,
+    "annotation": _Reader._begin_note,
+    "atnauthor": _Reader._gather,
+    "nesttableprops": _Reader._enter,
+    "upr": _Reader._enter_double,
+    "ud": _Reader._enter_unicode,
     "fldrslt": _Reader._result,
 }
 _ENDS: dict[str, Callable[[_Reader], None]] = {
@@ -436,6 +416,7 @@ _ENDS: dict[str, Callable[[_Reader], None]] = {
     "fldinst": _Reader._end_link,
     "picture": _Reader._end_picture,
     "note": _Reader._end_note,
+    "atnauthor": _Reader._end_author,
     "title": lambda reader: reader._end_about("title"),
     "author": lambda reader: reader._end_about("author"),
 }

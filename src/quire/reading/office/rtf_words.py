@@ -21,10 +21,10 @@ SKIPPED = frozenset({
     "colorschememapping", "datastore", "latentstyles", "header", "headerl", "headerr", "headerf", "footer",
     "footerl", "footerr", "footerf", "xmlnstbl", "wgrffmtfilter", "mmathPr", "nonshppict", "objdata",
     "objclass", "listpicture", "pgptbl", "userprops", "docvar", "fchars", "lchars", "private", "xe", "tc",
-    "bkmkstart", "bkmkend", "atnid", "atnauthor", "atndate", "atnref", "annotation", "atrfstart", "atrfend",
-    "upr", "fldtype", "datafield", "background", "sp",
+    "bkmkstart", "bkmkend", "atnid", "atndate", "atnref", "atntime", "atnparent", "atrfstart", "atrfend",
+    "nonesttables", "fldtype", "datafield", "background", "sp",
 })  # fmt: skip
-KEPT_OPTIONAL = frozenset(["fldinst", "shppict", "ud", "pn", "shpinst", "shptxt"])
+KEPT_OPTIONAL = frozenset(["fldinst", "shppict", "pn", "shpinst", "shptxt"])
 """Destinations that a reader may leave out, but that hold text or lead to it."""
 CHARSETS = {
     0: "cp1252", 77: "mac_roman", 128: "cp932", 129: "cp949", 134: "gbk", 136: "big5", 161: "cp1253", 162: "cp1254",

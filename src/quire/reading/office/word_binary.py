@@ -9,28 +9,21 @@ import struct
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate
 from typing import NamedTuple
 
 from quire.errors import DamagedError, PasswordRequiredError
 from quire.reading.office.compound_file import CompoundFile
+from quire.reading.office.flow_text import NoteKind
 from quire.reading.office.inline_markdown import BOLD, ITALIC, STRIKE
+from quire.reading.office.word_notes import WordNote, read_notes
 
 HIDDEN = 1 << 8
 """A look of text that is not shown: hidden, or struck out by a tracked change."""
 
 _IDENT = 0xA5EC
 _PAIRS_AT = 0x9A
-_STYLES, _NOTE_REFS, _NOTE_TEXTS, _CHARACTERS, _PARAGRAPHS, _PIECES, _LISTS, _LIST_USES = (
-    1,
-    2,
-    3,
-    12,
-    13,
-    33,
-    73,
-    74,
-)
+_STYLES, _CHARACTERS, _PARAGRAPHS, _PIECES, _LISTS, _LIST_USES = 1, 12, 13, 33, 73, 74
 """Places in the header's table of (offset, length)."""
 _PAGE = 512
 _OPERAND_BYTES = {0: 1, 1: 1, 2: 2, 3: 4, 4: 2, 5: 2, 7: 3}
@@ -50,7 +43,11 @@ class ParagraphLook(NamedTuple):
 
     style: int = 0
     in_table: bool = False
+    is_inner: bool = False
+    """It is in a table that is in a cell."""
     ends_row: bool = False
+    ends_inner_cell: bool = False
+    ends_inner_row: bool = False
     outline: int = _NO_OUTLINE
     list_use: int | None = None
     """Which list it is in; 0 for none, None where only its style says that."""
@@ -88,13 +85,19 @@ class WordBinary:
                 "Save it without one and send that copy."
             )
         self._table = file.stream("1Table" if flags & 0x0200 else "0Table")
-        counts = struct.unpack_from("<7i", data, 0x4C)
-        self.main_end = max(0, counts[0])
-        self._notes_from = self.main_end
-        boxes = sum(max(0, counts[at]) for at in (0, 1, 2, 4, 5))
-        self.boxes = (boxes, boxes + max(0, counts[6]))
+        counts = [max(0, count) for count in struct.unpack_from("<7i", data, 0x4C)]
+        counts[3] = 0  # reserved
+        starts = list(accumulate(counts, initial=0))  # texts follow each other in this order
+        self.main_end = starts[1]
+        self._note_starts = {
+            NoteKind.FOOTNOTE: starts[1],
+            NoteKind.COMMENT: starts[4],
+            NoteKind.ENDNOTE: starts[5],
+        }
+        self.boxes = (starts[6], starts[7])
         """Where the texts of text boxes are."""
         self._pieces = list(self._read_pieces())
+        self._piece_starts = [piece.start for piece in self._pieces]
         self._looks = _Ranges(self._read_looks())
         self._paragraphs = _Ranges(self._read_paragraphs())
         self._styles = list(self._read_styles())
@@ -116,12 +119,22 @@ class WordBinary:
                 yield character, at
                 at += width if ord(character) < 0x10000 else 4
 
-    def notes(self) -> list[tuple[int, int]]:
-        """Where the texts of the footnotes are, in the order of their marks."""
-        at, size = self._pair(_NOTE_TEXTS)
-        ends = _numbers(self._table, at, size)
-        base = self._notes_from
-        return [(base + a, base + b) for a, b in pairwise(ends) if a < b]
+    def notes(self) -> dict[int, WordNote]:
+        """The notes and comments by the offsets of their marks in the file."""
+        return {
+            offset: note
+            for kind, start in self._note_starts.items()
+            for mark, note in read_notes(self._table, self._pair, kind, start)
+            if (offset := self._offset(mark)) is not None
+        }
+
+    def _offset(self, position: int) -> int | None:
+        """Where the character at that position of the text is in the file."""
+        place = bisect_right(self._piece_starts, position) - 1
+        if place < 0 or position >= self._pieces[place].end:
+            return None
+        piece = self._pieces[place]
+        return piece.offset + (position - piece.start) * (1 if piece.is_narrow else 2)
 
     def look(self, offset: int) -> int:
         """The look of the character at that offset of the file."""
@@ -215,27 +228,25 @@ class WordBinary:
 
     def _read_looks(self) -> Iterator[tuple[int, int, object]]:
         for runs, page in self._pages(_CHARACTERS):
+            looks: dict[int, int] = {}  # runs of the same look share their properties
             for one in range(runs):
                 start, end = _u32(page, 4 * one), _u32(page, 4 * one + 4)
                 at = 2 * page[(4 * (runs + 1) + one) % _PAGE]
-                look = 0
-                if at:
-                    for sprm, operand in _sprms(page[at + 1 : at + 1 + page[at]]):
-                        bit = _LOOKS.get(sprm, 0)
-                        look = look | bit if bit and operand[:1] in (b"\x01", b"\x81") else look
-                yield start, end, look
+                if at not in looks:
+                    looks[at] = _character_look(page[at + 1 : at + 1 + page[at]]) if at else 0
+                yield start, end, looks[at]
 
     def _read_paragraphs(self) -> Iterator[tuple[int, int, object]]:
         for runs, page in self._pages(_PARAGRAPHS):
+            looks = {0: ParagraphLook()}
             for one in range(runs):
                 start, end = _u32(page, 4 * one), _u32(page, 4 * one + 4)
                 at = 2 * page[(4 * (runs + 1) + 13 * one) % _PAGE]
-                if not at:
-                    yield start, end, ParagraphLook()
-                    continue
-                first = page[at]
-                at, size = (at + 1, 2 * first - 1) if first else (at + 2, 2 * page[(at + 1) % _PAGE])
-                yield start, end, _paragraph_look(page[at : at + size])
+                if at not in looks:
+                    first = page[at]
+                    begin, size = (at + 1, 2 * first - 1) if first else (at + 2, 2 * page[(at + 1) % _PAGE])
+                    looks[at] = _paragraph_look(page[begin : begin + size])
+                yield start, end, looks[at]
 
     def _read_styles(self) -> Iterator[_Style]:
         at, size = self._pair(_STYLES)
@@ -294,6 +305,14 @@ class _Ranges:
         return self._ranges[place][2]
 
 
+def _character_look(data: bytes) -> int:
+    look = 0
+    for sprm, operand in _sprms(data):
+        bit = _LOOKS.get(sprm, 0)
+        look = look | bit if bit and operand[:1] in (b"\x01", b"\x81") else look
+    return look
+
+
 def _paragraph_look(data: bytes) -> ParagraphLook:
     if len(data) < 2:
         return ParagraphLook()
@@ -305,7 +324,10 @@ def _paragraph_look(data: bytes) -> ParagraphLook:
     return ParagraphLook(
         style=_u16(data, 0),
         in_table=number(0x2416) == 1 or number(0x6649) > 0,
+        is_inner=number(0x6649) > 1,
         ends_row=number(0x2417) == 1,
+        ends_inner_cell=number(0x244B) == 1,
+        ends_inner_row=number(0x244C) == 1,
         outline=min(number(0x2640, _NO_OUTLINE), _NO_OUTLINE),
         list_use=number(0x460B) if 0x460B in given else None,
         list_depth=min(number(0x260A), 8),
@@ -353,11 +375,6 @@ def _sprms(data: bytes) -> Iterator[tuple[int, bytes]]:
             size, at = data[at], at + 1
         yield sprm, data[at : at + size]
         at += size
-
-
-def _numbers(data: bytes, at: int, size: int) -> list[int]:
-    size = max(0, min(size, len(data) - at)) // 4
-    return list(struct.unpack_from(f"<{size}I", data, at)) if size else []
 
 
 def _u16(data: bytes, at: int) -> int:
