@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from quire.bootstrap import Runtime
+from quire.coordination import keys
 from quire.coordination.answer_index import AnswerIndex
 from quire.coordination.job_records import NewJob
 from quire.coordination.recovered_jobs import RecoveredJobs
@@ -196,6 +197,35 @@ async def test_stored_answers_are_found_again_when_their_index_was_lost(tmp_path
         assert await cache.find(["abc"]) is None
         assert (await JobRecovery(one.parts, one.connection).run()).answers == 1
         assert await cache.find(["abc"]) == (0, CachedAnswer("the text", 0.9))
+
+
+async def test_a_restored_answer_has_its_owners_and_its_expiry(tmp_path: Path) -> None:
+    clock = ShiftedClock()
+    async with quire(tmp_path, kinds=None, clock=clock, AI_CACHE_TTL="1h") as one:
+        index = AnswerIndex(one.connection)
+        cache = AnswerCache(index, one.parts.objects, one.parts.jobs, 3600)
+        await cache.keep("abc", CachedAnswer("the text", 0.9), "first-job")
+        assert await cache.find(["abc"], "second-job") is not None
+        clock.shift_s += 3000
+        await lose_everything(one)
+        assert (await JobRecovery(one.parts, one.connection).run()).answers == 1
+        assert await index.of("first-job") == await index.of("second-job") == ["abc"]
+        assert await one.connection.command("PTTL", keys.ai_answer("abc")) <= 600_000
+        await lose_everything(one)
+        clock.shift_s += 601
+        assert (await JobRecovery(one.parts, one.connection).run()).answers == 0
+
+        async def is_deleted() -> bool:
+            return not await one.parts.objects.keys("jobs/answer-abc/")
+
+        await until(is_deleted, "the housekeeper deletes what has expired")
+
+
+async def test_no_answer_is_restored_when_results_are_not_kept(tmp_path: Path) -> None:
+    async with quire(tmp_path, kinds=None, RETAIN_RESULTS="0") as one:
+        await one.parts.objects.put("jobs/answer-abc/answer", b"{}")  # of an earlier version
+        assert (await JobRecovery(one.parts, one.connection).run()).answers == 0
+        assert await AnswerIndex(one.connection).find(["abc"]) == [None]
 
 
 async def test_a_job_is_its_own_when_a_recovery_created_it_first(tmp_path: Path) -> None:

@@ -35,6 +35,14 @@ class AnswerIndex:
         commands += [("ZREM", keys.EXPIRY, f"answer-{one}") for one in fingerprints]
         await self.connection.commands([*commands, ("DEL", keys.ai_answers_of(owner))])
 
+    async def has_owner(self, fingerprint: str, owner: str) -> bool:
+        return bool(await self.connection.command("SISMEMBER", keys.ai_answers_of(owner), fingerprint))
+
+    async def restore(self, fingerprint: str, object_key: str, ttl_s: float) -> bool:
+        """Adds an answer whose object is stored, unless the index has it; returns whether it was missing."""
+        key, ttl_ms = keys.ai_answer(fingerprint), int(ttl_s * 1000)
+        return bool(await self.connection.command("SET", key, object_key, "NX", "PX", ttl_ms))
+
     async def add_owner(self, fingerprint: str, owner: str, ttl_s: float) -> None:
         """Records that the job `owner` got this answer: when its document is deleted, the answer is deleted."""
         key = keys.ai_answers_of(owner)

@@ -363,10 +363,12 @@ class JobStore:
     async def count_active(self) -> int:
         return int(await self._connection.command("ZCARD", keys.ACTIVE))
 
-    async def register_objects(self, job_id: str, for_s: float) -> None:
-        """Schedules the deletion of the objects of a job that does not exist yet; creating the job extends it."""
+    async def register_objects(self, job_id: str, for_s: float) -> float:
+        """Schedules the deletion of the objects of a job that does not exist yet, and returns when they are deleted.
+        Creating the job extends it."""
         until = now_ms(self._clock) + int(for_s * 1000)
         await self._connection.command("ZADD", keys.EXPIRY, "NX", until, job_id)
+        return until / 1000
 
     async def objects_kept_until(self, job_id: str) -> float:
         """When a job's objects may be deleted: after its record, which is kept for ttl_s from the job's end."""

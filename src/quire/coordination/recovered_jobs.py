@@ -36,21 +36,6 @@ class RecoveredJobs:
         now = now_ms(self._clock)
         await self._connection.commands(("ZADD", keys.ACTIVE, "NX", now, one) for one in job_ids)
 
-    async def restore_answers(self, fingerprints: Sequence[str], ttl_s: float) -> int:
-        """Puts AI answers back into the index whose objects are there; returns how many were missing."""
-        now = now_ms(self._clock)
-        kept_ms = int(ttl_s * 1000)
-        found = await self._connection.commands(
-            ("SET", keys.ai_answer(one), f"jobs/answer-{one}/answer", "NX", "PX", kept_ms)
-            for one in fingerprints
-        )
-        missing = [one for one, done in zip(fingerprints, found, strict=True) if done]
-        until = now + kept_ms + _OBJECTS_OUTLIVE_MS
-        await self._connection.commands(
-            ("ZADD", keys.EXPIRY, "NX", until, f"answer-{one}") for one in missing
-        )
-        return len(missing)
-
     async def restore_finished(self, job_id: str, fields: Mapping[str, str]) -> bool:
         """Restores the record of a job that has ended, for the rest of its time; False if that is over."""
         ended = int(float(fields.get("completed_at") or 0))

@@ -2,12 +2,15 @@
 
 An answer is stored in the object plane; an index in Redis has its key for as long as it is kept. The fingerprint is a
 keyed hash that includes the team, so that one team can't find out which documents another team had read.
+
+The name of an answer's object has its expiry and the job that got it, and a marker object beside it names each further
+job: the index can be restored from a listing, without an answer that lives longer or that no deletion finds.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -16,11 +19,14 @@ from quire.errors import MissingError, ObjectsError
 from quire.objects.object_store import ObjectStore
 from quire.settings import Settings
 
+_ANSWER, _OWNER = "answer", "owner"
+_DELETED_LATER_S = 3_600.0
+
 
 class Expiry(Protocol):
-    """Deletes objects after a time."""
+    """Deletes objects after a time; returns when."""
 
-    async def register_objects(self, job_id: str, for_s: float) -> None: ...
+    async def register_objects(self, job_id: str, for_s: float) -> float: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +36,38 @@ class CachedAnswer:
 
     def __repr__(self) -> str:
         return f"CachedAnswer({len(self.text)} characters)"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredAnswer:
+    """What the names of an answer's objects say. `expires_at` is None for an answer of an earlier version."""
+
+    fingerprint: str
+    key: str
+    expires_at: float | None
+    owners: tuple[str, ...]
+
+    @classmethod
+    def of(cls, fingerprint: str, names: Iterable[str]) -> StoredAnswer | None:
+        """The newest answer among the objects of a fingerprint; None if there is no answer."""
+        found: list[tuple[float, str]] = []
+        owners: set[str] = set()
+        for name in names:
+            kind, _, rest = name.partition("-")
+            expiry, _, owner = rest.partition("-") if kind == _ANSWER else ("", "", rest)
+            if kind == _ANSWER:
+                found.append((float(expiry) if expiry.isdecimal() else 0.0, name))
+            if owner and kind in (_ANSWER, _OWNER):
+                owners.add(owner)
+        if not found:
+            return None
+        expires_at, name = max(found)
+        key = f"{_folder(fingerprint)}/{name}"
+        return cls(fingerprint, key, expires_at or None, tuple(sorted(owners)))
+
+
+def _folder(fingerprint: str) -> str:
+    return f"jobs/answer-{fingerprint}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,27 +90,31 @@ class AnswerCache:
                 continue
             try:
                 data = json.loads(await self.objects.get(key))
+                await self._add_receiver(fingerprints[place], owner)
             except (MissingError, ObjectsError):
                 continue
-            await self._add_owner(fingerprints[place], owner)
             return place, CachedAnswer(data["text"], data["confidence"])
         return None
 
     async def keep(self, fingerprint: str, answer: CachedAnswer, owner: str | None = None) -> None:
         if not self.ttl_s or not fingerprint:
             return
-        await self._add_owner(fingerprint, owner)
-        folder = f"answer-{fingerprint}"
-        key = f"jobs/{folder}/answer"
+        # Recorded before anything is stored: the deletion of a document must find all its answers.
+        if owner is not None:
+            await self.index.add_owner(fingerprint, owner, self.ttl_s)
         # Registered for deletion first: an object that is stored is always deleted at some time.
-        await self.expiry.register_objects(folder, self.ttl_s + 3_600)
+        deleted_at = await self.expiry.register_objects(
+            f"answer-{fingerprint}", self.ttl_s + _DELETED_LATER_S
+        )
+        key = f"{_folder(fingerprint)}/{_ANSWER}-{int(deleted_at - _DELETED_LATER_S)}-{owner or ''}"
         data = {"text": answer.text, "confidence": answer.confidence}
         await self.objects.put(key, json.dumps(data).encode())
         await self.index.store(fingerprint, key, self.ttl_s)
 
-    async def _add_owner(self, fingerprint: str, owner: str | None) -> None:
-        """Recorded before anything is stored: the deletion of a document must find all its answers."""
-        if owner is not None:
+    async def _add_receiver(self, fingerprint: str, owner: str | None) -> None:
+        """Records a further job that receives a stored answer, with a marker beside the answer."""
+        if owner is not None and not await self.index.has_owner(fingerprint, owner):
+            await self.objects.put(f"{_folder(fingerprint)}/{_OWNER}-{owner}", b"")
             await self.index.add_owner(fingerprint, owner, self.ttl_s)
 
 

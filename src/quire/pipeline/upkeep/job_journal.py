@@ -25,13 +25,13 @@ from quire.errors import CoordinationError, MissingError, ObjectsError
 from quire.objects.object_store import ObjectStore
 from quire.pipeline.object_keys import FILE_SCHEME, job_prefix
 from quire.pipeline.parts import Parts
+from quire.pipeline.upkeep.answer_recovery import AnswerRecovery
 
 _LOG = logging.getLogger(__name__)
 _ACCEPTED, _FINISHED = "accepted.json", "finished.json"
 _NOT_KEPT = frozenset({"late", "call"})
 _AT_ONCE = 200
 _ALL_JOBS = "jobs/"
-_ANSWER = "answer-"
 
 
 async def write_accepted(objects: ObjectStore, new: NewJob, call: str) -> None:
@@ -110,8 +110,7 @@ class JobRecovery:
 
     def __init__(self, parts: Parts, connection: RedisConnection) -> None:
         self._objects = parts.objects
-        ai, results_s = parts.settings.ai, parts.settings.retention.results_s
-        self._answers_kept_s = min(ai.cache_ttl_s, results_s) if results_s else ai.cache_ttl_s
+        self._answers = AnswerRecovery(parts)
         self._jobs = RecoveredJobs(connection, parts.queues, parts.clock, parts.jobs.ttl_s)
 
     async def run(self, *, dry_run: bool = False, check_results: bool = False) -> RecoveryReport:
@@ -122,7 +121,7 @@ class JobRecovery:
         report = RecoveryReport()
         names = await self._listed()
         if not dry_run:
-            report.answers = await self._restore_answers(names)  # first: a job that starts again needs them
+            report.answers = await self._answers.run(names)  # first: a job that starts again needs them
         names = {job_id: some for job_id, some in names.items() if some & {_ACCEPTED, _FINISHED}}
         job_ids = sorted(names)
         report.jobs_seen = len(job_ids)
@@ -139,16 +138,6 @@ class JobRecovery:
                     [one for one in some if one in known and _FINISHED not in names[one]]
                 )
         return report
-
-    async def _restore_answers(self, names: Mapping[str, set[str]]) -> int:
-        if not self._answers_kept_s:
-            return 0
-        stored = [one.removeprefix(_ANSWER) for one in sorted(names) if one.startswith(_ANSWER)]
-        restored = 0
-        for first in range(0, len(stored), _AT_ONCE):
-            some = stored[first : first + _AT_ONCE]
-            restored += await self._jobs.restore_answers(some, self._answers_kept_s)
-        return restored
 
     async def _has_result(self, job_id: str, names: set[str]) -> bool:
         """False for a completed job whose result is neither there nor deleted on purpose."""
