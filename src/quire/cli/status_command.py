@@ -79,7 +79,10 @@ def drawn(seen: dict[str, Any], before: dict[str, Any] | None, width: int) -> li
             f"this month: {dispatch['usage_this_month']['calls']} calls, "
             f"{dispatch['usage_this_month']['cost_usd']:.2f} USD"
         )
-    workers = [f"{one['worker_id']}  last seen {one['last_seen_at']}" for one in queues["workers"]]
+    workers = [
+        f"{one['worker_id']}  last seen {one['last_seen_at']}{'  disk full' if one.get('disk_full') else ''}"
+        for one in queues["workers"]
+    ]
     lines += ["", *(workers or ["No worker is known."])]
     return [printable(line)[:width] for line in lines]
 

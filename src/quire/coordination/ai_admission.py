@@ -27,7 +27,7 @@ _LEASE_MARGIN_S = 5.0
 """What a call may take beyond its timeout: the first one loads the provider's SDK."""
 _ASK = struct.Struct("=5d")
 _ANSWERED_KEPT_S = 3600.0
-"""As in settle.lua."""
+"""How long the last success of a model is known."""
 _WANTED_S = 180.0
 """How long recovery stays wanted after a page found no model; classifications ask again within a minute."""
 
@@ -238,7 +238,7 @@ class Admission:
             *(self._now(), lease.id, lease.admitted_ms, outcome.value, code, lease.tokens, tokens),
             *(target.rpm, target.tpm, target.max_inflight, START_CAP),
             *(_ms(retry_after_s), _ms(self.backoff.base_s), _ms(self.backoff.max_s)),
-            *(reported.rpm, reported.tpm, _ms(reported.pause_s), str(target)),
+            *(reported.rpm, reported.tpm, _ms(reported.pause_s), str(target), _ms(_ANSWERED_KEPT_S)),
         )
         settled = Settled(bool(answer[0]), answer[1] == "open", answer[2] / 1000, int(answer[3]))
         _log_changes(target, answer[4], answer[5], code, settled.opens_in_s)

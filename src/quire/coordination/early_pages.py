@@ -7,7 +7,6 @@ delayed entry, the sweeper queues the unit.
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from enum import Enum
 
 from quire.clock import Clock, now_ms
@@ -42,16 +41,6 @@ class EarlyPages:
         if await self._connection.job_script("early_issue", claim.job.id, epoch, now, later):
             unit = UnitKind.EARLY.value
             await self._queues.put_later(Hint(claim.job.id, unit, epoch), later / 1000)
-
-    async def postpone(self, claim: Claim, wait_s: float) -> None:
-        """Returns the unit to the queue for so long. Its start does not count: waiting is no attempt."""
-        claim.settlement.begun = True
-        hint, until = claim.hint, now_ms(self._clock) + int(wait_s * 1000)
-        answer = await self._connection.job_script(
-            "wait", hint.job_id, hint.unit, hint.epoch, claim.token, until, 0
-        )
-        if answer:
-            await self._queues.put_later(replace(hint, entry_id=None), until / 1000)
 
     async def forget(self, job_id: str, epoch: int) -> None:
         """Removes the delayed entry of a job that has ended."""

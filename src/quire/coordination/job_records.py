@@ -81,6 +81,8 @@ class Claim:
     starts: int
     failures: int
     job: MainJob
+    outages: int = 0
+    """How often the unit has waited for a plane that was away."""
     settlement: Settlement = field(default_factory=Settlement, compare=False)
 
 

@@ -9,7 +9,6 @@ import asyncio
 import json
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from quire.clock import Clock, now_ms
@@ -36,6 +35,7 @@ from quire.coordination.job_records import (
     new_fields,
 )
 from quire.coordination.lost_state import LostState
+from quire.coordination.parked_units import Counted, ParkedUnits
 from quire.coordination.streams import Hint, Queues
 from quire.coordination.waiting_units import WaitingUnits
 from quire.domain.job import JobPriority, JobStatus, MainJob, PageRecord
@@ -71,6 +71,7 @@ class JobStore:
         self.answers = AnswerIndex(connection)
         self.order = QueueOrder(connection)
         self.waiting = WaitingUnits(connection)
+        self.parked = ParkedUnits(connection, queues)
         self.early = EarlyPages(connection, queues, clock)
         self.retained = Retained(connection, clock)
         self.lost = LostState(connection, queues, clock)
@@ -118,22 +119,14 @@ class JobStore:
             return Refused("early", not_before_s=float(answer[1]) / 1000)
         if answer[0] != "run":
             return Refused("gone")
-        found = dict(zip(answer[3::2], answer[4::2], strict=True))
+        found = dict(zip(answer[4::2], answer[5::2], strict=True))
         job = job_from_fields(hint.job_id, found)
         await self._sweep_by(job.id, job.deadline_at)
-        return Claim(hint, token, int(answer[1]), int(answer[2]), job)
+        return Claim(hint, token, int(answer[1]), int(answer[2]), job, outages=int(answer[3]))
 
     async def park(self, claim: Claim, not_before_s: float, *, failed: bool) -> bool:
         """Releases a unit until not_before_s; `failed` if this attempt counts."""
-        claim.settlement.begun = True
-        hint = claim.hint
-        parked = await self._run(
-            *("park", hint.job_id, hint.unit, hint.epoch, claim.token),
-            *(int(not_before_s * 1000), "1" if failed else "0"),
-        )
-        if parked:
-            await self._queues.put_later(replace(hint, entry_id=None), not_before_s)
-        return bool(parked)
+        return await self.parked.park(claim, not_before_s, Counted.FAILED if failed else Counted.STARTED)
 
     async def fetched(self, claim: Claim, found: Mapping[str, Arg]) -> None:
         claim.settlement.begun = True

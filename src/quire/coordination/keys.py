@@ -21,6 +21,9 @@ ORDER = "jobs:order"
 WORKERS = "workers"
 """zset: worker ids by their last heartbeat (ms), trimmed by the housekeeper."""
 
+WORKERS_DISK_FULL = "workers:disk_full"
+"""zset with TTL: workers that take no units because their disk is full, by their last heartbeat (ms)."""
+
 FORMAT = "quire:format"
 """string with TTL: the format number of what is stored, renewed at each start of a process."""
 

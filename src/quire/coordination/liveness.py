@@ -80,8 +80,27 @@ class Workers:
                 ("DEL", keys.worker(worker_id)),
                 ("DEL", keys.worker_holds(worker_id)),
                 ("ZREM", keys.WORKERS, worker_id),
+                ("ZREM", keys.WORKERS_DISK_FULL, worker_id),
             ]
         )
+
+    async def report_disk(self, worker_id: str, *, is_full: bool) -> None:
+        """Records whether the worker has stepped back because its disk is full; call it with each heartbeat."""
+        if not is_full:
+            await self._connection.command("ZREM", keys.WORKERS_DISK_FULL, worker_id)
+            return
+        await self._connection.commands(
+            [
+                ("ZADD", keys.WORKERS_DISK_FULL, now_ms(self._clock), worker_id),
+                ("PEXPIRE", keys.WORKERS_DISK_FULL, int(self.ttl_s * 2000)),
+            ]
+        )
+
+    async def with_full_disk(self) -> list[str]:
+        """The workers that take no units now because their disks are full."""
+        since = now_ms(self._clock) - int(self.ttl_s * 1000)
+        found = await self._connection.command("ZRANGEBYSCORE", keys.WORKERS_DISK_FULL, since, "+inf")
+        return list(found)
 
     async def denies(self, worker_id: str, unit: str, since_s: float) -> bool:
         """Whether a worker that is alive does not have this unit (`held_unit`), which it claimed at `since_s`.

@@ -1,12 +1,8 @@
-"""Units of a running job that go on after a plane lost something or was away.
-
-Claims are checked, pages without text are read again, and units wait for a plane that is away.
-"""
+"""Units of a running job that go on after a plane lost something: claims are checked, lost pages are read again."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from quire.clock import Clock, now_ms
 from quire.coordination.connection import RedisConnection
@@ -28,16 +24,6 @@ class LostState:
         flat = [part for claim in claims for part in claim]
         answer = await self._connection.job_script("check_claims", held[0].job.id, *flat)
         return [bool(flag) for flag in answer]
-
-    async def postpone(self, claim: Claim, not_before_s: float) -> bool:
-        """Releases a unit that waits for another plane; neither an attempt nor a start is counted."""
-        claim.settlement.begun = True
-        hint = claim.hint
-        args = (hint.unit, hint.epoch, claim.token, int(not_before_s * 1000), "2")
-        parked = await self._connection.job_script("park", hint.job_id, *args)
-        if parked:
-            await self._queues.put_later(replace(hint, entry_id=None), not_before_s)
-        return bool(parked)
 
     async def reread(self, claim: Claim, numbers: Sequence[int]) -> str:
         """Gives up a merge and has these pages read again, because their texts are gone.

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from quire.clock import Clock
 from quire.coordination.job_records import Claim
-from quire.errors import ObjectsError, PlaneError
+from quire.coordination.parked_units import Counted
+from quire.errors import ObjectsError, QuireError
 
 if TYPE_CHECKING:
     from quire.pipeline.parts import Parts
@@ -21,6 +22,8 @@ _LOG = logging.getLogger(__name__)
 _FIRST_WAIT_S = 0.5
 _LONGEST_WAIT_S = 15.0
 _LONGEST_HELD_S = 900.0
+MOST_WAITS = 12
+"""How often a unit waits for the object store before its attempts count: for one to two minutes."""
 
 
 def outage_wait_s(tries: int) -> float:
@@ -40,13 +43,31 @@ class PlaneOutages:
         """Call it when a unit was done: the planes answer."""
         self._tries = 0
 
-    async def postpone(self, claim: Claim, error: PlaneError) -> None:
-        """Parks the unit until the plane may be back. Neither an attempt nor a start is counted."""
-        wait_s = outage_wait_s(self._tries)
+    async def postpone(self, claim: Claim, error: QuireError) -> bool:
+        """Parks the unit until the plane may be back. Neither an attempt nor a start is counted.
+
+        Returns False, and does nothing, for a unit that has waited often while the object store answers others: what
+        it needs can't be read or written, and its attempts must be counted.
+        """
+        if claim.outages >= MOST_WAITS and isinstance(error, ObjectsError) and await self._answers():
+            return False
+        await self.wait(claim, error)
+        return True
+
+    async def wait(self, claim: Claim, error: QuireError) -> None:
+        """Parks the unit, however often it has waited."""
+        wait_s = outage_wait_s(max(self._tries, claim.outages))
         self._tries += 1
         about = {"job_id": claim.job.id, "unit": claim.hint.unit, "code": error.code, "wait_s": wait_s}
         _LOG.warning("unit waits for a plane", extra=about)
-        await self._parts.jobs.lost.postpone(claim, self._parts.clock.now() + wait_s)
+        await self._parts.jobs.parked.park(claim, self._parts.clock.now() + wait_s, Counted.OUTAGE)
+
+    async def _answers(self) -> bool:
+        try:
+            await self._parts.objects.check()
+        except ObjectsError:
+            return False
+        return True
 
 
 async def outlast(call: Callable[[], Awaitable[T]], clock: Clock, deadline_at: float | None) -> T:

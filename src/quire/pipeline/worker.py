@@ -14,25 +14,23 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from quire.coordination.job_records import Claim, PageOutcome, Refused
+from quire.coordination.job_records import Claim, Refused
 from quire.coordination.liveness import held_unit
 from quire.coordination.streams import QUEUES, Hint, PriorityShares
-from quire.domain.job import UnitKind, chunk_places, unit_page
-from quire.domain.page_ranges import PageRanges
-from quire.errors import CatalogError, CoordinationCommandError, CoordinationError, ObjectsError, QuireError
+from quire.domain.job import UnitKind
+from quire.errors import CoordinationCommandError, CoordinationError, QuireError
+from quire.pipeline.disk_guard import DiskGuard
 from quire.pipeline.overtaking import Overtaking
 from quire.pipeline.parts import Parts
-from quire.pipeline.plane_outages import PlaneOutages
-from quire.pipeline.retry_delay import retry_delay_s
 from quire.pipeline.side_tasks import keep_running
 from quire.pipeline.stages.callback_stage import run_callback
 from quire.pipeline.stages.download_stage import run_download
 from quire.pipeline.stages.early_stage import run_early
-from quire.pipeline.stages.export_stage import export_failed, run_export
+from quire.pipeline.stages.export_stage import run_export
 from quire.pipeline.stages.merge_stage import run_merge
-from quire.pipeline.stages.read_stage import PageReader, failed_page, fallen_back
+from quire.pipeline.stages.read_stage import PageReader
 from quire.pipeline.stages.split_stage import run_split
-from quire.pipeline.upkeep.job_journal import write_finished
+from quire.pipeline.unit_failures import UnitFailures
 from quire.reading.pool.fair_slots import sharing
 
 if TYPE_CHECKING:
@@ -43,6 +41,7 @@ _BLOCK_S = 2.0
 _WATCH_EVERY_S = 0.4
 _SERVER_AWAY_S = 0.5
 _REFUSED_S = 5.0
+_DISK_FULL_S = 0.5
 _MAX_STARTS = 50
 """How often a unit may be started at all. Failed attempts are bounded by JOB_MAX_ATTEMPTS; this bounds units whose
 workers keep dying, and is high because workers also die for reasons of their own."""
@@ -104,7 +103,9 @@ class Worker:
         """Queues whose last read was full: more entries may wait, so the next read goes by shares."""
         self._stopping = asyncio.Event()
         self._beaten = asyncio.Event()
-        self._outages = PlaneOutages(parts)
+        self._disk_reported = False
+        self._disk = DiskGuard.of(parts.settings, parts.clock)
+        self._failures = UnitFailures(parts, self._disk)
         self._fairness = Overtaking(parts, slots, self._teams_in_hand, self._handle)
 
     async def run(self) -> None:
@@ -148,7 +149,9 @@ class Worker:
         return [held_unit(one.claim.job.id, one.claim.hint.unit) for one in self._held.values()]
 
     def _teams_in_hand(self, kind: UnitKind) -> list[str]:
-        """The team of each unit of this kind that the worker has claimed."""
+        """The team of each unit of this kind that the worker has claimed; none overtakes while its disk is full."""
+        if self._disk.is_full:
+            return []
         return [one.claim.job.team for one in self._held.values() if one.claim.hint.kind is kind]
 
     async def _consume(self, kind: UnitKind, slots: int) -> None:
@@ -169,7 +172,11 @@ class Worker:
                     task.add_done_callback(lambda _: free.release())
 
     async def _read(self, kind: UnitKind, room: int) -> list[Hint]:
-        """New entries; none when the worker stops or the server is out of reach."""
+        """New entries; none when the worker stops, its disk is full, or the server is out of reach."""
+        if self._disk.is_full:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), _DISK_FULL_S)
+            return []
         read = asyncio.create_task(self._next_entries(kind, room), name=f"read-{kind.value}")
         stop = asyncio.create_task(self._stopping.wait(), name="stop")
         try:
@@ -277,7 +284,7 @@ class Worker:
         if claim.starts > _MAX_STARTS:
             # It has a dead letter: an operator may replay it when what killed the workers is mended.
             text = "The unit was started too often: its workers died each time."
-            await self._give_up(claim, QuireError(text, retryable=True))
+            await self._failures.give_up(claim, QuireError(text, retryable=True))
             return
         stage = self._stages[claim.hint.kind]
         try:
@@ -286,71 +293,11 @@ class Worker:
                     await stage(claim, self._parts)
                 else:
                     await _traced(self._parts.tracer, stage, claim, self._parts)
-            self._outages.over()
+            self._failures.plane_answers()
         except (CoordinationError, CoordinationCommandError):
             raise
-        except (ObjectsError, CatalogError) as error:
-            # An export goes to a place of the caller's, which may never be there: its attempts are counted.
-            if error.retryable and claim.hint.kind is not UnitKind.EXPORT:
-                await self._outages.postpone(claim, error)
-            else:
-                await self._failed(claim, error)
-        except QuireError as error:
-            await self._failed(claim, error)
         except Exception as error:
-            _LOG.exception(
-                "unit failed unexpectedly", extra={"job_id": claim.job.id, "unit": claim.hint.unit}
-            )
-            await self._failed(
-                claim,
-                QuireError(f"An internal error happened ({type(error).__name__}).", retryable=True),
-            )
-
-    async def _failed(self, claim: Claim, error: QuireError) -> None:
-        failures = claim.failures + 1
-        settings = self._parts.settings
-        allowed = {
-            UnitKind.CALLBACK: settings.callbacks.max_attempts,
-            UnitKind.EXPORT: settings.aws.export_max_attempts,
-        }.get(claim.hint.kind, settings.jobs.max_attempts)
-        _LOG.info(
-            "unit failed",
-            extra={"job_id": claim.job.id, "unit": claim.hint.unit, "code": error.code, "attempt": failures},
-        )
-        if not error.retryable or failures >= allowed:
-            await self._give_up(claim, error)
-            return
-        self._parts.reports.meter.unit_retried(claim.hint.kind.value)
-        delay_s = retry_delay_s(failures, settings.jobs, at_least_s=error.retry_after_s or 0.0)
-        await self._parts.jobs.park(claim, self._parts.clock.now() + delay_s, failed=True)
-
-    async def _give_up(self, claim: Claim, error: QuireError) -> None:
-        """Ends a unit that failed for good: its pages or its document are recorded as failed, with a dead letter."""
-        kind = claim.hint.kind
-        if kind is not UnitKind.EARLY and (error.retryable or kind in (UnitKind.CALLBACK, UnitKind.EXPORT)):
-            await self._parts.queues.add_dead_letter(claim.hint, error.public)
-        # A document of the vault is left to its sweeper; without early text a page waits for AI.
-        if kind in (UnitKind.CALLBACK, UnitKind.VAULT, UnitKind.EARLY):
-            await self._parts.jobs.drop_unit(claim)
-        elif kind is UnitKind.EXPORT:
-            await export_failed(claim, self._parts, error)
-        elif kind in (UnitKind.READ, UnitKind.PAGE):
-            now = self._parts.clock.now()
-            numbers = _page_numbers(claim)
-            known = await self._parts.jobs.pages(claim.job.id, numbers)
-            await self._parts.jobs.pages_done(
-                claim,
-                [
-                    PageOutcome(
-                        fallen_back(known.get(number), error, claim.starts, now)
-                        or failed_page(number, error, claim.starts, now, now)
-                    )
-                    for number in numbers
-                ],
-            )
-        else:
-            await self._parts.jobs.fail(claim, error)
-            await write_finished(self._parts, claim.job.id)
+            await self._failures.settle(claim, error)
 
     async def _break(self, hint: Hint, error: CoordinationCommandError) -> None:
         """Ends the document of a unit that a script could not process: another attempt would fail alike."""
@@ -382,7 +329,11 @@ class Worker:
     async def _beat(self) -> None:
         while True:
             try:
+                is_full = self._disk.is_full
                 await self._parts.workers.beat(self.id, self._units_in_hand())
+                if is_full or self._disk_reported:
+                    await self._parts.workers.report_disk(self.id, is_full=is_full)
+                self._disk_reported = is_full
                 self._beaten.set()
             except (CoordinationError, CoordinationCommandError) as error:
                 _LOG.warning("heartbeat failed", exc_info=error, extra={"code": error.code})
@@ -422,13 +373,6 @@ async def _traced(tracer: Tracer, stage: Stage, claim: Claim, parts: Parts) -> N
 
 def _entry_name(hint: Hint) -> str:
     return f"{hint.stream} {hint.entry_id}"
-
-
-def _page_numbers(claim: Claim) -> list[int]:
-    if claim.hint.kind is UnitKind.PAGE:
-        return [unit_page(claim.hint.unit)]
-    first, last = chunk_places(claim.hint.unit)
-    return PageRanges.parse(claim.job.ranges).numbers(first, last + 1)
 
 
 def default_slots(concurrency: int, reader_processes: int, classifications: int) -> dict[UnitKind, int]:

@@ -64,7 +64,8 @@ class GeneralSettings:
         "MIN_FREE_DISK",
         "1GB",
         setting_kinds.size("0B", "1000TB", bare_unit="MB"),
-        "With less free space than this at DATA_DIR, `/health` is `degraded`.",
+        "With less free space than this at DATA_DIR, `/health` is `degraded`; with less than a sixteenth of it, a "
+        "worker takes no work until there is twice as much.",
     )
 
 

@@ -108,6 +108,11 @@ class FleetMetrics:
         self.workers = Gauge(
             "quire_workers_alive", "Workers with a heartbeat, of the fleet.", registry=registry
         )
+        self.workers_disk_full = Gauge(
+            "quire_workers_disk_full",
+            "Workers that take no units because their disks are full, of the fleet.",
+            registry=registry,
+        )
         self.documents = Gauge(
             "quire_documents_active", "Documents that have not ended, of the fleet.", registry=registry
         )

@@ -91,10 +91,11 @@ class Readiness:
 
     async def _check(self) -> PlaneCondition:
         parts = self._runtime.parts
-        depths, objects, workers, batching = await asyncio.gather(
+        depths, objects, workers, full, batching = await asyncio.gather(
             _outcome(self._depths),
             _outcome(parts.objects.check),
             _outcome(parts.workers.heartbeats),
+            _outcome(parts.workers.with_full_disk),
             self._batching(),
         )
         failing, issues, depth = [], [], None
@@ -109,6 +110,10 @@ class Readiness:
             depth = waiting + delayed + (batching.status.depth if batching else 0)
             if waiting and isinstance(workers, dict) and not self._any_alive(workers):
                 issues.append(f"{waiting} units of work wait and no worker is alive. Start `quire worker`.")
+        if isinstance(full, list) and full:
+            issues.append(
+                f"Workers that take no work because their disks are full: {len(full)} (MIN_FREE_DISK)."
+            )
         if batching is not None:
             issues += self._batching_issues(batching)
         issues += self._disk_issues()

@@ -166,6 +166,7 @@ class QueueView(BaseModel):
 class WorkerView(BaseModel):
     worker_id: str
     last_seen_at: str | None
+    disk_full: bool = Field(default=False, description="It takes no work until its disk has room again.")
 
 
 class QueuesView(BaseModel):
@@ -202,10 +203,11 @@ class LettersView(BaseModel):
 )
 async def queues(_team: Team, services: ServicesDep) -> Response:
     parts = services.runtime.parts
-    depths, workers, alive, active = await asyncio.gather(
+    depths, workers, alive, full, active = await asyncio.gather(
         asyncio.gather(*(parts.queues.depth(kind) for kind in UnitKind)),
         parts.workers.heartbeats(),
         parts.workers.count_alive(),
+        parts.workers.with_full_disk(),
         parts.jobs.count_active(),
     )
     return json_answer(
@@ -214,7 +216,8 @@ async def queues(_team: Team, services: ServicesDep) -> Response:
                 QueueView(queue=kind.value, **depth) for kind, depth in zip(UnitKind, depths, strict=True)
             ],
             workers=[
-                WorkerView(worker_id=name, last_seen_at=iso(seen)) for name, seen in sorted(workers.items())
+                WorkerView(worker_id=name, last_seen_at=iso(seen), disk_full=name in full)
+                for name, seen in sorted(workers.items())
             ],
             workers_alive=alive,
             documents_active=active,

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from quire.coordination.early_pages import OcrRight
 from quire.coordination.job_records import Claim
+from quire.coordination.parked_units import Counted
 from quire.domain.job import JobStatus, PageRecord
 from quire.domain.page import PageSource
 from quire.errors import PageError
@@ -35,7 +36,7 @@ async def run_early(claim: Claim, parts: Parts) -> None:
                 await _end(claim, parts)
                 return
             if wait_s > 0:
-                await parts.jobs.early.postpone(claim, wait_s)
+                await _postpone(claim, parts, wait_s)
                 return
             is_first = not tried
             tried.update(one.number for one in some)
@@ -82,13 +83,17 @@ def is_unread(record: PageRecord) -> bool:
     return is_open and not record.words and record.reader not in MARKUP_READERS
 
 
+async def _postpone(claim: Claim, parts: Parts, wait_s: float) -> None:
+    await parts.jobs.parked.park(claim, parts.clock.now() + wait_s, Counted.WAITING)
+
+
 async def _end(claim: Claim, parts: Parts) -> None:
     """Drops the unit once the vault, if it follows the job, is sure to file every early text."""
     if claim.job.vault is not None:
         records = (await parts.jobs.pages(claim.job.id)).values()
         has_early = any(one.source is PageSource.OCR and not one.status.terminal for one in records)
         if has_early and not await parts.jobs.early.file(claim):
-            await parts.jobs.early.postpone(claim, _FILE_AGAIN_S)
+            await _postpone(claim, parts, _FILE_AGAIN_S)
             return
     claim.settlement.begun = True
     await parts.jobs.drop_unit(claim)

@@ -5,11 +5,12 @@
 --       4 outcome: ok | neutral (no evidence about the model) | fail | limit (429) | auth | unsent
 --       5 error code for display, 6 tokens reserved, 7 tokens used, 8 rpm, 9 tpm, 10 most in flight, 11 cap to start with,
 --       12 retry after ms, 13 base backoff ms, 14 longest backoff ms,
---       15 rpm and 16 tpm that the provider reported (0 = nothing), 17 pause ms that it asked for, 18 name of the model
+--       15 rpm and 16 tpm that the provider reported (0 = nothing), 17 pause ms that it asked for, 18 name of the model,
+--       19 how long a success is known, in ms
 -- Answers {1 if the lease still counted, open | closed, opens again in ms, calls that could go now,
 --       what this call did to the model's breaker ('' | opened | closed), the same for the provider's}
 -- A call admitted before the breaker opened belongs to that incident, however late it fails; one admitted after was a probe.
-local ERRORS_KEPT, ANSWERED_KEPT_MS = 50, 3600000
+local ERRORS_KEPT = 50
 local lease, admitted, outcome, code = ARGV[2], tonumber(ARGV[3]), ARGV[4], ARGV[5]
 local most, retry_after = tonumber(ARGV[10]), tonumber(ARGV[12])
 local LEASES = KEYS[4]
@@ -76,7 +77,7 @@ if outcome == 'ok' then
     b[CAP] = math.min(b[CAP] + step, most)
   end
   b[OK] = b[OK] + 1
-  redis.call('SET', KEYS[8], 1, 'PX', ANSWERED_KEPT_MS)
+  redis.call('SET', KEYS[8], 1, 'PX', ARGV[19])
 elseif outcome == 'fail' or outcome == 'limit' then
   if outcome == 'limit' and admitted > b[CUT] then
     b[CAP] = math.max(1, math.min(b[CAP], most) / 2)

@@ -1,7 +1,8 @@
 -- A worker claims a unit.
 -- ARGV  unit, epoch, owner, token (one for each call, so that a repeated call gets the same answer),
 --       owner known to be dead ('' if none), now ms
--- Answers {'gone'} | {'held', owner} | {'early', not before ms} | {'run', starts, failures, field, value, …}
+-- Answers {'gone'} | {'held', owner} | {'early', not before ms}
+--       | {'run', starts, failures, waits for a plane, field, value, …}
 local unit, epoch, owner, token, dead, now = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6])
 local entry = wanted(unit, epoch)
 -- If the record has expired a moment before its work, writing to it would create half a record.
@@ -26,6 +27,6 @@ end
 if unit == 'classify' or unit == 'embed' then
   redis.call('HSET', JOB, 'attempts', entry.s)
 end
-local answer = {'run', entry.s, entry.f}
+local answer = {'run', entry.s, entry.f, entry.w or 0}
 for _, v in ipairs(redis.call('HGETALL', JOB)) do answer[#answer + 1] = v end
 return answer
