@@ -112,8 +112,13 @@ def _record(kind: int, data: bytes, instance: int = 0) -> bytes:
     return struct.pack("<HHI", instance << 4 | 0xF, kind, len(data)) + data
 
 
-def workbook_file(rows: Sequence[Sequence[str | float]]) -> bytes:
-    """An Excel 97 file with one sheet called "Sums"."""
+def workbook_file(
+    rows: Sequence[Sequence[str | float]],
+    *,
+    first: tuple[int, int] = (0, 0),
+    merged: Sequence[tuple[int, int, int, int]] = (),
+) -> bytes:
+    """An Excel 97 file with one sheet called "Sums". `merged` has first and last row and column of areas, from 0."""
 
     def record(kind: int, data: bytes) -> bytes:
         return struct.pack("<HH", kind, len(data)) + data
@@ -121,7 +126,7 @@ def workbook_file(rows: Sequence[Sequence[str | float]]) -> bytes:
     cells = b""
     for at, row in enumerate(rows):
         for column, value in enumerate(row):
-            place = struct.pack("<3H", at, column, 0)
+            place = struct.pack("<3H", first[0] + at, first[1] + column, 0)
             if isinstance(value, str):
                 text = struct.pack("<HB", len(value), 0) + value.encode("latin-1")
                 cells += record(0x0204, place + text)
@@ -129,7 +134,11 @@ def workbook_file(rows: Sequence[Sequence[str | float]]) -> bytes:
                 cells += record(0x0203, place + struct.pack("<d", value))
     begin = record(0x0809, struct.pack("<HHHHII", 0x0600, 0x0005, 0, 1997, 0, 0))
     sheet = record(0x0809, struct.pack("<HHHHII", 0x0600, 0x0010, 0, 1997, 0, 0))
-    size = record(0x0200, struct.pack("<IIHHH", 0, len(rows), 0, max(map(len, rows)), 0))
+    high, wide = first[0] + len(rows), first[1] + max(map(len, rows))
+    size = record(0x0200, struct.pack("<IIHHH", first[0], high, first[1], wide, 0))
+    if merged:
+        areas = b"".join(struct.pack("<4H", *area) for area in merged)
+        cells += record(0x00E5, struct.pack("<H", len(merged)) + areas)
     end = record(0x000A, b"")
     name = struct.pack("<BB", 4, 0) + b"Sums"
     where = len(begin) + len(record(0x0085, bytes(6) + name)) + len(end)

@@ -152,6 +152,14 @@ def test_old_workbook_is_read_as_a_new_one(tmp_path: Path) -> None:
     assert text == "## Sums\n\n| Item | Sum |\n|---|---|\n| Pencils | 12.5 |\n| Paper | 3 |"
 
 
+def test_old_workbook_keeps_merged_cells_when_its_values_begin_in_the_middle(tmp_path: Path) -> None:
+    rows = [["Item", "Sum"], ["Pencils", 12.5], ["", 3]]
+    (reading,) = _read(tmp_path, workbook_file(rows, first=(3, 2), merged=[(4, 5, 2, 2)]))
+    assert reading.markdown.endswith("| Item | Sum |\n|---|---|\n| Pencils | 12.5 |\n|  | 3 |")
+    (table,) = [one.table for one in reading.elements if one.table is not None]
+    assert table.spans == (CellSpan(1, 0, 2, 1),)
+
+
 def test_old_workbook_is_refused_in_words_when_it_is_damaged(tmp_path: Path) -> None:
     with pytest.raises(DamagedError):
         _read(tmp_path, compound_file({"Workbook": b"\x09\x08\x04\x00\x00\x06"}))
@@ -315,6 +323,51 @@ def test_jats_article_is_read_as_an_article(tmp_path: Path) -> None:
         "# On *tides*\n\nAnn Doe\n\n## Abstract\n\nShort.\n\n## 1 Method\n\nWe **looked**.\n\n1. one\n2. two\n\n"
         "Table 1 Sums\n\n| a | b |\n|---|---|\n|  | 2 |\n\n## References\n\n1. Doe, 1999."
     )
+
+
+JATS_PARTS = rb"""<?xml version="1.0"?><article article-type="x" xmlns:mml="http://www.w3.org/1998/Math/MathML"><front><article-meta><title-group>
+<article-title>Tides</article-title></title-group><kwd-group><kwd>sea</kwd><kwd>moon</kwd></kwd-group></article-meta>
+</front>
+<body><sec><title>One</title><p>See <inline-formula><alternatives><mml:math><mml:mi>x</mml:mi></mml:math>
+<tex-math>\documentclass{a}\begin{document}$x^2$\end{document}</tex-math></alternatives></inline-formula>.</p>
+<disp-formula><label>(3)</label><tex-math>$$y=1$$</tex-math></disp-formula>
+<list list-type="alpha-lower"><list-item><label>a)</label><p>first</p></list-item></list>
+<table-wrap><alternatives><graphic/><table><tr><td>a</td><td>b</td></tr></table></alternatives></table-wrap></sec></body>
+<back><ack><p>Thanks.</p></ack><app-group><app><title>Data</title><p>More.</p><ref-list><title>Sources</title>
+<ref><label>[7]</label><element-citation><person-group><name><surname>Doe</surname><given-names>A</given-names></name>
+</person-group><source>Sea</source><year>1999</year></element-citation><mixed-citation>And more.</mixed-citation></ref>
+</ref-list></app></app-group><fn-group><fn><label>*</label><p>No conflict.</p></fn></fn-group><ref-list>
+<ref><label>Roe 2</label><citation-alternatives><element-citation><source>x</source></element-citation>
+<mixed-citation>Roe, 2001.</mixed-citation></citation-alternatives></ref><ref><nlm-citation><source>Plain</source>
+<year>2</year></nlm-citation></ref></ref-list></back>
+<floats-group><fig><label>Figure 1</label><caption><p>A wave.</p></caption><graphic/></fig></floats-group>
+<sub-article><front-stub><title-group><article-title>Review</article-title></title-group></front-stub>
+<body><p>Good.</p></body></sub-article></article>"""
+
+
+def test_jats_article_keeps_all_its_parts(tmp_path: Path) -> None:
+    assert _only(tmp_path, JATS_PARTS).split("\n\n") == [
+        "# Tides",
+        "Keywords: sea, moon",
+        "## One",
+        "See $x^2$.",
+        "$$\ny=1 \\tag{3}\n$$",
+        "- a) first",
+        "| a | b |\n|---|---|",
+        "## Acknowledgements",
+        "Thanks.",
+        "## Data",
+        "More.",
+        "### Sources",
+        "7. Doe A Sea 1999 And more.",
+        r"\* No conflict.",
+        "## References",
+        "- Roe 2 Roe, 2001.\n2. Plain 2",
+        "Figure 1 A wave.",
+        "[Picture]",
+        "## Review",
+        "Good.",
+    ]
 
 
 def test_xml_and_json_are_shown_as_what_they_are(tmp_path: Path) -> None:

@@ -25,6 +25,8 @@ _TOLERANCE = 30
 """Twentieths of a point: borders of two rows closer than this are the same border."""
 _MOST_BORDERS = 256
 """With more, cells are placed by their number in the row."""
+_MOST_PLACED = 4_000_000
+"""Cells: so often they are placed anew at most, to leave out borders that divide nothing."""
 
 
 class FlowCell(NamedTuple):
@@ -127,10 +129,12 @@ def _grid(rows: Sequence[Sequence[FlowCell]]) -> tuple[list[list[str]], MergedCe
     borders = _borders(rows)
     if len(borders) > _MOST_BORDERS:
         borders = []
+    left = _MOST_PLACED
     while True:
         shown, merged, crossed = _laid_out(rows, borders)
+        left -= sum(map(len, shown))
         useless = next((at for at in sorted(crossed) if not _divides(at, shown)), None)
-        if useless is None:
+        if useless is None or left < 0:
             return shown, merged
         del borders[useless]
 

@@ -1,28 +1,48 @@
-"""Articles in JATS, the XML of scientific publishers: title, authors, abstract, sections, tables, references."""
+"""Articles in JATS, the XML of scientific publishers: front matter, sections, tables, back matter, references.
+
+Data about the journal, identifiers, dates and permissions are left out; pictures are placeholders without a picture.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
 from pathlib import Path
 from xml.etree.ElementTree import Element
 
-from quire.domain.element import CellSpan
 from quire.errors import DamagedError, TooLargeError
-from quire.reading.office.inline_markdown import BOLD, CODE, ITALIC, RAW, Run, block, placeholder, render
+from quire.reading.office.inline_markdown import block, placeholder
+from quire.reading.office.jats_text import (
+    child,
+    children,
+    chosen_form,
+    found,
+    latex_text,
+    line_of,
+    local_name,
+    table_rows,
+)
+from quire.reading.office.math_markup import display_formula
 from quire.reading.office.office_pages import Lists, MarkdownBlock, OfficePage, Pager, kept_spans
 from quire.reading.office.office_source import Opened
 from quire.reading.office.ooxml_package import MAX_DEPTH, parse
 from quire.reading.office.zip_container import OfficeLimits
 
 READER = "jats"
-_LOOKS = {"bold": BOLD, "italic": ITALIC, "monospace": CODE}
-_BLOCKS = frozenset(
-    {"p", "list", "table-wrap", "fig", "sec", "disp-formula", "disp-quote", "boxed-text", "def-list"}
+_SECTIONS = frozenset(
+    {"sec", "app", "app-group", "boxed-text", "ack", "glossary", "notes", "bio", "fn-group"}
 )
-_LEFT_OUT = frozenset(
-    {"label", "title", "object-id", "alternatives-label", "permissions", "graphic", "sec-meta"}
+_TITLES = {"ack": "Acknowledgements"}
+"""Titles of sections that have none of their own."""
+_FLOATS = frozenset({"table-wrap", "fig"})
+_GROUPS = frozenset(
+    {"table-wrap-group", "fig-group", "disp-quote", "disp-formula-group", "floats-group", "statement"}
 )
-_MOST_SPAN = 64
+_BLOCKS = (
+    _SECTIONS | _FLOATS | _GROUPS | {"p", "list", "def-list", "disp-formula", "preformat", "code", "ref-list"}
+)
+_LEFT_OUT = frozenset({"label", "title", "object-id", "permissions", "sec-meta"})
+_BACKTICKS = re.compile(r"`+")
+_NUMBER = re.compile(r"\W*(\d{1,6})\W*")
 
 
 def open_jats(path: str, limits: OfficeLimits) -> Opened:
@@ -31,27 +51,10 @@ def open_jats(path: str, limits: OfficeLimits) -> Opened:
     if file.stat().st_size > limits.max_archive_bytes:
         raise TooLargeError("The article is larger than this service reads. Send it in parts.")
     root = parse(file.read_bytes(), "text")
-    if _name(root) != "article":
+    if local_name(root) != "article":
         raise DamagedError("The XML document is no JATS article.")
     article = _Article()
     return Opened(READER, article.pages(root), article.title or None, article.authors or None)
-
-
-def _name(element: Element) -> str:
-    tag = element.tag
-    return tag.rpartition("}")[2] if isinstance(tag, str) else ""
-
-
-def _children(element: Element | None, *names: str) -> Iterator[Element]:
-    return (one for one in (element if element is not None else ()) if _name(one) in names)
-
-
-def _child(element: Element | None, name: str) -> Element | None:
-    return next(_children(element, name), None)
-
-
-def _found(element: Element, name: str) -> Iterator[Element]:
-    return (one for one in element.iter() if _name(one) == name)
 
 
 class _Article:
@@ -61,161 +64,210 @@ class _Article:
         self._pager = Pager()
 
     def pages(self, root: Element) -> list[OfficePage]:
-        meta = _child(_child(root, "front"), "article-meta")
-        self._front(meta)
-        self._section(_child(root, "body"), 1, 0)
-        back = _child(root, "back")
-        for one in _children(back, "sec", "ack", "app-group", "fn-group", "glossary"):
-            self._section(one, 2, 0)
-        for references in _found(back, "ref-list") if back is not None else ():
-            self._references(references)
+        self._article(root, 1)
         return self._pager.finish()
 
-    def _front(self, meta: Element | None) -> None:
+    def _article(self, root: Element, level: int) -> None:
+        """An article, or one inside it: a translation, a reviewer's report, a response."""
+        front = child(root, "front")
+        self._front(child(front, "article-meta") if front is not None else child(root, "front-stub"), level)
+        for part in children(root, "body", "back", "floats-group"):
+            self._contents(part, level, 0)
+        for inner in children(root, "sub-article", "response") if level < MAX_DEPTH else ():
+            self._article(inner, level + 1)
+
+    def _front(self, meta: Element | None, level: int) -> None:
         if meta is None:
             return
-        group = _child(meta, "title-group")
-        self.title = _line(_child(group, "article-title"))
-        self._add(f"# {self.title}" if self.title else "", 1)
+        group = child(meta, "title-group")
+        title = line_of(child(group, "article-title"))
+        self._heading(title, level)
+        for one in children(group, "subtitle", "trans-title-group"):
+            self._add(block(line_of(one)))
         names = [
-            _person(one) for one in _found(meta, "contrib") if one.get("contrib-type", "author") == "author"
+            _person(one) for one in found(meta, "contrib") if one.get("contrib-type", "author") == "author"
         ]
-        self.authors = ", ".join(filter(None, names))
-        self._add(block(self.authors))
-        for abstract in _children(meta, "abstract", "trans-abstract"):
-            self._add(f"## {_line(_child(abstract, 'title')) or 'Abstract'}", 2)
-            self._contents(abstract, 2, 0)
+        authors = ", ".join(filter(None, names))
+        if level == 1:
+            self.title, self.authors = title, authors
+        self._add(block(authors))
+        for one in found(meta, "aff"):
+            self._add(block(line_of(one)))
+        for notes in children(meta, "author-notes"):
+            self._contents(notes, level, 0)
+        for abstract in children(meta, "abstract", "trans-abstract"):
+            self._heading(line_of(child(abstract, "title")) or "Abstract", level + 1)
+            self._contents(abstract, level + 1, 0)
+        for words in children(meta, "kwd-group"):
+            self._keywords(words)
 
-    def _section(self, section: Element | None, level: int, depth: int) -> None:
-        if section is None or depth > MAX_DEPTH:
-            return
-        title, label = _line(_child(section, "title")), _line(_child(section, "label"))
-        if title:
-            self._add(f"{'#' * min(level, 6)} {f'{label} {title}' if label else title}", level)
-        self._contents(section, level, depth)
+    def _keywords(self, group: Element) -> None:
+        words = filter(None, (line_of(one) for one in children(group, "kwd", "compound-kwd")))
+        title = line_of(child(group, "title")).rstrip(":") or "Keywords"
+        shown = ", ".join(words)
+        self._add(block(f"{title}: {shown}") if shown else "")
+
+    # ---- contents of sections ------------------------------------------------------------------------------
+
+    def _section(self, section: Element, level: int, depth: int) -> None:
+        title = line_of(child(section, "title")) or _TITLES.get(local_name(section), "")
+        label = line_of(child(section, "label"))
+        self._heading(" ".join(filter(None, (label, title))), level)
+        self._contents(section, level if title or label else level - 1, depth)
 
     def _contents(self, holder: Element, level: int, depth: int) -> None:
         for one in holder:
-            name = _name(one)
-            if name in ("sec", "app", "boxed-text"):
-                self._section(one, level + 1, depth + 1)
-            elif name == "p":
-                self._paragraph(one, level, depth)
-            elif name in ("list", "def-list"):
-                self._list(one, Lists(), 0)
-            elif name in ("table-wrap", "fig"):
-                self._float(one)
-            elif (
-                name in ("table-wrap-group", "fig-group", "fn-group", "fn", "disp-quote")
-                and depth < MAX_DEPTH
-            ):
-                self._contents(one, level, depth + 1)
-            elif name and name not in _LEFT_OUT:
-                self._add(block(_line(one)))
+            self._block(one, local_name(one), level, depth)
+
+    def _block(self, one: Element, name: str, level: int, depth: int) -> None:
+        if depth >= MAX_DEPTH:
+            self._add(block(line_of(one)))
+        elif name in _SECTIONS:
+            self._section(one, level + 1, depth + 1)
+        elif name == "p":
+            self._paragraph(one, level, depth)
+        elif name in ("list", "def-list"):
+            self._list(one, Lists(), 0)
+        elif name in _FLOATS:
+            self._float(one)
+        elif name in _GROUPS:
+            self._group(one, level, depth)
+        elif name == "ref-list":
+            self._references(one, level + 1, depth)
+        else:
+            self._rarity(one, name, level, depth)
+
+    def _rarity(self, one: Element, name: str, level: int, depth: int) -> None:
+        if name == "disp-formula":
+            self._formula(one)
+        elif name == "alternatives":
+            form = chosen_form(one)
+            if form is not None:
+                self._block(form, local_name(form), level, depth + 1)
+        elif name in ("preformat", "code"):
+            self._code(one)
+        elif name == "graphic":
+            self._pager.add(MarkdownBlock(placeholder(), pictures=("",)))
+        elif name and name not in _LEFT_OUT:
+            self._add(block(line_of(one)))
+
+    def _group(self, group: Element, level: int, depth: int) -> None:
+        """Blocks without a heading of their own; what names them is a line before them."""
+        named = (line_of(child(group, name)) for name in ("label", "title", "caption"))
+        self._add(block(" ".join(filter(None, named))))
+        for one in group:
+            if local_name(one) != "caption":
+                self._block(one, local_name(one), level, depth + 1)
 
     def _paragraph(self, paragraph: Element, level: int, depth: int) -> None:
         """A paragraph may hold lists, tables and figures: they follow the words before them."""
         inline = Element("p")
         inline.text = paragraph.text
         for one in paragraph:
-            if _name(one) in _BLOCKS and depth < MAX_DEPTH:
-                self._add(block(_line(inline)))
-                holder = Element("sec")
-                holder.append(one)
-                self._contents(holder, level, depth + 1)
+            name = local_name(one)
+            if name in _BLOCKS:
+                self._add(block(line_of(inline)))
+                self._block(one, name, level, depth + 1)
                 inline = Element("p")
                 inline.text = one.tail
             else:
                 inline.append(one)
-        self._add(block(_line(inline)))
+        self._add(block(line_of(inline)))
 
     def _list(self, element: Element, lists: Lists, depth: int) -> None:
-        marker = "1." if element.get("list-type") in ("order", "arabic") else "-"
-        for count, item in enumerate(_children(element, "list-item", "def-item"), 1):
-            inner = list(_children(item, "list"))
-            words = " ".join(
-                filter(None, (_line(one) for one in item if one not in inner and _name(one) != "label"))
-            )
-            shown = f"{count}." if marker == "1." else marker
-            self._add(lists.item(depth, shown, block(words or " ")), tight=True)
+        is_numbered = element.get("list-type") in ("order", "arabic")
+        for count, item in enumerate(children(element, "list-item", "def-item"), 1):
+            inner = list(children(item, "list", "def-list"))
+            label = line_of(child(item, "label"))
+            words = [line_of(one) for one in item if one not in inner and local_name(one) != "label"]
+            number = _NUMBER.fullmatch(label)
+            if is_numbered or number:
+                marker, label = f"{int(number[1]) if number else count}.", "" if number else label
+            else:
+                marker = "-"
+            text = " ".join(filter(None, (label if label not in ("•", "-", "–") else "", *words)))
+            self._add(lists.item(depth, marker, block(text or " ")), tight=True)
             for one in inner if depth < MAX_DEPTH else ():
                 self._list(one, lists, depth + 1)
 
     def _float(self, element: Element) -> None:
-        label, caption = _line(_child(element, "label")), _line(_child(element, "caption"))
-        words = " ".join(filter(None, (label, caption)))
-        self._add(block(words))
-        for table in _found(element, "table"):
-            rows, spans = _grid(table)
+        label, caption = line_of(child(element, "label")), line_of(child(element, "caption"))
+        self._add(block(" ".join(filter(None, (label, caption)))))
+        tables = list(found(element, "table"))
+        for table in tables:
+            rows, spans = table_rows(table)
             kept, merged = kept_spans(spans, rows)
             self._pager.add_table(kept, spans=merged)
-        if _name(element) == "fig":
+        if (not tables and next(found(element, "graphic"), None) is not None) or local_name(element) == "fig":
             self._pager.add(MarkdownBlock(placeholder(), pictures=("",)))
-        self._add(block(_line(_child(element, "table-wrap-foot"))))
+        shown = ("label", "caption", "graphic", "table", "alternatives", *_LEFT_OUT)
+        for one in element:
+            if local_name(one) not in shown:
+                self._add(block(line_of(one)))
 
-    def _references(self, references: Element) -> None:
-        self._add(f"## {_line(_child(references, 'title')) or 'References'}", 2)
+    def _formula(self, element: Element) -> None:
+        label = line_of(child(element, "label"))
+        tex = next(found(element, "tex-math"), None)
+        latex = latex_text(tex) if tex is not None else ""
+        number = label.strip("() ")
+        if latex:
+            self._add(display_formula(f"{latex} \\tag{{{number}}}" if number.isalnum() else latex))
+        else:
+            words = [line_of(one) for one in _wrapped(element) if local_name(one) != "label"]
+            self._add(block(" ".join(filter(None, (*words, label)))))
+
+    def _code(self, element: Element) -> None:
+        text = "".join(element.itertext()).strip("\n")
+        fence = "`" * max(3, 1 + max(map(len, _BACKTICKS.findall(text)), default=0))
+        self._add(f"{fence}\n{text}\n{fence}" if text.strip() else "")
+
+    def _references(self, references: Element, level: int, depth: int) -> None:
+        self._heading(line_of(child(references, "title")) or "References", level)
         lists = Lists()
-        for number, one in enumerate(_children(references, "ref"), 1):
-            cited = next((part for part in one if _name(part) != "label"), None)
-            self._add(lists.item(0, f"{number}.", block(_line(cited)) or " "), tight=True)
+        count = 0
+        for one in references:
+            name = local_name(one)
+            if name == "ref":
+                count += 1
+                self._add(_reference(one, count, lists), tight=True)
+            elif name == "ref-list" and depth < MAX_DEPTH:
+                self._references(one, level + 1, depth + 1)
+            elif name and name not in _LEFT_OUT:
+                self._block(one, name, level, depth + 1)
+
+    def _heading(self, title: str, level: int) -> None:
+        self._add(f"{'#' * min(level, 6)} {title}" if title else "", level)
 
     def _add(self, text: str, heading: int = 0, *, tight: bool = False) -> None:
         self._pager.add(MarkdownBlock(text, heading, tight))
 
 
-def _person(contributor: Element) -> str:
-    name = _child(contributor, "name")
-    if name is None:
-        return _line(_child(contributor, "collab"))
-    return " ".join(filter(None, (_line(_child(name, "given-names")), _line(_child(name, "surname")))))
+def _reference(reference: Element, count: int, lists: Lists) -> str:
+    """A reference as an item: all that is cited, with its number or, where that is none, its label."""
+    label = line_of(child(reference, "label"))
+    cited = filter(None, (line_of(one) for one in _wrapped(reference) if local_name(one) != "label"))
+    number = _NUMBER.fullmatch(label) if label else None
+    marker = f"{int(number[1]) if number else count}." if number or not label else "-"
+    words = " ".join([*([label] if label and not number else []), *cited])
+    return lists.item(0, marker, block(words) or " ")
 
 
-def _line(element: Element | None) -> str:
-    """The words of an element in one line."""
-    if element is None:
-        return ""
-    runs = list(_runs(element, 0, "", 0))
-    return render(runs).replace("\n", " ")
-
-
-def _runs(element: Element, look: int, href: str, depth: int) -> Iterator[Run]:
-    if element.text:
-        yield Run(" ".join(element.text.split("\n")), look, href)
+def _wrapped(element: Element) -> list[Element]:
+    """The children of an element, each in an element of its own, so that its form is chosen and its tail left out."""
+    holders: list[Element] = []
     for one in element:
-        name = _name(one)
-        if depth < MAX_DEPTH and name:
-            if name == "tex-math":
-                yield Run(f"${' '.join((one.text or '').split())}$", RAW)
-            elif name in ("ext-link", "uri"):
-                address = next((value for key, value in one.attrib.items() if key.endswith("href")), "")
-                yield from _runs(one, look, address, depth + 1)
-            else:
-                yield from _runs(one, look | _LOOKS.get(name, 0), href, depth + 1)
-            if name in ("p", "title", "label", "name", "string-name", "element-citation", "break"):
-                yield Run(" ")
-        if one.tail:
-            yield Run(" ".join(one.tail.split("\n")), look, href)
+        if local_name(one):
+            holder = Element(local_name(one))
+            copy = Element(one.tag, one.attrib)
+            copy.text = one.text
+            copy.extend(one)
+            holder.append(copy)
+            holders.append(holder)
+    return holders
 
 
-def _grid(table: Element) -> tuple[list[list[str]], list[CellSpan]]:
-    """The rows of a table, with cells that span several rows or columns at their first place."""
-    rows: list[list[str]] = []
-    spans: list[CellSpan] = []
-    taken: dict[tuple[int, int], bool] = {}
-    for at, row in enumerate(_found(table, "tr")):
-        cells: list[str] = []
-        for one in _children(row, "td", "th"):
-            while taken.get((at, len(cells))):
-                cells.append("")
-            wide, high = _span(one.get("colspan")), _span(one.get("rowspan"))
-            if wide > 1 or high > 1:
-                spans.append(CellSpan(at, len(cells), high, wide))
-                taken |= {(at + r, len(cells) + c): True for r in range(high) for c in range(wide)}
-            cells += [_line(one), *[""] * (wide - 1)]
-        rows.append(cells)
-    return rows, [one._replace(row_span=min(one.row_span, len(rows) - one.row)) for one in spans]
-
-
-def _span(given: str | None) -> int:
-    return max(1, min(int(given), _MOST_SPAN)) if given and given.isdigit() and len(given) < 6 else 1
+def _person(contributor: Element) -> str:
+    name = child(contributor, "name")
+    if name is None:
+        return line_of(child(contributor, "collab")) or line_of(child(contributor, "string-name"))
+    return " ".join(filter(None, (line_of(child(name, "given-names")), line_of(child(name, "surname")))))

@@ -31,7 +31,8 @@ def open_xls(path: str, limits: OfficeLimits) -> Opened:
     """Raises DocumentError or TooLargeError."""
     with CompoundFile(path, limits) as file:
         title, author = file.credits()
-        file.stream("Workbook")  # its size is within the limits
+        for name in ("Workbook", "Book"):
+            file.check_size(name)  # the library reads the whole stream
     with _library_errors():
         from python_calamine import CalamineWorkbook, SheetVisibleEnum
 
@@ -76,8 +77,11 @@ def _sheet(book: CalamineWorkbook, name: str, *, is_hidden: bool) -> list[Office
 
 
 def _rows(sheet: CalamineSheet) -> Iterator[tuple[int, SheetRow]]:
+    first = 1 + (
+        sheet.start[1] if sheet.start else 0
+    )  # rows begin at the top, columns at the first with a value
     for number, values in enumerate(sheet.iter_rows(), 1):
-        shown = {column: _shown(value) for column, value in enumerate(values, 1) if value != ""}
+        shown = {column: _shown(value) for column, value in enumerate(values, first) if value != ""}
         row = {column: text for column, text in shown.items() if text}
         if row:
             yield number, row
