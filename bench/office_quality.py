@@ -2,8 +2,10 @@
 
     python bench/office_quality.py [--corpus ../shared/corpus] [--keep DIR]
 
-Similarity is NID of `bench/quality.py`; the second figure leaves out what each system writes where a picture is
-(`<!-- image -->` there, `[Picture: its description]` here). A file that can't be read counts 0.
+Similarity is NID of `bench/quality.py`. Each system has its own placeholder for a picture (`<!-- image -->` there,
+`[Picture: its description]` here). The first figure takes both for the same sign, so that a placeholder that is
+missing, surplus or at another place counts, and its wording does not; the second compares them letter by letter; the
+third leaves them out. A file that can't be read counts 0.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from quire.reading.files.document_source import inspect
 from quire.reading.pdf.page_reader import read_pages
 
 _PICTURE = re.compile(r"<!-- image -->|\[Picture(?:: (?:[^\]\\\n]|\\.)*)?\]")
+_SIGN = "▣"
 
 
 def read(path: Path) -> tuple[str, str]:
@@ -38,22 +41,32 @@ def main() -> None:
     parser.add_argument("--corpus", type=Path, default=ROOT.parent / "shared" / "corpus")
     parser.add_argument("--keep", type=Path, help="a folder to write the Markdown to")
     chosen = parser.parse_args()
-    scores: dict[bool, list[tuple[float, float]]] = {False: [], True: []}
+    scores: dict[bool, list[tuple[float, float, float]]] = {False: [], True: []}
     for truth in sorted((chosen.corpus / "office" / "markdown").glob("*.md")):
         path = chosen.corpus / "office" / "files" / truth.stem
         markdown, reason = read(path)
         wanted = truth.read_text(encoding="utf-8")
-        pair = similarity(wanted, markdown), similarity(_PICTURE.sub("", wanted), _PICTURE.sub("", markdown))
-        scores[held_out(path.stem)].append(pair)
+        alike, as_written, without = (
+            similarity(form(wanted), form(markdown)) for form in (_with_signs, str, _without_pictures)
+        )
+        scores[held_out(path.stem)].append((alike, as_written, without))
         part = "held out" if held_out(path.stem) else "seen"
-        print(f"{pair[0]:.3f} {pair[1]:.3f} {part:<8} {path.name} {reason}")
+        print(f"{alike:.3f} {as_written:.3f} {without:.3f} {part:<8} {path.name} {reason}")
         if chosen.keep:
             chosen.keep.mkdir(parents=True, exist_ok=True)
             (chosen.keep / truth.name).write_text(markdown, encoding="utf-8", errors="replace")
     every = [*scores[False], *scores[True]]
-    for name, place in (("mean", 0), ("mean without pictures", 1)):
+    for place, name in enumerate(("placeholders alike", "placeholders as written", "without placeholders")):
         shown = [mean([one[place] for one in part]) for part in (every, scores[False], scores[True])]
-        print(f"{name} {shown[0]:.3f}, seen {shown[1]:.3f}, held out {shown[2]:.3f}")
+        print(f"mean, {name}: {shown[0]:.3f}, seen {shown[1]:.3f}, held out {shown[2]:.3f}")
+
+
+def _with_signs(markdown: str) -> str:
+    return _PICTURE.sub(_SIGN, markdown)
+
+
+def _without_pictures(markdown: str) -> str:
+    return _PICTURE.sub("", markdown)
 
 
 def similarity(wanted: str, found: str) -> float:

@@ -88,13 +88,19 @@ _NUMBERING = (
 
 
 def docx(
-    body: str, *, footnotes: str = "", media: Mapping[str, bytes] | None = None, links: Sequence[str] = ()
+    body: str,
+    *,
+    footnotes: str = "",
+    comments: str = "",
+    media: Mapping[str, bytes] | None = None,
+    links: Sequence[str] = (),
 ) -> bytes:
     """`media` are parts by their name below `word/`, with relations `m1`, `m2` …; `links` have `l1`, `l2` …"""
     rows = [
         ("s", "styles", "styles.xml"),
         ("n", "numbering", "numbering.xml"),
         ("f", "footnotes", "footnotes.xml"),
+        ("c", "comments", "comments.xml"),
     ]
     rows += [(f"m{n}", "image", name) for n, name in enumerate(media or {}, 1)]
     rows += [(f"l{n}", "hyperlink", target) for n, target in enumerate(links, 1)]
@@ -106,6 +112,7 @@ def docx(
             "word/styles.xml": _STYLES,
             "word/numbering.xml": _NUMBERING,
             "word/footnotes.xml": f"<w:footnotes {W}>{footnotes}</w:footnotes>",
+            "word/comments.xml": f"<w:comments {W}>{comments}</w:comments>",
             **{f"word/{name}": data for name, data in (media or {}).items()},
             "word/document.xml": f"<w:document {NAMESPACES}><w:body>{body}</w:body></w:document>",
         }

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import io
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -31,6 +33,7 @@ from tests.support.office_files import (
     p,
     png,
     pptx,
+    relations,
     run,
     shape,
     word_table,
@@ -515,6 +518,53 @@ def test_cells_keep_their_columns_and_spans_when_html_spans_rows(read: Read) -> 
     assert "|  | 2021 | 2022 |" in reading.markdown
     assert "|  | 3 | 4 |" in reading.markdown
     assert _spans(reading) == [(CellSpan(0, 0, 2, 1), CellSpan(0, 1, 1, 2), CellSpan(2, 0, 2, 1)), ()]
+
+
+def test_caption_is_before_its_table_and_items_in_cells_keep_their_numbers(read: Read) -> None:
+    page = (
+        "<table><caption>Ducks</caption><tr><th>Name</th><th>Plan</th></tr><tr><td>Teal</td>"
+        "<td><ol><li>fly</li><li>nest</li></ol><ul><li>rest</li></ul></td></tr>"
+        "<tr><td><table><caption>in</caption><tr><td>a</td><td>b</td></tr><tr><td>c</td></tr></table></td>"
+        "<td>x</td></tr></table><p>End</p>"
+    )
+    assert read(f"<html><body>{page}</body></html>".encode())[0].markdown == (
+        "Ducks\n\n| Name | Plan |\n|---|---|\n| Teal | 1. fly 2. nest • rest |\n| in a, b; c | x |\n\nEnd"
+    )
+
+
+def test_title_of_a_chart_is_before_its_table_and_charts_are_in_the_order_of_the_sheet(read: Read) -> None:
+    def chart(title: str) -> str:
+        return (
+            f"<chartSpace><chart>{title}<plotArea><ser><tx><v>Sum</v></tx><cat><pt idx='0'><v>May</v></pt></cat>"
+            "<val><pt idx='0'><v>3</v></pt></val></ser><valAx><title><t>Axis</t></title></valAx></plotArea>"
+            "</chart></chartSpace>"
+        )
+
+    def anchor(row: int, relation: str) -> str:
+        return (
+            f"<twoCellAnchor><from><col>1</col><row>{row}</row></from>"
+            f"<chart xmlns:r='http://x/r' r:id='{relation}'/></twoCellAnchor>"
+        )
+
+    with zipfile.ZipFile(io.BytesIO(xlsx({"Data": cells("n")}))) as archive:
+        parts: dict[str, bytes | str] = {name: archive.read(name) for name in archive.namelist()}
+    parts["xl/worksheets/_rels/sheet1.xml.rels"] = relations(("d", "drawing", "../drawing.xml"))
+    parts["xl/drawing.xml"] = f"<wsDr>{anchor(30, 'late')}{anchor(4, 'first')}</wsDr>"
+    parts["xl/_rels/drawing.xml.rels"] = relations(
+        ("late", "chart", "late.xml"), ("first", "chart", "first.xml")
+    )
+    parts["xl/late.xml"] = chart("")
+    parts["xl/first.xml"] = chart("<title><t>Sums *a year*</t></title>")
+    table = "|  | Sum |\n|---|---|\n| May | 3 |"
+    assert read(zipped(parts))[0].markdown == f"## Data\n\nn\n\nSums \\*a year\\*\n\n{table}\n\n{table}"
+
+
+def test_comment_of_a_word_document_is_a_note_at_its_mark(read: Read) -> None:
+    body = p(runs=run("Words") + '<w:r><w:commentReference w:id="0"/></w:r>' + run(" end."))
+    comment = f'<w:comment w:id="0" w:author="Ann">{p("Why?")}{p("Say so.")}</w:comment>'
+    assert read(docx(body, comments=comment))[0].markdown == (
+        "Words[^c0] end.\n\n[^c0]: **Comment by Ann**: Why? Say so."
+    )
 
 
 def test_spans_are_those_of_their_table_when_a_word_table_merges_cells(read: Read) -> None:

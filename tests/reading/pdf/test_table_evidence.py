@@ -166,6 +166,21 @@ def test_only_lines_of_charts_are_slanted_strokes() -> None:
         assert len(slanted_strokes(page.get_cdrawings(), tuple)) == 3
 
 
+def test_rounded_frames_check_marks_and_crosses_are_no_slanted_strokes() -> None:
+    with pymupdf.open() as document:
+        page = document.new_page()
+        page.draw_rect((90, 100, 400, 300), radius=0.1)  # corners of 20 points
+        page.draw_polyline([(100, 116), (104, 120), (112, 108)])  # a check mark
+        page.draw_line((120, 110), (130, 120))
+        page.draw_line((120, 120), (130, 110))  # a cross
+        page.draw_line((200, 150), (300, 200))
+        page.draw_line((200, 200), (300, 150))  # a cell crossed out
+        assert slanted_strokes(page.get_cdrawings(), tuple) == []
+        page.draw_line((100, 280), (110, 290))
+        page.draw_bezier((150, 200), (170, 120), (200, 260), (250, 220))
+        assert len(slanted_strokes(page.get_cdrawings(), tuple)) == 2
+
+
 def test_table_is_left_out_when_slanted_lines_cross_it() -> None:
     table = Table((90.0, 100.0, 400.0, 300.0), (("1", "2"), ("3", "4")))
     crossing, beside = (120.0, 120.0, 160.0, 180.0), (420.0, 120.0, 480.0, 180.0)

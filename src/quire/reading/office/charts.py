@@ -2,24 +2,43 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
 from xml.etree.ElementTree import Element
 
 from quire.errors import DamagedError
-from quire.reading.office.office_pages import cell
+from quire.reading.office.inline_markdown import block
+from quire.reading.office.office_pages import MarkdownBlock, cell, table_lines
 from quire.reading.office.ooxml_package import Package
 
 _MOST_POINTS = 500
 _MOST_SERIES = 50
 
 
-def chart_rows(package: Package, part: str) -> list[list[str]]:
-    """Categories down, series across, cells as Markdown; nothing if the chart can't be read."""
+class Chart(NamedTuple):
+    """Its title, and its table: categories down, series across, all as Markdown."""
+
+    title: str = ""
+    rows: tuple[tuple[str, ...], ...] = ()
+
+    def blocks(self) -> list[MarkdownBlock]:
+        """The title and the table, as far as the chart has them."""
+        shown = (block(self.title), "\n".join(table_lines(self.rows)))
+        return [MarkdownBlock(text) for text in shown if text]
+
+
+def read_chart(package: Package, part: str) -> Chart:
+    """The chart of a document's part; an empty one if it can't be read."""
     try:
         root = package.tree(part, "chart")
     except DamagedError:
-        return []
+        return Chart()
     if root is None:
-        return []
+        return Chart()
+    title = cell(_joined(package, package.child(package.child(root, "chart"), "title")))
+    return Chart(title, _rows(package, root))
+
+
+def _rows(package: Package, root: Element) -> tuple[tuple[str, ...], ...]:
     series = list(package.descendants(root, "ser"))[:_MOST_SERIES]
     names: list[str] = []
     columns: list[dict[int, str]] = []
@@ -32,11 +51,9 @@ def chart_rows(package: Package, part: str) -> list[list[str]]:
         columns.append(_points(package, values if values is not None else package.child(one, "yVal")))
     places = sorted({place for column in (categories, *columns) for place in column})[:_MOST_POINTS]
     if not places:
-        return []
-    title = _joined(package, next(iter(package.descendants(root, "title")), None))
-    head = [cell(title), *map(cell, names)]
-    rows = [[cell(categories.get(n, str(n + 1))), *(cell(c.get(n, "")) for c in columns)] for n in places]
-    return [head, *rows]
+        return ()
+    rows = [(cell(categories.get(n, str(n + 1))), *(cell(c.get(n, "")) for c in columns)) for n in places]
+    return (("", *map(cell, names)), *rows)
 
 
 def _points(package: Package, axis: Element | None) -> dict[int, str]:

@@ -1,16 +1,16 @@
-"""Word documents (DOCX): paragraphs, headings, lists, tables, notes, links, pictures, in the order of the text.
+"""Word documents (DOCX): paragraphs, headings, lists, tables, notes, comments, links, pictures, in the text's order.
 
 Headers and footers are left out, as running lines of a PDF are; so is text that was struck out by a tracked change.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from xml.etree.ElementTree import Element
 
-from quire.reading.office.charts import chart_rows
+from quire.reading.office.charts import read_chart
+from quire.reading.office.flow_text import NoteKind, comment_text, link_address
 from quire.reading.office.inline_markdown import RAW, Run, block, placeholder, render
 from quire.reading.office.math_markup import display_formula, inline_formula, latex_of
 from quire.reading.office.office_pages import (
@@ -20,7 +20,6 @@ from quire.reading.office.office_pages import (
     OfficePage,
     Pager,
     kept_spans,
-    table_lines,
 )
 from quire.reading.office.office_source import Opened
 from quire.reading.office.ooxml_package import Package
@@ -28,7 +27,7 @@ from quire.reading.office.word_styles import LOOKS, MAX_LEVEL, Numbering, WordSt
 from quire.reading.office.zip_container import OfficeLimits, ZipContainer
 
 READER = "docx"
-_FIELD_LINK = re.compile(r'\s*HYPERLINK\s+"([^"]*)"')
+_NOTE_MARKS = {"footnote": NoteKind.FOOTNOTE, "endnote": NoteKind.ENDNOTE, "comment": NoteKind.COMMENT}
 _INSIDE = frozenset(
     {"ins", "moveTo", "smartTag", "sdt", "sdtContent", "fldSimple", "customXml", "dir", "bdo"}
 )
@@ -80,7 +79,7 @@ class _Document:
         self._lists = Lists()
         self._pager = Pager()
         self._notes: dict[str, str] = {}
-        for kind in ("footnote", "endnote"):
+        for kind in _NOTE_MARKS:
             self._read_notes(kind, package.tree(package.related(part, f"{kind}s"), f"{kind}s"))
 
     def pages(self) -> list[OfficePage]:
@@ -316,7 +315,7 @@ class _Document:
         """What a run may have besides text."""
         if name in ("drawing", "pict", "object"):
             self._drawing(element, line)
-        elif name in ("footnoteReference", "endnoteReference"):
+        elif name in ("footnoteReference", "endnoteReference", "commentReference"):
             self._refer(name.removesuffix("Reference"), self._package.attribute(element, "id"), line)
         elif name == "fldChar":
             self._field(self._package.attribute(element, "fldCharType"), line)
@@ -336,8 +335,7 @@ class _Document:
         if kind == "begin":
             line.field = ""
         elif kind == "separate" and line.field is not None:
-            found = _FIELD_LINK.match(line.field)
-            line.href = found[1] if found else line.href
+            line.href = link_address(line.field) or line.href
         elif kind == "end":
             line.href, line.field = "", None
 
@@ -365,8 +363,9 @@ class _Document:
             elif name == "txbxContent":
                 boxes.append(one)
             elif name == "chart" and package.attribute(one, "id") in self._relations:
-                rows = chart_rows(package, self._relations[package.attribute(one, "id")].target)
-                line.aside.append(MarkdownBlock("\n".join(table_lines(rows))))
+                line.aside += read_chart(
+                    package, self._relations[package.attribute(one, "id")].target
+                ).blocks()
         for box in boxes:
             self._text_box(box, line)
 
@@ -383,7 +382,7 @@ class _Document:
     def _refer(self, kind: str, number: str, line: _Line) -> None:
         text = self._notes.get(f"{kind}{number}")
         if text:
-            mark = f"[^{number}]" if kind == "footnote" else f"[^e{number}]"
+            mark = f"[^{_NOTE_MARKS[kind]}{number}]"
             line.runs.append(Run(mark, RAW))
             line.notes.append(f"{mark}: {text}")
 
@@ -396,7 +395,10 @@ class _Document:
             ):
                 continue
             texts = [render(self._line(p).runs) for p in self._package.children(one, "p")]
-            self._notes[f"{kind}{number}"] = " ".join(filter(None, texts)).replace("\n", " ")
+            text = " ".join(filter(None, texts)).replace("\n", " ")
+            if kind == "comment" and text:
+                text = comment_text(self._package.attribute(one, "author"), text)
+            self._notes[f"{kind}{number}"] = text
 
 
 def _symbol(code: str) -> str:

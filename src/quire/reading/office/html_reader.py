@@ -249,14 +249,14 @@ class _Writer:
 
     def _start_item(self) -> None:
         self._flush()
-        if self._tables and self._tables[-1].in_cell:
-            self._runs.append(Run(" • ", RAW))
+        in_cell = bool(self._tables) and self._tables[-1].in_cell
+        kind, number = self._lists[-1] if self._lists else ("ul", 1)
+        if self._lists or not in_cell:
+            self._lists[-1:] = [(kind, number + 1)]
+        if in_cell:
+            self._runs.append(Run(f" {number}. " if kind == "ol" else " • ", RAW))
             return
-        if not self._lists:
-            self._lists.append(("ul", 1))
-        kind, number = self._lists[-1]
         self._marker = f"{number}." if kind == "ol" else "-"
-        self._lists[-1] = (kind, number + 1)
         self._in_item = True
 
     def _end_item(self) -> None:
@@ -284,7 +284,7 @@ class _Writer:
         if not runs:
             return
         self._runs = []
-        if self._tables and self._tables[-1].in_cell:
+        if any(table.in_cell for table in self._tables):
             self._runs = [*runs, Run(" ", RAW)]  # blocks in a cell stay in its line
             return
         self._pictures = []
@@ -343,6 +343,7 @@ class _Writer:
             self._flush()
             return
         self._end_cell()
+        self._flush()  # words of a table outside of its cells come before it
         table = self._tables[-1]
         if table.row is None:
             table.row = []
@@ -378,7 +379,8 @@ class _Writer:
         rows, spans = kept_spans(_ended(table.spans, len(table.rows)), table.rows)
         if self._tables and self._tables[-1].in_cell:
             self._pictures += table.pictures
-            self._runs += [Run(f" {', '.join(filter(None, row))};", RAW) for row in rows]
+            inner = "; ".join(", ".join(filter(None, row)) for row in rows)
+            self._runs.append(Run(f" {inner} ", RAW))
         elif max(map(len, rows), default=0) == 1:
             for place, row in enumerate(rows):
                 self._pager.add(

@@ -22,6 +22,7 @@ BLOCKS = frozenset(
             "aside",
             "blockquote",
             "body",
+            "caption",
             "center",
             "dd",
             "details",

@@ -7,7 +7,7 @@ from xml.etree.ElementTree import Element
 
 from quire.domain.element import CellSpan
 from quire.errors import DamagedError
-from quire.reading.office.charts import chart_rows
+from quire.reading.office.charts import Chart, read_chart
 from quire.reading.office.inline_markdown import BOLD, ITALIC, RAW, STRIKE, Run, block, placeholder, render
 from quire.reading.office.math_markup import inline_formula, latex_of
 from quire.reading.office.office_pages import (
@@ -226,8 +226,8 @@ class _Slide:
                 return
             if name == "chart":
                 found = self.relations.get(package.attribute(one, "id"))
-                rows = chart_rows(package, found.target) if found else []
-                self.blocks.append(MarkdownBlock("\n".join(table_lines(rows)) or "*A chart*"))
+                chart = read_chart(package, found.target) if found else Chart()
+                self.blocks += chart.blocks() or [MarkdownBlock("*A chart*")]
                 return
             if name == "relIds":
                 self._diagram(package.attribute(one, "dm"))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from xml.etree.ElementTree import Element
 
 from quire.errors import DamagedError
-from quire.reading.office.charts import chart_rows
+from quire.reading.office.charts import read_chart
 from quire.reading.office.inline_markdown import placeholder, plain, safe_address
 from quire.reading.office.office_pages import TABLE_PAGE_CHARS, MarkdownBlock, OfficePage, Pager, cell
 from quire.reading.office.office_source import Opened
@@ -102,7 +102,8 @@ class _Workbook:
             return False
         relations = package.relations(drawing)
         alt, found = "", False
-        for one in root.iter():
+        anchors = sorted(root, key=self._anchor)
+        for one in (part for anchor in anchors for part in anchor.iter()):
             name = package.local[one.tag]
             if name == "cNvPr":
                 alt = package.attribute(one, "descr")
@@ -112,9 +113,21 @@ class _Workbook:
                 pager.add(MarkdownBlock(placeholder(alt), pictures=(target,)))
                 found = True
             elif name == "chart" and package.attribute(one, "id") in relations:
-                pager.add_table(chart_rows(package, relations[package.attribute(one, "id")].target))
+                for made in read_chart(package, relations[package.attribute(one, "id")].target).blocks():
+                    pager.add(made)
                 found = True
         return found
+
+    def _anchor(self, anchor: Element) -> tuple[int, int]:
+        """Row and column where a drawing begins."""
+        corner = self._package.child(anchor, "from")
+        row, column = (self._package.child(corner, name) for name in ("row", "col"))
+        return _number(row), _number(column)
+
+
+def _number(element: Element | None) -> int:
+    text = (element.text or "").strip() if element is not None else ""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 9 else 0
 
 
 def _relation_id(sheet: Element) -> str:

@@ -14,7 +14,9 @@ _SNAP = 2.0
 _GAP = 3.0
 _MIN_LENGTH = 6.0
 _SLANTED = 5.0
-"""Rounded corners, ticks and check marks are smaller."""
+"""Small rounded corners and ticks are smaller."""
+_MARK_SIZE = 16.0
+"""A check mark or a cross is not larger than this."""
 _ITEMS_LOOKED_AT = 8_000
 
 
@@ -40,21 +42,60 @@ class Rules:
 
 
 def slanted_strokes(drawings: Iterable[dict[str, Any]], turn: Callable[[Box], Box]) -> list[Box]:
-    """The boxes of drawn lines and curves that are neither level nor upright: charts have them, tables don't."""
-    found: list[Box] = []
+    """The boxes of drawn lines and curves that are neither level nor upright: charts have them, tables don't.
+
+    Rounded corners of a frame, check marks and crosses are none.
+    """
+    found: list[tuple[Box, bool]] = []
     looked_at = 0
     for drawing in drawings:
-        if "s" not in drawing.get("type", ""):
+        items = drawing.get("items", ())
+        if "s" not in drawing.get("type", "") or _is_mark(drawing, len(items)):
             continue
-        for item in drawing.get("items", ()):
+        for place, item in enumerate(items):
             looked_at += 1
             if looked_at > _ITEMS_LOOKED_AT:
-                return found
-            if item[0] in ("l", "c"):
+                return _without_crosses(found, turn)
+            if item[0] in ("l", "c") and not _is_corner(items, place):
+                (ax, ay), (bx, by) = item[1], item[-1]
                 xs, ys = [point[0] for point in item[1:]], [point[1] for point in item[1:]]
                 if max(xs) - min(xs) > _SLANTED and max(ys) - min(ys) > _SLANTED:
-                    found.append(turn((min(xs), min(ys), max(xs), max(ys))))
-    return found
+                    found.append(((min(xs), min(ys), max(xs), max(ys)), (bx > ax) == (by > ay)))
+    return _without_crosses(found, turn)
+
+
+def _is_mark(drawing: dict[str, Any], count: int) -> bool:
+    """Whether it is a check mark, a cross or a sign of that size: several strokes, no larger than a letter."""
+    x0, y0, x1, y1 = drawing.get("rect", (0.0, 0.0, 0.0, 0.0))
+    return count > 1 and x1 - x0 <= _MARK_SIZE and y1 - y0 <= _MARK_SIZE
+
+
+def _is_corner(items: Sequence[Any], place: int) -> bool:
+    """Whether it is a curve that begins or ends on a level or upright line of its own path."""
+    if items[place][0] != "c":
+        return False
+    start, end = items[place][1], items[place][-1]
+    before, after = items[place - 1], items[(place + 1) % len(items)]
+    return _leads(before, start) or _leads(after, end)
+
+
+def _leads(item: Any, point: Sequence[float]) -> bool:
+    if item[0] != "l":
+        return False
+    (ax, ay), (bx, by) = item[1], item[2]
+    touches = any(abs(x - point[0]) < _LEVEL and abs(y - point[1]) < _LEVEL for x, y in (item[1], item[2]))
+    return touches and min(abs(ax - bx), abs(ay - by)) < _LEVEL
+
+
+def _without_crosses(strokes: Sequence[tuple[Box, bool]], turn: Callable[[Box], Box]) -> list[Box]:
+    """The strokes but for the two diagonals of one box, which cross out a cell or are a mark in it."""
+    known = {(_rounded(box), is_falling) for box, is_falling in strokes}
+    return [turn(box) for box, is_falling in strokes if (_rounded(box), not is_falling) not in known]
+
+
+def _rounded(box: Box) -> tuple[int, int, int, int]:
+    x0, y0, x1, y1 = (round(side) for side in box)
+    return x0, y0, x1, y1
 
 
 def rules_of(drawings: Iterable[dict[str, Any]], turn: Callable[[Box], Box]) -> Rules:
