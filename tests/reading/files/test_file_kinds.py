@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import signal
 import zipfile
 
 import pytest
@@ -111,3 +112,28 @@ def test_archive_stays_one_when_its_compressed_mimetype_says_something_else(cont
     assert sniff(made.getvalue()).mime == "application/zip"
     damaged = made.getvalue()[:38] + b"\xff" * 20 + made.getvalue()[58:]
     assert sniff(damaged).mime == "application/zip"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b'<?xml version="1.0"?>' * 380,
+        b"<?xml ?>" + b"<!-- x -->" * 400 + b"<a/>",
+        b"<!DOCTYPE article " + b"JATS " * 800 + b">" + b"<articl" * 20,
+        b"<article " + b"article-type" * 300,
+        b"<!--" * 900 + b"<p",
+    ],
+)
+def test_kind_is_found_in_little_time_when_a_text_almost_matches(text: bytes) -> None:
+    """A pattern that tries all ways to match takes years for these; sniffing runs on the event loop."""
+
+    def stop(*_: object) -> None:
+        raise AssertionError("sniffing used 30 s of CPU time")
+
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, 30)
+    try:
+        assert sniff(text).mime in ("application/xml", "text/html", "text/plain")
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)

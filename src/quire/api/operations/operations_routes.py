@@ -10,7 +10,6 @@ import re
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
-from fastapi.responses import PlainTextResponse
 from pydantic import BaseModel, Field
 
 from quire.api.http.auth import Team
@@ -140,8 +139,8 @@ metrics_router = APIRouter(tags=["operations"])
 @metrics_router.get(
     "/metrics",
     summary="Figures for Prometheus",
-    responses=documented(401),
-    response_class=PlainTextResponse,
+    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}, **documented(401)},
+    response_class=Response,
 )
 async def metrics(_team: Team, services: ServicesDep) -> Response:
     meters = services.runtime.meters

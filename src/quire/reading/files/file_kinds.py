@@ -215,9 +215,12 @@ _MARKDOWN_MARKS = re.compile(
 _HTML_START = re.compile(
     r"\s*(?:<\?xml[^>]*>\s*)?(?:(?><!--.*?-->)\s*+)*+<(?:!doctype\s+html|html|head|body)\b", re.I | re.S
 )
+# Sniffing runs on the event loop, so no part of a pattern may give back what it has matched: texts of an attacker that
+# almost match would take for ever.
 _JATS_START = re.compile(
-    r"\s*(?:<\?.*?\?>\s*)*(?:<!--.*?-->\s*)*(?:<!DOCTYPE\s+article\s[^>]*JATS[^>]*>.*?<article\b"
-    r"|(?:<!DOCTYPE[^>]*>\s*)?<article\s[^>]*(?:article-type|dtd-version)=)",
+    r"\s*+(?:(?><\?.*?\?>)\s*+)*+(?:(?><!--.*?-->)\s*+)*+"
+    r"(?:<!DOCTYPE\s++article\s(?=[^>]*+>)(?>[^>]*?JATS[^>]*+>).*?<article\b"
+    r"|(?:<!DOCTYPE[^>]*+>\s*+)?<article\s(?>[^>]*?(?:article-type|dtd-version)=))",
     re.S,
 )
 _HTML_PIECE = re.compile(
