@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quire.links import safe_filename, sign, verify
+from quire.links import safe_filename, sign, unique_name, verify
 
 
 @pytest.mark.parametrize(
@@ -69,3 +69,10 @@ def test_signature_is_accepted_when_made_with_the_same_secret() -> None:
 def test_signature_is_rejected_when_anything_differs(body: bytes, secret: str, now: int, change: str) -> None:
     header = sign(b'{"a":1}', "s3cret", 1_700_000_000)
     assert not verify(body, secret, header + change, now=now)
+
+
+def test_a_name_that_is_taken_gets_a_number() -> None:
+    taken = {"failures.json"}
+    wanted = ["a.md", "A.md", "failures.json", "x", "x", "../a.md", ""]
+    found = [unique_name(name, taken) for name in wanted]
+    assert found == ["a.md", "A-2.md", "failures-2.json", "x", "x-2", "a-3.md", "document"]

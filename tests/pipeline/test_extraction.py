@@ -122,10 +122,14 @@ async def test_answers_that_fail_are_split_repaired_or_reported(tmp_path: Path, 
                 await extraction.extract(jobs["c.pdf"], ExtractionRequest.of(TOTAL))
             assert (failed.value.cause, failed.value.retryable) == ("server", True)
             with pytest.raises(RequestError, match="schema: "):
-                await extraction.extract(
-                    jobs["c.pdf"],
-                    ExtractionRequest.of({"properties": {"a": {"type": "string", "pattern": "("}}}),
+                await extraction.check(
+                    ExtractionRequest.of({"properties": {"a": {"type": "string", "pattern": "("}}})
                 )
+            # A deadline that the conversion has used up leaves no time for questions.
+            past = one.parts.clock.now() - 1
+            with pytest.raises(ExtractionError) as late:
+                await extraction.extract(jobs["c.pdf"], ExtractionRequest.of(TOTAL), deadline_at=past)
+            assert late.value.retryable
 
 
 async def test_what_can_be_had_without_ai_comes_with_the_error(tmp_path: Path, make_pdf: Pdf) -> None:

@@ -63,7 +63,7 @@ async def test_the_original_is_deleted_at_once_when_it_is_not_to_be_kept(tmp_pat
         await until(written_down, "the job says that its original is gone")
         job = await job_of(one, job.id)
         assert len(await page_texts(one, job)) == 3
-        searchable = one.engine.searchable(job).content(await one.engine.elements(job))
+        searchable = anext(one.engine.searchable(job).pieces(await one.engine.elements(job)))
         for asked in (one.engine.original(job), one.engine.image(job, 1), searchable):
             with pytest.raises(MissingError, match="RETAIN_ORIGINALS"):
                 await asked

@@ -10,7 +10,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, aclosing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -346,7 +346,9 @@ async def content(
             yield b"\n"
         return
     if wanted == "pdf":
-        yield await engine.searchable(job).content(await engine.elements(job))
+        async with aclosing(engine.searchable(job).pieces(await engine.elements(job))) as written:
+            async for piece in written:
+                yield piece
         return
     pieces = engine.text(await engine.result(job))
     if wanted == "md":

@@ -70,11 +70,13 @@ async def _extracted(
     paths = [source.path] if source.path else []
     async with runtime(settings, owner="quire extract", kinds=list(UnitKind), documents=paths) as running:
         engine = running.engine
+        extraction = Extraction(running.parts, engine)
         try:
+            await extraction.check(wanted)
             job = await _converted(engine, args, source)
             if job.status is not JobStatus.COMPLETED:
                 return failure(job)
-            return await Extraction(running.parts, engine).extract(job, wanted)
+            return await extraction.extract(job, wanted)
         except (QuireError, OSError) as error:
             return error
 

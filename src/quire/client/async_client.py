@@ -64,12 +64,15 @@ class AsyncQuire:
         self.documents = AsyncDocuments(self._transport)
 
     @classmethod
-    def from_environment(cls) -> Self:
-        """With QUIRE_URL and QUIRE_API_KEY, as the command line. Raises SettingsError if a setting is malformed."""
+    def from_environment(cls, api_key: str | None = None) -> Self:
+        """With QUIRE_URL and QUIRE_API_KEY, as the command line; `api_key` overrules the latter.
+
+        Raises SettingsError if a setting is malformed.
+        """
         from quire.settings import load
 
         client = load(os.environ).client
-        return cls(client.url, client.api_key)
+        return cls(client.url, client.api_key if api_key is None else api_key)
 
     async def __aenter__(self) -> Self:
         return self

@@ -187,12 +187,15 @@ class Quire(_Driven[AsyncQuire]):
         self._end = weakref.finalize(self, _close, self._thread, self._inner)
 
     @classmethod
-    def from_environment(cls) -> Self:
-        """With QUIRE_URL and QUIRE_API_KEY, as the command line. Raises SettingsError if a setting is malformed."""
+    def from_environment(cls, api_key: str | None = None) -> Self:
+        """With QUIRE_URL and QUIRE_API_KEY, as the command line; `api_key` overrules the latter.
+
+        Raises SettingsError if a setting is malformed.
+        """
         from quire.settings import load
 
         client = load(os.environ).client
-        return cls(client.url, client.api_key)
+        return cls(client.url, client.api_key if api_key is None else api_key)
 
     def __enter__(self) -> Self:
         return self

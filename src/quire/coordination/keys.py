@@ -102,6 +102,11 @@ def batch_attempts(batch_id: str) -> str:
     return f"batch:attempts:{batch_id}"
 
 
+def batch_misses(batch_id: str) -> str:
+    """string with TTL: how often this batch, or some of its jobs, were missing when the batch was due."""
+    return f"batch:misses:{batch_id}"
+
+
 @dataclass(frozen=True, slots=True)
 class JobKeys:
     """The five keys of a job, in the order in which its scripts take them."""

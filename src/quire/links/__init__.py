@@ -13,7 +13,7 @@ from quire.links.download import (
     fetch,
     starting_point,
 )
-from quire.links.file_names import safe_filename
+from quire.links.file_names import safe_filename, unique_name
 from quire.links.link_hops import Lookup, system_lookup
 from quire.links.share_links import Share, direct
 
@@ -36,5 +36,6 @@ __all__ = [
     "sign",
     "starting_point",
     "system_lookup",
+    "unique_name",
     "verify",
 ]

@@ -21,6 +21,20 @@ def safe_filename(name: str) -> str:
     return f"{stem}{dot}{ending}" or "document"
 
 
+def unique_name(wanted: str, taken: set[str]) -> str:
+    """Returns `wanted` as a safe name, with a number if `taken` has it in any case; `taken` gets the result."""
+    whole = safe_filename(wanted)
+    stem, dot, ending = whole.rpartition(".")
+    if not stem:
+        stem, dot, ending = whole, "", ""
+    name, number = whole, 1
+    while name.casefold() in taken:
+        number += 1
+        name = f"{stem}-{number}{dot}{ending}"
+    taken.add(name.casefold())
+    return name
+
+
 def _safe_character(c: str) -> str:
     # Cc: control; Cf: invisible, among them those that turn the writing direction; Cs: broken; Zl, Zp: lines.
     if unicodedata.category(c) in {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}:

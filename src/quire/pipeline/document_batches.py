@@ -17,6 +17,7 @@ from quire.pipeline.object_keys import batch_key
 from quire.pipeline.parts import Parts
 
 MOST_ITEMS = 1_000
+GONE = "The job was deleted, or its results are kept no longer."
 _KEPT_LONGER_S = 86_400.0
 
 
@@ -46,10 +47,12 @@ class BatchProgress:
 
     @property
     def status(self) -> str:
-        """`queued`, `processing`; once all have ended `completed`, or `failed` where none was completed."""
+        """`queued`, `processing`; once all have ended `completed` if a result is there, else `expired` or `failed`."""
         if not self.is_over:
             return "queued" if self.count("queued") == len(self.items) else "processing"
-        return "completed" if self.count("completed", "expired") else "failed"
+        if self.count("completed"):
+            return "completed"
+        return "expired" if self.count("expired") else "failed"
 
 
 class DocumentBatches:
@@ -87,4 +90,6 @@ def _state(item: BatchItem, states: dict[str, JobState]) -> ItemState:
     if item.job_id is None:
         return ItemState(item, JobStatus.FAILED.value, item.error)
     found = states.get(item.job_id)
-    return ItemState(item, "expired") if found is None else ItemState(item, found.status.value, found.error)
+    if found is None:
+        return ItemState(item, "expired", MissingError(GONE).as_dict())
+    return ItemState(item, found.status.value, found.error)

@@ -18,11 +18,18 @@ from quire.rendering.element_json import SCHEMA_VERSION, document_page_json
 async def html_document(title: str, elements: DocumentElements) -> AsyncGenerator[bytes, None]:
     """One HTML file with a section for each page. Everything from the document is escaped."""
     before = document_start(title)
-    async with aclosing(_pieces(elements, lambda one: page_section(one.page, one.note))) as pieces:
-        async for piece in pieces:
-            yield (before + "".join(piece)).encode("utf-8", "replace")
+    async with aclosing(html_sections(elements)) as sections:
+        async for piece in sections:
+            yield (before + piece).encode("utf-8", "replace")
             before = ""
     yield (before + DOCUMENT_END).encode("utf-8", "replace")
+
+
+async def html_sections(elements: DocumentElements) -> AsyncGenerator[str, None]:
+    """The sections of the pages alone, some at a time."""
+    async with aclosing(_pieces(elements, lambda one: page_section(one.page, one.note))) as pieces:
+        async for piece in pieces:
+            yield "".join(piece)
 
 
 async def elements_document(

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 from dataclasses import replace
+from pathlib import Path
 
 from quire.domain.element import Element, ElementKind, PageElements, TableGrid
 from quire.domain.job import MainJob
 from quire.domain.page import PageSource
 from quire.errors import MissingError, StateConflictError
+from quire.objects.temporary_files import TemporaryFile, sweep
 from quire.pipeline.document_elements import DocumentElements, ElementPage
 from quire.pipeline.object_keys import local_document
 from quire.pipeline.parts import Parts
 from quire.reading.ocr.ocr_stages import TURNED
 from quire.reading.pdf.page_render import RenderOptions
 from quire.reading.pdf.searchable_pdf import Bookmark, LayerLine, PdfAdditions, TextLayer, searchable_pdf
+from quire.reading.pool.cage import CageOptions
 
 PDF_TYPE = "application/pdf"
 _OWN_TEXT = frozenset({PageSource.LOCAL, PageSource.MUPDF_FALLBACK, PageSource.MUPDF_TIMEOUT_FALLBACK})
@@ -26,6 +30,7 @@ _PICTURE_QUALITY = 90
 _LETTER_SHARE = 0.4
 """The width of an average letter, as a share of the distance between lines."""
 _SECONDS_A_PAGE = 1.0
+_PIECE_BYTES = 256 << 10
 
 
 class SearchableFile:
@@ -35,13 +40,15 @@ class SearchableFile:
         self._parts = parts
         self._job = job
 
-    async def content(self, elements: DocumentElements, only: int | None = None) -> bytes:
-        """The PDF, of page `only` alone if that is given.
+    async def pieces(
+        self, elements: DocumentElements, only: int | None = None
+    ) -> AsyncGenerator[bytes, None]:
+        """The PDF, of page `only` alone if that is given. It is written to a file first, so memory use is small.
 
-        Raises MissingError if the original is gone, StateConflictError if the document is neither a PDF nor a picture,
-        and the DocumentError or PageError that says why its file can't be read or written.
+        Raises MissingError if the original was deleted, StateConflictError for a document of another type, and
+        DocumentError or PageError if the document can't be opened or written.
         """
-        job, settings = self._job, self._parts.settings
+        job = self._job
         if job.original_deleted or not job.content_ref:
             raise MissingError("The original was deleted; it is kept only as long as RETAIN_ORIGINALS says.")
         if job.mime and job.mime != PDF_TYPE and not job.mime.startswith("image/"):
@@ -49,6 +56,18 @@ class SearchableFile:
                 f"Only PDFs and pictures have a searchable PDF; this document is {job.mime}."
             )
         additions = await self._additions(elements, only)
+        folder = Path(CageOptions.of(self._parts.settings).temporary) / "searchable"
+        file = await asyncio.to_thread(_swept_file, folder)
+        try:
+            await self._write(additions, file.path)
+            with await asyncio.to_thread(file.path.open, "rb") as written:
+                while piece := await asyncio.to_thread(written.read, _PIECE_BYTES):
+                    yield piece
+        finally:
+            file.discard()
+
+    async def _write(self, additions: PdfAdditions, target: Path) -> None:
+        job, settings = self._job, self._parts.settings
         render = replace(
             RenderOptions.of(settings.images, settings.limits.max_pixels),
             color="rgb",
@@ -57,13 +76,12 @@ class SearchableFile:
             max_px=_PICTURE_PX,
         )
         password = self._parts.sealer.unseal(job.id, job.sealed).password
-        async with local_document(self._parts.objects, job.content_ref) as path:
-            found: bytes = await self._parts.pool.run(
+        async with local_document(self._parts.objects, job.content_ref or "") as path:
+            await self._parts.pool.run(
                 searchable_pdf,
-                *(str(path), password, additions, render),
+                *(str(path), password, additions, render, str(target)),
                 timeout_s=settings.reading.page_timeout_s + _SECONDS_A_PAGE * (job.total_pages or 1),
             )
-        return found
 
     async def _additions(self, elements: DocumentElements, only: int | None) -> PdfAdditions:
         layers: list[TextLayer] = []
@@ -75,6 +93,12 @@ class SearchableFile:
                     bookmarks.extend(page_bookmarks(one.page, number))
                     layers.append(_layer(one, number))
         return PdfAdditions(tuple(layers), tuple(bookmarks), only)
+
+
+def _swept_file(folder: Path) -> TemporaryFile:
+    """A new file; files of processes that were killed are deleted first."""
+    sweep(folder)
+    return TemporaryFile(folder)
 
 
 def page_bookmarks(page: PageElements, number: int) -> Iterator[Bookmark]:

@@ -13,7 +13,7 @@ DOCUMENT_END = "</body>\n</html>\n"
 def document_start(title: str) -> str:
     """Everything before the first page. `title` is untrusted."""
     return (
-        '<!DOCTYPE html>\n<html>\n<head>\n<meta charset="utf-8">\n'
+        '<!DOCTYPE html>\n<html>\n<head>\n<meta charset="utf-8"/>\n'
         f"<title>{escape(title) or 'Document'}</title>\n</head>\n<body>\n"
     )
 

@@ -124,7 +124,7 @@ def _block(element: Element, children: dict[str, list[Element]]) -> str:
 def _text(element: Element) -> str:
     if element.markdown:
         return inline_html(element.markdown)
-    return escape(element.text).replace("\n", "<br>")
+    return escape(element.text).replace("\n", "<br/>")
 
 
 def table_html(table: TableGrid) -> str:

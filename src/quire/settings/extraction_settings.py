@@ -16,7 +16,7 @@ class ExtractionSettings:
         "EXTRACT_TIMEOUT",
         "5m",
         setting_kinds.duration("1s", "1h"),
-        "The time that all questions of one extraction have together.",
+        "The time of one extraction: reading the document where it is new, and all questions to models.",
     )
     tier: str = setting(
         "EXTRACT_TIER",

@@ -152,12 +152,49 @@ async def test_a_bad_request_gets_a_detail(
         assert place in answer.json["detail"][0]["loc"][1]
 
 
-async def test_an_accepted_document_is_kept_when_the_next_source_is_refused(client: Client) -> None:
+async def test_a_refused_document_is_reported_and_the_others_are_converted(client: Client) -> None:
     text = f"# {fresh('kept')}\n"
-    refused = {"sources": [source(text.encode(), "kept.md"), {"kind": "http", "url": "gopher://x"}]}
-    assert (await client.post("/v1/convert/source", json=refused)).status == 400
-    answer = await client.post("/v1/convert/source", json={"sources": [source(text.encode(), "kept.md")]})
-    assert answer.json["document"]["md_content"] == text.strip()
+    sources = [
+        source(b"\x7fELF" + b"\0" * 50, "program.bin"),
+        source(text.encode(), "failures.md"),
+        {"kind": "http", "url": "gopher://x/y.pdf"},
+    ]
+    body = {"sources": sources, "options": {"to_formats": ["json", "md"]}}
+    answer = await client.post("/v1/convert/source", json=body)
+    with zipfile.ZipFile(io.BytesIO(answer.body)) as found:
+        assert found.namelist() == ["failures-2.json", "failures.md", "failures.json"]
+        assert found.read("failures.md").decode() == text.strip()
+        failures = json.loads(found.read("failures.json"))
+    assert [one["filename"] for one in failures] == ["program.bin", "y.pdf"]
+    assert "Linux program" in failures[0]["error"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"chunking_options": {"max_tokens": 1}, "sources": [source(b"# a")]},
+        {"chunking_options": "small", "sources": [source(b"# a")]},
+        {"sources": [source(b"# a"), {"kind": "file", "base64_string": "!", "filename": "b"}]},
+    ],
+)
+async def test_no_job_is_left_behind_when_an_option_or_a_later_source_is_bad(
+    idle: Client, body: dict[str, Any]
+) -> None:
+    answer = await idle.post("/v1/chunk/hybrid/source/async", json=body)
+    assert answer.status == 422, answer.text
+    assert (await idle.get("/jobs?status=queued")).json["jobs"] == []
+
+
+async def test_a_task_whose_job_was_deleted_is_no_success(client: Client) -> None:
+    body = {"sources": [source(f"# {fresh('deleted')}".encode(), "a.md")]}
+    task = (await client.post("/v1/convert/source/async", json=body)).json
+    await task_end(client, task["task_id"])
+    result = await client.get(f"/v1/result/{task['task_id']}")
+    assert (await client.ask("DELETE", f"/jobs/{result.json['quire']['job_id']}")).status in (200, 204)
+    found = await task_end(client, task["task_id"])
+    assert (found["task_status"], found["task_meta"]["num_succeeded"]) == ("failure", 0)
+    gone = await client.get(f"/v1/result/{task['task_id']}")
+    assert (gone.status, "deleted" in gone.json["detail"]) == (404, True)
 
 
 async def test_probes_are_answered(client: Client) -> None:

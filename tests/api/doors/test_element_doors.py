@@ -44,8 +44,11 @@ async def test_elements_have_types_parents_and_pages_when_a_document_is_partitio
         ]
         place = words[0]["metadata"]["coordinates"]
         assert place["layout_width"] > place["points"][2][0] > place["points"][0][0]
-        data = form(("a.md", f"{TABLE}\n{text}\n".encode()), languages="eng")
+        data = form(("a.md", f"{TABLE}\n{text}\n".encode()), languages="en")
         found = (await client.post("/general/v0/general", data=data)).json
+        assert found[0]["metadata"]["languages"] == ["eng"]
+        job = (await client.get("/jobs?limit=1")).json["jobs"][0]
+        assert (await client.get(f"/jobs/{job['job_id']}")).json["options"]["ocr_languages"] == "eng"
         kinds = [one["type"] for one in found]
         assert kinds == ["Title", "NarrativeText", "Title", "Table", "ListItem", "NarrativeText"]
         assert [one["metadata"].get("parent_id") for one in found] == [
@@ -80,6 +83,7 @@ async def test_chunks_come_as_composite_elements_when_asked_for(client: Client) 
         ({"chunking_strategy": "by_word"}, 400, "Invalid chunking strategy"),
         ({"chunking_strategy": "basic", "max_characters": "5"}, 400, "max_characters"),
         ({"output_format": "text/csv"}, 400, "output_format"),
+        ({"languages": "xyz"}, 400, "ocr_languages"),
         ({}, 415, "Linux program"),
     ],
 )
@@ -105,9 +109,13 @@ async def test_mineru_answers_with_the_markdown_under_the_name_of_each_file(
     assert [(row["text"], row["page_idx"]) for row in rows] == [(pages[0], 0), (pages[1], 1)]
     assert all(0 <= at <= 1000 for row in rows for at in row["bbox"])
     assert list(answer["results"]["bad"]) == ["error"]
-    packed = await client.post("/file_parse", data=form(*files, response_format_zip="true"))
+    unsafe = (files[0], ("../../bad.pdf", files[1][1]), ("sub/a.pdf", files[0][1]))
+    sent = aiohttp.FormData({"response_format_zip": "true"}, default_to_multipart=True, quote_fields=False)
+    for name, content in unsafe:
+        sent.add_field("files", content, filename=name)
+    packed = await client.post("/file_parse", data=sent)
     with zipfile.ZipFile(io.BytesIO(packed.body)) as found:
-        assert found.namelist() == ["a/a.md", "bad/error.txt"]
+        assert found.namelist() == ["a/a.md", "bad/error.txt", "a-2/a-2.md"]
         assert found.read("a/a.md").decode() == "\n\n".join(pages)
 
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable
+from xml.etree import ElementTree
 
 import aiohttp
 import pytest
 
+from quire.api.doors.tika_routes import ocr_options
+from quire.domain.job import JobOptions
+from quire.errors import RequestError
 from tests.support.serving import Client, Server
 from tests.support.submitted_documents import fresh
 
@@ -83,6 +87,24 @@ async def test_attachments_are_in_the_list_when_a_mail_is_sent(client: Client) -
     whole = (await client.ask("PUT", "/tika/text", data=mail)).json["X-TIKA:content"]
     assert "See below." in whole
     assert inner in whole
+    for path, accept in (("/tika", "text/xml"), ("/tika/html", "text/html"), ("/tika", "application/json")):
+        answer = await client.ask("PUT", path, data=mail, headers={"Accept": accept})
+        html = answer.json["X-TIKA:content"] if accept == "application/json" else answer.text
+        root = ElementTree.fromstring(html)
+        assert "See below." in "".join(root.itertext())
+        entry = root.find(".//div[@class='package-entry']")
+        assert entry is not None
+        assert [entry.findtext("h1"), inner in "".join(entry.itertext())] == ["fees.txt", True]
+
+
+def test_headers_for_ocr_become_options() -> None:
+    assert ocr_options({"x-tika-ocrlanguage": "deu+eng"}).ocr_languages == "deu+eng"
+    assert ocr_options({"x-tika-pdfocrstrategy": "OCR_ONLY"}).force_ocr
+    assert ocr_options({"x-tika-pdfocrstrategy": "no_ocr"}).text_only
+    assert ocr_options({"x-tika-ocrskipocr": "True"}).text_only
+    assert ocr_options({"x-tika-pdfocrstrategy": "auto"}) == JobOptions()
+    with pytest.raises(RequestError, match="X-Tika-OCRLanguage"):
+        ocr_options({"x-tika-ocrlanguage": "../eng"})
 
 
 @pytest.mark.parametrize(

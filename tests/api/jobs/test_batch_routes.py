@@ -77,8 +77,9 @@ async def test_sources_are_one_batch_with_one_callback(
     assert verify(body, CALLBACK_SECRET, headers["X-Quire-Signature"], time.time())
     told = json.loads(body)
     batch = await over(client, first.json["batch_id"])
-    counts = {name: batch[name] for name in ("status", "total", "completed", "failed", "cancelled")}
-    assert counts == {"status": "completed", "total": 4, "completed": 2, "failed": 2, "cancelled": 0}
+    names = ("status", "total", "completed", "failed", "cancelled", "expired")
+    counts = {name: batch[name] for name in names}
+    assert counts == dict(zip(names, ("completed", 4, 2, 2, 0, 0), strict=True))
     assert {name: told[name] for name in counts} == counts
     assert told["batch_id"] == batch["batch_id"]
     assert "secret-of-hook" not in str(batch)
@@ -115,3 +116,29 @@ async def test_a_bad_batch_is_refused(client: Client) -> None:
         answer = await client.post("/batches", **options)  # type: ignore[arg-type]
         assert answer.status == 400, (options, answer.text)
         assert words in answer.json["error"]
+
+
+async def test_a_deleted_result_is_a_failure_of_the_export(client: Client) -> None:
+    answer = await client.post(
+        "/batches", data=form(("a.md", f"# {fresh('a')}".encode()), ("b.md", f"# {fresh('b')}".encode()))
+    )
+    batch = await over(client, answer.json["batch_id"])
+    for kept in (1, 0):
+        await client.ask("DELETE", f"/jobs/{batch['items'][kept]['job_id']}")
+        found = (await client.get(f"/batches/{batch['batch_id']}")).json
+        assert (found["status"], found["expired"]) == (("expired", 2), ("completed", 1))[kept]
+        export = await client.get(f"/batches/{batch['batch_id']}/export?format=jsonl")
+        rows = [json.loads(line) for line in export.text.splitlines()]
+        assert [row["status"] for row in rows] == [one["status"] for one in found["items"]]
+        assert "deleted" in rows[1]["error"]["error"]
+
+
+async def test_no_job_is_created_when_a_batch_has_too_many_documents(idle: Client) -> None:
+    many = archive(**{f"{number}.md": b"# a" for number in range(1_000)})
+    for options in (
+        {"json": {"sources": ["https://example.org/a"] * 1_001}},
+        {"data": form(("a.md", b"# one"), ("many.zip", many))},
+    ):
+        answer = await idle.post("/batches", **options)  # type: ignore[arg-type]
+        assert (answer.status, "at most 1000" in answer.text) == (400, True), answer.text
+        assert (await idle.get("/jobs?status=queued")).json["jobs"] == []

@@ -22,11 +22,17 @@ LINES = (
 )
 
 
+def written(path: Path, additions: PdfAdditions, password: str | None = None) -> bytes:
+    target = path.with_name("written.pdf")
+    searchable_pdf(str(path), password, additions, RenderOptions(), str(target))
+    return target.read_bytes()
+
+
 def layered(
     path: Path, *lines: LayerLine, marks: tuple[Bookmark, ...] = (), password: str | None = None
 ) -> Any:
     additions = PdfAdditions((TextLayer(1, WIDTH, HEIGHT, lines),), marks)
-    data = searchable_pdf(str(path), password, additions, RenderOptions())
+    data = written(path, additions, password)
     return pymupdf.open(stream=data, filetype="pdf")
 
 
@@ -76,7 +82,7 @@ def test_text_that_a_page_has_is_not_doubled(tmp_path: Path) -> None:
 def test_page_that_was_read_sideways_gets_no_text(tmp_path: Path) -> None:
     path = scan(tmp_path / "a.pdf")
     additions = PdfAdditions((TextLayer(1, HEIGHT, WIDTH, LINES),), ())
-    data = searchable_pdf(str(path), None, additions, RenderOptions())
+    data = written(path, additions)
     assert pymupdf.open(stream=data, filetype="pdf")[0].get_text() == ""
 
 
@@ -108,11 +114,11 @@ def test_frames_of_a_picture_become_pages_and_one_can_be_had_alone(tmp_path: Pat
     frames = [Image.new("RGB", (150, 200), shade) for shade in ("white", "red")]
     frames[0].save(path, save_all=True, append_images=frames[1:])
     layers = tuple(TextLayer(number, WIDTH, HEIGHT, LINES[number - 1 : number]) for number in (1, 2))
-    whole = searchable_pdf(str(path), None, PdfAdditions(layers, ()), RenderOptions())
+    whole = written(path, PdfAdditions(layers, ()))
     texts = [" ".join(page.get_text().split()) for page in pymupdf.open(stream=whole, filetype="pdf")]
     assert texts == [LINES[0].text, LINES[1].text]
     alone = PdfAdditions(layers[1:], (Bookmark(1, "Here", 2),), only=2)
-    found = pymupdf.open(stream=searchable_pdf(str(path), None, alone, RenderOptions()), filetype="pdf")
+    found = pymupdf.open(stream=written(path, alone), filetype="pdf")
     assert [" ".join(page.get_text().split()) for page in found] == [LINES[1].text]
     assert found.get_toc() == [[1, "Here", 1]]
     assert found[0].get_pixmap().pixel(100, 300)[0] > 200

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
 from typing import Any
 
 from fastapi import Response
 
 from quire.api.doors.docling_options import DoclingOptions, OptionError
-from quire.api.doors.docling_results import document_response
-from quire.api.doors.door_answers import LongValue, json_stream
-from quire.api.doors.door_intake import check_completed
+from quire.api.doors.docling_results import document_of, document_response, only_document
+from quire.api.doors.door_answers import LongValue, json_list, json_stream
 from quire.api.doors.finished_document import FinishedDocument
+from quire.api.http.flag_words import is_false, is_true
 from quire.api.http.services import Services
 from quire.domain.document_batch import BatchItem
-from quire.domain.job import JobStatus, MainJob
+from quire.domain.job import MainJob
 from quire.domain.text_chunk import (
     DEFAULT_MAX_TOKENS,
     LARGEST_MAX_TOKENS,
@@ -25,7 +25,6 @@ from quire.domain.text_chunk import (
     TextChunk,
 )
 from quire.pipeline.document_elements import ElementPage
-from quire.pipeline.document_formats import compact_json
 from quire.rendering.docling_json import DoclingItems
 from quire.rendering.document_chunks import Chunker
 
@@ -33,10 +32,9 @@ from quire.rendering.document_chunks import Chunker
 def read_chunking(kind: str, fields: Mapping[str, Any]) -> dict[str, Any]:
     """The options of a chunk request, from a form or from JSON. Raises OptionError."""
     nested = fields.get("chunking_options") or {}
-    given = {
-        **{name.removeprefix("chunking_"): value for name, value in fields.items()},
-        **(nested if isinstance(nested, dict) else {}),
-    }
+    if not isinstance(nested, dict):
+        raise OptionError("chunking_options", "an object")
+    given = {**{name.removeprefix("chunking_"): value for name, value in fields.items()}, **nested}
 
     def one(name: str) -> Any:
         value = given.get(name)
@@ -52,9 +50,11 @@ def read_chunking(kind: str, fields: Mapping[str, Any]) -> dict[str, Any]:
             raise OptionError(
                 "chunking_max_tokens", f"a number from {SMALLEST_MAX_TOKENS} to {LARGEST_MAX_TOKENS}"
             )
-    with_document = str(one("include_converted_doc") or "").lower() in ("true", "1", "yes", "on")
-    raw_text = str(one("include_raw_text") or "").lower() not in ("false", "0", "no", "off")
-    return {"max_tokens": most, "with_document": with_document, "raw_text": raw_text}
+    return {
+        "max_tokens": most,
+        "with_document": is_true(one("include_converted_doc")),
+        "raw_text": not is_false(one("include_raw_text")),
+    }
 
 
 async def chunks_answer(
@@ -64,45 +64,42 @@ async def chunks_answer(
     options: DoclingOptions,
     chunking: Mapping[str, Any],
 ) -> Response:
-    """The chunks of all documents. Raises FailedDocumentError if the only document failed."""
+    """The chunks of all documents. Raises as `only_document` if there is one."""
+    found: list[FinishedDocument | str]
     if len(items) == 1:
-        check_completed(jobs[items[0].job_id or ""])
-    done = [(item, jobs[item.job_id]) for item in items if item.job_id and item.job_id in jobs]
-    documents = [
-        await FinishedDocument.of(services, job, item.name)
-        for item, job in done
-        if job.status is JobStatus.COMPLETED
+        found = [await only_document(services, items[0], jobs)]
+    else:
+        found = [await document_of(services, item, jobs) for item in items]
+    documents = [one for one in found if isinstance(one, FinishedDocument)]
+    failures = [
+        {"filename": item.name, "error_message": one}
+        for item, one in zip(items, found, strict=True)
+        if isinstance(one, str)
     ]
-    failures = [_failure(item, jobs.get(item.job_id or "")) for item in items]
     took = sum((one.job.completed_at or 0) - (one.job.started_at or 0) for one in documents)
     shown: dict[str, Any] = {
-        "chunks": LongValue(_all_chunks(documents, chunking)),
+        "chunks": LongValue(json_list(_all_chunks(documents, chunking))),
         "documents": [document_response(one, options) for one in documents]
         if chunking["with_document"]
         else [],
         "processing_time": round(max(0.0, took), 3),
-        "errors": [one for one in failures if one is not None],
+        "errors": failures,
     }
     return await json_stream(shown)
 
 
-def _failure(item: BatchItem, job: MainJob | None) -> dict[str, Any] | None:
-    if job is not None and job.status is JobStatus.COMPLETED:
-        return None
-    error = item.error if job is None else job.error
-    return {"filename": item.name, "error_message": (error or {}).get("error", "It was cancelled.")}
-
-
-async def _all_chunks(documents: list[FinishedDocument], chunking: Mapping[str, Any]) -> AsyncIterator[bytes]:
-    before = "["
+async def _all_chunks(
+    documents: list[FinishedDocument], chunking: Mapping[str, Any]
+) -> AsyncIterator[dict[str, Any]]:
     for document in documents:
-        async for chunk in _chunks(document, chunking):
-            yield (before + chunk).encode("utf-8", "replace")
-            before = ","
-    yield b"[]" if before == "[" else b"]"
+        async with aclosing(_chunks(document, chunking)) as chunks:
+            async for chunk in chunks:
+                yield chunk
 
 
-async def _chunks(document: FinishedDocument, chunking: Mapping[str, Any]) -> AsyncIterator[str]:
+async def _chunks(
+    document: FinishedDocument, chunking: Mapping[str, Any]
+) -> AsyncGenerator[dict[str, Any], None]:
     chunker = Chunker(ChunkOptions(max_tokens=chunking["max_tokens"]))
     items = DoclingItems()
     refs: dict[str, str] = {}
@@ -117,9 +114,9 @@ async def _chunks(document: FinishedDocument, chunking: Mapping[str, Any]) -> As
     async with aclosing(document.elements.runs()) as runs:
         async for run in runs:
             for chunk in await asyncio.to_thread(cut, run):
-                yield compact_json(_shown(document, chunk, refs, raw_text=chunking["raw_text"]))
+                yield _shown(document, chunk, refs, raw_text=chunking["raw_text"])
     for chunk in chunker.end():
-        yield compact_json(_shown(document, chunk, refs, raw_text=chunking["raw_text"]))
+        yield _shown(document, chunk, refs, raw_text=chunking["raw_text"])
 
 
 def _shown(

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from quire.api.http.flag_words import is_false, is_true
 from quire.domain.job import JobOptions
 from quire.errors import RequestError
 
@@ -65,8 +66,8 @@ def read_options(given: Mapping[str, Any], prefix: str = "") -> DoclingOptions:
     job = JobOptions(
         pages=_pages(_listed(given.get(f"{prefix}page_range"))),
         timeout_s=_timeout(one("document_timeout")),
-        text_only=_is_false(one("do_ocr")) and not _is_true(one("force_ocr")),
-        force_ocr=_is_true(one("force_ocr")),
+        text_only=is_false(one("do_ocr")) and not is_true(one("force_ocr")),
+        force_ocr=is_true(one("force_ocr")),
     )
     return DoclingOptions(formats, page_break, target == "zip", job)
 
@@ -108,11 +109,3 @@ def _timeout(value: Any) -> float | None:
     if not 0 < seconds <= 7 * 86_400:
         raise OptionError("document_timeout", "a number of seconds, at most a week")
     return seconds
-
-
-def _is_false(value: Any) -> bool:
-    return value is False or (isinstance(value, str) and value.lower() in ("false", "0", "no", "off"))
-
-
-def _is_true(value: Any) -> bool:
-    return value is True or (isinstance(value, str) and value.lower() in ("true", "1", "yes", "on"))

@@ -12,6 +12,7 @@ from urllib.parse import unquote, urlsplit
 import pybase64
 from fastapi import Request
 
+from quire.api.doors.docling_chunks import read_chunking
 from quire.api.doors.docling_options import DoclingOptions, OptionError, read_options
 from quire.api.doors.door_intake import ArrivedFile, DoorIntake, FileFeed
 from quire.api.doors.long_texts import TextWriter, read_long_texts
@@ -20,7 +21,7 @@ from quire.api.http.responses import single_piece
 from quire.api.http.services import Services
 from quire.domain.document_batch import BatchItem
 from quire.domain.job import JobStatus
-from quire.errors import RequestError
+from quire.errors import DownloadError, QuireError, RequestError
 from quire.objects.buckets import source_address
 from quire.pipeline.intake.upload_intake import Accepted
 
@@ -33,7 +34,8 @@ class DoclingTask:
 
     items: list[BatchItem]
     options: DoclingOptions
-    fields: dict[str, Any] = field(default_factory=dict)
+    chunking: dict[str, Any] = field(default_factory=dict)
+    """The options of a chunk request, empty for a conversion."""
 
     @property
     def accepted(self) -> list[Accepted]:
@@ -41,12 +43,17 @@ class DoclingTask:
 
 
 class DoclingRequest:
-    """One request, whichever body it has. `prefix` is what chunk requests put before the options of a conversion."""
+    """One request with a form or a JSON body. `chunks` is the kind of chunks that a chunk request asks for.
 
-    def __init__(self, request: Request, services: Services, team: str, prefix: str = "") -> None:
+    All options and sources are read before the first job is created, so a bad request leaves nothing behind. A
+    document that is refused has its reason in its item; if all are refused, the request fails with the first reason.
+    """
+
+    def __init__(self, request: Request, services: Services, team: str, chunks: str = "") -> None:
         self._request = request
         self._bucket = services.runtime.settings.aws.bucket
-        self._prefix = prefix
+        self._chunks = chunks
+        self._prefix = "convert_" if chunks else ""
         self.intake = DoorIntake(request, services, team)
 
     async def files(self) -> DoclingTask:
@@ -54,15 +61,16 @@ class DoclingRequest:
         form = await self.intake.form()
         try:
             options = read_options(form.fields, self._prefix)
+            chunking = self._chunking(form.fields)
             if not form.files:
                 raise OptionError("files", "at least one file")
-        except BaseException:
+            items = await self._accepted([_Document(file.filename, file) for file in form.files], options)
+        finally:
             await self.intake.discard(form.files)
-            raise
-        return DoclingTask(await self._accepted(form.files, options), options, dict(form.fields))
+        return DoclingTask(items, options, chunking)
 
     async def sources(self) -> DoclingTask:
-        """The sources of a JSON body: links, objects in a bucket, files in base64."""
+        """The sources of a JSON body: links, objects in a bucket, files in base64. Raises RequestError as `files`."""
         if media_type(self._request) != "application/json":
             raise OptionError("body", "a JSON object")
         await self.intake.check_room()
@@ -71,41 +79,52 @@ class DoclingRequest:
             try:
                 body = await read_long_texts(pieces(self._request), inline.open)
                 options = read_options(_options(body, self._prefix), self._prefix)
-                items = await self._from_sources(_sources(body), inline, options)
-            except BaseException:
+                chunking = self._chunking(body)
+                documents = [
+                    await self._document(source, inline, place) for place, source in enumerate(_sources(body))
+                ]
+                items = await self._accepted(documents, options)
+            finally:
                 await self.intake.discard(list(inline.files.values()))
-                raise
-        return DoclingTask(items, options, body)
+        return DoclingTask(items, options, chunking)
 
-    async def _accepted(self, files: Sequence[ArrivedFile], options: DoclingOptions) -> list[BatchItem]:
-        """The jobs of the files. One that is refused has its reason; a request with nothing else fails with it."""
+    def _chunking(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+        return read_chunking(self._chunks, fields) if self._chunks else {}
+
+    async def _document(self, source: Mapping[str, Any], inline: _Inline, place: int) -> _Document:
+        if source["kind"] == "file":
+            return _Document(source["filename"], await inline.file(source, place))
+        name = unquote(PurePosixPath(urlsplit(source["url"]).path).name)
+        return _Document(name, address=source["url"])
+
+    async def _accepted(self, documents: Sequence[_Document], options: DoclingOptions) -> list[BatchItem]:
         items: list[BatchItem] = []
-        refused: list[RequestError] = []
-        for file in files:
-            if file.refused is not None:
-                refused.append(file.refused)
-                items.append(BatchItem(file.filename, None, file.refused.as_dict()))
-            else:
-                found = await self.intake.accept(file, options.job)
-                items.append(BatchItem(file.filename, found.job_id))
-        if refused and len(refused) == len(files):
+        refused: list[QuireError] = []
+        for one in documents:
+            try:
+                items.append(BatchItem(one.name, (await self._accept(one, options)).job_id))
+            except (RequestError, DownloadError) as error:
+                refused.append(error)
+                items.append(BatchItem(one.name, None, error.as_dict()))
+        if len(refused) == len(documents):
             raise refused[0]
         return items
 
-    async def _from_sources(
-        self, sources: Sequence[Mapping[str, Any]], inline: _Inline, options: DoclingOptions
-    ) -> list[BatchItem]:
-        items: list[BatchItem] = []
-        for place, source in enumerate(sources):
-            if source["kind"] == "file":
-                file = await inline.file(source, place)
-                items += await self._accepted([file], options)
-            else:
-                url = source_address(source["url"], self._bucket)
-                found = await self.intake.accept_link(url, options.job)
-                name = unquote(PurePosixPath(urlsplit(source["url"]).path).name)
-                items.append(BatchItem(name, found.job_id))
-        return items
+    async def _accept(self, one: _Document, options: DoclingOptions) -> Accepted:
+        if one.file is None:
+            return await self.intake.accept_link(source_address(one.address, self._bucket), options.job)
+        if one.file.refused is not None:
+            raise one.file.refused
+        return await self.intake.accept(one.file, options.job)
+
+
+@dataclass(frozen=True, slots=True)
+class _Document:
+    """A document of the request: a file that arrived, or an address."""
+
+    name: str
+    file: ArrivedFile | None = None
+    address: str = ""
 
 
 class _Inline:

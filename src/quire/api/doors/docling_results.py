@@ -17,29 +17,38 @@ from quire.api.http.zip_stream import ZipEntry, ZipStream
 from quire.domain.document_batch import BatchItem
 from quire.domain.job import JobStatus, MainJob, PageRecord
 from quire.domain.page import Grade, PageSource
-from quire.links import safe_filename
+from quire.errors import MissingError
+from quire.links import unique_name
 from quire.pipeline.docling_file import docling_document
+from quire.pipeline.document_batches import GONE
 from quire.pipeline.document_formats import compact_json
 
 _GRADES = {Grade.GOOD: "good", Grade.FAIR: "fair", Grade.LOW: "poor"}
 _ORDER = ("poor", "fair", "good")
+FAILURES = "failures.json"
 _ENDINGS = {"md": "md", "json": "json", "html": "html", "html_split_page": "html", "text": "txt"}
 
 
 async def converted_answer(
     services: Services, items: list[BatchItem], jobs: Mapping[str, MainJob], options: DoclingOptions
 ) -> Response:
-    """One document as JSON, several (or `target=zip`) as a zip. Raises FailedDocumentError if the only one failed."""
+    """One document as JSON, several (or `target=zip`) as a zip. Raises as `only_document` if there is one."""
     if len(items) == 1 and not options.as_zip:
-        item = items[0]
-        job = jobs[item.job_id or ""]
-        check_completed(job)
-        document = await FinishedDocument.of(services, job, item.name)
+        document = await only_document(services, items[0], jobs)
         return await json_stream(document_response(document, options))
     now = services.runtime.parts.clock.now()
     body = await started(ZipStream(now).stream(_members(services, items, jobs, options)))
     headers = {"Content-Disposition": disposition("attachment", "converted_docs.zip"), **NO_SNIFF}
     return ClosingStream(body, media_type="application/zip", headers=headers)
+
+
+async def only_document(services: Services, item: BatchItem, jobs: Mapping[str, MainJob]) -> FinishedDocument:
+    """The document of a request with one. Raises FailedDocumentError if it failed, MissingError if it was deleted."""
+    job = jobs.get(item.job_id or "")
+    if job is None:
+        raise MissingError(GONE)
+    check_completed(job)
+    return await FinishedDocument.of(services, job, item.name)
 
 
 def document_response(document: FinishedDocument, options: DoclingOptions) -> dict[str, Any]:
@@ -105,35 +114,37 @@ def _mean(values: list[float]) -> float | None:
     return round(sum(values) / len(values), 4) if values else None
 
 
+async def document_of(
+    services: Services, item: BatchItem, jobs: Mapping[str, MainJob]
+) -> FinishedDocument | str:
+    """The document of an item, or why it has no result."""
+    job = jobs.get(item.job_id or "")
+    if job is None:
+        return str((item.error or {}).get("error", GONE))
+    if job.status is not JobStatus.COMPLETED:
+        return str((job.error or {}).get("error", "It was cancelled."))
+    try:
+        return await FinishedDocument.of(services, job, item.name)
+    except MissingError as error:
+        return error.public
+
+
 async def _members(
     services: Services, items: list[BatchItem], jobs: Mapping[str, MainJob], options: DoclingOptions
 ) -> AsyncIterator[ZipEntry]:
-    """A file for each document and format. Documents that failed are listed in `failures.json`."""
+    """A file for each document and format. Documents without a result are listed in `failures.json`."""
     failures: list[dict[str, Any]] = []
-    names: set[str] = set()
+    names = {FAILURES}
     for item in items:
-        job = jobs.get(item.job_id or "")
-        if job is None or job.status is not JobStatus.COMPLETED:
-            error = item.error if job is None else job.error
-            failures.append({"filename": item.name, "error": (error or {}).get("error", "It was cancelled.")})
+        document = await document_of(services, item, jobs)
+        if not isinstance(document, FinishedDocument):
+            failures.append({"filename": item.name, "error": document})
             continue
-        document = await FinishedDocument.of(services, job, item.name)
         for format in (one for one in options.formats if one in _ENDINGS):
             name = unique_name(f"{document.stem}.{_ENDINGS[format]}", names)
             yield ZipEntry(name, _bytes(document, format, options))
     if failures:
-        yield ZipEntry("failures.json", single_piece(compact_json(failures).encode("utf-8", "replace")))
-
-
-def unique_name(wanted: str, taken: set[str]) -> str:
-    """The name, or with a number where it is taken; the set gets it."""
-    stem, dot, ending = safe_filename(wanted).rpartition(".")
-    name, number = f"{stem}{dot}{ending}", 1
-    while name in taken:
-        number += 1
-        name = f"{stem}-{number}{dot}{ending}"
-    taken.add(name)
-    return name
+        yield ZipEntry(FAILURES, single_piece(compact_json(failures).encode("utf-8", "replace")))
 
 
 async def _bytes(document: FinishedDocument, format: str, options: DoclingOptions) -> AsyncIterator[bytes]:

@@ -100,8 +100,8 @@ async def docling_result(request: Request, task_id: str, team: Team, services: S
     batch = await batches.find(team, task_id)
     if not (await batches.progress(batch)).is_over:
         raise MissingError("Task result not found. Please wait for a completion status.")
-    engine = services.runtime.engine
-    jobs = {job_id: await engine.job(team, job_id) for job_id in batch.job_ids}
+    found = [await services.runtime.parts.jobs.get(job_id) for job_id in batch.job_ids]
+    jobs = {job.id: job for job in found if job is not None}
     options = DoclingOptions.of_view(batch.view)
     if batch.view.get("task_type") == "chunk":
         return await chunks_answer(services, list(batch.items), jobs, options, batch.view["chunking"])
@@ -120,7 +120,7 @@ async def start_task(services: Services, team: str, task: DoclingTask, **view: A
 
 async def task_answer(services: Services, batch: DocumentBatch, progress: BatchProgress) -> Response:
     """The status of a task; `failure` only where no document could be read."""
-    total, done = len(progress.items), progress.count("completed", "expired")
+    total, done = len(progress.items), progress.count("completed")
     status = "started" if progress.count("processing") or progress.ended else "pending"
     if progress.is_over:
         status = "success" if done else "failure"

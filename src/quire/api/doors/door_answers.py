@@ -101,6 +101,16 @@ class LongValue:
     pieces: AsyncIterator[bytes]
 
 
+async def json_list(values: AsyncIterator[Any]) -> AsyncIterator[bytes]:
+    """A JSON list, written as its values are read; `[]` if there are none."""
+    before = "["
+    async with closing(values):
+        async for value in values:
+            yield (before + compact_json(value)).encode("utf-8", "replace")
+            before = ","
+    yield b"[]" if before == "[" else b"]"
+
+
 async def json_stream(value: Any, headers: Mapping[str, str] | None = None) -> Response:
     """The value as JSON; LongText and LongValue in it are streamed. What fails before the first piece is raised."""
     body = await started(_joined(_written(value)))

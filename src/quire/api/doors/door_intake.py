@@ -25,7 +25,14 @@ from quire.api.http.request_bodies import (
 from quire.api.http.services import Services
 from quire.api.jobs.upload_receiver import CheckedWriter
 from quire.domain.job import JobOptions, JobSecrets, JobStatus, MainJob
-from quire.errors import CancelledError, OverloadedError, RequestError, TooLargeError, UnsupportedTypeError
+from quire.errors import (
+    CancelledError,
+    OverloadedError,
+    PageError,
+    RequestError,
+    TooLargeError,
+    UnsupportedTypeError,
+)
 from quire.pipeline.intake.upload_intake import Accepted, Submission, Upload
 
 MOST_FILES = 100
@@ -38,7 +45,7 @@ class ArrivedFile:
 
     filename: str
     upload: Upload
-    refused: RequestError | None = None
+    refused: RequestError | PageError | None = None
     taken: bool = False
     """Whether the intake has the bytes now, which are a job's from then on."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing
+from pathlib import PurePath
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
@@ -17,23 +18,23 @@ from quire.api.doors.door_answers import (
     DoorRoute,
     FailedDocumentError,
     LongText,
+    json_list,
     json_stream,
 )
 from quire.api.doors.door_intake import ArrivedFile, DoorForm, DoorIntake
 from quire.api.doors.finished_document import FinishedDocument
 from quire.api.http.auth import Team
+from quire.api.http.flag_words import is_false, is_true
 from quire.api.http.responses import NO_SNIFF, ClosingStream, disposition, started
 from quire.api.http.services import Services, ServicesDep
 from quire.api.http.zip_stream import ZipEntry, ZipStream
 from quire.domain.element import Element, ElementKind, PageElements
 from quire.domain.job import JobOptions, JobStatus
 from quire.errors import RequestError
+from quire.links import safe_filename, unique_name
 from quire.pipeline.document_elements import ElementPage
-from quire.pipeline.document_formats import compact_json
 from quire.rendering.page_html import render_html
 
-_FALSE = ("false", "0", "no", "off")
-_TRUE = ("true", "1", "yes", "on")
 _METHODS = ("auto", "txt", "ocr")
 _LAST_PAGE = 99_999
 
@@ -58,7 +59,7 @@ async def file_parse(request: Request, team: Team, services: ServicesDep) -> Res
         await intake.discard(form.files)
         raise
     found = await _documents(services, intake, form.files, options)
-    if form.value("response_format_zip").lower() in _TRUE:
+    if is_true(form.value("response_format_zip")):
         body = await started(ZipStream(services.runtime.parts.clock.now()).stream(_members(found)))
         headers = {"Content-Disposition": disposition("attachment", "results.zip"), **NO_SNIFF}
         return ClosingStream(body, media_type="application/zip", headers=headers)
@@ -93,36 +94,33 @@ async def _documents(
     accepted = [await intake.accept(file, options) for file in taken]
     jobs = dict(zip((id(file) for file in taken), await intake.ended(accepted), strict=True))
     found: dict[str, FinishedDocument | str] = {}
+    names: set[str] = set()
     errors: list[dict[str, Any]] = []
     for file in files:
         job = jobs.get(id(file))
         if job is not None and job.status is JobStatus.COMPLETED:
             document = await FinishedDocument.of(services, job, file.filename)
-            found[_free(document.stem, found)] = document
+            found[unique_name(document.stem, names)] = document
             continue
         error = job.error if job is not None else file.refused.as_dict() if file.refused else None
         errors.append(error or {"error": "The job was cancelled.", "code": "cancelled"})
-        found[_free(file.filename.rpartition(".")[0] or file.filename, found)] = str(errors[-1]["error"])
+        found[unique_name(_stem(file.filename), names)] = str(errors[-1]["error"])
     if len(errors) == len(files):
         raise FailedDocumentError(errors[0])
     return found
 
 
-def _free(stem: str, taken: dict[str, Any]) -> str:
-    name, number = stem, 1
-    while name in taken:
-        number += 1
-        name = f"{stem}-{number}"
-    return name
+def _stem(filename: str) -> str:
+    return PurePath(safe_filename(filename)).stem
 
 
 def _shown(document: FinishedDocument | str, form: DoorForm) -> dict[str, Any]:
     if isinstance(document, str):
         return {"error": document}
     found: dict[str, Any] = {}
-    if form.value("return_md").lower() not in _FALSE:
+    if not is_false(form.value("return_md")):
         found["md_content"] = LongText(document.markdown())
-    if form.value("return_content_list").lower() in _TRUE:
+    if is_true(form.value("return_content_list")):
         found["content_list"] = LongText(_content_list(document))
     return found
 
@@ -145,14 +143,17 @@ async def _encoded(texts: AsyncIterator[str]) -> AsyncIterator[bytes]:
 
 
 async def _content_list(document: FinishedDocument) -> AsyncIterator[str]:
-    """A JSON list in a text, as MinerU has it: the elements with their pages from 0 and boxes of 0 to 1000."""
-    before = "["
+    """A JSON list in a text, as MinerU has it."""
+    async for raw in json_list(_all_rows(document)):
+        yield raw.decode()
+
+
+async def _all_rows(document: FinishedDocument) -> AsyncIterator[dict[str, Any]]:
+    """The elements with their pages from 0 and boxes of 0 to 1000."""
     async with aclosing(document.elements.runs()) as runs:
         async for run in runs:
             for shown in await asyncio.to_thread(_rows, run):
-                yield before + compact_json(shown)
-                before = ","
-    yield "[]" if before == "[" else "]"
+                yield shown
 
 
 def _rows(run: list[ElementPage]) -> list[dict[str, Any]]:

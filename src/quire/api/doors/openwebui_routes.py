@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import Any
 from urllib.parse import unquote
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import PlainTextResponse
 
-from quire.api.doors.door_answers import DOOR_RESPONSES, DoorError, DoorRoute, LongValue, json_stream
+from quire.api.doors.door_answers import (
+    DOOR_RESPONSES,
+    DoorError,
+    DoorRoute,
+    LongValue,
+    json_list,
+    json_stream,
+)
 from quire.api.doors.door_intake import DoorIntake
 from quire.api.doors.finished_document import FinishedDocument
 from quire.api.http.auth import Team
 from quire.api.http.services import ServicesDep
 from quire.domain.job import JobOptions, PageRecord
-from quire.pipeline.document_formats import compact_json
 
 
 class _LoaderRoute(DoorRoute):
@@ -38,16 +45,12 @@ async def load_document(request: Request, team: Team, services: ServicesDep) -> 
     file = await intake.body(unquote(request.headers.get("x-filename", "")))
     job = await intake.converted(file, JobOptions())
     document = await FinishedDocument.of(services, job, file.filename)
-    return await json_stream(LongValue(_pages(document)))
+    return await json_stream(LongValue(json_list(_pages(document))))
 
 
-async def _pages(document: FinishedDocument) -> Any:
-    before = "["
+async def _pages(document: FinishedDocument) -> AsyncIterator[dict[str, Any]]:
     async for record, text in document.pages():
-        shown = {"page_content": text, "metadata": _metadata(document, record)}
-        yield (before + compact_json(shown)).encode("utf-8", "replace")
-        before = ","
-    yield b"]"
+        yield {"page_content": text, "metadata": _metadata(document, record)}
 
 
 def _metadata(document: FinishedDocument, record: PageRecord) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
@@ -19,17 +20,19 @@ from quire.api.doors.door_answers import (
 )
 from quire.api.doors.door_intake import ArrivedFile, DoorIntake, disposition_name
 from quire.api.doors.finished_document import FinishedDocument
+from quire.api.doors.tika_content import FamilyMember, whole_html, whole_text
 from quire.api.doors.tika_metadata import attached_jobs, embedded_failure, metadata_of
 from quire.api.http.auth import Team
+from quire.api.http.flag_words import is_true
 from quire.api.http.request_bodies import pieces
 from quire.api.http.responses import INERT, NO_SNIFF
 from quire.api.http.services import Services, ServicesDep
+from quire.api.jobs.submission_fields import read_languages
 from quire.domain.job import JobOptions, JobSecrets, JobStatus, MainJob
 from quire.errors import MissingError, RequestError
 from quire.reading.files.file_kinds import SNIFF_BYTES, sniff
 
 _HANDLERS = ("text", "html", "xml", "body", "ignore")
-_SKIP_OCR = {"x-tika-ocrskipocr": "true", "x-tika-pdfocrstrategy": "no_ocr"}
 
 
 class _TikaRoute(DoorRoute):
@@ -138,28 +141,27 @@ class _Document:
             raise MissingError(f"There is no handler {handler[:40]!r}; there are {', '.join(_HANDLERS)}.")
         job = await self._converted()
         accept = self._request.headers.get("accept", "")
-        document = await FinishedDocument.of(self._services, job, self._name)
+        family = await self._family(job)
+        document = family[0].document or await FinishedDocument.of(self._services, job, self._name)
         if "application/json" in accept or (handler and not accept.startswith("text/")):
-            shown = {**metadata_of(document), **self._held(document, handler or "xml")}
-            return await json_stream(shown)
+            return await json_stream({**metadata_of(document), **_content(family, handler or "xml")})
         if handler in ("html", "xml") or (not handler and accept.startswith(("text/html", "text/xml"))):
             kind = "text/xml" if "xml" in (handler or accept) else "text/html"
-            return await text_stream(document.html(), kind, **INERT)
-        return await text_stream(self._whole_text(document), "text/plain")
+            return await text_stream(whole_html(family), kind, **INERT)
+        return await text_stream(whole_text(family), "text/plain")
 
     async def recursive(self, handler: str) -> Response:
         """A list: the document, then the files in it, each with its metadata and its text."""
         if handler not in _HANDLERS:
             raise MissingError(f"There is no handler {handler[:40]!r}; there are {', '.join(_HANDLERS)}.")
-        found = [await self._converted()]
         shown: list[dict[str, Any]] = []
-        for depth, path, job in await self._family(found[0]):
-            if job.status is not JobStatus.COMPLETED:
-                shown.append(embedded_failure(job, depth, path))
+        for one in await self._family(await self._converted()):
+            if one.document is None:
+                shown.append(embedded_failure(one.job, one.depth, one.path))
                 continue
-            document = await FinishedDocument.of(self._services, job, "" if depth else self._name)
-            more = metadata_of(document, depth=depth, path=path)
-            shown.append({**more, **self._held(document, handler, alone=True)})
+            more = metadata_of(one.document, depth=one.depth, path=one.path)
+            alone = FamilyMember(0, "", one.job, one.document)
+            shown.append({**more, **_content([alone], handler)})
         return await json_stream(shown)
 
     async def metadata(self, name: str) -> Response:
@@ -177,12 +179,12 @@ class _Document:
         return await json_stream({name: found[name]} if name else found)
 
     async def _converted(self, *, text_only: bool = False) -> MainJob:
+        options = ocr_options(self._request.headers)
         file = await self._file()
         self._name = file.filename
-        headers = self._request.headers
-        skips = any(headers.get(name, "").lower() == value for name, value in _SKIP_OCR.items())
-        options = JobOptions(text_only=text_only or skips)
-        secrets = JobSecrets(password=headers.get("password") or None)
+        secrets = JobSecrets(password=self._request.headers.get("password") or None)
+        if text_only:
+            options = replace(options, text_only=True, force_ocr=False)
         return await self._intake.converted(file, options, secrets)
 
     async def _file(self) -> ArrivedFile:
@@ -196,34 +198,43 @@ class _Document:
             raise form.files[0].refused
         return form.files[0]
 
-    async def _family(self, job: MainJob, depth: int = 0, path: str = "") -> list[tuple[int, str, MainJob]]:
-        """The job and those of the files in it, at any depth."""
-        found = [(depth, path, job)]
+    async def _family(self, job: MainJob, depth: int = 0, path: str = "") -> list[FamilyMember]:
+        """The document and the files in it, at any depth, once all of them have ended.
+
+        Raises MissingError if the result of the document itself was deleted. This is read before the answer begins:
+        an error after its first byte could not be reported.
+        """
+        document = None
+        if job.status is JobStatus.COMPLETED:
+            try:
+                document = await FinishedDocument.of(self._services, job, "" if depth else self._name)
+            except MissingError:
+                if not depth:
+                    raise
+        found = [FamilyMember(depth, path, job, document)]
         attached = attached_jobs(job)
         if attached:
             for one in await self._intake.ended(attached):
                 found += await self._family(one, depth + 1, f"{path}/{one.filename}")
         return found
 
-    def _held(self, document: FinishedDocument, handler: str, *, alone: bool = False) -> dict[str, Any]:
-        if handler == "ignore":
-            return {}
-        if handler in ("html", "xml"):
-            return {"X-TIKA:content": LongText(document.html())}
-        text = document.text() if alone else self._whole_text(document)
-        return {"X-TIKA:content": LongText(text)}
 
-    async def _whole_text(self, document: FinishedDocument) -> AsyncIterator[str]:
-        """The text with that of the files in it, as Tika gives it."""
-        async for piece in document.text():
-            yield piece
-        for _, _, job in (await self._family(document.job))[1:]:
-            if job.status is JobStatus.COMPLETED:
-                yield f"\n\n{job.filename}\n\n"
-                async for piece in (await FinishedDocument.of(self._services, job)).text():
-                    yield piece
-            else:
-                yield f"\n\n{job.filename}: {(job.error or {}).get('error', 'The file was not read.')}"
+def ocr_options(headers: Mapping[str, str]) -> JobOptions:
+    """The options that Tika's headers for OCR ask for. Raises RequestError for languages that are no names."""
+    strategy = headers.get("x-tika-pdfocrstrategy", "").lower()
+    languages = headers.get("x-tika-ocrlanguage", "").strip()
+    return JobOptions(
+        text_only=is_true(headers.get("x-tika-ocrskipocr")) or strategy == "no_ocr",
+        force_ocr=strategy == "ocr_only",
+        ocr_languages=read_languages("X-Tika-OCRLanguage", languages) if languages else None,
+    )
+
+
+def _content(family: list[FamilyMember], handler: str) -> dict[str, Any]:
+    if handler == "ignore":
+        return {}
+    written = whole_html(family) if handler in ("html", "xml") else whole_text(family)
+    return {"X-TIKA:content": LongText(written)}
 
 
 def _flat(value: Any) -> str:

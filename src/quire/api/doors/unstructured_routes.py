@@ -11,23 +11,63 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse, PlainTextResponse
 
-from quire.api.doors.door_answers import DOOR_RESPONSES, DoorError, DoorRoute, LongValue, json_stream
+from quire.api.doors.door_answers import (
+    DOOR_RESPONSES,
+    DoorError,
+    DoorRoute,
+    LongValue,
+    json_list,
+    json_stream,
+)
 from quire.api.doors.door_intake import DoorForm, DoorIntake, check_completed
 from quire.api.doors.finished_document import FinishedDocument
 from quire.api.doors.unstructured_elements import ElementWriter
 from quire.api.http.auth import Team
+from quire.api.http.flag_words import is_true
 from quire.api.http.services import ServicesDep
+from quire.api.jobs.submission_fields import read_languages
 from quire.domain.job import JobOptions
 from quire.domain.text_chunk import BYTES_PER_TOKEN, LARGEST_MAX_TOKENS, SMALLEST_MAX_TOKENS, ChunkOptions
 from quire.errors import RequestError
 from quire.pipeline.document_elements import ElementPage
-from quire.pipeline.document_formats import compact_json
 from quire.rendering.document_chunks import Chunker
 
 _STRATEGIES = ("fast", "hi_res", "auto", "ocr_only", "vlm")
 _CHUNKING = ("basic", "by_title", "by_page", "by_similarity")
-_TRUE = ("true", "1", "yes", "on")
 _DEFAULT_CHARACTERS = 500
+_SHORT_LANGUAGES = {
+    **{
+        "ar": "ara",
+        "cs": "ces",
+        "da": "dan",
+        "de": "deu",
+        "el": "ell",
+        "en": "eng",
+        "es": "spa",
+        "fi": "fin",
+    },
+    **{
+        "fr": "fra",
+        "he": "heb",
+        "hi": "hin",
+        "hu": "hun",
+        "it": "ita",
+        "ja": "jpn",
+        "ko": "kor",
+        "nl": "nld",
+    },
+    **{
+        "no": "nor",
+        "pl": "pol",
+        "pt": "por",
+        "ro": "ron",
+        "ru": "rus",
+        "sv": "swe",
+        "tr": "tur",
+        "uk": "ukr",
+    },
+    **{"vi": "vie", "zh": "chi_sim"},
+}
 
 
 class _UnstructuredRoute(DoorRoute):
@@ -70,7 +110,7 @@ async def partition(request: Request, team: Team, services: ServicesDep) -> Resp
         await FinishedDocument.of(services, job, file.filename)
         for job, file in zip(jobs, form.files, strict=True)
     ]
-    lists = [LongValue(_elements(document, options)) for document in documents]
+    lists = [LongValue(json_list(_elements(document, options))) for document in documents]
     return await json_stream(lists[0] if len(lists) == 1 else lists)
 
 
@@ -93,14 +133,27 @@ def _read(form: DoorForm) -> _Options:
         raise RequestError(f"Invalid strategy: {strategy[:40]}. Must be one of {list(_STRATEGIES)}")
     if (form.value("output_format") or "application/json") != "application/json":
         raise RequestError("output_format: there is application/json only.")
+    languages = _languages(form)
     return _Options(
-        JobOptions(text_only=strategy == "fast", force_ocr=strategy == "ocr_only"),
+        JobOptions(
+            text_only=strategy == "fast",
+            force_ocr=strategy == "ocr_only",
+            ocr_languages=read_languages("languages", "+".join(languages)) if languages else None,
+        ),
         _chunking(form),
-        form.value("coordinates").lower() in _TRUE,
-        form.value("include_page_breaks").lower() in _TRUE,
-        [one for name in ("languages", "languages[]") for one in form.fields.get(name, []) if one],
+        is_true(form.value("coordinates")),
+        is_true(form.value("include_page_breaks")),
+        languages,
         _number(form, "starting_page_number", 1, 1, 1 << 30),
     )
+
+
+def _languages(form: DoorForm) -> list[str]:
+    """The languages of the document by their names of three letters; `auto` is none."""
+    given = [one for name in ("languages", "languages[]") for one in form.fields.get(name, [])]
+    given += form.fields.get("ocr_languages", [])
+    names = [name.strip() for one in given for name in one.replace("+", ",").split(",")]
+    return list(dict.fromkeys(_SHORT_LANGUAGES.get(name, name) for name in names if name not in ("", "auto")))
 
 
 def _chunking(form: DoorForm) -> ChunkOptions | None:
@@ -130,8 +183,8 @@ def _number(form: DoorForm, name: str, default: int, least: int, most: int) -> i
     return found
 
 
-async def _elements(document: FinishedDocument, options: _Options) -> AsyncIterator[bytes]:
-    """The JSON list of a document's elements, or of its chunks."""
+async def _elements(document: FinishedDocument, options: _Options) -> AsyncIterator[dict[str, Any]]:
+    """A document's elements, or its chunks."""
     writer = ElementWriter(
         document.name,
         document.job.mime or "application/octet-stream",
@@ -154,13 +207,9 @@ async def _elements(document: FinishedDocument, options: _Options) -> AsyncItera
                 found.append(writer.page_break())
         return found
 
-    before = "["
     async with aclosing(document.elements.runs()) as runs:
         async for run in runs:
             for shown in await asyncio.to_thread(written, run):
-                yield (before + compact_json(shown)).encode("utf-8", "replace")
-                before = ","
+                yield shown
     for chunk in chunker.end() if chunker is not None else ():
-        yield (before + compact_json(writer.chunk(chunk))).encode("utf-8", "replace")
-        before = ","
-    yield b"[]" if before == "[" else b"]"
+        yield writer.chunk(chunk)

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from quire.api.http.flag_words import is_false, is_true
 from quire.api.jobs.submission_fields import Fields, read_fields, submission
 from quire.domain.delivery import Destination
 from quire.domain.job import Mode
@@ -199,11 +200,6 @@ def _text(name: str, value: Any) -> str:
 def _flag(name: str, value: Any) -> bool:
     if value in (None, ""):
         return False
-    if isinstance(value, bool):
-        return value
-    word = value.strip().lower() if isinstance(value, str) else ""
-    if word in ("true", "1", "yes", "on"):
-        return True
-    if word in ("false", "0", "no", "off"):
-        return False
+    if is_true(value) or is_false(value):
+        return is_true(value)
     raise RequestError(f"{name}: expected true or false.")

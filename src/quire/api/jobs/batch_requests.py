@@ -41,7 +41,10 @@ class BatchRequest:
         self._items: list[BatchItem] = []
 
     async def accept(self) -> tuple[list[BatchItem], str | None]:
-        """Creates the jobs; returns the documents and the callback address. Raises RequestError."""
+        """Creates the jobs; returns the documents and the callback address.
+
+        Raises RequestError, for too many documents as well, before the first job is created.
+        """
         kind = media_type(self._request)
         if kind == "application/json":
             fields = await self._sources()
@@ -61,11 +64,13 @@ class BatchRequest:
             fields = self._checked({name: values[-1] for name, values in form.fields.items()})
             if not form.files:
                 raise RequestError("The form has no file.")
-            for file in form.files:
-                if file.refused is None and await self._is_archive(file):
-                    await self._archive(file, fields)
+            found = [(file, await self._members(file)) for file in form.files]
+            _check_number(sum(max(1, len(members)) for _, members in found))
+            for file, members in found:
+                if members:
+                    await self._archive(file, members, fields)
                 else:
-                    await self._file(file, file.filename, fields)
+                    await self._accepted(file.filename, fields, file=file)
         finally:
             await self._intake.discard(form.files)
         return fields
@@ -77,14 +82,19 @@ class BatchRequest:
             raise RequestError("sources: expected a list of addresses.")
         fields = self._checked(body)
         await self._intake.check_room()
+        _check_number(len(sources))
         bucket = self._parts.settings.aws.bucket
+        addresses: list[str] = []
         for given in sources:
             if in_bucket(given) and given.endswith("/"):
-                room = MOST_ITEMS + 1 - len(self._items)
-                for address in await buckets_of(self._parts).addresses_below(given, room):
-                    await self._link(address, fields)
+                room = MOST_ITEMS + 1 - len(addresses)
+                addresses += await buckets_of(self._parts).addresses_below(given, room)
             else:
-                await self._link(source_address(given, bucket), fields)
+                addresses.append(source_address(given, bucket))
+            _check_number(len(addresses))
+        for address in addresses:
+            name = unquote(PurePosixPath(urlsplit(address).path).name) or address[:100]
+            await self._accepted(name, fields, address=address)
         return fields
 
     def _checked(self, given: dict[str, Any]) -> Fields:
@@ -96,19 +106,10 @@ class BatchRequest:
             check_url(fields.secrets.callback_url, link_policy(self._parts))
         return fields
 
-    async def _link(self, address: str, fields: Fields) -> None:
-        name = unquote(PurePosixPath(urlsplit(address).path).name) or address[:100]
-        await self._accepted(name, fields, address=address)
-
-    async def _file(self, file: ArrivedFile, name: str, fields: Fields) -> None:
-        await self._accepted(name, fields, file=file)
-
     async def _accepted(
         self, name: str, fields: Fields, *, file: ArrivedFile | None = None, address: str = ""
     ) -> None:
         """Adds the item with its job, or with the error of a document that is refused."""
-        if len(self._items) >= MOST_ITEMS:
-            raise RequestError(f"A batch has at most {MOST_ITEMS} documents.")
         secrets = _of_document(fields.secrets)
         try:
             if file is None:
@@ -118,10 +119,22 @@ class BatchRequest:
             else:
                 await self._intake.check_room()
                 found = await self._intake.accept(file, fields.options, secrets)
-        except (RequestError, OverloadedError, DownloadError) as error:
+        except (RequestError, OverloadedError, DownloadError, PageError) as error:
             self._items.append(BatchItem(name[:300], None, error.as_dict()))
         else:
             self._items.append(BatchItem(name[:300], found.job_id))
+
+    async def _members(self, file: ArrivedFile) -> list[tuple[str, int]]:
+        """The files in an archive with their sizes; none for a document, also for one whose format is a ZIP."""
+        if file.refused is not None or not await self._is_archive(file):
+            return []
+        timeout_s = self._parts.settings.reading.page_timeout_s
+        async with self._parts.objects.local(file.upload.key) as path:
+            try:
+                return await self._parts.pool.run(archive_files, str(path), self._limits, timeout_s=timeout_s)
+            except (RequestError, PageError) as error:
+                file.refused = error
+        return []
 
     async def _is_archive(self, file: ArrivedFile) -> bool:
         head = b""
@@ -129,34 +142,18 @@ class BatchRequest:
             head += piece
         return sniff(head).mime == ZIP.mime
 
-    async def _archive(self, file: ArrivedFile, fields: Fields) -> None:
-        """The files in an archive; a ZIP that is itself a document is one."""
-        timeout_s = self._parts.settings.reading.page_timeout_s
+    async def _archive(self, file: ArrivedFile, members: list[tuple[str, int]], fields: Fields) -> None:
         async with self._parts.objects.local(file.upload.key) as path:
-            try:
-                names = await self._parts.pool.run(
-                    archive_files, str(path), self._limits, timeout_s=timeout_s
-                )
-            except (RequestError, PageError) as error:
-                self._items.append(BatchItem(file.filename, None, error.as_dict()))
-                return
-            if len(self._items) + len(names) > MOST_ITEMS:
-                raise RequestError(
-                    f"A batch has at most {MOST_ITEMS} documents; the archive has {len(names)} files."
-                )
-            for name, size in names:
-                await self._member(str(path), name, size, fields)
-        if not names:
-            await self._file(file, file.filename, fields)
-
-    async def _member(self, path: str, name: str, size: int, fields: Fields) -> None:
-        try:
-            held = await self._intake.store(PurePosixPath(name).name, self._pieces(path, name, size))
-        except (RequestError, PageError) as error:
-            self._items.append(BatchItem(name, None, error.as_dict()))
-            return
-        await self._file(held, name, fields)
-        await self._intake.discard([held])
+            for name, size in members:
+                try:
+                    stored = await self._intake.store(
+                        PurePosixPath(name).name, self._pieces(str(path), name, size)
+                    )
+                except (RequestError, PageError) as error:
+                    self._items.append(BatchItem(name[:300], None, error.as_dict()))
+                    continue
+                await self._accepted(name, fields, file=stored)
+                await self._intake.discard([stored])
 
     async def _pieces(self, path: str, name: str, size: int) -> AsyncIterator[bytes]:
         timeout_s = self._parts.settings.reading.page_timeout_s
@@ -169,3 +166,8 @@ class BatchRequest:
 def _of_document(secrets: JobSecrets) -> JobSecrets:
     """The batch calls back, not each of its documents."""
     return replace(secrets, callback_url=None)
+
+
+def _check_number(documents: int) -> None:
+    if documents > MOST_ITEMS:
+        raise RequestError(f"A batch has at most {MOST_ITEMS} documents, and this one has more.")

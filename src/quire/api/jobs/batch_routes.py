@@ -9,7 +9,6 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Query, Request, Response
 from pydantic import BaseModel, Field
 
-from quire.api.doors.docling_results import unique_name
 from quire.api.doors.finished_document import FinishedDocument
 from quire.api.http.auth import Team
 from quire.api.http.error_responses import documented
@@ -23,8 +22,10 @@ from quire.coordination.batch_callbacks import BatchCallbacks
 from quire.domain.document_batch import DocumentBatch
 from quire.domain.job import JobSecrets, JobStatus, job_id_for_key, new_job_id
 from quire.errors import MissingError, NotReadyError
+from quire.links import unique_name
 from quire.pipeline.document_batches import BatchProgress, DocumentBatches, ItemState
 from quire.pipeline.document_formats import compact_json
+from quire.pipeline.upkeep.batch_notifier import CALLBACK_GRACE_S
 
 router = APIRouter(prefix="/batches", tags=["jobs"])
 _BATCH = "batch:"
@@ -42,7 +43,10 @@ class BatchItemView(BaseModel):
 
 class DocumentBatchView(BaseModel):
     batch_id: str
-    status: str = Field(description="`queued`, `processing`, `completed`; `failed` if no document was read.")
+    status: str = Field(
+        description="`queued`, `processing`; once all have ended `completed` if a document has a result, else "
+        "`expired` or `failed`."
+    )
     progress: int = Field(description="Per cent of the documents that have ended.")
     total: int
     queued: int
@@ -120,9 +124,12 @@ async def create_batch(
     parts = services.runtime.parts
     sealed = parts.sealer.seal(batch_id, JobSecrets(callback_url=callback_url)) if callback_url else None
     batch = DocumentBatch(team, parts.clock.now(), tuple(items), batch_id, sealed)
+    callbacks = BatchCallbacks(services.runtime.connection, parts.clock)
+    if callback_url:
+        await callbacks.add(batch.id, CALLBACK_GRACE_S)
     await batches.save(batch)
     if callback_url:
-        await BatchCallbacks(services.runtime.connection, parts.clock).add(batch.id)
+        await callbacks.add(batch.id, 0.0)
     return await _answer(batches, batch, 202)
 
 
@@ -211,11 +218,17 @@ async def _answer(batches: DocumentBatches, batch: DocumentBatch, status: int = 
     return json_answer(view, status, {"Location": address} if status == 202 else None)
 
 
-async def _document(services: Services, team: str, one: ItemState) -> FinishedDocument | None:
+async def _document(
+    services: Services, team: str, one: ItemState
+) -> tuple[ItemState, FinishedDocument | None]:
+    """The document and its state; `expired` if its result was deleted after the state was read."""
     if one.status != JobStatus.COMPLETED.value or one.item.job_id is None:
-        return None
-    job = await services.runtime.engine.job(team, one.item.job_id)
-    return await FinishedDocument.of(services, job, one.item.name)
+        return one, None
+    try:
+        job = await services.runtime.engine.job(team, one.item.job_id)
+        return one, await FinishedDocument.of(services, job, one.item.name)
+    except MissingError as error:
+        return ItemState(one.item, "expired", error.as_dict()), None
 
 
 def _failure(one: ItemState) -> dict[str, Any]:
@@ -226,9 +239,9 @@ async def _members(services: Services, team: str, progress: BatchProgress) -> As
     names: set[str] = {"failures.json"}
     failures: list[dict[str, Any]] = []
     for one in progress.items:
-        document = await _document(services, team, one)
+        state, document = await _document(services, team, one)
         if document is None:
-            failures.append(_failure(one))
+            failures.append(_failure(state))
         else:
             yield ZipEntry(unique_name(f"{document.stem}.md", names), _markdown(document))
     if failures:
@@ -242,9 +255,9 @@ async def _markdown(document: FinishedDocument) -> AsyncIterator[bytes]:
 
 async def _lines(services: Services, team: str, progress: BatchProgress) -> AsyncIterator[bytes]:
     for one in progress.items:
-        document = await _document(services, team, one)
+        state, document = await _document(services, team, one)
         if document is None:
-            yield (compact_json(_failure(one)) + "\n").encode("utf-8", "replace")
+            yield (compact_json(_failure(state)) + "\n").encode("utf-8", "replace")
             continue
         head = {"name": one.item.name, "job_id": one.item.job_id, "status": one.status}
         metadata = (document.job.result or {}).get("metadata", {})

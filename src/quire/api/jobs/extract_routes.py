@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -133,6 +134,7 @@ class ExtractionView(BaseModel):
 @dataclass(frozen=True, slots=True)
 class _Asked:
     request: ExtractionRequest
+    deadline_at: float
     pages: PageRanges | None = None
 
 
@@ -162,8 +164,9 @@ async def extract(
 ) -> Response:
     """From a finished job, a document of the vault, a link or an upload (`multipart/form-data`, field `file`).
 
-    The answer is held until it is there, up to EXTRACT_TIMEOUT. A caller that was cut off repeats the request: what a
-    model has answered is not asked again. Without an AI provider: 409 `ai_not_configured`, with `found`.
+    The answer is held until it is there, up to EXTRACT_TIMEOUT from when the request was received. A caller that was
+    cut off repeats the request: what a model has answered is not asked again. Without an AI provider: 409
+    `ai_not_configured`, with `found`.
     """
     kind = media_type(request)
     key = read_key(idempotency_key)
@@ -178,7 +181,9 @@ async def extract(
     if job.status is not JobStatus.COMPLETED:
         return _not_read(request, job)
     runtime = services.runtime
-    work = Extraction(runtime.parts, runtime.engine).extract(job, asked.request, asked.pages)
+    work = Extraction(runtime.parts, runtime.engine).extract(
+        job, asked.request, asked.pages, asked.deadline_at
+    )
     try:
         found = await while_connected(request, work)
     except NoModelError as error:
@@ -194,19 +199,21 @@ async def _from_json(
 ) -> tuple[_Asked, MainJob | None]:
     given = await read_json(request)
     wanted = _wanted({name: given.pop(name) for name in _OWN if name in given})
+    deadline_at = _deadline(services)
     named = [name for name in ("job_id", "document_id", "source") if given.get(name)]
     if len(named) != 1:
         raise RequestError(
             "Give one of job_id, document_id and source, or send the document as multipart/form-data."
         )
     engine = services.runtime.engine
+    await Extraction(services.runtime.parts, engine).check(wanted)
     if named == ["source"]:
         given = {name: value for name, value in given.items() if name not in ("job_id", "document_id")}
         asked = source_submission(given, services.runtime.settings, team, key)
         await check_room(engine, team, key)
         engine.intake.check(asked)
         accepted = await engine.intake.accept_source(asked)
-        return _Asked(wanted), await _over(request, services, team, accepted.job_id)
+        return _Asked(wanted, deadline_at), await _over(request, services, team, accepted.job_id, deadline_at)
     pages = given.pop("pages", None)
     ident = given.pop(named[0])
     unknown = [name for name, value in given.items() if value is not None]
@@ -214,7 +221,7 @@ async def _from_json(
         raise RequestError(f"{unknown[0][:60]!r} is not a field of this request with {named[0]}.")
     if not isinstance(ident, str) or not isinstance(pages, str | None):
         raise RequestError(f"{named[0]} and pages: expected texts.")
-    asked_pages = _Asked(wanted, PageRanges.parse(pages))
+    asked_pages = _Asked(wanted, deadline_at, PageRanges.parse(pages))
     if named == ["job_id"]:
         return asked_pages, await _ready(engine, await engine.job(team, ident))
     vault = services.runtime.vault
@@ -226,11 +233,18 @@ async def _from_json(
 async def _from_upload(
     request: Request, services: Services, team: str, key: str | None
 ) -> tuple[_Asked, MainJob | None]:
-    engine, kept = services.runtime.engine, list[ExtractionRequest]()
+    engine, checked = services.runtime.engine, list[ExtractionRequest]()
     await check_room(engine, team, key)
 
+    async def check(given: Mapping[str, str]) -> None:
+        """Before the file if the schema comes before it, else at the end of the form."""
+        if not checked and given.get("schema"):
+            wanted = _wanted({"schema": given["schema"]})
+            await Extraction(services.runtime.parts, engine).check(wanted)
+            checked.append(wanted)
+
     def finished(given: dict[str, str], filename: str) -> Submission:
-        kept.append(_wanted({name: given[name] for name in _OWN if name in given}))
+        checked.append(_wanted({name: given[name] for name in _OWN if name in given}))
         rest = {name: value for name, value in given.items() if name not in _OWN}
         if "source" in rest:
             raise RequestError("source: a form takes a `file`; a link is sent as application/json.")
@@ -238,9 +252,15 @@ async def _from_upload(
 
     draft = Submission(team=team, idempotency_key=key)
     most = services.runtime.settings.limits.max_upload_bytes
-    received = await receive_upload(request, engine.intake, draft, finished, most)
+    received = await receive_upload(request, engine.intake, draft, finished, most, check=check)
+    deadline_at = _deadline(services)
     accepted = await engine.intake.accept_upload(received.submission, received.upload)
-    return _Asked(kept[0]), await _over(request, services, team, accepted.job_id)
+    job = await _over(request, services, team, accepted.job_id, deadline_at)
+    return _Asked(checked[-1], deadline_at), job
+
+
+def _deadline(services: Services) -> float:
+    return services.runtime.parts.clock.now() + services.runtime.settings.extraction.timeout_s
 
 
 def _wanted(given: dict[str, Any]) -> ExtractionRequest:
@@ -254,9 +274,11 @@ def _wanted(given: dict[str, Any]) -> ExtractionRequest:
     )
 
 
-async def _over(request: Request, services: Services, team: str, job_id: str) -> MainJob | None:
-    """The job once it has ended. Raises NotReadyError if it has not after EXTRACT_TIMEOUT."""
-    most_s = services.runtime.settings.extraction.timeout_s
+async def _over(
+    request: Request, services: Services, team: str, job_id: str, deadline_at: float
+) -> MainJob | None:
+    """The job once it has ended. Raises NotReadyError if it has not by the deadline."""
+    most_s = max(0.0, deadline_at - services.runtime.parts.clock.now())
     job = await while_connected(request, services.runtime.engine.wait(team, job_id, most_s))
     if job is not None and not job.status.terminal:
         raise NotReadyError(f"The document is still being read. Repeat the request with job_id {job_id}.")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from quire.api.http.flag_words import is_false, is_true
 from quire.domain.delivery import Delivery, Destination
 from quire.domain.job import JobOptions, JobPriority, JobSecrets, Mode, ReadingEffort
 from quire.errors import RequestError
@@ -19,8 +20,6 @@ TIERS = ("primary", "secondary", "fast")
 
 _ENGINE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _LANGUAGES = re.compile(r"[A-Za-z0-9_]{2,40}(?:\+[A-Za-z0-9_]{2,40})*")
-_TRUE = frozenset({"true", "1", "yes", "on"})
-_FALSE = frozenset({"false", "0", "no", "off"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +122,8 @@ def _effort(name: str, value: Any) -> ReadingEffort:
         raise RequestError(f"{name}: expected one of {', '.join(ReadingEffort)}.") from None
 
 
-def _languages(name: str, value: Any) -> str:
+def read_languages(name: str, value: Any) -> str:
+    """The languages of OCR, as in `eng+deu`. Raises RequestError that names the field."""
     text = _text(200)(name, value)
     if not _LANGUAGES.fullmatch(text):
         raise RequestError(f"{name}: expected names of languages joined with +, as in eng+deu.")
@@ -160,11 +160,8 @@ def _seconds(name: str, value: Any) -> float:
 
 
 def _flag(name: str, value: Any) -> bool:
-    if isinstance(value, bool):
-        return value
-    word = value.strip().lower() if isinstance(value, str) else ""
-    if word in _TRUE or word in _FALSE:
-        return word in _TRUE
+    if is_true(value) or is_false(value):
+        return is_true(value)
     raise RequestError(f"{name}: expected true or false.")
 
 
@@ -181,7 +178,7 @@ _READERS: dict[str, Callable[[str, Any], Any]] = {
     "priority": _priority,
     "force": _flag,
     "force_ocr": _flag,
-    "ocr_languages": _languages,
+    "ocr_languages": read_languages,
     "reading_effort": _effort,
     "result_to": _text(2_048),
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
 
@@ -35,9 +35,12 @@ async def receive_upload(
     draft: Submission,
     finished: Callable[[dict[str, str], str], Submission],
     max_bytes: int,
+    *,
+    check: Callable[[Mapping[str, str]], Awaitable[None]] | None = None,
 ) -> Received:
     """Receives the file and the fields, in any order; `finished` builds the submission from fields and file name.
 
+    `check` gets the fields that came before the file, before any of its bytes is stored, and all fields at the end.
     On any failure (RequestError, TooLargeError, UnsupportedTypeError, a caller that disconnects) the stored bytes
     are removed.
     """
@@ -55,6 +58,8 @@ async def receive_upload(
                     fields[name] = value
                 case FileStarts(given):
                     filename = given
+                    if check is not None:
+                        await check(fields)
                     upload = await intake.begin_upload(draft)
                     writer = await stack.enter_async_context(upload.writer)
                     checked = CheckedWriter(writer, max_bytes, too_large)
@@ -64,6 +69,8 @@ async def receive_upload(
                     await checked.end()
         if upload is None:
             raise RequestError("The form has no `file`. Send the document in a field of that name.")
+        if check is not None:
+            await check(fields)
         submission = finished(fields, filename)
         intake.check(submission)
     return Received(submission, upload)

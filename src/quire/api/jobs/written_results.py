@@ -64,9 +64,9 @@ async def written_answer(
     `only` is the number of the page, where the elements are those of one page.
     """
     if form is Format.PDF:
-        content = await engine.searchable(job).content(elements, only)
+        content = await started(engine.searchable(job).pieces(elements, only))
         headers = {"Content-Disposition": disposition("attachment", safe_filename(f"{stem}.pdf")), **NO_SNIFF}
-        return Response(content, media_type=PDF_TYPE, headers=headers)
+        return ClosingStream(content, media_type=PDF_TYPE, headers=headers)
     if form is Format.HTML:
         return await _html_answer(title, elements, stem)
     if form is Format.ZIP:

@@ -47,7 +47,11 @@ class PieceLoader:
         known = {
             "source": shown,
             "job_id": done.job_id,
-            **{name: done.metadata[name] for name in ("filename", "title") if done.metadata.get(name)},
+            **{
+                name: done.metadata[name]
+                for name in ("filename", "title", "failed_pages")
+                if done.metadata.get(name)
+            },
         }
         if self.by == "document":
             more = {"total_pages": done.metadata.get("pages")}
@@ -56,9 +60,11 @@ class PieceLoader:
             for page in client.pages(done.job_id):
                 about: dict[str, Any] = {
                     "page": page.page_number,
+                    "status": page.status,
                     "read_by": page.source,
                     "confidence": page.confidence,
                     "grade": page.grade,
+                    **({"error": page.error.get("error")} if page.error else {}),
                 }
                 yield LoadedPiece(client.result(page.job_id).markdown, {**known, **about}, page.job_id)
         else:
@@ -74,5 +80,7 @@ class PieceLoader:
 
     @contextmanager
     def _client(self) -> Iterator[Quire]:
-        with Quire(self.url, self.api_key or "") if self.url else Quire.from_environment() as client:
+        """A key that is given counts also where the address comes from the environment."""
+        given = Quire(self.url, self.api_key or "") if self.url else Quire.from_environment(self.api_key)
+        with given as client:
             yield client

@@ -102,16 +102,24 @@ class Extraction:
         self._parts = parts
         self._engine = engine
 
-    async def extract(
-        self, job: MainJob, request: ExtractionRequest, pages: PageRanges | None = None
-    ) -> dict[str, Any]:
-        """The values of a finished document with their proof, as JSON values.
-
-        Raises NoModelError, TooLargeError (more text than EXTRACT_MAX_TOKENS), ExtractionError if no window was
-        answered, RequestError for a schema that is none, and what `Engine.elements` raises.
-        """
-        deadline_at = self._parts.clock.now() + self._parts.settings.extraction.timeout_s
+    async def check(self, request: ExtractionRequest) -> None:
+        """Raises RequestError for a schema that is no JSON Schema."""
         await self._parts.pool.run(check_schema, json.dumps(request.schema), timeout_s=_CHECK_TIMEOUT_S)
+
+    async def extract(
+        self,
+        job: MainJob,
+        request: ExtractionRequest,
+        pages: PageRanges | None = None,
+        deadline_at: float | None = None,
+    ) -> dict[str, Any]:
+        """The values of a finished document with their proof, as JSON values. `request` has passed `check`.
+
+        `deadline_at` is EXTRACT_TIMEOUT from now if it is not given. Raises NoModelError, TooLargeError (more text than
+        EXTRACT_MAX_TOKENS), ExtractionError if no window was answered, and what `Engine.elements` raises.
+        """
+        if deadline_at is None:
+            deadline_at = self._parts.clock.now() + self._parts.settings.extraction.timeout_s
         ai = self._parts.ai
         if ai is None or not ai.dispatcher.answers_questions:
             raise NoModelError(await self._local(job, pages))

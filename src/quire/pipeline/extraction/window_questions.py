@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from quire.dispatch.ledger import Spent
 from quire.dispatch.page_task import Answered, Exhausted, PagePicture, PageTask
@@ -135,9 +136,9 @@ class WindowQuestions:
         claims, problems = read_claims(root, given)
         pages = {page.number: page.words for page in window}
         tree, doubles = await asyncio.to_thread(ground_claims, root, claims, pages)
-        values = json.dumps(values_of(tree, keep_ungrounded=True))
+        values = values_of(tree, keep_ungrounded=True)
         wrong = await self._parts.pool.run(
-            schema_problems, self._result_schema, values, timeout_s=_CHECK_TIMEOUT_S
+            schema_problems, self._result_schema, json.dumps(values), timeout_s=_CHECK_TIMEOUT_S
         )
         leaves = [
             AnswerProblem(pointer(tuple(one.path)), one.message)
@@ -207,9 +208,8 @@ class WindowQuestions:
         )
 
 
-def _is_leaf(values: str, path: list[str | int]) -> bool:
+def _is_leaf(values: Any, path: list[str | int]) -> bool:
     """Whether a path ends at a value. A list that is too short is no fault of one window."""
-    found = json.loads(values)
     for step in path:
-        found = found[step]
-    return not isinstance(found, list | dict)
+        values = values[step]
+    return not isinstance(values, list | dict)

@@ -22,8 +22,15 @@ from quire.pipeline.stages.callback_stage import SIGNATURE_HEADER
 from quire.pipeline.stages.download_stage import link_policy
 
 _LOG = logging.getLogger(__name__)
+CALLBACK_GRACE_S = 60.0
+"""How long a batch has to be stored after its entry was written."""
 _ROUND_S = 1.0
-_LOOK_AGAIN_S = 2.0
+_AT_ONCE = 16
+_POLL_S = (2.0, 30.0)
+_POLL_S_A_DOCUMENT = 0.02
+_POLL_SHARE_OF_AGE = 0.02
+_MISSED_S = 30.0
+_MOST_MISSES = 10
 _RETRY_S = 10.0
 _LONGEST_RETRY_S = 600.0
 
@@ -45,24 +52,48 @@ class BatchNotifier:
         await keep_running("batch-notifier", self._rounds)
 
     async def _rounds(self) -> None:
-        while True:
-            try:
-                for batch_id in await self._pending.due():
-                    if await self._pending.claim(batch_id):
-                        await self._look(batch_id)
-            except PlaneError as error:
-                _LOG.warning("callbacks of batches postponed", extra={"code": error.code})
-            await asyncio.sleep(_ROUND_S)
+        """Each batch has a task of its own: a slow receiver delays only its own callback."""
+        running: dict[str, asyncio.Task[None]] = {}
+        async with asyncio.TaskGroup() as group:
+            while True:
+                running = {one: task for one, task in running.items() if not task.done()}
+                for batch_id in await self._due(_AT_ONCE - len(running)):
+                    if batch_id not in running:
+                        running[batch_id] = group.create_task(self._claimed(batch_id), name="batch-callback")
+                await asyncio.sleep(_ROUND_S)
 
-    async def _look(self, batch_id: str) -> None:
+    async def _due(self, room: int) -> list[str]:
+        if room <= 0:
+            return []
+        try:
+            return await self._pending.due(room)
+        except PlaneError as error:
+            _LOG.warning("callbacks of batches postponed", extra={"code": error.code})
+            return []
+
+    async def _claimed(self, batch_id: str) -> None:
+        try:
+            if await self._pending.claim(batch_id):
+                await self.look(batch_id)
+        except PlaneError as error:
+            _LOG.warning("callback of a batch postponed", extra={"batch_id": batch_id, "code": error.code})
+
+    async def look(self, batch_id: str) -> None:
+        """Calls back if all jobs of a batch that this process has claimed have ended; else it is due again later."""
         try:
             batch = DocumentBatch.unpack(await self._parts.objects.get(batch_key(batch_id)))
         except MissingError:
-            await self._pending.remove(batch_id)
+            if not await self._look_again(batch_id, CALLBACK_GRACE_S):
+                await self._pending.remove(batch_id)
             return
         progress = await self._batches.progress(batch)
+        age_s = self._parts.clock.now() - batch.created_at
         if not progress.is_over:
-            await self._pending.again(batch_id, _LOOK_AGAIN_S)
+            await self._pending.again(batch_id, poll_s(len(progress.items) - progress.ended, age_s))
+            return
+        # Jobs of a young batch are missing while Redis is restored from the journal.
+        young = age_s < self._parts.jobs.ttl_s
+        if progress.count("expired") and young and await self._look_again(batch_id, _MISSED_S):
             return
         try:
             await self._call(batch, progress)
@@ -76,6 +107,13 @@ class BatchNotifier:
             _LOG.warning("callback of a batch given up", extra={"batch_id": batch_id, "error": error.public})
         await self._pending.remove(batch_id)
 
+    async def _look_again(self, batch_id: str, in_s: float) -> bool:
+        """Whether the batch is due again because something was missing; only a bounded number of times."""
+        if await self._pending.missed(batch_id) > _MOST_MISSES:
+            return False
+        await self._pending.again(batch_id, in_s)
+        return True
+
     async def _call(self, batch: DocumentBatch, progress: BatchProgress) -> None:
         url = self._parts.sealer.unseal(batch.id, batch.sealed).callback_url
         if not url:
@@ -88,6 +126,7 @@ class BatchNotifier:
                 "completed": progress.count("completed"),
                 "failed": progress.count("failed"),
                 "cancelled": progress.count("cancelled"),
+                "expired": progress.count("expired"),
                 "export_url": f"/batches/{batch.id}/export",
             }
         ).encode()
@@ -96,3 +135,9 @@ class BatchNotifier:
         if secret:
             headers[SIGNATURE_HEADER] = sign(body, secret, int(self._parts.clock.now()))
         await post_json(url, body, headers, link_policy(self._parts))
+
+
+def poll_s(documents_left: int, age_s: float) -> float:
+    """When to look again at a batch: the later the more documents it waits for, and the older it is."""
+    least, most = _POLL_S
+    return min(most, max(least, documents_left * _POLL_S_A_DOCUMENT, age_s * _POLL_SHARE_OF_AGE))

@@ -6,10 +6,10 @@ Weakness: a word's place is its share of its line; a line in a script that MuPDF
 from __future__ import annotations
 
 import functools
-import io
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from quire.domain.element import Box
@@ -61,8 +61,10 @@ class PdfAdditions:
     only: int | None = None
 
 
-def searchable_pdf(path: str, password: str | None, additions: PdfAdditions, render: RenderOptions) -> bytes:
-    """The document as a searchable PDF. A PDF keeps its pages, its own outline and its password.
+def searchable_pdf(
+    path: str, password: str | None, additions: PdfAdditions, render: RenderOptions, target: str
+) -> None:
+    """Writes the document as a searchable PDF into the file `target`. A PDF keeps its pages, its outline and password.
 
     Raises what `inspect` raises for a document that can't be opened, StateConflictError for one that is neither a PDF
     nor a picture, and PageError where a page can't be written.
@@ -72,7 +74,8 @@ def searchable_pdf(path: str, password: str | None, additions: PdfAdditions, ren
         # A handle of its own: other tasks of this process read from the one that is kept open.
         own = PdfSource(path, password)
         try:
-            return _written(own.handle, additions)
+            _write(own.handle, additions, target)
+            return
         finally:
             own.close()
     if not isinstance(source, ImageSource):
@@ -87,12 +90,12 @@ def searchable_pdf(path: str, password: str | None, additions: PdfAdditions, ren
                 width, height = picture.width * 72 / render.dpi, picture.height * 72 / render.dpi
             page = made.new_page(width=width, height=height)
             page.insert_image(page.rect, stream=encode_picture(picture, render))
-        return _written(made, additions)
+        _write(made, additions, target)
     finally:
         made.close()
 
 
-def _written(document: Any, additions: PdfAdditions) -> bytes:
+def _write(document: Any, additions: PdfAdditions, target: str) -> None:
     try:
         for layer in additions.layers:
             if 1 <= layer.number <= document.page_count:
@@ -102,13 +105,17 @@ def _written(document: Any, additions: PdfAdditions) -> bytes:
             document.set_toc(_outline(marks))
         if additions.only is not None:
             document.select([additions.only - 1])
-        out = io.BytesIO()
-        document.save(out, garbage=1, deflate=True, encryption=mupdf().PDF_ENCRYPT_KEEP)
+        # An open file, not a path: MuPDF would replace the file at a path, and its owner's lock with it.
+        with Path(target).open("wb") as out:
+            document.save(out, garbage=1, deflate=True, encryption=mupdf().PDF_ENCRYPT_KEEP)
     except (QuireError, MemoryError):
         raise
+    except OSError as error:
+        raise PageError(
+            "The searchable PDF could not be stored in the folder for temporary files."
+        ) from error
     except Exception as error:
         raise PageError("The PDF is damaged, so no searchable copy of it could be written.") from error
-    return out.getvalue()
 
 
 def _add_layer(document: Any, page: Any, layer: TextLayer) -> None:
