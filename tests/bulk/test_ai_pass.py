@@ -5,37 +5,18 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from quire.cli import main
-from quire.simulator.simulator_thread import RunningSimulator, simulator
+from quire.simulator.simulator_thread import RunningSimulator
 from tests.bulk.rows import rows_of
 from tests.support.environment import clean_environment
-from tests.support.marked_documents import marked_pdf, scanned_pdf
 from tests.support.waiting import DEADLINE_S, wait_until
 
 _PAGES = 6
 _PRICE = {"input": 100, "output": 100}
-
-
-@pytest.fixture
-def sim() -> Iterator[RunningSimulator]:
-    with simulator({}) as one:
-        yield one
-
-
-@pytest.fixture
-def lake(tmp_path: Path) -> Path:
-    """Two documents of three scanned pages, one of two text pages."""
-    folder = tmp_path / "lake"
-    folder.mkdir()
-    (folder / "a.pdf").write_bytes(scanned_pdf("Harbour", 3))
-    (folder / "b.pdf").write_bytes(scanned_pdf("Ledger", 3))
-    marked_pdf(folder / "text.pdf", 2)
-    return folder
 
 
 def _settings(sim: RunningSimulator, folder: Path) -> dict[str, str]:
@@ -54,9 +35,9 @@ def environment(monkeypatch: pytest.MonkeyPatch, sim: RunningSimulator, tmp_path
         monkeypatch.setenv(name, value)
 
 
-def _arguments(lake: Path, *more: str) -> list[str]:
-    target = str(lake.parent / "out")
-    return ["bulk", str(lake), target, "--quiet", "--ocr", "off", "--workers", "1", "--ai", "now", *more]
+def _arguments(scans: Path, *more: str) -> list[str]:
+    target = str(scans.parent / "out")
+    return ["bulk", str(scans), target, "--quiet", "--ocr", "off", "--workers", "1", "--ai", "now", *more]
 
 
 def _by_source(target: Path) -> dict[str, int]:
@@ -68,15 +49,15 @@ def _by_source(target: Path) -> dict[str, int]:
 
 @pytest.mark.usefixtures("environment")
 def test_scans_are_read_by_ai_once_and_other_rows_stay(
-    lake: Path, sim: RunningSimulator, capsys: pytest.CaptureFixture[str]
+    scans: Path, sim: RunningSimulator, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(_arguments(lake, "--formats", "text,elements", "--json")) == 0
+    assert main(_arguments(scans, "--formats", "text,elements", "--json")) == 0
     report = json.loads(capsys.readouterr().out)
     assert (report["ai"]["read"], report["ai"]["stopped"]) == (_PAGES, "")
     assert report["all_parts"]["ai_pages"] == 0
     assert report["all_parts"]["errors"] == 0
     assert report["all_parts"]["cost_usd"] == pytest.approx(report["ai"]["cost_usd"], rel=1e-3)
-    rows = rows_of(lake.parent / "out")
+    rows = rows_of(scans.parent / "out")
     read = [row for row in rows if row["source"] == "ai"]
     assert {(row["key"], row["page"]) for row in read} == {
         (k, n) for k in ("a.pdf", "b.pdf") for n in (1, 2, 3)
@@ -84,30 +65,30 @@ def test_scans_are_read_by_ai_once_and_other_rows_stay(
     assert all(row["kind"] == "page" and row["markdown"].strip() and row["cost_usd"] > 0 for row in read)
     assert all(json.loads(row["elements"])["elements"] and row["text"] for row in read)
     assert {row["source"] for row in rows if row["key"] == "text.pdf"} == {"local"}
-    assert main(_arguments(lake, "--formats", "text,elements")) == 0
+    assert main(_arguments(scans, "--formats", "text,elements")) == 0
     assert sim.stats()["total"]["calls"] == _PAGES
 
 
 @pytest.mark.usefixtures("environment")
 def test_the_ceiling_is_checked_before_the_call_and_a_higher_one_goes_on(
-    lake: Path, sim: RunningSimulator, capsys: pytest.CaptureFixture[str]
+    scans: Path, sim: RunningSimulator, capsys: pytest.CaptureFixture[str]
 ) -> None:
     # A call is reserved at about 0.2 USD and costs about 0.1.
-    assert main(_arguments(lake, "--max-cost", "0.4")) == 1
+    assert main(_arguments(scans, "--max-cost", "0.4")) == 1
     assert "could exceed --max-cost" in capsys.readouterr().err
     made = sim.stats()["total"]["calls"]
-    spent = sum(row["cost_usd"] for row in rows_of(lake.parent / "out"))
+    spent = sum(row["cost_usd"] for row in rows_of(scans.parent / "out"))
     assert 0 < made < _PAGES
     assert 0 < spent <= 0.4
-    assert _by_source(lake.parent / "out")["ai"] == made
-    assert main(_arguments(lake, "--max-cost", "50")) == 0
+    assert _by_source(scans.parent / "out")["ai"] == made
+    assert main(_arguments(scans, "--max-cost", "50")) == 0
     assert sim.stats()["total"]["calls"] == _PAGES
 
 
-def test_a_killed_pass_does_not_pay_twice(lake: Path, sim: RunningSimulator, tmp_path: Path) -> None:
+def test_a_killed_pass_does_not_pay_twice(scans: Path, sim: RunningSimulator, tmp_path: Path) -> None:
     # Later calls hang: the part can't be written before the kill.
     sim.play({"rules": [{"fault": "hang", "first": 4}]})
-    command = [sys.executable, "-m", "quire", *_arguments(lake)]
+    command = [sys.executable, "-m", "quire", *_arguments(scans)]
     environment = clean_environment(**_settings(sim, tmp_path))
     driver = subprocess.Popen(command, env=environment, start_new_session=True)
     try:
@@ -134,19 +115,19 @@ def _answers(folder: Path) -> int:
 
 
 def test_what_would_stop_a_pass_is_said_before_anything_is_read(
-    lake: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    scans: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
         monkeypatch.delenv(name, raising=False)
-    assert main(_arguments(lake)) == 2
+    assert main(_arguments(scans)) == 2
     monkeypatch.setenv("OPENAI_API_KEY", "key")
     monkeypatch.setenv("OPENAI_PRIMARY_MODEL", "unheard-of")
-    assert main(_arguments(lake, "--max-cost", "1")) == 2
-    assert main(_arguments(lake, "--formats", "chunks")) == 2
-    assert main(["bulk", str(lake), str(lake.parent / "out"), "--max-cost", "1"]) == 2
+    assert main(_arguments(scans, "--max-cost", "1")) == 2
+    assert main(_arguments(scans, "--formats", "chunks")) == 2
+    assert main(["bulk", str(scans), str(scans.parent / "out"), "--max-cost", "1"]) == 2
     said = capsys.readouterr().err
     assert "No AI provider is configured" in said
     assert "openai:unheard-of is unknown" in said
     assert "--formats chunks" in said
     assert "--max-cost needs --ai" in said
-    assert not (lake.parent / "out").exists()
+    assert not (scans.parent / "out").exists()

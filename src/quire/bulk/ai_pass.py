@@ -9,20 +9,18 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import tempfile
-from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from quire.bulk.page_rows import PAGE, PageRow, needs_ai, read_rows, stats_of, to_parquet
 from quire.bulk.shard_plan import part_name
 from quire.bulk.shard_reader import add_formats
+from quire.bulk.source_documents import FetchedDocument, SourceDocuments
 from quire.dispatch.ledger import DOCUMENT_CEILING, TEAM_CEILING, Spent
 from quire.dispatch.page_task import Answered, Exhausted, PagePicture, PageTask
 from quire.dispatch.waiting_policy import UNAVAILABLE
-from quire.domain.page import Grade, PageClass, PageSource
+from quire.domain.page import PageSource
 from quire.errors import (
     CoordinationError,
     DamagedError,
@@ -34,7 +32,7 @@ from quire.errors import (
 )
 from quire.objects.bulk_locations import BulkLocation
 from quire.objects.object_store import in_thread
-from quire.pipeline.page_vision import PageVision, VisionSource, answer_source, is_trusted
+from quire.pipeline.page_vision import PageVision, VisionSource, answer_fingerprint, answer_source
 from quire.pipeline.parts import Parts
 from quire.pipeline.retry_delay import retry_delay_s
 from quire.reading.grading.page_grade import judge_answer
@@ -63,8 +61,13 @@ class AiPassOutcome:
     gone: int = 0
     """Pages of documents that have changed or vanished since they were read."""
     cost_usd: float = 0.0
-    failures: Counter[str] = field(default_factory=Counter)
+    failures: dict[str, int] = field(default_factory=dict)
     stopped: str = ""
+
+    def give_up(self, reason: str) -> None:
+        """Counts a page that keeps its local reading; the next run tries it again."""
+        self.failed += 1
+        self.failures[reason] = self.failures.get(reason, 0) + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +85,6 @@ class AiPassOptions:
     password: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class FetchedDocument:
-    path: str
-    sha256: str
-
-
 OnPage = Callable[[AiPassOutcome], None]
 
 
@@ -101,7 +98,7 @@ class AiPass:
             raise RequestError(NO_MODEL)
         self._parts = parts
         self._ai = parts.ai
-        self._source = source
+        self._source = SourceDocuments(source, options.spool, options.password)
         self._target = target
         self._options = options
         self._vision = PageVision(parts)
@@ -140,32 +137,18 @@ class AiPass:
             if self.outcome.stopped:
                 return
             try:
-                async with self._fetched(rows[places[0]]) as document, asyncio.TaskGroup() as group:
+                async with self._source.fetched(rows[places[0]]) as document, asyncio.TaskGroup() as group:
                     for place in places:
                         group.create_task(self._page(document, rows, place))
             except (MissingError, StateConflictError):
                 self.outcome.gone += len(places)
-
-    @asynccontextmanager
-    async def _fetched(self, row: PageRow) -> AsyncIterator[FetchedDocument]:
-        handle = tempfile.NamedTemporaryFile(dir=self._options.spool, prefix="ai-", delete=False)  # noqa: SIM115
-        handle.close()
-        copy = Path(handle.name)
-        try:
-            path = await self._source.fetch(row.key, row.etag, copy)
-            sha256 = await in_thread(_sha256, path)
-            if not await self._source.is_unchanged(row.key, row.etag):
-                raise StateConflictError(f"{row.key} changed while it was read.")
-            yield FetchedDocument(str(path), sha256)
-        finally:
-            await in_thread(copy.unlink, missing_ok=True)
 
     async def _page(self, document: FetchedDocument, rows: list[PageRow], place: int) -> None:
         async with self._pages:
             if self.outcome.stopped:
                 return
             row = rows[place]
-            source = VisionSource(document.path, self._options.password, row.page, _is_trusted(row))
+            source = self._source.page(document, row)
             task = self._task(document, source, row)
             answer = await self._answer(task)
             if answer is None:
@@ -191,9 +174,8 @@ class AiPass:
             return held[0]
 
         def fingerprint(model: str) -> str:
-            return self._vision.fingerprint(
-                _TEAM, document.sha256, row.page, model, settings.ai.system_prompt
-            )
+            page = (_TEAM, document.sha256, row.page, model)
+            return answer_fingerprint(self._parts.sealer, settings, settings.ai.system_prompt, *page)
 
         return PageTask(
             job_id=self._options.account,
@@ -249,10 +231,8 @@ class AiPass:
         return None
 
     def _give_up(self, outcome: Exhausted) -> None:
-        """The page keeps its local reading; the next pass tries it again."""
-        self.outcome.failed += 1
+        self.outcome.give_up(outcome.reasons[-1] if outcome.reasons else UNAVAILABLE)
         self.outcome.cost_usd += outcome.spent.cost_usd
-        self.outcome.failures.update(outcome.reasons[-1:])
         self._on_page(self.outcome)
 
     async def _grounded(self, source: VisionSource, answer: Answered) -> GroundedAnswer:
@@ -293,14 +273,3 @@ def answered_row(row: PageRow, answer: Answered, found: GroundedAnswer, formats:
 def account_name(target: str) -> str:
     """Returns the name of the account on which all AI calls for a target are booked."""
     return f"bulk-{hashlib.sha256(target.encode()).hexdigest()[:32]}"
-
-
-def _is_trusted(row: PageRow) -> bool:
-    return is_trusted(
-        PageClass(row.page_class) if row.page_class else None, Grade(row.grade) if row.grade else None
-    )
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

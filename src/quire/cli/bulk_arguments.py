@@ -47,9 +47,12 @@ def add_bulk(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     parser.add_argument("--password-file", metavar="F", help="a password to try on protected documents")
     parser.add_argument(
         "--ai",
-        choices=("off", "now"),
+        choices=("off", "now", "batch"),
         default="off",
-        help="read pages by AI that local readers see badly, after all others (default: off)",
+        help="read pages by AI that local readers see badly, by single calls or at half the price within a day",
+    )
+    parser.add_argument(
+        "--no-wait", action="store_true", help="with --ai batch: don't wait for batches; run again to collect"
     )
     parser.add_argument(
         "--max-cost",

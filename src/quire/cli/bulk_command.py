@@ -27,7 +27,7 @@ from quire.cli import bulk_ai, interrupts
 from quire.cli.exit_codes import FAILED, OK, PARTIAL, CommandUsageError, printable, say
 from quire.cli.startup import errors_only, everything
 from quire.clock import SystemClock
-from quire.errors import ObjectsError, RequestError
+from quire.errors import ObjectsError, RequestError, StateConflictError
 from quire.objects.bulk_locations import BulkLocation, FolderLocation
 from quire.settings import Settings, load
 
@@ -54,6 +54,9 @@ def run(args: argparse.Namespace) -> int:
         with interrupts.as_keyboard_interrupt():
             work = command.estimate() if args.dry_run else command.run()
             return asyncio.run(interrupts.stoppable(work))
+    except StateConflictError as error:  # another run is at work
+        say(f"quire: {error.public}")
+        return FAILED
     except RequestError as error:
         raise CommandUsageError(error.public) from error
 

@@ -3,25 +3,39 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from quire.dispatch.page_task import Answered, PagePicture
 from quire.domain.page import Grade, PageClass, PageSource
+from quire.domain.routing import Readers
 from quire.errors import PageError
+from quire.pipeline.intake.sealing import Sealer
 from quire.providers import configured_providers
 from quire.reading.ocr.page_ocr import OcrOptions
 from quire.reading.pdf.grounding import GroundedAnswer, ground_answer, ground_by_ocr
 from quire.reading.pdf.page_render import RenderOptions, render_page
-from quire.reading.pdf.vision_page import ContextOptions, picture_page
-
-if TYPE_CHECKING:
-    from quire.pipeline.parts import Parts
+from quire.reading.pdf.vision_page import ContextOptions, page_layer, picture_page
+from quire.reading.pool.child_pool import ChildPool
+from quire.settings import Settings
 
 _OWN_READERS = {configured_providers.OCR: PageSource.OCR, configured_providers.DOLPHIN: PageSource.BATCH}
 """Providers that read with our own readers: their answers need no second look by OCR."""
 _LITTLE_SUPPORT = 0.75
 _FINE_QUALITY = 90
 _FINE_PX = 4_000
+
+
+class VisionParts(Protocol):
+    """What drawing and grounding need of a process."""
+
+    @property
+    def settings(self) -> Settings: ...
+
+    @property
+    def pool(self) -> ChildPool: ...
+
+    @property
+    def readers(self) -> Readers: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +58,23 @@ def answer_source(answer: Answered) -> PageSource:
     return PageSource.CACHE if answer.cached else _OWN_READERS.get(answer.candidate.provider, PageSource.AI)
 
 
+def answer_fingerprint(sealer: Sealer, settings: Settings, instructions: str, *page: object) -> str:
+    """Returns the cache key of an answer: a hash of everything that the answer depends on.
+
+    `page` is the team, the document's SHA-256, the number of the page, the model, and what else sets it apart.
+    """
+    images, ai = settings.images, settings.ai
+    return sealer.fingerprint(
+        *("answer", *page, instructions),
+        *(images.dpi, images.color, images.format, images.jpeg_quality, images.max_px),
+        *(ai.context_radius, ai.max_context_bytes, ai.max_tokens_out, ai.page_text, ai.table_crops),
+    )
+
+
 class PageVision:
     """Draws pages for models and grounds their answers, with the pool and the settings of the parts."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: VisionParts) -> None:
         self._parts = parts
 
     async def picture(self, page: VisionSource, elements: str = "") -> PagePicture:
@@ -87,6 +114,16 @@ class PageVision:
             timeout_s=settings.reading.page_timeout_s,
         )
 
+    async def layer(self, page: VisionSource) -> str:
+        """Returns the page's own text where it can be trusted, otherwise nothing. Raises DocumentError, PageError."""
+        if not page.trusted:
+            return ""
+        return await self._parts.pool.run(
+            page_layer,
+            *(page.path, page.password, page.number),
+            timeout_s=self._parts.settings.reading.page_timeout_s,
+        )
+
     async def ground(self, page: VisionSource, answer: str, provider: str) -> GroundedAnswer:
         """Returns the answer's elements, compared with the words of the page; raises DocumentError and PageError."""
         found = await self._parts.pool.run(
@@ -97,18 +134,6 @@ class PageVision:
         if provider in _OWN_READERS or not self._wants_ocr(found):
             return found
         return await self._by_ocr(page, answer, found)
-
-    def fingerprint(
-        self, team: str, sha256: str, number: int, model: str, instructions: str, *extra: object
-    ) -> str:
-        """Returns the cache key of an answer: a hash of everything that the answer depends on."""
-        images, ai = self._parts.settings.images, self._parts.settings.ai
-        return self._parts.sealer.fingerprint(
-            *("answer", team, sha256, number, model, instructions),
-            *(images.dpi, images.color, images.format, images.jpeg_quality, images.max_px),
-            *(ai.context_radius, ai.max_context_bytes, ai.max_tokens_out, ai.page_text, ai.table_crops),
-            *extra,
-        )
 
     def _wants_ocr(self, found: GroundedAnswer) -> bool:
         """Whether the text layer supports too little of the answer, and OCR may show whether the page does."""

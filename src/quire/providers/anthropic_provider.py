@@ -38,32 +38,34 @@ class AnthropicOptions:
 
 
 class AnthropicProvider:
+    """`channel` carries other calls of the same account."""
+
     def __init__(self, options: AnthropicOptions, clock: Clock) -> None:
         self._options = options
-        self._channel = Channel(options.name, self._load, anthropic_limits, clock)
+        self.channel = Channel(options.name, self._load, anthropic_limits, clock)
 
     @property
     def name(self) -> str:
         return self._options.name
 
     async def open(self) -> None:
-        await self._channel.open()
+        await self.channel.open()
 
     async def read(self, request: VisionRequest) -> VisionAnswer:
-        reply = await self._channel.post(
-            _PATH, _body(request), model=request.model, timeout_s=request.timeout_s
+        reply = await self.channel.post(
+            _PATH, request_body(request), model=request.model, timeout_s=request.timeout_s
         )
-        return _answer(f"{self.name} ({request.model})", reply)
+        return parse_answer(f"{self.name} ({request.model})", reply)
 
     async def check(self, model: str) -> None:
-        reply = await self._channel.check(_PATH, model, "max_tokens")
-        _answer(f"{self.name} ({model})", reply)
+        reply = await self.channel.check(_PATH, model, "max_tokens")
+        parse_answer(f"{self.name} ({model})", reply)
 
     async def models(self) -> tuple[str, ...]:
-        return await self._channel.models("/v1/models?limit=1000")
+        return await self.channel.models("/v1/models?limit=1000")
 
     async def close(self) -> None:
-        await self._channel.close()
+        await self.channel.close()
 
     def _load(self) -> Sdk:
         import anthropic
@@ -84,7 +86,7 @@ class AnthropicProvider:
         )
 
 
-def _body(request: VisionRequest) -> bytes:
+def request_body(request: VisionRequest) -> bytes:
     """The JSON, assembled around the picture: encoding the picture as JSON text would cost as much as the call."""
     return b"".join(
         (
@@ -126,7 +128,7 @@ def _image(request: VisionRequest) -> tuple[bytes, ...]:
     )
 
 
-def _answer(label: str, reply: Reply) -> VisionAnswer:
+def parse_answer(label: str, reply: Reply) -> VisionAnswer:
     """Raises ProviderServerError if the answer can't be parsed."""
     usage = _usage(reply.data.get("usage"))
     parts = reply.data.get("content")

@@ -38,42 +38,49 @@ class OpenAIOptions:
 
 
 class OpenAIProvider:
+    """`channel` carries other calls of the same account."""
+
     def __init__(self, options: OpenAIOptions, clock: Clock) -> None:
         self._options = options
-        self._channel = Channel(options.name, self._load, _limits, clock)
+        self.channel = Channel(options.name, self._load, _limits, clock)
 
     @property
     def name(self) -> str:
         return self._options.name
 
+    @property
+    def has_batches(self) -> bool:
+        """Compatible servers have no batch interface."""
+        return not self._options.compatible
+
     async def open(self) -> None:
-        await self._channel.open()
+        await self.channel.open()
 
     async def read(self, request: VisionRequest) -> VisionAnswer:
-        reply = await self._channel.post(
-            _PATH, self._body(request), model=request.model, timeout_s=request.timeout_s
+        reply = await self.channel.post(
+            _PATH, self.body(request), model=request.model, timeout_s=request.timeout_s
         )
-        return _answer(f"{self.name} ({request.model})", reply)
+        return parse_answer(f"{self.name} ({request.model})", reply)
 
     async def post(self, path: str, body: bytes, *, model: str, timeout_s: float) -> Reply:
         """Any other call of the same protocol. Raises ProviderError."""
-        return await self._channel.post(path, body, model=model, timeout_s=timeout_s)
+        return await self.channel.post(path, body, model=model, timeout_s=timeout_s)
 
     async def check(self, model: str) -> None:
-        reply = await self._channel.check(_PATH, model, self._limit_name)
-        _answer(f"{self.name} ({model})", reply)
+        reply = await self.channel.check(_PATH, model, self._limit_name)
+        parse_answer(f"{self.name} ({model})", reply)
 
     async def models(self) -> tuple[str, ...]:
-        return await self._channel.models("/models")
+        return await self.channel.models("/models")
 
     async def close(self) -> None:
-        await self._channel.close()
+        await self.channel.close()
 
     @property
     def _limit_name(self) -> str:
         return "max_tokens" if self._options.compatible else "max_completion_tokens"
 
-    def _body(self, request: VisionRequest) -> bytes:
+    def body(self, request: VisionRequest) -> bytes:
         """The JSON, assembled around the picture: encoding the picture as JSON text would cost as much as the call."""
         return b"".join(
             (
@@ -144,7 +151,7 @@ def _form(answer: AnswerSchema | None) -> tuple[bytes, ...]:
     )
 
 
-def _answer(label: str, reply: Reply) -> VisionAnswer:
+def parse_answer(label: str, reply: Reply) -> VisionAnswer:
     """Raises ContentBlockedError if the filter stopped the answer, ProviderServerError if it can't be parsed."""
     usage = _usage(reply.data.get("usage"))
     choices = reply.data.get("choices")

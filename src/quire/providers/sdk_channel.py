@@ -14,7 +14,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from quire.clock import Clock
@@ -116,7 +116,9 @@ class SdkClient(Protocol):
     @property
     def default_headers(self) -> Mapping[str, Any]: ...
 
-    async def post(self, path: str, *, cast_to: Any, content: bytes, options: Any) -> Any: ...
+    async def post(
+        self, path: str, *, cast_to: Any, body: Any = ..., content: Any = ..., files: Any = ..., options: Any
+    ) -> Any: ...
 
     async def get(self, path: str, *, cast_to: Any, options: Any) -> Any: ...
 
@@ -132,6 +134,15 @@ class Sdk:
     status_error: type[Exception]
     any_error: type[Exception]
     omit: Any
+
+
+@dataclass(frozen=True)
+class FileForm:
+    """A form with one file."""
+
+    fields: Mapping[str, str]
+    filename: str
+    content: bytes = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -168,20 +179,46 @@ class Channel:
         return self._sdk
 
     async def post(self, path: str, body: bytes, *, model: str, timeout_s: float) -> Reply:
-        """Returns the reply or raises ProviderError. The timeout starts when the SDK is loaded and includes connecting.
+        """Returns the reply or raises ProviderError. The timeout starts when the SDK is loaded, before connecting."""
+        label = f"{self._name} ({model})"
+        response = await self._exchange(label, "POST", path, body, timeout_s=timeout_s)
+        limits = self._read_limits(response.headers, self._clock.now())
+        data = _json_object(response.content)
+        if data is None:
+            raise ProviderServerError(f"{label} gave an answer that is not JSON.", limits=limits)
+        return Reply(data, limits)
 
-        The errors are raised outside the handlers, so that the SDK's errors, which contain bodies and requests, are
+    async def exchange(self, method: str, path: str, body: bytes = b"", *, timeout_s: float) -> bytes:
+        """Returns the body of any other exchange with the provider. Raises ProviderError."""
+        response = await self._exchange(self._name, method, path, body, timeout_s=timeout_s)
+        content: bytes = response.content
+        return content
+
+    async def exchange_json(
+        self, method: str, path: str, body: bytes | FileForm = b"", *, timeout_s: float
+    ) -> dict[str, Any]:
+        """The same, where the answer must be a JSON object."""
+        response = await self._exchange(self._name, method, path, body, timeout_s=timeout_s)
+        data = _json_object(response.content)
+        if data is None:
+            raise ProviderServerError(f"{self._name} gave an answer that is not JSON.")
+        return data
+
+    async def _exchange(
+        self, label: str, method: str, path: str, body: bytes | FileForm, *, timeout_s: float
+    ) -> Any:
+        """The errors are raised outside the handlers, so that the SDK's errors, which contain bodies and requests, are
         not attached to them.
         """
         sdk = await self.open()
-        label = f"{self._name} ({model})"
         failure: ProviderError | None = None
         response: Any = None
         try:
             async with asyncio.timeout(timeout_s):
-                response = await sdk.client.post(
-                    path, cast_to=sdk.response_class, content=body, options=self._options
-                )
+                if method == "GET":
+                    response = await sdk.client.get(path, cast_to=sdk.response_class, options=self._options)
+                else:
+                    response = await sdk.client.post(path, cast_to=sdk.response_class, **self._sent(body))
         except TimeoutError:
             failure = ProviderTimeoutError(f"{label} gave no answer within {timeout_s:g} s.")
         except sdk.status_error as error:
@@ -194,12 +231,14 @@ class Channel:
             failure = ProviderServerError(f"{label} gave an answer that is not HTTP ({_root(error)}).")
         if failure is not None:
             raise failure
-        now = self._clock.now()
-        limits = self._read_limits(response.headers, now)
-        data = _json_object(response.content)
-        if data is None:
-            raise ProviderServerError(f"{label} gave an answer that is not JSON.", limits=limits)
-        return Reply(data, limits)
+        return response
+
+    def _sent(self, body: bytes | FileForm) -> dict[str, Any]:
+        if isinstance(body, bytes):
+            return {"content": body, "options": self._options}
+        headers = self._options["headers"] | {"Content-Type": "multipart/form-data"}
+        file = (body.filename, body.content, "application/jsonl")
+        return {"body": body.fields, "files": [("file", file)], "options": {"headers": headers}}
 
     async def models(self, path: str) -> tuple[str, ...]:
         """Returns the ids of the models that the provider lists; none where it has no such list.

@@ -24,6 +24,7 @@ from quire.clock import Clock
 from quire.errors import RequestError
 from quire.simulator import anthropic_wire, openai_wire, simulated_answers
 from quire.simulator.anthropic_wire import AnthropicWire
+from quire.simulator.batch_desk import BatchDesk
 from quire.simulator.openai_wire import EmbeddingsWire, OpenAIWire
 from quire.simulator.rate_budgets import Budgets
 from quire.simulator.scenario import Fault, FaultRule, ModelProfile, Scenario, parse
@@ -132,12 +133,14 @@ class Simulator:
             "/embeddings": EmbeddingsWire(),
         }
         self._stopped = asyncio.Event()
+        self._desk = BatchDesk(self._answer_in_batch, clock)
         self.forget()
         self.play(scenario)
 
     def play(self, scenario: Scenario) -> None:
         """Starts the scenario and its clock. Records are kept; budgets are full again."""
         self._scenario = scenario
+        self._desk.seconds = scenario.batch_s
         self._started_s = self._clock.monotonic()
         self._chance = random.Random(self._seed)  # noqa: S311 - repeatable on purpose
         self._profiles: dict[str, ModelProfile] = {}
@@ -154,6 +157,7 @@ class Simulator:
         return {
             "models": {name: one.as_dict(with_calls=with_calls) for name, one in self._records.items()},
             "total": summed(self._records.values()),
+            "batches": self._desk.stats(),
         }
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -163,11 +167,50 @@ class Simulator:
                 return await self._call(request, wire)
         if path.startswith("/_sim/"):
             return await self._control(request, path)
+        if (batched := await self._batched(request, path)) is not None:
+            return batched
         if path.endswith("/models"):
             page = anthropic_wire if "anthropic-version" in request.headers else openai_wire
             names = [*dict.fromkeys([*self._records, *(one.model for one in self._scenario.models)])]
             return _response(200, page.models_page(names))
         return _response(*OpenAIWire().error(Fault.REJECTED, "", 404))
+
+    async def _batched(self, request: web.BaseRequest, path: str) -> web.StreamResponse | None:
+        """The answer of a batch interface; None for another path. Rules for the model `batches` apply to handing in."""
+        is_new = path.endswith("/batches") and request.method == "POST"
+        rule = None
+        if is_new:
+            count = self._played_calls["batches"] = self._played_calls.get("batches", 0) + 1
+            rule, _ = self._rule("batches", count, self._now_s())
+        if rule is not None and rule.fault in _ERRORS:
+            return _response(*OpenAIWire().error(rule.fault, "batches", rule.status))
+        found = await self._desk.handle(request, path)
+        if found is not None and not self._accepts_key(request):
+            return _response(*OpenAIWire().error(Fault.AUTH, "", None))
+        if rule is not None and rule.fault is Fault.RESET:  # handed in, but the answer is lost
+            _abort(request)
+        return None if found is None else _response(*found)
+
+    def _answer_in_batch(self, wire: Wire, data: Mapping[str, Any]) -> tuple[int, bytes]:
+        """The answer to one request of a batch. Batches have limits of their own, and no latency."""
+        parsed = wire.parse_request(dict(data))
+        if parsed is None:
+            return wire.error(Fault.REJECTED, "", 400)
+        count = self._played_calls[parsed.model] = self._played_calls.get(parsed.model, 0) + 1
+        rule, in_window = self._rule(parsed.model, count, self._now_s())
+        record = self._record(parsed.model)
+        call = record.begin(self._clock.now(), in_window=in_window)
+        call.outcome = str(rule.fault) if rule else "ok"
+        record.end(call, self._clock.now())
+        if rule is not None and rule.fault in _ERRORS:
+            return wire.error(rule.fault, parsed.model, rule.status)
+        written = simulated_answers.write(
+            parsed, rule.fault if rule else None, wire.image_tokens, self._scenario.truth
+        )
+        record.tokens_in += written.tokens_in
+        record.tokens_out += written.tokens_out
+        self._number += 1
+        return 200, wire.answer(parsed, written, self._number)
 
     async def _call(self, request: web.BaseRequest, wire: Wire) -> web.StreamResponse:
         data = await _object(request)

@@ -116,6 +116,8 @@ class Scenario:
     api_keys: tuple[str, ...] = ()
     truth: Mapping[str, Any] = field(default_factory=dict)
     """Answers about values by file name; see `simulated_values`."""
+    batch_s: float = 0.0
+    """How long a batch takes from handing in to its end."""
 
     def profile(self, model: str) -> ModelProfile:
         for one in self.models:
@@ -126,10 +128,13 @@ class Scenario:
 
 def parse(data: object) -> Scenario:
     """Raises RequestError that names what is wrong."""
-    given = _mapping(data, "A scenario", {"models", "rules", "api_keys", "truth"})
+    given = _mapping(data, "A scenario", {"models", "rules", "api_keys", "truth", "batch_s"})
     keys = _list(given.get("api_keys", []), "api_keys")
     if not all(isinstance(key, str) for key in keys):
         raise RequestError("api_keys must be a list of texts.")
+    batch_s = given.get("batch_s", 0)
+    if not isinstance(batch_s, int | float) or isinstance(batch_s, bool) or not 0 <= batch_s < math.inf:
+        raise RequestError("batch_s must be a number of seconds.")
     return Scenario(
         tuple(
             _profile(one, f"models[{number}]")
@@ -141,6 +146,7 @@ def parse(data: object) -> Scenario:
         ),
         tuple(keys),
         _truth(given.get("truth", {})),
+        float(batch_s),
     )
 
 

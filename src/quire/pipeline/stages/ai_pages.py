@@ -20,7 +20,13 @@ from quire.dispatch.recovery_probes import RecoveryProbes
 from quire.domain.job import JobStatus, PageRecord
 from quire.errors import CoordinationError, DocumentError, ObjectsError, PageError
 from quire.pipeline.object_keys import chunk_key, local_document
-from quire.pipeline.page_vision import PageVision, VisionSource, answer_source, is_trusted
+from quire.pipeline.page_vision import (
+    PageVision,
+    VisionSource,
+    answer_fingerprint,
+    answer_source,
+    is_trusted,
+)
 from quire.pipeline.plane_outages import outlast
 from quire.pipeline.side_tasks import keep_running
 from quire.reading.grading.page_grade import judge_answer
@@ -246,9 +252,8 @@ class AiPage:
         """A retried page gets a new one."""
         job, epoch = self._claim.job, self._claim.hint.epoch
         again = (job.id, epoch) if epoch > 1 else ()
-        return self._vision.fingerprint(
-            job.team, job.sha256 or "", self._local.number, model, instructions, *again
-        )
+        page = (job.team, job.sha256, self._local.number, model, *again)
+        return answer_fingerprint(self._parts.sealer, self._parts.settings, instructions, *page)
 
     async def _picture(self) -> PagePicture:
         job, number = self._claim.job, self._local.number

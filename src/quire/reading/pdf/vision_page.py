@@ -71,6 +71,12 @@ def picture_page(
     return VisionPage(image, f"image/{render.format}", "\n".join(sections), own, pixels, crops)
 
 
+def page_layer(path: str, password: str | None, number: int) -> str:
+    """The page's own text; empty if the document has no text layer. Raises what opening the document raises."""
+    source = open_documents().get(path, password)
+    return _text(source, number) if isinstance(source, PdfSource) else ""
+
+
 def _shown_text(own: str, context: ContextOptions) -> str:
     """The page's text as it is sent. Elements that are much longer than the text layer, as wide tables, cost more."""
     if not context.own_text or not context.shows_own:
