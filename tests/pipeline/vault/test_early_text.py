@@ -11,6 +11,7 @@ import aiohttp
 import pytest
 
 from quire.simulator.simulator_thread import RunningSimulator
+from tests.pipeline.test_office_documents import heic_of
 from tests.support.environment import ROOT
 from tests.support.marked_documents import scanned_pdf
 from tests.support.serving import Server
@@ -175,3 +176,17 @@ async def test_long_scan_is_usable_with_its_ocr_text_when_the_model_hangs(
     hits = (await hasty.get("/search?q=harbour")).json["hits"]
     assert document_id in [hit["document"]["document_id"] for hit in hits]
     await hasty.post(f"/jobs/{early['jobs']['process']}/cancel")
+
+
+async def test_nothing_is_called_usable_when_no_page_has_been_read(hasty: VaultClient) -> None:
+    """CLASSIFY_WAIT is over before the picture is opened, which takes longer here than the wait."""
+    damaged = heic_of("A photo that breaks off")
+    document_id = await hasty.add("broken.heic", damaged[: len(damaged) // 3] + b"mark of this test")
+
+    async def is_over() -> dict[str, Any] | None:
+        found = await hasty.document(document_id)
+        return found if found["status"] in ("completed", "failed") else None
+
+    found = await eventually(is_over, f"the end of {document_id}")
+    assert found["status"] == "failed"
+    assert "AI" not in found["error"]["error"]

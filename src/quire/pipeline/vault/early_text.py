@@ -57,7 +57,10 @@ async def file_early_text(claim: Claim, vault: Vault) -> float | None:
         return min(due_at, now + _POLL_S)
     row = await (await vault.catalog()).find(link.team, link.document_id)
     if row is not None and (row.status is DocumentStatus.PENDING or is_still_reading(row)):
-        records = await _with_ocr(claim, vault, await vault.parts.jobs.pages(job.id))
+        pages = await vault.parts.jobs.pages(job.id)
+        if not pages:  # the file is not opened yet, and may be damaged: there is no text to use
+            return now + _POLL_S
+        records = await _with_ocr(claim, vault, pages)
         if records is not None:
             await _file(vault, row, job, records)
     return None
@@ -99,16 +102,18 @@ async def _file(vault: Vault, row: VaultDocument, job: MainJob, records: Mapping
 async def _with_ocr(
     claim: Claim, vault: Vault, records: Mapping[int, PageRecord]
 ) -> Mapping[int, PageRecord] | None:
-    """The records, pictures read by OCR; None if too many pages have no text and no page has any."""
+    """The records, pictures read by OCR; None if no page has text and OCR has not read all: too many, or damaged."""
     waiting = [one for one in records.values() if is_unread(one)]
     if len(waiting) > _MOST_OCR_PAGES or not vault.parts.readers.ocr:
         return records if any(map(has_text, records.values())) else None
-    found = dict(records)
+    found, is_complete = dict(records), True
     for one in waiting:
         early = await read_early(claim, vault.parts, one)
-        if early is not None:
+        if early is None:
+            is_complete = False
+        else:
             found[one.number] = early
-    return found
+    return found if is_complete or any(map(has_text, found.values())) else None
 
 
 async def _content(vault: Vault, record: PageRecord) -> ContentPage | None:
