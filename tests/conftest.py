@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable
 from io import BytesIO
@@ -12,6 +13,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.support import reaper
 from tests.support.environment import RUN_VARIABLE
+from tests.support.quire_processes import use_warm_readers
 
 if TYPE_CHECKING:
     from tests.support.postgres import PostgresServer  # SQLAlchemy takes a while to import
@@ -39,7 +41,15 @@ settings.load_profile("tests")
 
 
 def pytest_configure() -> None:
+    gc.disable()  # modules and tests stay: the collector would only walk over them, again and again
     reaper.begin(RUN_VARIABLE)
+    use_warm_readers()
+
+
+def pytest_collection_finish() -> None:
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

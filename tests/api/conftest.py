@@ -24,9 +24,9 @@ def files_base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def start_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Server]]:
     running: list[Server] = []
 
-    def start(folder: Path | None = None, **settings: str) -> Server:
-        quick = {"READER_PROCESSES": "1", "RETRY_BASE_DELAY": "20ms", "RETRY_JITTER": "0"}
-        server = Server(folder or tmp_path_factory.mktemp("server"), **{**quick, **settings})
+    def start(folder: Path | None = None, *, warm_readers: bool = True, **settings: str) -> Server:
+        quick = {"READER_PROCESSES": "1", "RETRY_BASE_DELAY": "20ms", "RETRY_JITTER": "0", **settings}
+        server = Server(folder or tmp_path_factory.mktemp("server"), warm_readers=warm_readers, **quick)
         running.append(server)
         return server
 

@@ -109,7 +109,7 @@ async def test_every_answer_has_the_headers_that_protect_browsers(client: Client
 async def test_server_finishes_what_it_has_and_exits_0_when_terminated(
     start_server: Callable[..., Server], make_pdf: Pdf
 ) -> None:
-    server = start_server(READER_PROCESSES="1", SHUTDOWN_TIMEOUT="20s").wait_ready()
+    server = start_server(warm_readers=False, READER_PROCESSES="1", SHUTDOWN_TIMEOUT="20s").wait_ready()
     async with client_of(server) as one:
         accepted = await one.upload(make_pdf(*(f"{n} {uuid.uuid4()}" for n in range(60))))
         events = await one.session.get(f"{server.url}{accepted.json['links']['events']}")

@@ -8,16 +8,17 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from mcp import StdioServerParameters, stdio_client
-from mcp.client import Client
 
 from tests.support.client_fixtures import KEY
 from tests.support.environment import clean_environment
 from tests.support.serving import Server
 from tests.support.waiting import DEADLINE_S
+
+if TYPE_CHECKING:
+    from mcp.client import Client
 
 Pdf = Callable[..., bytes]
 LONG = 20_000
@@ -25,6 +26,9 @@ LONG = 20_000
 
 @asynccontextmanager
 async def agent(client_service: Server, folder: Path, *args: str) -> AsyncIterator[Client]:
+    from mcp import StdioServerParameters, stdio_client  # takes most of a second to import
+    from mcp.client import Client
+
     parameters = StdioServerParameters(
         command=sys.executable,
         args=["-m", "quire", "mcp", *args],

@@ -1,14 +1,17 @@
-"""A process that has imported all of Quire and only forks, so that a test's `quire` process starts without its imports.
+"""A process that has imported Quire or its readers and only forks, so that a test's process starts without its imports.
 
-`tests.support.quire_processes` starts one template for a test run. Each pytest process connects to its socket:
+`tests.support.quire_processes` starts at most one template of each kind for a test run. Each pytest process connects to
+its socket:
 
-    test → template   the length of a JSON object, the object {arguments, cwd, environment}, and four descriptors:
-                      standard input, output and error of the new process, and a pipe for how it ends
+    test → template   the length of a JSON object, the object {arguments, cwd, environment, readers}, and descriptors:
+                      standard input, output and error of the new process, for a fork server of readers its control
+                      socket, and a pipe for how the process ends
     template → test   the process id of the new process
     template → pipe   its wait status and the CPU seconds it used, once it has ended
 
 The forked process does what `python -m quire` does: it runs the package's `__main__` and ends as an interpreter ends.
-The reaper ends the template with the run.
+Or it is a fork server of readers, as `quire.reading.pool.child_process` starts one. The reaper ends the template with
+the run.
 """
 
 from __future__ import annotations
@@ -29,10 +32,15 @@ import tempfile
 import time
 from dataclasses import dataclass
 
+from quire.reading.pool.child_process import ChildOptions
+
+QUIRE, READERS = "quire", "readers"
+"""The kinds of templates."""
+
 SIZE = struct.Struct("<I")
 PROCESS_ID = struct.Struct("<i")
 STATUS = struct.Struct("<id")
-DESCRIPTORS = 4
+MOST_DESCRIPTORS = 5
 
 _PRELOADED = (
     "anthropic",
@@ -48,13 +56,19 @@ _PRELOADED = (
 )
 
 
+_READERS = ("quire.reading.pool.forkserver", *ChildOptions(memory_bytes=0).preload)
+
+
 @dataclass(frozen=True)
 class Start:
-    """One `quire` process to be."""
+    """One process to be."""
 
     arguments: list[str]
     cwd: str
     environment: dict[str, str]
+    readers: (
+        str  # the socket of the readers' template; empty: its fork servers are started as outside of tests
+    )
     descriptors: list[int]
 
 
@@ -92,7 +106,7 @@ class Template:
     def _receive(self, tests: socket.socket) -> Start | None:
         """None if these tests have ended."""
         try:
-            head, descriptors, _flags, _address = socket.recv_fds(tests, SIZE.size, DESCRIPTORS)
+            head, descriptors, _flags, _address = socket.recv_fds(tests, SIZE.size, MOST_DESCRIPTORS)
         except ConnectionError:
             return None
         if not head:
@@ -156,11 +170,34 @@ def _become(start: Start) -> None:
     sys.argv[1:] = start.arguments
 
 
-def main(place: str) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for pytest and the processes under test
+def _serve_readers(start: Start) -> None:
+    """Does what `child_process` has a new interpreter do. The parent is the template, so it dies with that."""
+    from quire.reading.pool.cage import CageOptions
+    from quire.reading.pool.forkserver import ChildLimits, serve
+
+    os.setsid()
+    asked = json.loads(start.arguments[-1])
+    sys.path[:] = asked["sys_path"]
+    cage = CageOptions(**asked["cage"]) if asked["cage"] else None
+    limits = ChildLimits(asked["memory_bytes"], asked["keep_stderr"], cage)
+    serve(start.descriptors[3], os.getppid(), asked["preload"], limits)
+
+
+def _run_quire(start: Start) -> None:
+    if start.readers:
+        importlib.import_module("tests.support.quire_processes").use_warm_readers(start.readers)
+    runpy.run_module("quire", run_name="__main__", alter_sys=True)
+
+
+def _modules_of_quire() -> list[str]:
     commands = importlib.import_module("quire.cli")
     names = [f"quire.cli.{module.name}" for module in pkgutil.iter_modules(commands.__path__)]
-    for name in (*_PRELOADED, *names):
+    return ["tests.support.quire_processes", *_PRELOADED, *names]
+
+
+def main(kind: str, place: str) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for pytest and the processes under test
+    for name in _modules_of_quire() if kind == QUIRE else _READERS:
         importlib.import_module(name)
     sys.modules.pop("quire.__main__", None)
     gc.collect()
@@ -170,8 +207,8 @@ def main(place: str) -> None:
     listener.listen()
     start = Template(listener).run()
     _become(start)
-    runpy.run_module("quire", run_name="__main__", alter_sys=True)
+    (_run_quire if kind == QUIRE else _serve_readers)(start)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

@@ -19,9 +19,12 @@ from tests.support.waiting import DEADLINE_S, eventually
 
 
 class Server:
-    """One `quire` process with its own data directory: `quire serve` on a free port, or these arguments."""
+    """One `quire` process with its own data directory: `quire serve` on a free port, or these arguments.
 
-    def __init__(self, folder: Path, *arguments: str, **settings: str) -> None:
+    Its readers are warm, and no children of it; a test that looks at its children asks for cold ones.
+    """
+
+    def __init__(self, folder: Path, *arguments: str, warm_readers: bool = True, **settings: str) -> None:
         self.folder = folder
         self.data_dir = folder / "data"
         self.log_path = folder / "server.log"
@@ -33,6 +36,7 @@ class Server:
             self.process = start_quire(
                 *(arguments or ("serve",)),
                 env=environment,
+                warm_readers=warm_readers,
                 cwd=folder,
                 stdin=subprocess.DEVNULL,
                 stdout=out,
