@@ -26,8 +26,14 @@ class Cli:
     running: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def start(self, *args: str, **env: str) -> subprocess.Popen[bytes]:
+        return self._start(args, env, warm_readers=False)
+
+    def _start(
+        self, args: tuple[str, ...], env: dict[str, str], *, warm_readers: bool
+    ) -> subprocess.Popen[bytes]:
         process = start_quire(
             *args,
+            warm_readers=warm_readers,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -38,7 +44,7 @@ class Cli:
         return process
 
     def run(self, *args: str, stdin: bytes = b"", **env: str) -> Done:
-        process = self.start(*args, **env)
+        process = self._start(args, env, warm_readers=True)
         out, err = process.communicate(stdin, timeout=DEADLINE_S)
         return Done(process.returncode, out.decode(), err.decode())
 
