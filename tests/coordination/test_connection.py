@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,30 +12,8 @@ import pytest
 
 from quire.coordination.connection import RedisConnection
 from quire.errors import CoordinationCommandError, CoordinationError
-from tests.support.coordination_servers import ask, free_port, says, spawn_server
-from tests.support.waiting import DEADLINE_S, wait_until
-
-
-class Restartable:
-    """A server that keeps its data over a restart, and can be killed."""
-
-    def __init__(self, home: Path) -> None:
-        self.port = free_port()
-        self._home = home
-        self._process: subprocess.Popen[bytes] | None = None
-
-    @property
-    def url(self) -> str:
-        return f"redis://127.0.0.1:{self.port}/0"
-
-    def start(self) -> None:
-        self._process = spawn_server(self.port, self._home, "--appendonly", "yes", "--appendfsync", "always")
-        wait_until(lambda: says(self.port, b"PONG", "PING"))
-
-    def kill(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait(DEADLINE_S)
+from tests.support.coordination_servers import Restartable, ask, free_port
+from tests.support.waiting import DEADLINE_S
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from quire.pipeline.stages.illustrations import judge
 from quire.providers.provider_protocol import StopReason, TokenUsage, VisionAnswer
 from quire.simulator.simulator_thread import RunningSimulator
 from tests.dispatch.test_dispatched_documents import ai
-from tests.pipeline.test_office_documents import heic_of
+from tests.support.marked_documents import heic_of
 from tests.support.office_files import docx, drawing, mail, p, png, run
 from tests.support.running import convert, markdown, pages
 

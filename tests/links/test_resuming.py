@@ -16,8 +16,8 @@ from aiohttp import web
 from quire.errors import DownloadError, LinkRefusedError, TooLargeError
 from quire.links import LinkPolicy, Start, check_url, download, fetch
 from quire.objects.partial_downloads import Partial, sweep_partials
-from tests.links.test_download import LENIENT, Received, answering, saying, serving
 from tests.links.test_share_links import ID, PAGE
+from tests.support.link_servers import LENIENT, Received, answering, saying, serving
 from tests.support.ranges import OLD, Breaking
 
 DOCUMENT = bytes(range(256)) * 2000

@@ -21,7 +21,7 @@ from quire.objects.object_store import ObjectStore
 from quire.objects.partial_downloads import Partial
 from quire.pipeline.stages.download_stage import clouds_of
 from quire.settings import load
-from tests.links.test_download import Received, serving
+from tests.support.link_servers import Received, serving
 from tests.support.waiting import DEADLINE_S
 
 ACCOUNT, KEY = "quireaccount", base64.b64encode(b"the key of the account").decode()

@@ -15,7 +15,7 @@ from aiohttp import web
 from quire.domain.job import JobSecrets, JobStatus
 from quire.errors import LinkRefusedError
 from quire.pipeline.intake.upload_intake import Submission
-from tests.links.test_download import serving
+from tests.support.link_servers import serving
 from tests.support.ranges import Breaking
 from tests.support.running import TEAM, markdown, over, quire
 from tests.support.serving import Server, client_of

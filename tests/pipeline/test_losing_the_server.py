@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from quire.domain.job import JobStatus, UnitKind
-from tests.coordination.test_connection import Restartable
+from tests.support.coordination_servers import Restartable
 from tests.support.marked_documents import marked_pdf, marker, markers_in
 from tests.support.running import at_rest, job_of, markdown, over, uncaged, upload
 from tests.support.waiting import until

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import struct
-from io import BytesIO
 from pathlib import Path
 
 import pytest
 
 from quire.domain.job import JobStatus
 from quire.domain.page import PageClass, PageSource
+from tests.support.marked_documents import heic_of
 from tests.support.office_files import docx, p, pptx, shape
 from tests.support.running import convert, markdown, page_texts, pages, quire
 
@@ -55,15 +54,3 @@ async def test_photograph_is_read_by_ocr_when_it_is_heic(tmp_path: Path) -> None
         job = await convert(one, heic_of("Harbour tide tables"))
         assert job.status is JobStatus.COMPLETED
         assert "tide tables" in await markdown(one, job)
-
-
-def heic_of(text: str, padding: int = 0) -> bytes:
-    """A photograph of some words; with padding the file is that much larger and shows the same."""
-    import pillow_heif
-    from PIL import Image, ImageDraw, ImageFont
-
-    picture = Image.new("RGB", (900, 220), "white")
-    ImageDraw.Draw(picture).text((40, 70), text, fill="black", font=ImageFont.load_default(64))
-    out = BytesIO()
-    pillow_heif.from_pillow(picture).save(out, quality=90)
-    return out.getvalue() + (struct.pack(">I4s", padding + 8, b"free") + bytes(padding) if padding else b"")

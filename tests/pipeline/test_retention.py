@@ -15,8 +15,8 @@ from quire.errors import MissingError, StateConflictError
 from quire.pipeline.intake.upload_intake import Submission
 from quire.pipeline.stages.export_stage import local_result
 from quire.pipeline.upkeep.retention import apply_retention
-from tests.links.test_download import serving
 from tests.support.clocks import ShiftedClock
+from tests.support.link_servers import serving
 from tests.support.marked_documents import marked_pdf, marker
 from tests.support.running import (
     TEAM,

@@ -50,6 +50,28 @@ def plain_server() -> Iterator[tuple[str, int]]:
             process.wait(DEADLINE_S)
 
 
+class Restartable:
+    """A server that keeps its data over a restart, and can be killed."""
+
+    def __init__(self, home: Path) -> None:
+        self.port = free_port()
+        self._home = home
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"redis://127.0.0.1:{self.port}/0"
+
+    def start(self) -> None:
+        self._process = spawn_server(self.port, self._home, "--appendonly", "yes", "--appendfsync", "always")
+        wait_until(lambda: says(self.port, b"PONG", "PING"))
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait(DEADLINE_S)
+
+
 @contextmanager
 def cluster() -> Iterator[str]:
     """Three masters that share the slots."""

@@ -1,8 +1,9 @@
-"""PDFs whose pages each carry a word that no other page has."""
+"""Documents made for one test: PDFs whose pages each carry a word that no other page has, scans and photographs."""
 
 from __future__ import annotations
 
 import hashlib
+import struct
 from io import BytesIO
 from pathlib import Path
 
@@ -68,3 +69,15 @@ def scanned_pdf(word: str, number: int = 1) -> bytes:
         canvas.showPage()
     canvas.save()
     return out.getvalue()
+
+
+def heic_of(text: str, padding: int = 0) -> bytes:
+    """A photograph of some words; with padding the file is that much larger and shows the same."""
+    import pillow_heif
+    from PIL import Image, ImageDraw, ImageFont
+
+    picture = Image.new("RGB", (900, 220), "white")
+    ImageDraw.Draw(picture).text((40, 70), text, fill="black", font=ImageFont.load_default(64))
+    out = BytesIO()
+    pillow_heif.from_pillow(picture).save(out, quality=90)
+    return out.getvalue() + (struct.pack(">I4s", padding + 8, b"free") + bytes(padding) if padding else b"")

@@ -18,7 +18,7 @@ from quire.pipeline.stages.export_stage import local_result
 from quire.pipeline.upkeep.housekeeper import Housekeeper
 from quire.settings import load
 from tests.api.ghost.conftest import Bucket
-from tests.links.test_download import Received
+from tests.support.link_servers import Received
 from tests.support.running import TEAM, quire
 from tests.support.waiting import DEADLINE_S, until
 

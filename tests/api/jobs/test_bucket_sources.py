@@ -16,7 +16,7 @@ from quire.errors import DownloadError
 from quire.objects.buckets import Address, Buckets
 from quire.pipeline.stages.download_stage import clouds_of
 from quire.settings import load
-from tests.links.test_download import Received
+from tests.support.link_servers import Received
 from tests.support.s3_fixtures import S3
 from tests.support.serving import Client, Server, client_of
 from tests.support.waiting import DEADLINE_S, until, wait_until

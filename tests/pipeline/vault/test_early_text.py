@@ -11,9 +11,8 @@ import aiohttp
 import pytest
 
 from quire.simulator.simulator_thread import RunningSimulator
-from tests.pipeline.test_office_documents import heic_of
 from tests.support.environment import ROOT
-from tests.support.marked_documents import scanned_pdf
+from tests.support.marked_documents import heic_of, scanned_pdf
 from tests.support.serving import Server
 from tests.support.shared_services import SharedServices
 from tests.support.vault_client import VaultClient
