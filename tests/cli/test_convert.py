@@ -126,10 +126,12 @@ def test_failure_when_none_of_the_asked_pages_exists(cli: Cli) -> None:
 
 def test_json_has_markdown_metadata_and_pages_when_asked_for(cli: Cli) -> None:
     make_pdf(cli.folder / "a.pdf", "One", "Two")
-    done = cli.run("convert", "a.pdf", "--format", "json")
+    done = cli.run("convert", "a.pdf", "--format", "json", "--include", "words,links")
     assert done.code == 0
     found = json.loads(done.out)
     assert found["type"] == "main"
+    assert found["details"] == {"links": []}
+    assert [len(page["elements"][0]["words"]) for page in found["pages"]] == [1, 1]
     assert found["result"]["markdown"] == "One\n\n---\n\nTwo"
     assert found["result"]["metadata"]["sources"] == {"local": 2}
     assert [(page["page_number"], page["status"], page["source"]) for page in found["pages"]] == [

@@ -53,13 +53,16 @@ def test_markdown_comes_back_when_a_path_bytes_or_a_name_is_given(
 
 def test_elements_and_html_come_back_when_asked_for(quire: Quire, make_pdf: Pdf, tmp_path: Path) -> None:
     done = quire.convert(make_pdf("Elements of one", "Elements of two"))
-    pages = list(quire.elements(done.job_id, lines=True))
+    pages = list(quire.elements(done.job_id, lines=True, words=True))
     assert [(page.page_number, page.schema_version, page.note) for page in pages] == [
         (1, 1, None),
         (2, 1, None),
     ]
     assert pages[1].elements[0]["text"] == "Elements of two"
     assert pages[1].elements[0]["lines"]
+    word = pages[1].elements[0]["words"][0]
+    assert pages[1].elements[0]["text"][word["start"] : word["end"]]
+    assert quire.details(done.job_id, "links", "outline") == {"links": [], "outline": []}
     assert [page.page_number for page in quire.elements(done.job_id, pages="2")] == [2]
     assert "Elements of one" in "".join(quire.html(done.job_id))
     assert "".join(quire.text(done.job_id, page_break="~{page}~")).split("\n\n")[1] == "~2~"

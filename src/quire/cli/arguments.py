@@ -130,6 +130,11 @@ def _convert(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         help="figures in Markdown; files: in NAME.figures beside the result (default: none)",
     )
     parser.add_argument(
+        "--include",
+        metavar="NAMES",
+        help="with --format json: lines, words, links, outline, form_fields, embedded_files, hidden_text",
+    )
+    parser.add_argument(
         "--max-tokens",
         type=int,
         metavar="N",

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, aclosing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 from urllib.parse import quote
 
 from quire.bootstrap import runtime
@@ -34,6 +34,7 @@ from quire.cli.plain_text import plain_text
 from quire.cli.progress import Progress, progress
 from quire.cli.startup import errors_only, everything
 from quire.cli.terminal_text import summary_line
+from quire.domain.included_details import IncludedDetails
 from quire.domain.job import JobOptions, JobSecrets, JobStatus, MainJob, Mode, ReadingEffort, UnitKind
 from quire.domain.output_options import FigureForm, HeaderForm, OutputOptions, TableForm
 from quire.domain.page_ranges import PageRanges
@@ -75,6 +76,7 @@ class _Request:
     spool: Path
     chunking: ChunkOptions
     output: OutputOptions
+    included: IncludedDetails
 
     def submission(self, source: ConvertSource | None = None) -> Submission:
         return Submission(
@@ -99,7 +101,7 @@ def run(args: argparse.Namespace) -> int:
         PageRanges.parse(args.pages)
     except RequestError as error:
         raise CommandUsageError(error.public) from error
-    chunking, output = _chunking(args), _output(args)
+    chunking, output, included = _chunking(args), _output(args), _included(args)
     if args.password_file == STDIN and STDIN in args.sources:
         raise CommandUsageError("Standard input can't be both the document and the password file.")
     with interrupts.as_keyboard_interrupt(), private_folder(args.data_dir) as work_dir:
@@ -108,7 +110,7 @@ def run(args: argparse.Namespace) -> int:
         _check_stdout(args.format, output, places)
         settings = own_settings(work_dir, named_buckets(sources))
         password = read_password(args.password_file)
-        request = _Request(options, password, args.format, work_dir / "stdout", chunking, output)
+        request = _Request(options, password, args.format, work_dir / "stdout", chunking, output, included)
         tasks = [_Task(n, *pair) for n, pair in enumerate(zip(sources, places, strict=True))]
         take_stdin(sources, work_dir)
         shown = progress(len(tasks), quiet=args.quiet)
@@ -133,6 +135,17 @@ def _chunking(args: argparse.Namespace) -> ChunkOptions:
         return ChunkOptions(**chosen)
     except RequestError as error:
         raise CommandUsageError(error.public) from error
+
+
+def _included(args: argparse.Namespace) -> IncludedDetails:
+    """Raises CommandUsageError for an unknown name, or another format than JSON."""
+    try:
+        chosen = IncludedDetails.parse(args.include)
+    except RequestError as error:
+        raise CommandUsageError(error.public) from error
+    if chosen and args.format != "json":
+        raise CommandUsageError("--include goes with --format json.")
+    return chosen
 
 
 def _output(args: argparse.Namespace) -> OutputOptions:
@@ -271,7 +284,7 @@ def _written(engine: Engine, request: _Request, job: MainJob, target: Path | Non
         return _zipped(engine, job, request.output)
     if not request.output.is_default:
         return relinked(_with_options(engine, job, request.output, target), job, target)
-    pieces = content(engine, job, request.format, request.chunking)
+    pieces = content(engine, job, request.format, request.chunking, request.included)
     return relinked(pieces, job, target) if request.format == "md" else pieces
 
 
@@ -336,7 +349,11 @@ def check_readable(path: Path) -> None:
 
 
 async def content(
-    engine: Engine, job: MainJob, wanted: str, chunking: ChunkOptions | None = None
+    engine: Engine,
+    job: MainJob,
+    wanted: str,
+    chunking: ChunkOptions | None = None,
+    included: IncludedDetails | None = None,
 ) -> AsyncIterator[bytes]:
     """The result in the form that was asked for; a text ends with a newline."""
     if wanted in _FROM_ELEMENTS:
@@ -363,19 +380,27 @@ async def content(
     if wanted == "text":
         yield plain_text(markdown).encode()
         return
-    metadata = (job.result or {}).get("metadata", {})
-    found = {
+    found = await _json_result(engine, job, markdown, included or IncludedDetails())
+    yield json.dumps(found, ensure_ascii=False, indent=2).encode() + b"\n"
+
+
+async def _json_result(
+    engine: Engine, job: MainJob, markdown: str, included: IncludedDetails
+) -> dict[str, Any]:
+    elements = await engine.elements(job)
+    details = await engine.details(job, included.of_file, elements) if included.of_file else None
+    return {
         "job_id": job.id,
         "type": "main",
         "schema_version": SCHEMA_VERSION,
-        "result": {"markdown": markdown, "metadata": metadata},
+        "result": {"markdown": markdown, "metadata": (job.result or {}).get("metadata", {})},
+        **({"details": details} if details is not None else {}),
         "pages": [
-            document_page_json(one.page, note=one.note) | page_view(job.id, one.record)
-            async for run in (await engine.elements(job)).runs()
+            document_page_json(one.page, included, note=one.note) | page_view(job.id, one.record)
+            async for run in elements.runs()
             for one in run
         ],
     }
-    yield json.dumps(found, ensure_ascii=False, indent=2).encode() + b"\n"
 
 
 async def _from_elements(

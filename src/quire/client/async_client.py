@@ -40,6 +40,8 @@ DEFAULT_URL = "http://127.0.0.1:8080"
 _AT_ONCE = 200
 _HELD_LONGEST_S = 16 * 60.0
 
+DETAILS = ("links", "outline", "form_fields", "embedded_files", "hidden_text")
+
 
 class AsyncQuire:
     """A running service. Use it as a context manager, or call `close`.
@@ -226,13 +228,28 @@ class AsyncQuire:
         return found
 
     async def elements(
-        self, job_id: str, *, pages: str | None = None, lines: bool = False
+        self, job_id: str, *, pages: str | None = None, lines: bool = False, words: bool = False
     ) -> AsyncIterator[ElementsPage]:
-        """The elements of a finished document, page by page; `lines` adds the box of every line."""
-        call = service_calls.get("jobs", job_id, "elements", pages=pages, lines=lines or None, format="jsonl")
+        """The elements of a finished document, page by page; `lines` and `words` add their boxes."""
+        names = ",".join(name for name, wanted in (("lines", lines), ("words", words)) if wanted)
+        call = service_calls.get(
+            "jobs", job_id, "elements", pages=pages, include=names or None, format="jsonl"
+        )
         async with aclosing(json_lines(self._transport, _any_type(call))) as found:
             async for page in found:
                 yield read(ElementsPage, page)
+
+    async def details(self, job_id: str, *names: str, pages: str | None = None) -> dict[str, Any]:
+        """What the file has beside its visible text: a list for each of `links`, `outline`, `form_fields`,
+        `embedded_files` and `hidden_text` that is named; all of them if none is. Raises RefusedError.
+        """
+        wanted = ",".join(names or DETAILS)
+        call = service_calls.get("jobs", job_id, "elements", pages=pages, include=wanted, format="jsonl")
+        async with aclosing(json_lines(self._transport, _any_type(call))) as found:
+            async for line in found:
+                if "details" in line:
+                    return dict(line["details"])
+        raise UnreadableError("The service's answer has no details. Check the versions of both sides.")
 
     async def chunks(
         self, job_id: str, *, max_tokens: int | None = None, overlap: int | None = None

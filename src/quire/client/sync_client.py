@@ -216,6 +216,7 @@ class Quire(_Driven[AsyncQuire]):
     pages = _iterating(AsyncQuire.pages)
     page_image = _blocking(AsyncQuire.page_image)
     result = _blocking(AsyncQuire.result)
+    details = _blocking(AsyncQuire.details)
     text = _iterating(AsyncQuire.text)
     html = _iterating(AsyncQuire.html)
     docling = _blocking(AsyncQuire.docling)

@@ -40,6 +40,11 @@ class DocumentElements:
         self._parts = parts
         self._records = records
 
+    @property
+    def numbers(self) -> list[int]:
+        """The numbers of the pages."""
+        return [record.number for record in self._records]
+
     async def runs(self) -> AsyncGenerator[list[ElementPage], None]:
         """Yields neighbouring pages together: a caller can write them in one go, outside of the event loop."""
         for run in _runs(self._records):

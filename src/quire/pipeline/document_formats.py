@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Any
 
+from quire.domain.included_details import IncludedDetails
 from quire.domain.text_chunk import CHUNKS_SCHEMA_VERSION, TOKENIZER, ChunkOptions
 from quire.pipeline.document_elements import DocumentElements, ElementPage
 from quire.rendering.document_chunks import Chunker
@@ -33,25 +34,52 @@ async def html_sections(elements: DocumentElements) -> AsyncGenerator[str, None]
 
 
 async def elements_document(
-    head: dict[str, Any], elements: DocumentElements, *, lines: bool = False
+    head: dict[str, Any],
+    elements: DocumentElements,
+    included: IncludedDetails | None = None,
+    details: dict[str, Any] | None = None,
 ) -> AsyncGenerator[bytes, None]:
-    """`{…head, "schema_version": 1, "pages": […]}`."""
-    start = compact_json({**head, "schema_version": SCHEMA_VERSION})
-    between = f'{start[:-1]},"pages":['
-    async with aclosing(_pieces(elements, lambda one: page_object(one, lines=lines))) as pieces:
+    """`{…head, "schema_version": 1, "pages": […]}`, with `details` of the file before the pages if they are given."""
+    more = {} if details is None else {"details": details}
+    yield compact_json({**head, "schema_version": SCHEMA_VERSION, **more})[:-1].encode("utf-8", "replace")
+    async with aclosing(pages_member(elements, included)) as pieces:
+        async for piece in pieces:
+            yield piece
+    yield b"}"
+
+
+async def pages_member(
+    elements: DocumentElements, included: IncludedDetails | None = None
+) -> AsyncGenerator[bytes, None]:
+    """`,"pages": […]`: a member of a JSON object that has others before it."""
+    wanted = included or IncludedDetails()
+    between = ',"pages":['
+
+    def written(one: ElementPage) -> str:
+        return compact_json(document_page_json(one.page, wanted, note=one.note))
+
+    async with aclosing(_pieces(elements, written)) as pieces:
         async for piece in pieces:
             yield (between + ",".join(piece)).encode("utf-8", "replace")
             between = ","
-    yield (between if between != "," else "").encode() + b"]}"
+    yield (between if between != "," else "").encode() + b"]"
 
 
-async def elements_lines(elements: DocumentElements, *, lines: bool = False) -> AsyncGenerator[bytes, None]:
-    """One page a line, each with the schema's version."""
+async def elements_lines(
+    elements: DocumentElements,
+    included: IncludedDetails | None = None,
+    details: dict[str, Any] | None = None,
+) -> AsyncGenerator[bytes, None]:
+    """One page a line, each with the schema's version; before them a line with `details` if they are given."""
+    wanted = included or IncludedDetails()
 
     def line(one: ElementPage) -> str:
-        shown = document_page_json(one.page, lines=lines, note=one.note)
+        shown = document_page_json(one.page, wanted, note=one.note)
         return compact_json({"schema_version": SCHEMA_VERSION, **shown}) + "\n"
 
+    if details is not None:
+        about = compact_json({"schema_version": SCHEMA_VERSION, "details": details})
+        yield f"{about}\n".encode("utf-8", "replace")
     async with aclosing(_pieces(elements, line)) as pieces:
         async for piece in pieces:
             yield "".join(piece).encode("utf-8", "replace")
@@ -101,10 +129,6 @@ async def _chunks(
             empty += [one.page.number for one in run if not one.page.elements]
             yield await asyncio.to_thread(cut, run)
     yield [compact_json(chunk.as_dict()) for chunk in chunker.end()]
-
-
-def page_object(one: ElementPage, *, lines: bool = False) -> str:
-    return compact_json(document_page_json(one.page, lines=lines, note=one.note))
 
 
 def compact_json(value: Any) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,6 +27,7 @@ from quire.domain.page_ranges import PageRanges
 from quire.errors import MissingError, NotReadyError, QuireError, StateConflictError
 from quire.pipeline.document_elements import DocumentElements
 from quire.pipeline.figure_pictures import FigurePictures
+from quire.pipeline.file_details import file_details
 from quire.pipeline.intake.upload_intake import UploadIntake
 from quire.pipeline.markdown_file import MarkdownFile, SaveFigure
 from quire.pipeline.object_keys import answer_prefix, elements_ref, job_prefix, local_document
@@ -214,6 +215,12 @@ class Engine:
     def elements_of(self, record: PageRecord) -> DocumentElements:
         """The elements of one page that is done."""
         return DocumentElements(self._parts, [record])
+
+    async def details(
+        self, job: MainJob, wanted: Sequence[str], elements: DocumentElements
+    ) -> dict[str, Any]:
+        """The wanted details of the document's file, for the pages of `elements`. Raises as `file_details`."""
+        return await file_details(self._parts, job, wanted, elements.numbers)
 
     def figures(self, job: MainJob) -> FigurePictures:
         """The figures of a document as pictures."""

@@ -5,16 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 from quire.domain.element import Box, Element, ElementKind, PageElements, TableGrid
+from quire.domain.included_details import IncludedDetails
+from quire.rendering.word_boxes import line_words
 
 SCHEMA_VERSION = 1
 
 
-def page_json(page: PageElements, *, lines: bool = False) -> dict[str, Any]:
-    """The page with its elements in reading order; `lines` adds the box of every line."""
-    return {"schema_version": SCHEMA_VERSION, **document_page_json(page, lines=lines)}
+_PLAIN = IncludedDetails()
 
 
-def document_page_json(page: PageElements, *, lines: bool = False, note: str = "") -> dict[str, Any]:
+def page_json(page: PageElements, included: IncludedDetails = _PLAIN) -> dict[str, Any]:
+    """The page with its elements in reading order; `included` says whether they have lines and words."""
+    return {"schema_version": SCHEMA_VERSION, **document_page_json(page, included)}
+
+
+def document_page_json(
+    page: PageElements, included: IncludedDetails = _PLAIN, *, note: str = ""
+) -> dict[str, Any]:
     """The page as a part of its document, which has the schema's version. `note` says why it has no elements."""
     found: dict[str, Any] = {
         "page_number": page.number,
@@ -22,8 +29,7 @@ def document_page_json(page: PageElements, *, lines: bool = False, note: str = "
         "height": page.height or None,
         "reader": page.reader or None,
         "elements": [
-            element_json(element, place, page.reader, lines=lines)
-            for place, element in enumerate(page.elements)
+            element_json(element, place, page.reader, included) for place, element in enumerate(page.elements)
         ],
     }
     if note:
@@ -31,7 +37,9 @@ def document_page_json(page: PageElements, *, lines: bool = False, note: str = "
     return found
 
 
-def element_json(element: Element, order: int, reader: str = "", *, lines: bool = False) -> dict[str, Any]:
+def element_json(
+    element: Element, order: int, reader: str = "", included: IncludedDetails = _PLAIN
+) -> dict[str, Any]:
     """One element. Fields that its kind does not have are left out."""
     found: dict[str, Any] = {
         "id": element.id,
@@ -54,8 +62,12 @@ def element_json(element: Element, order: int, reader: str = "", *, lines: bool 
         found["name"] = found.pop("marker", "")
     if element.table is not None:
         found["table"] = _table(element.table)
-    if lines and element.lines:
+    if included.lines and element.lines:
         found["lines"] = [{"start": line.start, "box": _box(line.box)} for line in element.lines]
+    if included.words and element.lines:
+        found["words"] = [
+            {"start": word.start, "end": word.end, "box": _box(word.box)} for word in line_words(element)
+        ]
     return found
 
 

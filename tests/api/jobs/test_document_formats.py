@@ -57,13 +57,20 @@ async def test_elements_of_all_pages_come_as_one_object_or_by_line(client: Clien
     read = [json.loads(line) for line in lines.body.decode().splitlines()]
     assert [(one["schema_version"], one["page_number"]) for one in read] == [(1, 2), (1, 3)]
     assert all(element["lines"] for page in read for element in page["elements"])
+    result = (await client.get(f"/jobs/{job_id}/result?include=words,outline,embedded_files")).json["result"]
+    assert result["details"] == {"embedded_files": [], "outline": []}
+    assert [page["page_number"] for page in result["pages"]] == [1, 2, 3]
+    assert all(element["words"] for page in result["pages"] for element in page["elements"])
+    one = (await client.get(f"/jobs/{job_id}-p2/result?include=lines")).json["result"]
+    assert [page["page_number"] for page in one["pages"]] == [2]
+    assert (await client.get(f"/jobs/{job_id}/result?include=lines&format=md")).status == 400
 
 
 async def test_elements_are_refused_in_words_when_they_can_not_be_had(
     client: Client, idle_server: Server, make_pdf: Pdf
 ) -> None:
     job_id = await converted(client, make_pdf(fresh("one")))
-    for query in ("pages=two", "format=xml", "lines=perhaps"):
+    for query in ("pages=two", "format=xml", "lines=perhaps", "include=colours"):
         assert (await client.get(f"/jobs/{job_id}/elements?{query}")).status == 400
     assert (await client.get(f"/jobs/{job_id}/elements?pages=7")).json["pages"] == []
     assert (await client.get("/jobs/0123456789abcdef/elements")).status == 404

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -11,13 +12,16 @@ from pydantic import BaseModel, Field
 
 from quire.api.http.auth import Team
 from quire.api.http.error_responses import documented
-from quire.api.http.responses import NO_SNIFF, ClosingStream, of_current_result, started
+from quire.api.http.responses import NO_SNIFF, ClosingStream, json_answer, of_current_result, started
 from quire.api.http.services import EngineDep
+from quire.api.jobs.output_params import IncludedDep
+from quire.domain.included_details import IncludedDetails
 from quire.domain.page_ranges import PageRanges
-from quire.errors import MissingError
+from quire.errors import MissingError, RequestError
 from quire.pipeline.document_formats import elements_document, elements_lines
 from quire.pipeline.engine import Engine
 from quire.pipeline.figure_pictures import FIGURE_TYPE
+from quire.rendering.element_json import page_json
 
 router = APIRouter(prefix="/jobs", tags=["results"])
 
@@ -49,12 +53,34 @@ class DocumentPageView(BaseModel):
     )
 
 
+class FileDetailsView(BaseModel):
+    """What the file has beside its visible text; each list only if `include` has its name."""
+
+    links: list[dict[str, Any]] | None = Field(
+        None, description="`page`, `box`, and `address` or `to_page` of each link."
+    )
+    outline: list[dict[str, Any]] | None = Field(
+        None, description="`level`, `title` and `page` of each entry."
+    )
+    form_fields: list[dict[str, Any]] | None = Field(None, description="`page`, `box`, `name`, `value`.")
+    embedded_files: list[dict[str, Any]] | None = Field(
+        None, description="`name` and `size`; `page` of a PDF's note, `job_id` of a file that was converted."
+    )
+    hidden_text: list[dict[str, Any]] | None = Field(
+        None,
+        description="Text that can't be seen: `page`, `box`, `text` and `reason` (`invisible`, `transparent`, "
+        "`outside`, `tiny`, `covered`, `white`). The text layer of a scan is `invisible` or `covered`.",
+    )
+    truncated: list[str] | None = Field(None, description="The lists that were cut after 10,000 entries.")
+
+
 class DocumentElementsView(BaseModel):
     """A document as elements in reading order, page by page."""
 
     job_id: str
     filename: str | None
     schema_version: int
+    details: FileDetailsView | None = Field(None, description="Only if `include` asks for some of them.")
     pages: list[DocumentPageView]
 
 
@@ -72,15 +98,59 @@ async def document_elements(
     engine: EngineDep,
     *,
     pages: PagesParam = None,
-    lines: Annotated[bool, Query(description="Adds the box of every line.")] = False,
+    lines: Annotated[bool, Query(description="The same as `include=lines`.")] = False,
     format: JsonFormParam = JsonForm.JSON,
+    included: IncludedDep,
 ) -> Response:
     """Of a document that is completed; a page alone is at `/jobs/{id}/pages/{n}/elements` as soon as it is done.
 
     A page that could not be read is in the list, without elements and with a `note` that says why.
     """
     wanted = PageRanges.parse(pages)
-    return await of_current_result(lambda: _answer(engine, team, job_id, wanted, lines=lines, form=format))
+    included = replace(included, lines=lines or included.lines)
+    return await of_current_result(
+        lambda: _answer(engine, team, job_id, wanted, included=included, form=format)
+    )
+
+
+class ElementsView(BaseModel):
+    """A page as elements in reading order, each with its kind, its text and its place on the upright page."""
+
+    job_id: str
+    schema_version: int
+    page_number: int
+    width: float | None = Field(
+        description="Of the upright page in points; null where the source has no pages."
+    )
+    height: float | None
+    reader: str | None
+    elements: list[dict[str, Any]]
+
+
+@router.get(
+    "/{job_id}/pages/{number}/elements",
+    summary="A page as elements with their boxes",
+    responses={200: {"model": ElementsView}, **documented(400, 401, 404, 409, 422, 503)},
+)
+async def elements(
+    job_id: str,
+    number: int,
+    team: Team,
+    engine: EngineDep,
+    *,
+    lines: Annotated[bool, Query(description="The same as `include=lines`.")] = False,
+    included: IncludedDep,
+) -> Response:
+    """As soon as the page is done. Markdown is one rendering of these elements."""
+    main = await engine.job(team, job_id)
+    job = await engine.job(team, f"{main.id}-p{number}")
+    found = await engine.page_elements(job, number)
+    if included.of_file:
+        raise RequestError(
+            "include: a page has `lines` and `words`; the others are of GET /jobs/{id}/elements."
+        )
+    shown = page_json(found, replace(included, lines=lines or included.lines))
+    return json_answer(ElementsView(job_id=f"{job.id}-p{number}", **shown))
 
 
 @router.get(
@@ -108,13 +178,14 @@ async def figure(job_id: str, name: str, team: Team, engine: EngineDep) -> Respo
 
 
 async def _answer(
-    engine: Engine, team: str, job_id: str, wanted: PageRanges, *, lines: bool, form: JsonForm
+    engine: Engine, team: str, job_id: str, wanted: PageRanges, *, included: IncludedDetails, form: JsonForm
 ) -> Response:
     job = await engine.job(team, job_id)
     found = await engine.elements(job, wanted)
+    details = await engine.details(job, included.of_file, found) if included.of_file else None
     if form is JsonForm.LINES:
-        body = await started(elements_lines(found, lines=lines))
+        body = await started(elements_lines(found, included, details))
         return ClosingStream(body, media_type=JSON_LINES, headers=NO_SNIFF)
     head = {"job_id": job.id, "filename": job.filename or None}
-    body = await started(elements_document(head, found, lines=lines))
+    body = await started(elements_document(head, found, included, details))
     return ClosingStream(body, media_type="application/json", headers=NO_SNIFF)

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from fastapi import Depends, Query
 
+from quire.domain.included_details import IncludedDetails
 from quire.domain.output_options import MOST_BREAK_CHARS, FigureForm, HeaderForm, OutputOptions, TableForm
 
 OUTPUT_NAMES = frozenset({"page_break", "front_matter", "tables", "headers", "figures"})
@@ -43,3 +44,20 @@ async def _options(
 
 
 OutputDep = Annotated[OutputOptions, Depends(_options)]
+
+
+async def _included(
+    include: Annotated[
+        str | None,
+        Query(
+            max_length=200,
+            description="Details in JSON, separated by commas: `lines` and `words` of elements with their boxes; "
+            "`links`, `outline`, `form_fields`, `embedded_files` and `hidden_text` of a PDF in `details`.",
+            examples=["words,links"],
+        ),
+    ] = None,
+) -> IncludedDetails:
+    return IncludedDetails.parse(include)
+
+
+IncludedDep = Annotated[IncludedDetails, Depends(_included)]

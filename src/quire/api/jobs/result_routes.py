@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import math
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from io import FileIO
 from pathlib import Path
 from typing import Annotated, Any
@@ -25,20 +26,22 @@ from quire.api.http.responses import (
     started,
 )
 from quire.api.http.services import EngineDep, Services, ServicesDep
+from quire.api.jobs.element_routes import DocumentPageView, FileDetailsView
 from quire.api.jobs.job_views import iso
-from quire.api.jobs.output_params import OutputDep
+from quire.api.jobs.output_params import IncludedDep, OutputDep
 from quire.api.jobs.page_job_views import page_metadata, result_head
 from quire.api.jobs.written_results import WRITTEN_FORMATS, Format, FormatParam, written_answer
+from quire.domain.included_details import IncludedDetails
 from quire.domain.job import JobId, JobType, MainJob, PageRecord
 from quire.domain.output_options import OutputOptions
 from quire.errors import MissingError, RequestError
 from quire.links import safe_filename
 from quire.objects.object_store import PIECE_BYTES, in_thread
-from quire.pipeline.document_formats import compact_json
+from quire.pipeline.document_elements import DocumentElements
+from quire.pipeline.document_formats import compact_json, pages_member
 from quire.pipeline.engine import Engine, Text
 from quire.pipeline.object_keys import FILE_SCHEME, local_document
 from quire.pipeline.result_links import signed_result
-from quire.rendering.element_json import page_json
 
 router = APIRouter(prefix="/jobs", tags=["results"])
 
@@ -56,6 +59,8 @@ _MEDIA_TYPES = {
 class ResultBody(BaseModel):
     markdown: str
     metadata: dict[str, Any]
+    details: FileDetailsView | None = Field(None, description="Only if `include` asks for some of them.")
+    pages: list[DocumentPageView] | None = Field(None, description="The elements; only with `include`.")
 
 
 class ResultView(BaseModel):
@@ -127,20 +132,24 @@ async def result(
     link: LinkParam = False,
     partial: PartialParam = False,
     options: OutputDep,
+    included: IncludedDep,
 ) -> Response:
     """Of a main or merge job once it is completed, of a page job as soon as that page is done.
 
     With `partial=1` a main job that is still running answers with what it has read so far: pages that wait for AI
     have their local text, and `metadata.pages_pending` names them. 409 only while nothing has been read.
 
-    With `link=1` the answer is `{job_id, type, link: {url, signed, expires_at}}`.
+    With `link=1` the answer is `{job_id, type, link: {url, signed, expires_at}}`. With `include` the JSON has the
+    elements in `result.pages`, and `result.details`.
     """
     if link:
         return await result_link(request, services, team, job_id)
     engine = services.runtime.engine
     if partial and (found := await _partial_answer(request, engine, team, job_id, format)):
         return found
-    return await result_answer(request, engine, team, job_id, chosen=format, options=options)
+    return await result_answer(
+        request, engine, team, job_id, chosen=format, options=options, included=included
+    )
 
 
 async def result_link(request: Request, services: Services, team: str, job_id: str) -> Response:
@@ -180,10 +189,15 @@ async def result_answer(
     *,
     chosen: Format | None,
     options: OutputOptions,
+    included: IncludedDetails | None = None,
 ) -> Response:
     """Raises NotReadyError, StateConflictError (it failed or was cancelled) or MissingError."""
+    if included:
+        form = chosen or preferred(request.headers.get("accept", ""))
+        if form is not Format.JSON:
+            raise RequestError("include: goes with format=json.")
     return await of_current_result(
-        lambda: _answer(request, engine, team, job_id, chosen=chosen, options=options)
+        lambda: _answer(request, engine, team, job_id, chosen=chosen, options=options, included=included)
     )
 
 
@@ -195,6 +209,7 @@ async def _answer(
     *,
     chosen: Format | None,
     options: OutputOptions,
+    included: IncludedDetails | None,
 ) -> Response:
     job = await engine.job(team, job_id)
     asked = JobId.parse(job_id) or JobId(job.id, JobType.MAIN)
@@ -210,7 +225,7 @@ async def _answer(
         metadata = {**(job.result or {}).get("metadata", {}), "usage": _usage(job)}
     else:
         raise _no_own_result(asked)
-    if chosen in WRITTEN_FORMATS or not options.is_default:
+    if chosen in WRITTEN_FORMATS or not options.is_default or included:
         elements = engine.elements_of(record) if record else await engine.elements(job)
     if chosen in WRITTEN_FORMATS:
         return await written_answer(
@@ -227,7 +242,23 @@ async def _answer(
     else:
         body = await started(single_piece(text) if isinstance(text, bytes) else engine.text(text))
     head = result_head(job, asked, record)
+    if included:
+        details = await engine.details(job, included.of_file, elements) if included.of_file else None
+        more = _with_elements(elements, included, details)
+        answer = as_json(head, body, metadata, more)
+        return ClosingStream(answer, media_type="application/json", headers=NO_SNIFF)
     return _formatted(request, head, body, metadata=metadata, stem=stem, chosen=chosen)
+
+
+async def _with_elements(
+    elements: DocumentElements, included: IncludedDetails, details: dict[str, Any] | None
+) -> AsyncIterator[bytes]:
+    """The members of a JSON result that `include` adds."""
+    if details is not None:
+        yield f',"details":{compact_json(details)}'.encode("utf-8", "replace")
+    async with aclosing(pages_member(elements, included)) as pieces:
+        async for piece in pieces:
+            yield piece
 
 
 def _no_own_result(asked: JobId) -> MissingError:
@@ -294,9 +325,12 @@ def _weight(options: list[str]) -> float:
 
 
 async def as_json(
-    head: dict[str, Any], body: AsyncIterator[bytes], metadata: dict[str, Any]
+    head: dict[str, Any],
+    body: AsyncIterator[bytes],
+    metadata: dict[str, Any],
+    more: AsyncIterator[bytes] | None = None,
 ) -> AsyncIterator[bytes]:
-    """`{…head, "result": {"markdown": body, "metadata": …}}`, escaped piece by piece."""
+    """`{…head, "result": {"markdown": body, "metadata": …}}`, escaped piece by piece; `more` are further members."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     async with closing(body):
         yield f'{compact_json(head)[:-1]},"result":{{"markdown":"'.encode()
@@ -305,7 +339,12 @@ async def as_json(
             if text:
                 yield compact_json(text)[1:-1].encode()
         rest = decoder.decode(b"", final=True)
-        yield f'{compact_json(rest)[1:-1]}","metadata":{compact_json(metadata)}}}}}'.encode()
+        yield f'{compact_json(rest)[1:-1]}","metadata":{compact_json(metadata)}'.encode()
+    if more is not None:
+        async with closing(more):
+            async for piece in more:
+                yield piece
+    yield b"}}"
 
 
 @router.get(
@@ -324,40 +363,6 @@ async def image(job_id: str, number: int, team: Team, engine: EngineDep) -> Resp
     picture, media_type = await engine.image(job, number)
     headers = {"Cache-Control": "private, max-age=3600", **NO_SNIFF}
     return Response(picture, media_type=media_type, headers=headers)
-
-
-class ElementsView(BaseModel):
-    """A page as elements in reading order, each with its kind, its text and its place on the upright page."""
-
-    job_id: str
-    schema_version: int
-    page_number: int
-    width: float | None = Field(
-        description="Of the upright page in points; null where the source has no pages."
-    )
-    height: float | None
-    reader: str | None
-    elements: list[dict[str, Any]]
-
-
-@router.get(
-    "/{job_id}/pages/{number}/elements",
-    summary="A page as elements with their boxes",
-    responses={200: {"model": ElementsView}, **documented(400, 401, 404, 409, 422, 503)},
-)
-async def elements(
-    job_id: str,
-    number: int,
-    team: Team,
-    engine: EngineDep,
-    *,
-    lines: Annotated[bool, Query(description="Adds the box of every line.")] = False,
-) -> Response:
-    """As soon as the page is done. Markdown is one rendering of these elements."""
-    main = await engine.job(team, job_id)
-    job = await engine.job(team, f"{main.id}-p{number}")
-    found = await engine.page_elements(job, number)
-    return json_answer(ElementsView(job_id=f"{job.id}-p{number}", **page_json(found, lines=lines)))
 
 
 @router.get(

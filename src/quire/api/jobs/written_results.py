@@ -12,6 +12,7 @@ from fastapi import Query, Response
 
 from quire.api.http.responses import INERT, NO_SNIFF, ClosingStream, disposition, single_piece, started
 from quire.api.http.zip_stream import ZipEntry, ZipStream
+from quire.domain.included_details import IncludedDetails
 from quire.domain.job import MainJob
 from quire.domain.output_options import FigureForm, OutputOptions
 from quire.domain.text_chunk import ChunkOptions
@@ -118,7 +119,7 @@ async def _entries(
     yield ZipEntry("document.md", engine.markdown(job, linked, "figures/{id}.png").pieces(elements))
     yield ZipEntry("document.html", html_document(title, elements))
     yield ZipEntry("document.docling.json", docling_document(job, elements))
-    yield ZipEntry("elements.json", elements_document(head, elements, lines=True))
+    yield ZipEntry("elements.json", elements_document(head, elements, IncludedDetails(lines=True)))
     yield ZipEntry("chunks.jsonl", chunks_lines(elements, ChunkOptions()))
     yield ZipEntry("metadata.json", single_piece(compact_json(head | metadata).encode("utf-8", "replace")))
     pictures = engine.figures(job)

@@ -1,0 +1,194 @@
+"""Reads what a PDF has beside its visible text: outline, links, form fields, embedded files, hidden text.
+
+Runs in the child pool. Weakness: text that is covered by a drawing (not a picture) is not found to be hidden, and text
+in the colour of its background only where the background is white.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from quire.domain.element import Box, hull
+from quire.domain.included_details import DocumentDetail
+from quire.reading.files.document_source import PdfSource, open_documents
+from quire.reading.pdf.form_fields import form_fields
+
+_MOST_ENTRIES = 10_000
+_MOST_TEXT = 4_000
+_WHITE = 0.97
+_TRANSPARENT = 0.05
+_TINY_PT = 1.0
+_INVISIBLE_MODE = 3
+_PICTURES = ("fill-image", "fill-imgmask")
+_GROUNDS = ("fill-path", "fill-image", "fill-imgmask", "fill-shade")
+
+
+def pdf_details(path: str, password: str | None, wanted: Sequence[str], pages: Sequence[int]) -> str:
+    """A JSON object with a list for each name in `wanted`, of `pages` (from 1); empty lists if it is no PDF.
+
+    `truncated` names the lists that were cut at 10,000 entries. Raises what `inspect` raises for a document that can't
+    be opened. A part of the file that is damaged costs its own list only.
+    """
+    source = open_documents().get(path, password)
+    found: dict[str, Any] = {name: [] for name in wanted}
+    if isinstance(source, PdfSource):
+        readers = {
+            DocumentDetail.OUTLINE: _outline,
+            DocumentDetail.LINKS: _links,
+            DocumentDetail.FORM_FIELDS: _fields,
+            DocumentDetail.EMBEDDED_FILES: _files,
+            DocumentDetail.HIDDEN_TEXT: _hidden,
+        }
+        numbers = [number for number in pages if 1 <= number <= source.handle.page_count]
+        for name in wanted:
+            found[name] = list(_bounded(readers[DocumentDetail(name)](source.handle, numbers)))
+    cut = [name for name in wanted if len(found[name]) > _MOST_ENTRIES]
+    for name in cut:
+        found[name] = found[name][:_MOST_ENTRIES]
+    return json.dumps({**found, **({"truncated": cut} if cut else {})})
+
+
+def _bounded(entries: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    try:
+        for count, entry in enumerate(entries):
+            if count > _MOST_ENTRIES:
+                return
+            yield entry
+    except MemoryError:
+        raise
+    except Exception:  # a damaged part costs its own list, never the others
+        return
+
+
+def _outline(document: Any, _numbers: Sequence[int]) -> Iterator[dict[str, Any]]:
+    for level, title, page in document.get_toc(simple=True):
+        yield {"level": level, "title": str(title)[:_MOST_TEXT], "page": page if page > 0 else None}
+
+
+def _links(document: Any, numbers: Sequence[int]) -> Iterator[dict[str, Any]]:
+    for number in numbers:
+        for link in document[number - 1].get_links():
+            entry: dict[str, Any] = {"page": number, "box": _rounded(tuple(link["from"]))}
+            target = link.get("uri") or link.get("file")
+            if target:
+                yield {**entry, "address": str(target)[:_MOST_TEXT]}
+            elif isinstance(link.get("page"), int) and link["page"] >= 0:
+                yield {**entry, "to_page": link["page"] + 1}
+
+
+def _fields(document: Any, numbers: Sequence[int]) -> Iterator[dict[str, Any]]:
+    for number in numbers:
+        page = document[number - 1]
+        for one in form_fields(page, functools.partial(_turned, matrix=page.rotation_matrix), ""):
+            yield {
+                "page": number,
+                "box": _rounded(one.box),
+                "name": one.name,
+                "value": one.value[:_MOST_TEXT],
+            }
+
+
+def _files(document: Any, numbers: Sequence[int]) -> Iterator[dict[str, Any]]:
+    for name in document.embfile_names():
+        about = document.embfile_info(name)
+        yield {
+            "name": str(about.get("ufilename") or about.get("filename") or name),
+            "size": about.get("size"),
+            "description": about.get("description") or None,
+            "page": None,
+        }
+    for number in numbers:
+        page = document[number - 1]
+        for note in page.annots(types=[17]):  # attachments of a file to a place of a page
+            about = note.file_info
+            yield {
+                "name": str(about.get("filename") or "attachment"),
+                "size": about.get("size"),
+                "description": about.get("description") or None,
+                "page": number,
+            }
+
+
+def _hidden(document: Any, numbers: Sequence[int]) -> Iterator[dict[str, Any]]:
+    """Runs of hidden text; spans that are hidden for the same reason are one entry."""
+    for number in numbers:
+        page = document[number - 1]
+        turned = page.rotation_matrix
+        shown = page.rect
+        drawn = [(kind, tuple(box)) for kind, box, *_ in page.get_bboxlog()]
+        reason, texts, boxes = "", list[str](), list[Box]()
+        for span in page.get_texttrace():
+            text = "".join(chr(char[0]) for char in span["chars"] if char[0] > 0)
+            box = _turned(tuple(span["bbox"]), turned)
+            why = _why_hidden(span, box, tuple(shown), drawn, turned) if text.strip() else reason
+            if why != reason and texts:
+                yield _run(number, reason, texts, boxes)
+                texts, boxes = [], []
+            reason = why
+            if why and text.strip():
+                texts.append(text)
+                boxes.append(box)
+        if texts:
+            yield _run(number, reason, texts, boxes)
+
+
+def _run(number: int, reason: str, texts: list[str], boxes: list[Box]) -> dict[str, Any]:
+    text = " ".join(" ".join(texts).split())
+    return {"page": number, "reason": reason, "text": text[:_MOST_TEXT], "box": _rounded(hull(boxes))}
+
+
+def _why_hidden(
+    span: dict[str, Any], box: Box, shown: Box, drawn: Sequence[tuple[str, Box]], turned: Any
+) -> str:
+    """`invisible`, `transparent`, `outside`, `tiny`, `covered` or `white`; empty if the text can be seen."""
+    place = span["seqno"]
+    checks: dict[str, Callable[[], bool]] = {
+        "invisible": lambda: span["type"] == _INVISIBLE_MODE,
+        "transparent": lambda: span["opacity"] <= _TRANSPARENT,
+        "outside": lambda: (
+            box[2] <= shown[0] or box[0] >= shown[2] or box[3] <= shown[1] or box[1] >= shown[3]
+        ),
+        "tiny": lambda: span["size"] < _TINY_PT,
+        "covered": lambda: any(
+            kind in _PICTURES and _holds(_turned(one, turned), box) for kind, one in drawn[place + 1 :]
+        ),
+        "white": lambda: _is_white(span) and not _has_ground(box, drawn[:place], turned),
+    }
+    return next((reason for reason, holds in checks.items() if holds()), "")
+
+
+def _is_white(span: dict[str, Any]) -> bool:
+    return span["type"] == 0 and bool(span["color"]) and min(span["color"]) >= _WHITE
+
+
+def _has_ground(box: Box, drawn: Sequence[tuple[str, Box]], turned: Any) -> bool:
+    """Whether something was drawn below the centre of the box."""
+    centre = ((box[0] + box[2]) / 2, (box[1] + box[3]) / 2)
+    return any(kind in _GROUNDS and _has(_turned(one, turned), centre) for kind, one in drawn)
+
+
+def _holds(outer: Box, inner: Box) -> bool:
+    return (
+        outer[0] <= inner[0] + 1
+        and outer[1] <= inner[1] + 1
+        and outer[2] >= inner[2] - 1
+        and outer[3] >= inner[3] - 1
+    )
+
+
+def _has(box: Box, point: tuple[float, float]) -> bool:
+    return box[0] <= point[0] <= box[2] and box[1] <= point[1] <= box[3]
+
+
+def _turned(box: Any, matrix: Any) -> Box:
+    from quire.reading.pdf.mupdf import mupdf
+
+    found = mupdf().Rect(box) * matrix
+    return (found.x0, found.y0, found.x1, found.y1)
+
+
+def _rounded(box: Box) -> list[float]:
+    return [round(value, 1) for value in box]
