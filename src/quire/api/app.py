@@ -34,6 +34,7 @@ from quire.api.vault import (
     document_file_routes,
     document_routes,
     document_upload_routes,
+    schema_routes,
     search_routes,
 )
 from quire.bootstrap import Runtime
@@ -126,6 +127,7 @@ def create_app(runtime: Runtime) -> FastAPI:
         document_file_routes.router,
         document_routes.events_router,
         document_routes.router,
+        schema_routes.router,
         search_routes.router,
         session_routes.router,
         health_routes.router,

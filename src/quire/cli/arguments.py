@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from quire.cli import bulk_arguments, extract_arguments, operator_arguments
+from quire.cli import bulk_arguments, extract_arguments, operator_arguments, service_arguments
 from quire.cli.argument_kinds import (
     add_command,
     add_data_dir,
@@ -47,6 +47,8 @@ def _parser() -> argparse.ArgumentParser:
     _serve(commands)
     _worker(commands)
     _jobs(commands)
+    service_arguments.add_batch(commands)
+    service_arguments.add_schemas(commands)
     _dlq(commands)
     _dispatch(commands)
     operator_arguments.add_status(commands)

@@ -266,7 +266,8 @@ class AsyncQuire:
         self,
         source: Source | None = None,
         *,
-        schema: Mapping[str, Any],
+        schema: Mapping[str, Any] | None = None,
+        saved_schema: str | None = None,
         job_id: str | None = None,
         document_id: str | None = None,
         instructions: str | None = None,
@@ -280,14 +281,15 @@ class AsyncQuire:
 
         From a `source` (as in `convert`), a finished job, or a document of the vault. Held until it is there. Raises
         ConflictError with code "ai_not_configured" where the service has no AI; its `body["found"]` has the pairs and
-        tables that were found without. `ungrounded` is `null` (default) or `keep`.
+        tables that were found without. `ungrounded` is `null` (default) or `keep`. `saved_schema` is a name of
+        `documents.save_schema`.
         """
         call = extract_call(
             source,
             {"job_id": job_id, "document_id": document_id},
             {"instructions": instructions, "ungrounded": ungrounded, "pages": pages},
             {"password": password, "mode": mode},
-            schema=schema,
+            schema=schema if saved_schema is None else saved_schema,
             name=name,
         )
         return read(Extracted, (await self._transport.ask(call)).json())

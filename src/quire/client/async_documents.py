@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import aclosing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,8 @@ from quire.client.transport import Transport
 
 _AT_ONCE = 100
 _LOOK_AGAIN_S = (0.1, 2.0)
+_HELD_LONGEST_S = 3_700.0
+"""Longer than the longest EXTRACT_TIMEOUT, which is for one document."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +217,47 @@ class AsyncDocuments:
         """Saves Markdown and metadata of many documents as a zip; `path` is there whole or not at all."""
         asked = (filters or Filters()).query()
         call = service_calls.get("documents", "export", originals=originals or None, **asked)
+        return await save(self._transport, call, path)
+
+    async def schemas(self) -> tuple[str, ...]:
+        """The names of the schemas that the team has saved."""
+        return tuple((await self._json(service_calls.get("schemas")))["schemas"])
+
+    async def save_schema(
+        self,
+        name: str,
+        schema: Mapping[str, Any],
+        *,
+        instructions: str | None = None,
+        ungrounded: str | None = None,
+    ) -> None:
+        """Saves a JSON Schema under a name, in place of one of that name. Raises InvalidError for a bad schema."""
+        body = {
+            "schema": schema,
+            **service_calls.given({"instructions": instructions, "ungrounded": ungrounded}),
+        }
+        await self._transport.ask(ServiceCall("PUT", service_calls.path("schemas", name), json=body))
+
+    async def delete_schema(self, name: str) -> None:
+        """Raises NotFoundError if there is no such schema."""
+        await self._transport.ask(ServiceCall("DELETE", service_calls.path("schemas", name)))
+
+    async def apply_schema(
+        self,
+        name: str,
+        path: str | Path,
+        *,
+        format: str = "jsonl",
+        query: str | None = None,
+        filters: Filters | None = None,
+    ) -> Path:
+        """Extracts from all documents that the filters choose, and saves a row for each as `jsonl`, `csv` or `parquet`.
+
+        Held until all are done; what a model has answered is not asked again when the call is repeated.
+        """
+        asked = (filters or Filters()).query()
+        call = service_calls.post("schemas", name, "apply", format=format, q=query, **asked)
+        call = replace(call, headers={**call.headers, "Accept": "*/*"}, quiet_s=_HELD_LONGEST_S)
         return await save(self._transport, call, path)
 
     async def exists(self, document_id: str) -> bool:

@@ -20,18 +20,24 @@ def extract_call(
     wanted: Mapping[str, Any],
     reading: Mapping[str, Any],
     *,
-    schema: Mapping[str, Any],
+    schema: Mapping[str, Any] | str | None,
     name: str | None,
 ) -> ServiceCall:
-    """`stored` names a job or a document, `reading` has options for a source. Raises UsageError."""
+    """`stored` names a job or a document, `reading` has options for a source; a schema that is a text is a saved one.
+
+    Raises UsageError.
+    """
+    if not schema:
+        raise UsageError("extract needs a schema, or the name of a saved one.")
+    field = "saved_schema" if isinstance(schema, str) else "schema"
     known = {key: value for key, value in stored.items() if value}
     if len(known) + (source is not None) != 1:
         raise UsageError("extract needs one of source, job_id and document_id.")
     if source is None:
-        body = {**known, **given(wanted), "schema": schema}
+        body = {**known, **given(wanted), field: schema}
         return ServiceCall("POST", "/extract", headers=idempotent(), json=body, quiet_s=_HELD_LONGEST_S)
-    fields = {**wanted, **reading, "schema": json.dumps(schema)}
+    fields = {**wanted, **reading, field: schema if isinstance(schema, str) else json.dumps(schema)}
     call = submitting("/extract", source, name, fields, None)
     if call.json is not None:
-        call = replace(call, json={**call.json, "schema": schema})
+        call = replace(call, json={**call.json, field: schema})
     return replace(call, quiet_s=_HELD_LONGEST_S)

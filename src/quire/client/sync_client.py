@@ -163,6 +163,10 @@ class Documents(_Driven[AsyncDocuments]):
     search_page = _blocking(AsyncDocuments.search_page)
     tags = _blocking(AsyncDocuments.tags)
     export = _blocking(AsyncDocuments.export)
+    schemas = _blocking(AsyncDocuments.schemas)
+    save_schema = _blocking(AsyncDocuments.save_schema)
+    delete_schema = _blocking(AsyncDocuments.delete_schema)
+    apply_schema = _blocking(AsyncDocuments.apply_schema)
 
 
 class Quire(_Driven[AsyncQuire]):

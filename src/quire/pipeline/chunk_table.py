@@ -74,7 +74,7 @@ async def chunks_parquet(
         "max_tokens": options.max_tokens,
         "overlap": options.overlap,
     }
-    content = await asyncio.to_thread(_file, batches, metadata)
+    content = await asyncio.to_thread(parquet_file, batches, metadata)
     for start in range(0, len(content), _PIECE_BYTES):
         yield content[start : start + _PIECE_BYTES]
 
@@ -99,9 +99,9 @@ def _column(name: str, values: list[Any]) -> Any:
     if name in _INTEGERS:
         return Array(values, DataType.int32())
     if name in _TEXTS:
-        return Array([_encodable(one) for one in values], DataType.string())
+        return Array([encodable(one) for one in values], DataType.string())
     if name in _TEXT_LISTS:
-        return _lists([[_encodable(text) for text in one] for one in values], DataType.string())
+        return _lists([[encodable(text) for text in one] for one in values], DataType.string())
     if name == "pages":
         return _lists(values, DataType.int32())
     return Array(values, DataType.bool() if name == "grounded" else DataType.float64())
@@ -117,7 +117,7 @@ def _lists(values: Sequence[Sequence[Any]], kind: Any) -> Any:
     return list_array(offsets, flat, type=DataType.list(Field("item", kind, nullable=True)))
 
 
-def _file(batches: list[RecordBatch], metadata: dict[str, Any]) -> bytes:
+def parquet_file(batches: list[RecordBatch], metadata: dict[str, Any]) -> bytes:
     from arro3.core import Table
     from arro3.io import write_parquet
 
@@ -128,11 +128,11 @@ def _file(batches: list[RecordBatch], metadata: dict[str, Any]) -> bytes:
         out,
         compression=_COMPRESSION,
         created_by="quire",
-        key_value_metadata={name: _encodable(value) for name, value in known.items()},
+        key_value_metadata={name: encodable(value) for name, value in known.items()},
     )
     return out.getvalue()
 
 
-def _encodable(text: str) -> str:
+def encodable(text: str) -> str:
     """Texts of documents may have half a surrogate pair."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()

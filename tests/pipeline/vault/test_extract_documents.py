@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import aiohttp
+import pytest
 
-from quire.client import AsyncQuire
+from quire.client import AsyncQuire, Filters, InvalidError, NotFoundError
 from quire.simulator.simulator_thread import RunningSimulator
 from tests.support.serving import Server
 from tests.support.vault_client import VaultClient
@@ -83,3 +86,48 @@ async def test_another_team_and_bad_requests_are_refused(
         answer = await asking.post("/extract", json=body)
         assert (answer.status, answer.json["code"]) == (400, "bad_request"), body
     assert (await asking.post("/extract", data=b"x", headers={"Content-Type": "text/plain"})).status == 415
+
+
+async def test_a_saved_schema_is_applied_to_the_documents_that_a_filter_chooses(
+    asking: VaultClient, ai_vault: Server, sim: RunningSimulator, make_pdf: Pdf, tmp_path: Path
+) -> None:
+    sim.play(truth("table.pdf"))
+    document_id = await asking.add("table.pdf", make_pdf("Berth 417 by the table"), mode="local")
+    await asking.settled(document_id)
+    broken = await asking.add("broken.pdf", b"%PDF-1.4 the broken table")
+    await asking.settled(broken)
+    async with AsyncQuire(ai_vault.url, "key-of-alpha") as quire:
+        vault = quire.documents
+        await vault.save_schema("berths", SCHEMA)
+        with pytest.raises(InvalidError, match="schema"):
+            await vault.save_schema("bad", {"properties": {"a": {"type": "string", "pattern": "("}}})
+        assert "berths" in await vault.schemas()
+        assert "bad" not in await vault.schemas()
+        path = await vault.apply_schema("berths", tmp_path / "a.jsonl", query="table")
+        rows = {row["document_id"]: row for row in map(json.loads, path.read_text().splitlines())}
+        assert rows[document_id]["values"] == {"berth": 417, "owner": None}
+        assert rows[document_id]["flags"] == ["/owner: ungrounded"]
+        path = await vault.apply_schema("berths", tmp_path / "a.csv", format="csv", query="table")
+        table = list(csv.DictReader(path.open(newline="")))
+        assert [
+            (row["berth"], row["owner"], row["status"]) for row in table if row["filename"] == "table.pdf"
+        ] == [("417", "", "extracted")]
+        path = await vault.apply_schema(
+            "berths", tmp_path / "b.csv", format="csv", filters=Filters(status="failed")
+        )
+        failed = {row["document_id"]: row for row in csv.DictReader(path.open(newline=""))}
+        assert failed[broken]["status"] == "failed"
+        assert failed[broken]["error"]
+        path = await vault.apply_schema("berths", tmp_path / "none.csv", format="csv", query="no such words")
+        assert path.read_text().splitlines() == [
+            "document_id,filename,title,status,error,complete,valid,flags,berth,owner"
+        ]
+        kept = await quire.extract(document_id=document_id, saved_schema="berths")
+        assert kept.values == {"berth": 417, "owner": None}
+        async with AsyncQuire(ai_vault.url, "key-of-beta") as beta:
+            assert "berths" not in await beta.documents.schemas()
+            with pytest.raises(NotFoundError):
+                await beta.documents.apply_schema("berths", tmp_path / "x.csv")
+        await vault.delete_schema("berths")
+        with pytest.raises(NotFoundError):
+            await vault.delete_schema("berths")

@@ -33,11 +33,13 @@ from quire.errors import (
 from quire.pipeline.engine import Engine
 from quire.pipeline.extraction.extraction_question import ExtractionRequest
 from quire.pipeline.extraction.extraction_run import Extraction, NoModelError
+from quire.pipeline.extraction.saved_schemas import SavedSchemas
 from quire.pipeline.intake.upload_intake import Submission
 
 router = APIRouter(tags=["results"])
 
-_OWN = ("schema", "instructions", "ungrounded")
+_OWN = ("schema", "saved_schema", "instructions", "ungrounded")
+_NO_SCHEMA = "schema: give the JSON Schema of the values, or the name of a saved one in saved_schema."
 _EXAMPLE = {
     "job_id": "0123456789abcdef",
     "schema": {"type": "object", "properties": {"total": {"type": "number"}}},
@@ -47,9 +49,13 @@ _EXAMPLE = {
 class ExtractOptions(BaseModel):
     """What is wanted, and how."""
 
-    values_schema: dict[str, Any] = Field(
+    values_schema: dict[str, Any] | None = Field(
+        None,
         alias="schema",
         description="A JSON Schema whose outermost type is an object. In a form: its JSON text.",
+    )
+    saved_schema: str | None = Field(
+        None, description="Instead of `schema`: the name of one that was saved by `PUT /schemas/{name}`."
     )
     instructions: str | None = Field(None, description="More words for the model.", max_length=8_000)
     ungrounded: str = Field("null", description="What becomes of values that no page says: `null` or `keep`.")
@@ -198,7 +204,7 @@ async def _from_json(
     request: Request, services: Services, team: str, key: str | None
 ) -> tuple[_Asked, MainJob | None]:
     given = await read_json(request)
-    wanted = _wanted({name: given.pop(name) for name in _OWN if name in given})
+    wanted = await _wanted(services, team, {name: given.pop(name) for name in _OWN if name in given})
     deadline_at = _deadline(services)
     named = [name for name in ("job_id", "document_id", "source") if given.get(name)]
     if len(named) != 1:
@@ -237,14 +243,17 @@ async def _from_upload(
     await check_room(engine, team, key)
 
     async def check(given: Mapping[str, str]) -> None:
-        """Before the file if the schema comes before it, else at the end of the form."""
-        if not checked and given.get("schema"):
-            wanted = _wanted({"schema": given["schema"]})
-            await Extraction(services.runtime.parts, engine).check(wanted)
+        """The schema is checked before the file if it comes before it; the last request has all fields."""
+        if given.get("schema") or given.get("saved_schema"):
+            own = {name: given[name] for name in _OWN if name in given}
+            wanted = await _wanted(services, team, own)
+            if not checked:
+                await Extraction(services.runtime.parts, engine).check(wanted)
             checked.append(wanted)
 
     def finished(given: dict[str, str], filename: str) -> Submission:
-        checked.append(_wanted({name: given[name] for name in _OWN if name in given}))
+        if not checked:
+            raise RequestError(_NO_SCHEMA)
         rest = {name: value for name, value in given.items() if name not in _OWN}
         if "source" in rest:
             raise RequestError("source: a form takes a `file`; a link is sent as application/json.")
@@ -263,15 +272,20 @@ def _deadline(services: Services) -> float:
     return services.runtime.parts.clock.now() + services.runtime.settings.extraction.timeout_s
 
 
-def _wanted(given: dict[str, Any]) -> ExtractionRequest:
-    if given.get("schema") in (None, ""):
-        raise RequestError("schema: missing. Give the JSON Schema of the values.")
-    for name in ("instructions", "ungrounded"):
-        if not isinstance(given.get(name), str | None):
-            raise RequestError(f"{name}: expected a text.")
-    return ExtractionRequest.of(
-        given["schema"], given.get("instructions") or "", given.get("ungrounded") or "null"
-    )
+async def _wanted(services: Services, team: str, given: dict[str, Any]) -> ExtractionRequest:
+    """Raises RequestError, or MissingError if there is no saved schema of the name."""
+    for field in ("saved_schema", "instructions", "ungrounded"):
+        if not isinstance(given.get(field), str | None):
+            raise RequestError(f"{field}: expected a text.")
+    schema, name = given.get("schema"), given.get("saved_schema")
+    if (schema in (None, "")) == (not name):
+        raise RequestError(_NO_SCHEMA)
+    instructions, ungrounded = given.get("instructions"), given.get("ungrounded")
+    if name:
+        saved = await SavedSchemas(services.runtime.parts, team).get(name)
+        schema = saved.schema
+        instructions, ungrounded = instructions or saved.instructions, ungrounded or saved.ungrounded
+    return ExtractionRequest.of(schema, instructions or "", ungrounded or "null")
 
 
 async def _over(
