@@ -19,6 +19,7 @@ from quire.coordination.answer_index import AnswerIndex
 from quire.coordination.connection import RedisConnection
 from quire.coordination.data_format import check_format
 from quire.coordination.embedded_server import EmbeddedServer
+from quire.coordination.fleet_protocol import FleetProtocol
 from quire.coordination.housekeeping_records import HousekeepingRecords
 from quire.coordination.job_events import Events
 from quire.coordination.job_store import JobStore
@@ -47,8 +48,7 @@ from quire.pipeline.stages.ai_pages import AiReading, Pictures
 from quire.pipeline.stages.download_stage import clouds_of
 from quire.pipeline.upkeep.batch_notifier import BatchNotifier
 from quire.pipeline.upkeep.housekeeper import Housekeeper
-from quire.pipeline.upkeep.job_journal import recover_after_repair
-from quire.pipeline.upkeep.reconciler import Reconciler
+from quire.pipeline.upkeep.reconciler import Reconciler, resume_embedded
 from quire.pipeline.worker import STAGES, Worker, default_slots
 from quire.providers import configured_providers
 from quire.providers.price_list import PriceList
@@ -120,11 +120,11 @@ async def runtime(
             stack.push_async_callback(embedded.stop)
         connection = RedisConnection.open(url, ServerAccess.of(settings.coordination))
         stack.push_async_callback(connection.close)
-        await check_format(connection)
         parts = await _parts(settings, connection, clock, pool, stack)
-        if embedded is not None and embedded.recovery_due:
-            await recover_after_repair(parts, connection, embedded)
         events, worker_id = Events(connection), str(WorkerId.of_this_process())
+        fleet = await stack.enter_async_context(FleetProtocol(connection, clock, worker_id))
+        if embedded is not None:
+            await resume_embedded(parts, connection, embedded)
         batching = batching or configured_providers.DOLPHIN in configured_providers.order(settings.ai)
         meters = _meters(parts) if metrics else None
         batcher = _batcher(parts, connection, stack, meters, sends=kinds is not None) if batching else None
@@ -134,15 +134,15 @@ async def runtime(
         kept = _vault(parts, engine, connection, stack, catalog) if catalog else None
         worker = _worker(parts, worker_id, kinds, kept) if kinds else None
         records, ready, lag = HousekeepingRecords(connection, clock), asyncio.Event(), LoopLag()
-        finds_lost = Reconciler(parts, connection) if metrics else None
-        housekeeper = Housekeeper(parts, records, worker_id, kept, finds_lost)
+        reconciler = Reconciler(parts, connection) if metrics else None
+        housekeeper = Housekeeper(parts, records, worker_id, kept, reconciler)
         async with asyncio.TaskGroup() as group:
-            side = start_kept(group, {"events": events.run, "housekeeper": housekeeper.run})
+            side = start_kept(
+                group, {"events": events.run, "housekeeper": housekeeper.run, "fleet": fleet.run}
+            )
             if metrics:
-                side += start_all(
-                    group,
-                    {"loop-lag": lag.run(), "batch-notifier": BatchNotifier.of(parts, connection).run()},
-                )
+                notifier = BatchNotifier.of(parts, connection)
+                side += start_all(group, {"loop-lag": lag.run(), "batch-notifier": notifier.run()})
             if embedded is not None:
                 side.append(group.create_task(embedded.watch(), name="embedded-server"))
             if batcher is not None:
@@ -211,9 +211,9 @@ def _pool(settings: Settings, documents: Iterable[Path]) -> ChildPool:
 async def _parts(
     settings: Settings, connection: RedisConnection, clock: Clock, pool: ChildPool, stack: AsyncExitStack
 ) -> Parts:
+    await check_format(connection)
     data_dir = settings.general.data_dir.absolute()
-    location = settings.objects_location
-    objects = ObjectStore.open(location, data_dir / "scratch", clouds=clouds_of(settings))
+    objects = ObjectStore.open(settings.objects_location, data_dir / "scratch", clouds=clouds_of(settings))
     stack.push_async_callback(objects.close)
     entries = PageEntries(connection, _engine_names(settings), partial(content_url, objects))
     queues = Queues(connection, clock, entries.describe)

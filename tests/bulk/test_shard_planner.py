@@ -114,6 +114,34 @@ async def test_a_plan_is_refused_when_a_folder_can_not_be_listed(
         await lake.plan()
 
 
+async def test_a_plan_is_refused_when_a_document_can_not_be_looked_up(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake.write("a.pdf", "one")
+    lake.write("b.pdf", "two two")
+    real = Path.stat
+
+    def refusing(path: Path, **options: bool) -> os.stat_result:
+        if path.name == "b.pdf":
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return real(path, **options)
+
+    monkeypatch.setattr(Path, "stat", refusing)
+    with pytest.raises(ObjectsError, match=r"b\.pdf can't be read: Permission denied"):
+        await lake.plan()
+
+
+async def test_left_over_files_are_looked_for_once_when_a_run_writes_much(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    swept: list[Path] = []
+    monkeypatch.setattr("quire.objects.bulk_locations.sweep", swept.append)
+    place = BulkLocation.open(str(tmp_path))
+    for number in range(3):
+        await place.put(f"part-{number}", b"x")
+    assert len(swept) == 1
+
+
 async def test_equal_contents_are_planned_once(lake: Lake) -> None:
     lake.write("a.pdf", "same")
     lake.write("b.pdf", "same")

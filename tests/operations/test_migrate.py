@@ -181,6 +181,39 @@ def test_migrate_refuses_with_a_sentence_when_source_or_target_is_in_use(
             os.close(held)
 
 
+async def test_marks_are_removed_when_the_run_that_compared_everything_was_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running.quire(tmp_path, kinds=None) as found:
+        await running.upload(found, b"%PDF-1.4")
+    target = tmp_path / "target"
+    settings = load({"DATA_DIR": str(tmp_path / "data"), "OBJECT_STORE": str(target)})
+
+    async def killed(_copy: StoreCopy) -> None:
+        raise ConnectionAbortedError
+
+    def marks() -> list[Path]:
+        return [one for one in (target / "migrations").rglob("*") if one.is_file()]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(StoreCopy, "unmark_target", killed)
+        with pytest.raises(ConnectionAbortedError):
+            await migrate_planes(settings, dry_run=False, progress=lambda _: None)
+    assert marks()
+    assert (await migrate_planes(settings, dry_run=False, progress=lambda _: None)).was_done
+    assert not marks()
+
+
+async def test_migrate_refuses_when_only_the_log_of_the_catalog_has_changed(tmp_path: Path) -> None:
+    async with running.quire(tmp_path, kinds=None) as found:
+        await running.upload(found, b"%PDF-1.4")
+    settings = load({"DATA_DIR": str(tmp_path / "data"), "OBJECT_STORE": str(tmp_path / "target")})
+    await migrate_planes(settings, dry_run=False, progress=lambda _: None)
+    (tmp_path / "data" / "catalog.db-wal").write_bytes(b"rows of a process that was killed")
+    with pytest.raises(StateConflictError, match="has changed since its copy began"):
+        await migrate_planes(settings, dry_run=False, progress=lambda _: None)
+
+
 async def test_objects_of_another_program_are_neither_overwritten_nor_deleted(tmp_path: Path) -> None:
     source = ObjectStore.open(str(tmp_path / "source"), tmp_path)
     target = ObjectStore.open(str(tmp_path / "target"), tmp_path)

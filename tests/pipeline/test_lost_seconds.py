@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import re
+import signal
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,19 +16,24 @@ import pytest
 from quire.bootstrap import Runtime
 from quire.coordination import keys
 from quire.coordination.answer_index import AnswerIndex
+from quire.coordination.batch_callbacks import BatchCallbacks
 from quire.coordination.job_records import NewJob
 from quire.coordination.recovered_jobs import RecoveredJobs
 from quire.coordination.server_mark import ServerMark
 from quire.dispatch.answer_cache import AnswerCache, CachedAnswer
-from quire.domain.job import JobOptions, JobStatus, UnitKind, job_id_for_key, new_job_id
+from quire.domain.document_batch import DocumentBatch
+from quire.domain.job import JobOptions, JobSecrets, JobStatus, UnitKind, job_id_for_key, new_job_id
+from quire.errors import CoordinationError
 from quire.objects.object_store import ObjectStore
+from quire.pipeline.document_batches import DocumentBatches
 from quire.pipeline.object_keys import elements_ref
+from quire.pipeline.upkeep.batch_notifier import BatchNotifier
 from quire.pipeline.upkeep.job_journal import JobRecovery, write_accepted
 from quire.pipeline.upkeep.reconciler import Reconciler
 from tests.support.clocks import ShiftedClock
 from tests.support.coordination_servers import ask, free_port, says, spawn_server
 from tests.support.marked_documents import marked_pdf, marker, markers_in
-from tests.support.running import at_rest, convert, job_of, markdown, over, quire, uncaged, upload
+from tests.support.running import TEAM, at_rest, convert, job_of, markdown, over, quire, uncaged, upload
 from tests.support.waiting import DEADLINE_S, until, wait_until
 
 from . import breaking
@@ -127,6 +137,65 @@ async def test_all_jobs_are_put_back_when_a_running_server_is_flushed(tmp_path: 
     async with quire(tmp_path) as one:
         assert (await over(one, accepted.job_id)).pages_completed == 2
         await at_rest(one)
+
+
+async def test_nothing_is_compared_when_the_embedded_server_was_stopped_with_all_its_data(
+    tmp_path: Path,
+) -> None:
+    """A comparison lists the whole object plane."""
+    async with quire(tmp_path, kinds=None) as one:
+        assert await Reconciler(one.parts, one.connection).reconcile() is not None
+    async with quire(tmp_path, kinds=None) as one:
+        assert await Reconciler(one.parts, one.connection).reconcile() is None
+        pid = re.search(r"process_id:(\d+)", await one.connection.command("INFO", "server"))
+        assert pid is not None
+        os.kill(int(pid[1]), signal.SIGKILL)
+
+        async def is_back() -> bool:
+            with suppress(CoordinationError):
+                return bool(await ServerMark(one.connection).is_missing())
+            return False
+
+        await until(is_back, "the server was started again")
+    async with quire(tmp_path, kinds=None) as one:
+        assert await Reconciler(one.parts, one.connection).reconcile() is not None, (
+            "no run was compared since"
+        )
+
+
+async def test_a_callback_of_a_batch_is_due_when_its_entry_was_lost(tmp_path: Path) -> None:
+    async with quire(tmp_path, kinds=None) as one:
+        batches, pending = DocumentBatches(one.parts), BatchCallbacks(one.connection, one.parts.clock)
+        due, called, silent = (
+            DocumentBatch(TEAM, 0.0, (), sealed="sealed"),
+            DocumentBatch(TEAM, 0.0, (), sealed="sealed"),
+            DocumentBatch(TEAM, 0.0, ()),
+        )
+        for batch in (due, called, silent):
+            await batches.save(batch)
+        await batches.callback_ended(called.id)
+        await lose_everything(one)
+        assert (await JobRecovery(one.parts, one.connection).run()).callbacks == 1
+        assert await pending.due(20) == [due.id]
+        expiry = await one.connection.command("ZRANGE", keys.EXPIRY, 0, -1)
+        assert {due.id, called.id, silent.id} <= set(expiry)
+
+
+async def test_a_delivered_callback_of_a_batch_stays_delivered_when_its_entry_was_lost(
+    tmp_path: Path,
+) -> None:
+    async with quire(tmp_path, kinds=None) as one:
+        batch = DocumentBatch(TEAM, 0.0, ())
+        sealed = replace(batch, sealed=one.parts.sealer.seal(batch.id, JobSecrets(callback_url="gopher://x")))
+        await DocumentBatches(one.parts).save(sealed)
+        pending = BatchCallbacks(one.connection, one.parts.clock)
+        await pending.add(batch.id, 0)
+        await BatchNotifier(one.parts, pending).look(
+            batch.id
+        )  # the address is refused, which ends the callback
+        assert await one.connection.command("ZCARD", keys.BATCH_CALLBACKS) == 0
+        await lose_everything(one)
+        assert (await JobRecovery(one.parts, one.connection).run()).callbacks == 0
 
 
 async def test_the_comparison_is_repeated_when_data_is_lost_during_it(tmp_path: Path) -> None:

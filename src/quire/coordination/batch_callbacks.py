@@ -25,6 +25,11 @@ class BatchCallbacks:
         """Makes the batch due after in_s; an entry that exists is moved."""
         await self._connection.command("ZADD", keys.BATCH_CALLBACKS, self._in_ms(in_s), batch_id)
 
+    async def restore(self, batch_id: str) -> bool:
+        """Makes a batch due whose entry was lost; False if there is an entry."""
+        now = now_ms(self._clock)
+        return bool(await self._connection.command("ZADD", keys.BATCH_CALLBACKS, "NX", now, batch_id))
+
     async def due(self, limit: int) -> list[str]:
         """The batches that are due and not claimed, the longest due first."""
         now = now_ms(self._clock)

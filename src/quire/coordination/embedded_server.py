@@ -33,6 +33,8 @@ _APPEND_ONLY = "appendonlydir"
 _DAMAGED = "damaged"
 _RECOVERY_DUE = "recovery-due"
 """Exists from before a repair of the queue's file until the jobs that it lost were found again."""
+_CLEAN_STOP = "clean-stop"
+"""Has the run of the server that was stopped last, if it had written all its data; deleted at the next start."""
 _LONGEST_SOCKET_PATH = 100  # the kernel takes 107 bytes on Linux, 103 on macOS
 _POLL_S = 0.003
 _START_TIMEOUT_S = 30.0  # to the first sign of life; loading a long append-only file may take longer
@@ -73,6 +75,10 @@ class EmbeddedServer:
         self._process: subprocess.Popen[bytes] | None = None
         self.repair: AppendOnlyRepair | None = None
         """What was cut from the queue's file at the start, because a write was torn; None if nothing."""
+        self.run = ""
+        """The server's run (`RedisConnection.server_runs`), set by the owner once it is connected."""
+        self.earlier_run = ""
+        """The run before this one, if it was stopped with all its data written; else empty."""
 
     async def start(self) -> str:
         """Take the data directory, start the server and return its URL once it answers.
@@ -82,6 +88,7 @@ class EmbeddedServer:
         """
         try:
             self._prepare()
+            self.earlier_run = self._take_clean_stop()
             self._socket_path = _choose_socket_path(self._folder)
             (self._folder / "socket").write_text(str(self._socket_path))
             await self._launch_repaired()
@@ -100,8 +107,12 @@ class EmbeddedServer:
     async def stop(self) -> None:
         """End the server after it has written its data, then release the data directory."""
         process, self._process = self._process, None
+        run, self.run = self.run, ""
         if process is not None:
             await _end(process)
+            if run and process.returncode == 0:
+                with contextlib.suppress(OSError):  # without it the next start compares all jobs
+                    (self._folder / _CLEAN_STOP).write_text(run)
             if self._socket_path.parent != self._folder:
                 with contextlib.suppress(OSError):
                     self._socket_path.parent.rmdir()
@@ -158,6 +169,12 @@ class EmbeddedServer:
         self._folder.mkdir(mode=0o700, exist_ok=True)
         self._folder.chmod(0o700)
 
+    def _take_clean_stop(self) -> str:
+        path = self._folder / _CLEAN_STOP
+        run = path.read_text() if path.exists() else ""
+        path.unlink(missing_ok=True)  # before the start: it says nothing about a run that is killed
+        return run
+
     def _take_ownership(self) -> None:
         self._owner_fd = take_ownership(self._data_dir, self._owner)
 
@@ -180,6 +197,7 @@ class EmbeddedServer:
 
     async def _launch(self) -> None:
         lock_fd = await self._await_predecessor()
+        self.run = ""
         try:
             process = self._process = self._spawn(lock_fd)
         finally:

@@ -24,6 +24,9 @@ WORKERS = "workers"
 WORKERS_DISK_FULL = "workers:disk_full"
 """zset with TTL: workers that take no units because their disk is full, by their last heartbeat (ms)."""
 
+PROTOCOLS = "quire:protocols"
+"""zset with TTL: `<protocol> <oldest protocol it works with> <process>` by the last announcement (ms)."""
+
 FORMAT = "quire:format"
 """string with TTL: the format number of what is stored, renewed at each start of a process."""
 

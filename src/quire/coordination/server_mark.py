@@ -28,6 +28,14 @@ class ServerMark:
         self._runs = await self._connection.server_runs() or "unknown"
         return bool(await self._connection.command("GET", keys.RECONCILED) != self._runs)
 
+    async def carry_over(self, earlier_run: str) -> str:
+        """Returns the server's run. The mark of `earlier_run`, which lost nothing when it ended, is its own now."""
+        runs = await self._connection.server_runs()
+        if runs and earlier_run:
+            args = (earlier_run, runs, _KEPT_MS)
+            await self._connection.script("plain/swap_value", [keys.RECONCILED], *args)
+        return runs
+
     async def begin(self) -> None:
         """Call it before the comparison: data that is lost during it takes this entry along."""
         self._begun = f"begun {secrets.token_hex(8)}"

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import abc
 import asyncio
+import errno
 import itertools
 import os
+import stat
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -116,6 +118,7 @@ class FolderLocation(BulkLocation):
     def __init__(self, root: Path) -> None:
         self._root = root.absolute()
         self.url = str(self._root)
+        self._is_swept = False
 
     @property
     def folder(self) -> Path:
@@ -172,7 +175,9 @@ class FolderLocation(BulkLocation):
     def _put(self, path: Path, data: bytes, *, replace: bool) -> bool:
         try:
             incoming = self._root / _INCOMING
-            sweep(incoming)
+            if not self._is_swept:  # once is enough: what this process writes it also removes
+                self._is_swept = True
+                sweep(incoming)
             file = TemporaryFile(incoming)
             try:
                 file.write(data)
@@ -378,11 +383,16 @@ def _take(walk: Iterator[ListedObject], count: int) -> list[ListedObject]:
 
 
 def _stat(path: Path, key: str) -> ListedObject | None:
+    """Raises ObjectsError where that can't be found out: a document must not be missing from a plan silently."""
     try:
         found = path.stat()
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
-    if not path.is_file():
+    except OSError as error:
+        if error.errno == errno.ELOOP:  # a link that leads to itself is like one that leads nowhere
+            return None
+        raise ObjectsError(f"{path} can't be read: {error.strerror}.", retryable=False) from error
+    if not stat.S_ISREG(found.st_mode):
         return None
     return ListedObject(key, found.st_size, f"{found.st_mtime_ns:x}-{found.st_size:x}", found.st_mtime)
 

@@ -13,7 +13,7 @@ from quire.coordination.job_records import JobState
 from quire.domain.document_batch import BatchItem, DocumentBatch
 from quire.domain.job import JobStatus
 from quire.errors import MissingError
-from quire.pipeline.object_keys import batch_key
+from quire.pipeline.object_keys import batch_key, due_callback_key
 from quire.pipeline.parts import Parts
 
 MOST_ITEMS = 1_000
@@ -60,9 +60,22 @@ class DocumentBatches:
         self._parts = parts
 
     async def save(self, batch: DocumentBatch) -> None:
-        """Stores the batch; its object is deleted a day after jobs that end now would be."""
-        await self._parts.jobs.register_objects(batch.id, self._parts.jobs.ttl_s + _KEPT_LONGER_S)
+        """Stores the batch; its objects are deleted a day after jobs that end now would be.
+
+        One that calls back has a marker beside it until `callback_ended`: Redis may lose that a callback is due.
+        """
+        await self.register(batch.id)
+        if batch.sealed is not None:
+            await self._parts.objects.put(due_callback_key(batch.id), b"")
         await self._parts.objects.put(batch_key(batch.id), batch.packed())
+
+    async def register(self, batch_id: str) -> None:
+        """Schedules the deletion of a batch's objects, unless it is scheduled."""
+        await self._parts.jobs.register_objects(batch_id, self._parts.jobs.ttl_s + _KEPT_LONGER_S)
+
+    async def callback_ended(self, batch_id: str) -> None:
+        """Removes the marker of a callback that was delivered or given up. Raises ObjectsError."""
+        await self._parts.objects.delete(due_callback_key(batch_id))
 
     async def find(self, team: str, batch_id: str) -> DocumentBatch:
         """Raises MissingError, also for another team's batch."""

@@ -100,3 +100,8 @@ async def local_document(objects: ObjectStore, content_ref: str) -> AsyncIterato
 def batch_key(batch_id: str) -> str:
     """The record of a document batch; it has a prefix of its own, like a job."""
     return f"{job_prefix(batch_id)}batch.json"
+
+
+def due_callback_key(batch_id: str) -> str:
+    """The marker of a document batch whose callback is not delivered yet."""
+    return f"{job_prefix(batch_id)}callback-due"

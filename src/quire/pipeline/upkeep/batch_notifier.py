@@ -12,7 +12,7 @@ import logging
 from quire.coordination.batch_callbacks import BatchCallbacks
 from quire.coordination.connection import RedisConnection
 from quire.domain.document_batch import DocumentBatch
-from quire.errors import DownloadError, LinkRefusedError, MissingError, PlaneError
+from quire.errors import DownloadError, LinkRefusedError, MissingError, ObjectsError, PlaneError
 from quire.links import post_json, sign
 from quire.pipeline.document_batches import BatchProgress, DocumentBatches
 from quire.pipeline.object_keys import batch_key
@@ -84,7 +84,7 @@ class BatchNotifier:
             batch = DocumentBatch.unpack(await self._parts.objects.get(batch_key(batch_id)))
         except MissingError:
             if not await self._look_again(batch_id, CALLBACK_GRACE_S):
-                await self._pending.remove(batch_id)
+                await self._end(batch_id)
             return
         progress = await self._batches.progress(batch)
         age_s = self._parts.clock.now() - batch.created_at
@@ -105,6 +105,13 @@ class BatchNotifier:
                 await self._pending.again(batch_id, min(_RETRY_S * 2**attempts, _LONGEST_RETRY_S))
                 return
             _LOG.warning("callback of a batch given up", extra={"batch_id": batch_id, "error": error.public})
+        await self._end(batch_id)
+
+    async def _end(self, batch_id: str) -> None:
+        try:
+            await self._batches.callback_ended(batch_id)
+        except ObjectsError as error:  # the callback was sent: it must not be sent again because of this
+            _LOG.warning("end of a callback not stored", extra={"batch_id": batch_id, "code": error.code})
         await self._pending.remove(batch_id)
 
     async def _look_again(self, batch_id: str, in_s: float) -> bool:

@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from quire.coordination.batch_callbacks import BatchCallbacks
 from quire.coordination.connection import RedisConnection
 from quire.coordination.embedded_server import EmbeddedServer
 from quire.coordination.job_records import NewJob, new_fields
@@ -26,6 +27,7 @@ from quire.objects.object_store import ObjectStore
 from quire.pipeline.object_keys import FILE_SCHEME, job_prefix
 from quire.pipeline.parts import Parts
 from quire.pipeline.upkeep.answer_recovery import AnswerRecovery
+from quire.pipeline.upkeep.batch_recovery import BatchRecovery
 
 _LOG = logging.getLogger(__name__)
 _ACCEPTED, _FINISHED = "accepted.json", "finished.json"
@@ -91,10 +93,11 @@ def _has_ended(fields: Mapping[str, str]) -> bool:
 
 @dataclass(slots=True)
 class RecoveryReport:
-    """Jobs and AI answers of the object plane that Redis did not have."""
+    """Jobs, AI answers and callbacks of batches in the object plane that Redis did not have."""
 
     jobs_seen: int = 0
     answers: int = 0
+    callbacks: int = 0
     finished: int = 0
     restarted: int = 0
     expired: int = 0
@@ -111,6 +114,7 @@ class JobRecovery:
     def __init__(self, parts: Parts, connection: RedisConnection) -> None:
         self._objects = parts.objects
         self._answers = AnswerRecovery(parts)
+        self._batches = BatchRecovery(parts, BatchCallbacks(connection, parts.clock))
         self._jobs = RecoveredJobs(connection, parts.queues, parts.clock, parts.jobs.ttl_s)
 
     async def run(self, *, dry_run: bool = False, check_results: bool = False) -> RecoveryReport:
@@ -122,8 +126,7 @@ class JobRecovery:
         names = await self._listed()
         if not dry_run:
             report.answers = await self._answers.run(names)  # first: a job that starts again needs them
-        names = {job_id: some for job_id, some in names.items() if some & {_ACCEPTED, _FINISHED}}
-        job_ids = sorted(names)
+        job_ids = sorted(job_id for job_id, some in names.items() if some & {_ACCEPTED, _FINISHED})
         report.jobs_seen = len(job_ids)
         for first in range(0, len(job_ids), _AT_ONCE):
             some = job_ids[first : first + _AT_ONCE]
@@ -137,6 +140,10 @@ class JobRecovery:
                 await self._jobs.sweep_soon(
                     [one for one in some if one in known and _FINISHED not in names[one]]
                 )
+        if not dry_run:
+            report.callbacks = await self._batches.run(
+                names
+            )  # last: they are due once all their jobs are over
         return report
 
     async def _has_result(self, job_id: str, names: set[str]) -> bool:

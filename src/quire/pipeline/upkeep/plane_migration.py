@@ -72,9 +72,13 @@ async def migrate_planes(
     held = take_ownership(data_dir, "quire migrate")
     try:
         journal = _Journal(data_dir, settings)
-        if journal.is_done:
+        if journal.is_done or (journal.is_compared and dry_run):
             return MigrationReport(was_done=True)
         async with _opened(settings, journal.migration) as copies:
+            if journal.is_compared:  # the run that compared everything ended before it removed the marks
+                await _unmark(copies)
+                journal.end()
+                return MigrationReport(was_done=True)
             await _check_targets(copies, journal.migration)
             report = await _counted(copies)
             report.needs_key_file = not settings.auth.secret_key and (data_dir / "secret.key").exists()
@@ -82,8 +86,9 @@ async def migrate_planes(
                 journal.begin()
                 await _copy(copies, journal.migration, progress)
                 await _compare(copies, progress)
-                journal.end()
+                journal.compared()
                 await _unmark(copies)
+                journal.end()
             return report
     finally:
         os.close(held)
@@ -108,15 +113,20 @@ class _Journal:
             )
         self.migration: str = found.get("migration") or secrets.token_hex(8)
         self.is_done: bool = found.get("done", False)
+        self.is_compared: bool = found.get("compared", False)
 
     def begin(self) -> None:
-        self._write(done=False)
+        self._write()
+
+    def compared(self) -> None:
+        """Everything is copied and compared; only the marks of the targets are left to remove."""
+        self._write(compared=True)
 
     def end(self) -> None:
-        self._write(done=True)
+        self._write(compared=True, done=True)
 
-    def _write(self, *, done: bool) -> None:
-        content = {"migration": self.migration, "targets": self._targets, "state": self._state, "done": done}
+    def _write(self, **reached: bool) -> None:
+        content = {"migration": self.migration, "targets": self._targets, "state": self._state, **reached}
         part = self._path.with_suffix(".part")
         part.write_text(json.dumps(content))
         part.chmod(0o600)
@@ -125,8 +135,11 @@ class _Journal:
 
 def _state_of(data_dir: Path) -> str:
     """A hash by which a change of the queues or the catalog is detected: names, sizes and times of their files."""
-    files = [*sorted((data_dir / "coordination" / "appendonlydir").glob("*")), data_dir / "catalog.db"]
-    found = [(one.name, one.stat().st_size, one.stat().st_mtime_ns) for one in files if one.exists()]
+    queues = sorted((data_dir / "coordination" / "appendonlydir").glob("*"))
+    # After a kill, the catalog's last changes are only in its write-ahead log. An empty log has none.
+    files = [*queues, data_dir / "catalog.db", data_dir / "catalog.db-wal"]
+    seen = [(one.name, one.stat()) for one in files if one.exists()]
+    found = [(name, stat.st_size, stat.st_mtime_ns) for name, stat in seen if stat.st_size]
     return hashlib.sha256(json.dumps(found).encode()).hexdigest()
 
 

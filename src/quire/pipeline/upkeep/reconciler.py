@@ -13,11 +13,12 @@ from collections.abc import Callable
 from dataclasses import asdict
 
 from quire.coordination.connection import RedisConnection
+from quire.coordination.embedded_server import EmbeddedServer
 from quire.coordination.server_clock import synchronise
 from quire.coordination.server_mark import ServerMark
 from quire.errors import CoordinationError, ObjectsError
 from quire.pipeline.parts import Parts
-from quire.pipeline.upkeep.job_journal import JobRecovery, RecoveryReport
+from quire.pipeline.upkeep.job_journal import JobRecovery, RecoveryReport, recover_after_repair
 
 _LOG = logging.getLogger(__name__)
 _EVERY_S = 2.0
@@ -59,3 +60,14 @@ class Reconciler:
         if await self._mark.complete() and not report.is_clean:
             _LOG.warning("the server had lost jobs; they were put back", extra=asdict(report))
         return report
+
+
+async def resume_embedded(parts: Parts, connection: RedisConnection, server: EmbeddedServer) -> None:
+    """Call it after each start of the embedded server, before callers are served.
+
+    A server that was stopped with all its data written has lost nothing, so its jobs are not compared again. Jobs that
+    were in a damaged part of its file are put back.
+    """
+    server.run = await ServerMark(connection).carry_over(server.earlier_run)
+    if server.recovery_due:
+        await recover_after_repair(parts, connection, server)
