@@ -1,7 +1,7 @@
 # Quire in a container: HTTP and workers (`quire serve`), or workers alone (`quire worker`). docs/operations.md
-# Two stages: pip and caches stay in the first; the last one has Python, the environment, and no build tools of ours.
+# Two stages: pip, caches and build tools stay in the first; the last one has Python and the environment.
 
-FROM python:3.11-slim-bookworm AS build
+FROM python:3.11-bookworm AS build
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore PYTHONDONTWRITEBYTECODE=1
 WORKDIR /build
 RUN python -m venv /opt/quire
@@ -15,6 +15,18 @@ COPY setup.py README.md LICENSE ./
 COPY src ./src
 RUN /opt/quire/bin/pip install --no-compile --no-deps --no-build-isolation . \
     && /opt/quire/bin/pip uninstall --yes setuptools pip
+# 83 MB that nothing loads: magika's own program, onnxruntime a second time (its Python module has it built in), a downloader
+# of models, and the tests of numpy.
+RUN rm -rf /opt/quire/bin/magika /opt/quire/lib/python3.11/site-packages/hf_xet \
+        /opt/quire/lib/python3.11/site-packages/onnxruntime/capi/libonnxruntime.so.* \
+    && find /opt/quire/lib/python3.11/site-packages/numpy -type d -name tests -prune -exec rm -rf {} +
+# 48 MB of symbols that only a debugger reads. Into new files: where this is run outside of a container, they may be links.
+RUN if command -v strip >/dev/null; then \
+        for name in PIL aiohttp asyncpg cryptography liteparse obstore pyclipper sqlalchemy tokenizers uvloop yaml; do \
+            find "/opt/quire/lib/python3.11/site-packages/$name" -name '*.so' -exec sh -c \
+                'for one; do strip --strip-unneeded -o "$one.small" "$one" && mv "$one.small" "$one"; done' sh {} +; \
+        done; \
+    fi
 
 FROM python:3.11-slim-bookworm
 LABEL org.opencontainers.image.title="Quire" \

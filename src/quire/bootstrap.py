@@ -410,8 +410,7 @@ def _batcher(
     from quire.reading.ocr.picture_elements import ElementOptions
     from quire.telemetry.metrics import BatchingMetrics
 
-    settings = parts.settings
-    options = settings.batching
+    settings, options = parts.settings, parts.settings.batching
     backend: Backend
     if options.backend_url:
         backend = RemoteBackend(
@@ -442,6 +441,7 @@ def _batcher(
             backend=backend,
             clock=parts.clock,
             metrics=meters.batching if meters else BatchingMetrics(CollectorRegistry()),
+            tracer=parts.tracer,
         ),
         options,
         max_pixels=settings.limits.max_pixels,

@@ -127,8 +127,10 @@ async def test_server_finishes_what_it_has_and_exits_0_when_terminated(
     assert again.stop() == 0
 
 
-async def test_server_ends_at_once_when_told_twice(start_server: Callable[..., Server]) -> None:
-    server = start_server(RUN_DISPATCHER="0", SHUTDOWN_TIMEOUT="10m").wait_ready()
+async def test_server_answers_while_it_drains_and_ends_at_once_when_told_twice(
+    start_server: Callable[..., Server],
+) -> None:
+    server = start_server(RUN_DISPATCHER="0", SHUTDOWN_TIMEOUT="10m", SHUTDOWN_DELAY="10m").wait_ready()
     reader, writer = await asyncio.open_connection("127.0.0.1", int(server.url.rsplit(":", 1)[1]))
     writer.write(
         b"POST /convert HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n"
@@ -138,6 +140,11 @@ async def test_server_ends_at_once_when_told_twice(start_server: Callable[..., S
         assert (await one.get("/health/live")).status == 200
     server.process.send_signal(signal.SIGINT)
     await until(lambda: "stopping" in server.log_path.read_text())
+    # Until the delay is over it answers, tells the load balancer so, and closes each connection with its response.
+    async with client_of(server) as one:
+        ready, jobs = await one.get("/health/ready"), await one.get("/jobs")
+    assert (ready.status, ready.json["failing"]) == (503, ["draining"])
+    assert (jobs.status, jobs.headers["Connection"]) == (200, "close")
     server.process.send_signal(signal.SIGINT)
     assert await asyncio.to_thread(server.process.wait, 30) == 0
     answer = await reader.read()

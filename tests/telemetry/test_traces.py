@@ -16,7 +16,9 @@ from typing import Any
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from quire.batching.batch_traces import BatchTraces
 from quire.bootstrap import runtime
+from quire.coordination.parse_requests import ClaimedBatch, ClaimedRequest
 from quire.domain.job import UnitKind
 from quire.settings import TracingSettings, load
 from quire.simulator.simulator_thread import RunningSimulator
@@ -29,6 +31,8 @@ from tests.support.waiting import DEADLINE_S
 
 _TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 _CALLER = "00f067aa0ba902b7"
+_OTHER = _TRACE[::-1]
+_PARSE_HEADERS = {"Content-Type": "application/json", "traceparent": f"00-{_OTHER}-{_CALLER}-01"}
 
 
 class Collector:
@@ -92,6 +96,8 @@ async def test_spans_lead_from_the_callers_request_to_the_provider_call_when_two
                 )
                 job = await client.over(sent.json["job_id"])
                 assert job["status"] == "completed"
+                refused = await client.post("/parse", data=b"no JSON", headers=_PARSE_HEADERS)
+                assert refused.status == 400
             # Each process sends its last spans when it ends.
             assert await asyncio.to_thread(server.stop) == 0
         finally:
@@ -113,6 +119,33 @@ async def test_spans_lead_from_the_callers_request_to_the_provider_call_when_two
         shown = {one.key: one.value.string_value for one in calls[0].attributes}
         assert (shown["provider"], shown["model"]) == ("openai", "m")
         assert "A page for the model" not in str(collector.spans)
+
+        (parse,) = collector.named("POST /parse")
+        assert (parse.trace_id.hex(), parse.parent_span_id.hex()) == (_OTHER, _CALLER)
+
+
+async def test_batch_and_its_call_are_in_the_trace_of_a_request_that_this_process_received() -> None:
+    def claimed(name: str) -> ClaimedRequest:
+        return ClaimedRequest(name, "team", "a.png", "key", 0, 1, "replica", False, 0, 0.0)
+
+    with _collecting() as collector:
+        tracer = Tracer(TracingSettings(endpoint=collector.url), "1")
+        traces = BatchTraces(tracer)
+        for name in ("mine", "too"):
+            with tracer.request("POST", f"00-{_TRACE}-{_CALLER}-01"):
+                traces.remember_request(name)
+        first = ClaimedBatch("b1", (claimed("other"), claimed("mine"), claimed("too")), 0)
+        with traces.batch(first), traces.backend_call(3):
+            pass
+        with traces.batch(ClaimedBatch("b2", (claimed("mine"),), 0)):
+            pass
+        await tracer.close()
+    mine, too = collector.named("POST")
+    (call,), (batch, later) = collector.named("backend call"), collector.named("batch")
+    assert (batch.parent_span_id, call.parent_span_id) == (mine.span_id, batch.span_id)
+    assert [link.span_id for link in batch.links] == [too.span_id]
+    assert later.parent_span_id == b""
+    assert later.trace_id != batch.trace_id
 
 
 async def test_memory_is_bounded_and_nothing_waits_when_the_collector_is_dead() -> None:

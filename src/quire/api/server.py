@@ -130,10 +130,8 @@ class _Service:
                 await serving
 
     async def _end(self, serving: asyncio.Task[None], stop: StopSignal) -> None:
-        """Stops accepting connections and units; requests and claimed units drain concurrently within the timeout."""
-        self._app.state.services.stopping.set()
-        self._server.should_exit = True
-        ending = asyncio.create_task(self._both(serving), name="ending")
+        """Stops taking units at once, and requests after SHUTDOWN_DELAY; both drain within SHUTDOWN_TIMEOUT."""
+        ending = asyncio.create_task(self._drain(serving, stop), name="ending")
         await _either(ending, stop.insisted)
         if not ending.done():
             self._server.force_exit = True
@@ -141,9 +139,24 @@ class _Service:
                 await self._running.worker.drain(0)
         await ending
 
-    async def _both(self, serving: asyncio.Task[None]) -> None:
-        parts = (self._running.worker, self._running.batcher)
-        drains = [part.drain(self._timeout_s) for part in parts if part is not None]
+    async def _drain(self, serving: asyncio.Task[None], stop: StopSignal) -> None:
+        worker = self._running.worker
+        drains = [worker.drain(self._timeout_s)] if worker is not None else []
+        await asyncio.gather(self._drain_http(serving, stop), *drains)
+
+    async def _drain_http(self, serving: asyncio.Task[None], stop: StopSignal) -> None:
+        services, batcher = self._app.state.services, self._running.batcher
+        services.draining.set()
+        self._door.drain()
+        delay_s = self._running.settings.http.shutdown_delay_s
+        if delay_s:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(delay_s):
+                    await stop.insisted.wait()
+        self._door.stop_accepting()
+        services.stopping.set()
+        self._server.should_exit = True
+        drains = [batcher.drain(self._timeout_s)] if batcher is not None else []
         await asyncio.gather(serving, self._door.close(self._timeout_s), *drains)
 
     def _new_door(self, listener: socket.socket) -> FrontDoor:

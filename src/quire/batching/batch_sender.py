@@ -6,11 +6,13 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from quire.batching.backend_breaker import BackendBreaker, has_results
 from quire.batching.backend_protocol import Backend, BatchAnswer, ImageAnswer, SendPermit, SentImage
+from quire.batching.batch_traces import BatchTraces
 from quire.batching.body_memory import BodyMemory, Bytes
 from quire.batching.object_shelves import Shelves
 from quire.batching.parse_errors import BackendDownError, BackendFailedError
@@ -77,6 +79,7 @@ class SenderParts:
     clock: Clock
     metrics: BatchingMetrics
     delete_objects: Callable[[Collection[str]], None]
+    traces: BatchTraces | None = None
 
 
 @dataclass(slots=True)
@@ -102,6 +105,11 @@ class BatchSender:
 
     async def run(self) -> None:
         """Finishes every request of the batch or puts it back into the queue. Raises only when cancelled."""
+        traces = self.parts.traces
+        with traces.batch(self.batch) if traces is not None else nullcontext():
+            await self._run()
+
+    async def _run(self) -> None:
         self._open = {one.id: one for one in self.batch.requests}
         self._names = {one.id: one.filename for one in self.batch.requests}
         together = [one for one in self.batch.requests if one.misses < _MISSES_BEFORE_ALONE]
@@ -176,7 +184,9 @@ class BatchSender:
         return answer
 
     async def _parse(self, images: list[SentImage], permit: SendPermit) -> BatchAnswer:
-        answer = await self.parts.backend.parse(images, permit)
+        traces = self.parts.traces
+        with traces.backend_call(len(images)) if traces is not None else nullcontext():
+            answer = await self.parts.backend.parse(images, permit)
         if not has_results(answer):
             raise BackendFailedError("the answer has no usable result")
         return answer

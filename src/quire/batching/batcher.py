@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from quire.batching.backend_breaker import BackendBreaker
 from quire.batching.backend_protocol import Backend
 from quire.batching.batch_former import BatchFormer, FormerOptions
 from quire.batching.batch_sender import SenderOptions, SenderParts
+from quire.batching.batch_traces import BatchTraces
 from quire.batching.body_memory import BodyMemory
 from quire.batching.body_reception import BodyReception, ImageLimits
 from quire.batching.object_shelves import Shelves
@@ -40,7 +42,12 @@ from quire.reading.pool.child_pool import ChildPool
 from quire.settings.batching_settings import BatchingSettings
 from quire.telemetry.metrics import BatchingMetrics
 
+if TYPE_CHECKING:
+    from quire.telemetry.tracer import Tracer
+
 _DRAIN_RESERVE_S = 2.0
+_LAST_CALLERS_S = 1.0
+"""How long callers may wait for a batch that is sent soon, here or by another replica, before they are redirected."""
 _STOPPING = (
     "The service is stopping. The image stays in the queue: send GET /parse/{}, "
     "or send it again with its Idempotency-Key."
@@ -56,6 +63,7 @@ class BatcherParts:
     backend: Backend
     clock: Clock
     metrics: BatchingMetrics
+    tracer: Tracer | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +106,7 @@ class Batcher:
         self.reception = BodyReception(self.memory, objects, shelves, parts.pool, limits)
         self._waiters = Waiters(queue, objects)
         self._cleanup = Cleanup(queue, objects, self.memory, self._is_being_sent)
+        self._traces = BatchTraces(parts.tracer) if parts.tracer is not None else None
         sending = SenderParts(
             queue=queue,
             backend=parts.backend,
@@ -109,6 +118,7 @@ class Batcher:
             clock=clock,
             metrics=parts.metrics,
             delete_objects=self._cleanup.delete,
+            traces=self._traces,
         )
         options = FormerOptions(
             settings.max_concurrent_batches,
@@ -174,6 +184,8 @@ class Batcher:
         Raises QueueFullError, BackendUnavailableError, CoordinationError or ObjectsError.
         """
         ticket = self._ticket(submission.team, submission.body.request_id)
+        if self._traces is not None:
+            self._traces.remember_request(ticket.request_id)
         try:
             answer = await self._intake.accept(submission)
         except BaseException:
@@ -275,6 +287,7 @@ class Batcher:
         """Answers every caller: with its result if its batch was sent, else with the address of the result."""
         self._stopping = self._upkeep.stopping = True
         await self._intake.close()
+        await self._answer_last_callers(min(_LAST_CALLERS_S, timeout_s / 2))
         for request_id in self._waiters.ids():
             if not self.former.has_request(request_id):
                 self._redirect(request_id)
@@ -284,6 +297,13 @@ class Batcher:
         with suppress(QuireError):
             await self._cleanup.run_once()
             await self._parts.queue.end_heartbeat()
+
+    async def _answer_last_callers(self, most_s: float) -> None:
+        """Returns when no caller waits, or after this time. Batches are formed meanwhile."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(most_s):
+                while self._waiters.ids():  # noqa: ASYNC110 - callers end in many ways
+                    await asyncio.sleep(0.02)
 
     def _is_being_sent(self, request_id: str) -> bool:
         return self.former.has_request(request_id)

@@ -10,16 +10,17 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from quire.domain.payer import Payer
 from quire.errors import EmbeddingError
 
 MODEL = "wordllama:l2-supercat-256"
 
-Floats = np.ndarray[Any, np.dtype[np.float32]]
+if TYPE_CHECKING:
+    import numpy as np
+
+    Floats = np.ndarray[Any, np.dtype[np.float32]]
 
 _MAX_CHARS = 4_000
 _AT_A_TIME = 32
@@ -83,6 +84,8 @@ def _loaded_model() -> Any:
 
 
 def _embed(loaded: Any, texts: list[str]) -> list[Floats]:
+    import numpy as np  # here: an idle service has no use for its 20 MB
+
     # A blank text has no tokens, and the average of nothing is not a number.
     given = [text if text.strip() else "-" for text in texts]
     rows = np.asarray(loaded.embed(given, norm=True), dtype=np.float32)

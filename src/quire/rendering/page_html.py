@@ -9,10 +9,12 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from html import escape
-
-from markdown_it import MarkdownIt
+from typing import TYPE_CHECKING
 
 from quire.domain.element import Element, ElementKind, TableGrid
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
 
 _TAGS = {
     ElementKind.PARAGRAPH: "p",
@@ -29,6 +31,8 @@ _MAX_LEVEL = 6
 
 @functools.cache
 def _inline() -> MarkdownIt:
+    from markdown_it import MarkdownIt  # here: an idle service does not need it
+
     return MarkdownIt("commonmark", {"html": False}).enable("strikethrough").disable("image")
 
 

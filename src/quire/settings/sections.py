@@ -90,6 +90,13 @@ class HttpSettings:
         setting_kinds.duration("0", "1h"),
         "How long work in hand may go on after SIGTERM before it is handed back.",
     )
+    shutdown_delay_s: float = setting(
+        "SHUTDOWN_DELAY",
+        "0s",
+        setting_kinds.duration("0", "1h"),
+        "How long `quire serve` still answers requests after SIGTERM, while `/health/ready` answers 503: a load "
+        "balancer sends them elsewhere meanwhile.",
+    )
 
 
 @dataclass(frozen=True)

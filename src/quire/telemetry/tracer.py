@@ -1,4 +1,4 @@
-"""Traces by OpenTelemetry: spans of requests, jobs, units, pages and provider calls, sent as OTLP over HTTP.
+"""Traces by OpenTelemetry: spans of requests, jobs, units, pages, batches and calls, sent as OTLP over HTTP.
 
 Imported only where OTEL_EXPORTER_OTLP_ENDPOINT is set. Spans wait in a bounded queue for a thread that sends them: a
 collector that is away slows nothing, and the spans that the queue has no room for are lost.
@@ -25,7 +25,16 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 from opentelemetry.sdk.trace.sampling import Decision, ParentBased, TraceIdRatioBased
-from opentelemetry.trace import NonRecordingSpan, Span, SpanContext, SpanKind, Status, StatusCode, TraceFlags
+from opentelemetry.trace import (
+    Link,
+    NonRecordingSpan,
+    Span,
+    SpanContext,
+    SpanKind,
+    Status,
+    StatusCode,
+    TraceFlags,
+)
 
 from quire.settings import TracingSettings
 
@@ -113,11 +122,32 @@ class Tracer:
             yield span
 
     @contextmanager
+    def linked(self, name: str, origins: Sequence[SpanContext], attributes: Attributes) -> Iterator[Span]:
+        """A child of the first origin, linked to the others; a trace of its own if there is none."""
+        parent = Context()
+        if origins:
+            parent = trace.set_span_in_context(NonRecordingSpan(origins[0]), parent)
+        links = [Link(one) for one in origins[1:]]
+        with self._span(name, parent, attributes, links=links) as span:
+            yield span
+
+    def annotate(self, attributes: Attributes) -> SpanContext:
+        """Sets attributes of the current span; returns its context."""
+        span = trace.get_current_span()
+        span.set_attributes(dict(attributes))
+        return span.get_span_context()
+
+    @contextmanager
     def _span(
-        self, name: str, parent: Context | None, attributes: Attributes, kind: SpanKind = SpanKind.INTERNAL
+        self,
+        name: str,
+        parent: Context | None,
+        attributes: Attributes,
+        kind: SpanKind = SpanKind.INTERNAL,
+        links: Sequence[Link] = (),
     ) -> Iterator[Span]:
         with self._tracer.start_as_current_span(
-            name, parent, kind, attributes, record_exception=False, set_status_on_exception=False
+            name, parent, kind, attributes, links, record_exception=False, set_status_on_exception=False
         ) as span:
             try:
                 yield span

@@ -34,7 +34,7 @@ spec:
     spec:
       automountServiceAccountToken: false
       enableServiceLinks: false
-      # SHUTDOWN_TIMEOUT is 30 s: work in hand is finished or handed back within it.
+      # SHUTDOWN_DELAY (5 s for HTTP) and SHUTDOWN_TIMEOUT (30 s): work in hand is finished or handed back within them.
       terminationGracePeriodSeconds: 45
       securityContext:
         runAsNonRoot: true

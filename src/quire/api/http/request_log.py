@@ -59,6 +59,8 @@ class RequestLog:
                 headers["X-Request-ID"] = request_id
                 for name, value in DEFAULT_HEADERS.items():
                     headers.setdefault(name, value)
+                if scope["app"].state.services.draining.is_set():
+                    headers["Connection"] = "close"  # the caller's next request goes to another process
             await send(message)
 
         try:

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from quire.telemetry.tracer import Tracer
 
 _NOT_TRACED = ("/health", "/metrics")
+_WITHOUT_ROUTE = "/parse"
+"""Served without the router."""
 
 
 class RequestTraces:
@@ -34,6 +36,7 @@ class RequestTraces:
             try:
                 await self._app(scope, receive, sending)
             finally:
-                route = str(getattr(scope.get("route"), "path", "(none)"))
+                shortcut = scope["path"] if scope["path"] == _WITHOUT_ROUTE else "(none)"
+                route = str(getattr(scope.get("route"), "path", shortcut))
                 span.update_name(f"{scope['method']} {route}")
                 span.set_attribute("http.route", route)

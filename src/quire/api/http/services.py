@@ -27,7 +27,10 @@ class Services:
     started_monotonic: float
     key_throttle: KeyThrottle
     keys: KeyRing
+    draining: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set at SIGTERM: requests are still answered, on connections that close with the response."""
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when no more requests are taken: callers that wait are told where their result will be."""
     callers: dict[tuple[bytes | None, bytes | None], str] = field(default_factory=dict)
     """Teams of callers without credentials, by host and origin."""
 

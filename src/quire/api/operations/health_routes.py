@@ -37,7 +37,9 @@ class Live(BaseModel):
 
 class Ready(BaseModel):
     status: str = Field(description="`ok` or `unavailable`.")
-    failing: list[str] = Field(description="The parts that can't be used: `coordination`, `objects`.")
+    failing: list[str] = Field(
+        description="The parts that can't be used: `coordination`, `objects`; `draining`: the service ends."
+    )
 
 
 class Health(BaseModel):
@@ -184,9 +186,12 @@ async def live() -> Response:
     "/ready", summary="The planes can be used", response_model=Ready, responses={503: {"model": Ready}}
 )
 async def ready(request: Request) -> Response:
-    condition = await request.app.state.services.readiness.condition()
-    status, code = ("unavailable", 503) if condition.failing else ("ok", 200)
-    return json_answer(Ready(status=status, failing=list(condition.failing)), code)
+    """Also 503 (`draining`) from SIGTERM on, so that a load balancer sends requests elsewhere (SHUTDOWN_DELAY)."""
+    services = request.app.state.services
+    condition = await services.readiness.condition()
+    failing = [*condition.failing, *(["draining"] if services.draining.is_set() else [])]
+    status, code = ("unavailable", 503) if failing else ("ok", 200)
+    return json_answer(Ready(status=status, failing=failing), code)
 
 
 @router.get(

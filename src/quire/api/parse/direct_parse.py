@@ -35,11 +35,22 @@ class DirectParse:
         scope["app"] = self._app
         scope["state"] = {"request_id": request_id}
         request = Request(scope, receive)
-        response = await self._response(request)
+        response = await self._traced(request)
         lines = [b"%s: %s\r\n" % pair for pair in response.raw_headers]
         log_request("POST", _PATH, response.status_code, self._clock.monotonic() - began)
         head = b"".join((_DEFAULT_LINES, b"x-request-id: ", request_id.encode(), b"\r\n", *lines))
         return response.status_code, head, bytes(response.body)
+
+    async def _traced(self, request: Request) -> Response:
+        tracer = self._app.state.services.runtime.parts.tracer
+        if tracer is None:
+            return await self._response(request)
+        with tracer.request("POST", request.headers.get("traceparent", "")) as span:
+            span.update_name(f"POST {_PATH}")
+            response = await self._response(request)
+            span.set_attribute("http.route", _PATH)
+            span.set_attribute("http.response.status_code", response.status_code)
+            return response
 
     async def _response(self, request: Request) -> Response:
         try:

@@ -92,6 +92,7 @@ class FrontDoor:
         self._memory_is_short = False
         self._turned_at = 0.0
         self._over = False
+        self._draining = False
         self._closing = False
 
     def open(self) -> None:
@@ -102,6 +103,18 @@ class FrontDoor:
         self._selector.register(self._listener, selectors.EVENT_READ, None)
         self._watch_all()
         self._timer = self._loop.call_later(_TICK_S, self._tick)
+
+    def drain(self) -> None:
+        """Closes each connection with its next response."""
+        self._draining = True
+
+    def stop_accepting(self) -> None:
+        """Accepts the connections that wait in the backlog, then closes the listening socket."""
+        if not self._closing and self._listener.fileno() >= 0:
+            for _ in range(self._options.backlog):
+                if not self._accept():
+                    break
+        self._stop_listening()
 
     async def close(self, timeout_s: float) -> None:
         """Stops accepting; connections with a request get their responses within the time, the others are closed."""
@@ -194,19 +207,20 @@ class FrontDoor:
         self._new_bodies = _BODIES_PER_TURN - len(bodies)
         self._admit_later(0)
 
-    def _accept(self) -> None:
+    def _accept(self) -> bool:
+        """Accepts a bounded number of connections; False if none is left in the backlog."""
         crowded = len(self._queue) >= _CROWDED_QUEUE
         for _ in range(_ACCEPTS_PER_CROWDED_TURN if crowded else _ACCEPTS_PER_TURN):
             try:
                 sock, address = self._listener.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
-                return
+                return False
             except OSError as error:
                 _LOG.warning("a connection could not be accepted", extra={"reason": error.strerror})
                 if error.errno in _OUT_OF_RESOURCES:  # accepting goes on when other connections have closed
                     self._selector.unregister(self._listener)
                     self._loop.call_later(_TICK_S, self._watch_listener)
-                return
+                return False
             sock.setblocking(False)
             with suppress(OSError):
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -218,6 +232,7 @@ class FrontDoor:
             connection = DoorConnection(self, sock, client, self._options.max_body_bytes, seat)
             self._connections.add(connection)
             connection.start()
+        return True
 
     def _admit_to_queue(self, connection: DoorConnection) -> None:
         seat = connection.seat
@@ -314,7 +329,9 @@ class FrontDoor:
 
         try:
             status, headers, body = await self._parts.serve(scope, receive)
-            connection.answer(status, self._parts.date() + headers, body, keep_alive=not self._closing)
+            connection.answer(
+                status, self._parts.date() + headers, body, keep_alive=not (self._draining or self._closing)
+            )
         finally:
             if connection.state is ConnectionState.RECEIVED:  # no response was made
                 connection.close()

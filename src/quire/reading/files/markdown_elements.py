@@ -11,12 +11,14 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from html.parser import HTMLParser
-
-from markdown_it import MarkdownIt
-from markdown_it.token import Token
+from typing import TYPE_CHECKING
 
 from quire.domain.element import Element, ElementKind, PageElements, TableCell, TableGrid, element_id
 from quire.domain.element_codec import encode
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
 
 _FORMULA = re.compile(r"\$\$\s*(.+?)\s*\$\$|\\\[\s*(.+?)\s*\\\]", re.DOTALL)
 _NOTE = re.compile(r"\[\^([\w-]+)\]:\s*(.*)", re.DOTALL)
@@ -28,6 +30,8 @@ _SAID_BY = {"heading_open": ElementKind.HEADING, "blockquote_open": ElementKind.
 
 @functools.cache
 def _parser() -> MarkdownIt:
+    from markdown_it import MarkdownIt  # here: an idle service does not need it
+
     return MarkdownIt("commonmark").enable(["table", "strikethrough"]).disable("reference")
 
 
