@@ -1,51 +1,152 @@
-"""Kills the service again and again while it works, and counts every page afterwards.
+"""Hurts a fleet again and again while callers use it, and counts every page afterwards.
 
-`python bench/chaos.py --kills 20 --seed 7` prints what was hit when; it ends with 1 if anything was lost.
+`python bench/chaos.py --seed 7 --faults 30` draws documents, faults and the state changes at which they happen from
+the seed; the same seed draws the same again (what is in hand at that moment depends on the machine). Ends with 1 if
+anything was lost, stuck, doubled, answered twice or wrong.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import os
 import random
+import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from tests.chaos.storm import Storm
-from tests.support.programs import LossError
+from tests.support import reaper
+from tests.support.environment import RUN_VARIABLE
+
+from chaos_faults import FAULTS, STATE_CHANGES
+from chaos_fleet import Fleet
+from chaos_work import Account, Callers
+
+_WAVE = 6
+_STATE_S = 1.5
+
+
+class ChaosRun:
+    """One seed on one fleet."""
+
+    def __init__(self, fleet: Fleet, folder: Path, seed: int, kinds: list[str]) -> None:
+        self._fleet = fleet
+        self._chance = random.Random(seed)
+        self._kinds = kinds
+        self._callers = Callers(fleet, folder, self._chance)
+        self._left: list[str] = []
+        self.faults: Counter[str] = Counter()
+        self.at_state: Counter[str] = Counter()
+        self.skipped = 0
+
+    @property
+    def account(self) -> Account:
+        return self._callers.account
+
+    def run(self, faults: int, until: float) -> None:
+        """Injects that many faults, fewer if the time is over or something is wrong."""
+        try:
+            for number in range(1, faults + 1):
+                self._inject(number)
+                if number % _WAVE == 0 or number == faults:
+                    self._callers.settle()
+                    if self.account.problems or time.monotonic() > until:
+                        return
+        finally:
+            self._callers.close()
+
+    def _inject(self, number: int) -> None:
+        # Each kind once before any comes again, so that few faults also have all kinds.
+        if not self._left:
+            self._left = self._chance.sample(self._kinds, len(self._kinds))
+        kind, state = self._left.pop(), self._chance.choice(STATE_CHANGES)
+        calm_s = self._chance.uniform(0, 0.5)
+        self._callers.hand_in()
+        if not state or not self._fleet.states.wait_for(state, _STATE_S):
+            state = ""
+            time.sleep(calm_s)
+        detail = FAULTS[kind](self._fleet, self._chance)
+        if detail.startswith("skipped"):
+            self.skipped += 1
+        else:
+            self.faults[kind] += 1
+            self.at_state[state or "any"] += 1
+        print(f"{number:4} {kind:16} at {state or 'any time':16} {detail}", flush=True)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--kills", type=int, default=20, help="how often the service is killed")
-    parser.add_argument(
-        "--seed", type=int, default=None, help="the same seed gives the same documents and kills"
-    )
-    parser.add_argument("--pages", type=int, default=400, help="pages of the longest documents")
+    parser.add_argument("--faults", type=int, default=38)
+    parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--minutes", type=float, default=60.0, help="no new wave after this time")
+    parser.add_argument("--only", default="", help="kinds of faults, separated by commas")
     parser.add_argument("--keep", type=Path, default=None, help="work in this folder and leave it there")
+    parser.add_argument("--report", type=Path, default=None, help="append the counts to this file as JSON")
     args = parser.parse_args()
+    _in_own_mounts()
+    reaper.begin(RUN_VARIABLE)  # ends every process of the fleet, also if this one is killed
     seed = random.randrange(1_000_000) if args.seed is None else args.seed
-    print(f"seed {seed}, {args.kills} kills")
+    kinds = [one.strip() for one in args.only.split(",") if one.strip()] or list(FAULTS)
+    print(f"seed {seed}, {args.faults} faults of {len(kinds)} kinds", flush=True)
     began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="quire-chaos-") as folder:
-        home = args.keep or Path(folder)
-        home.mkdir(parents=True, exist_ok=True)
-        storm = Storm(home, kills=args.kills, seed=seed, most_pages=args.pages, say=print)
+    with tempfile.TemporaryDirectory(prefix="quire-chaos-") as temporary:
+        folder = args.keep or Path(temporary)
+        (folder / "documents").mkdir(parents=True)
+        fleet = Fleet(folder, seed)
+        run = ChaosRun(fleet, folder / "documents", seed, kinds)
         try:
-            account = storm.run()
-        except LossError as loss:
-            print(f"LOST: {loss}\nRun again with --seed {seed} --keep FOLDER to look at it.")
-            return 1
-    busy = sum(1 for count in account.unfinished_at_kill if count)
+            run.run(args.faults, began + 60 * args.minutes)
+        finally:
+            fleet.close()
+    return _report(run, seed, time.monotonic() - began, args.report)
+
+
+def _in_own_mounts() -> None:
+    """A small disk that fills up is mounted in a mount namespace of this run's own, where that is allowed."""
+    if os.geteuid() != 0 or os.environ.get("CHAOS_OWN_MOUNTS"):
+        return
+    allowed = subprocess.run(["unshare", "-m", "true"], capture_output=True, check=False).returncode == 0
+    os.environ["CHAOS_OWN_MOUNTS"] = "1" if allowed else "0"
+    if allowed:
+        os.execvp("unshare", ["unshare", "-m", sys.executable, *sys.argv])
+
+
+def _report(run: ChaosRun, seed: int, took_s: float, file: Path | None) -> int:
+    account = run.account
+    faults = sum(run.faults.values())
+    print("\n| fault | injected |\n|---|---|")
+    for kind, count in sorted(run.faults.items()):
+        print(f"| {kind} | {count} |")
+    print(f"\nat state changes: {dict(run.at_state.most_common())}")
     print(
-        f"{account.kills} kills, {busy} of them with documents in work: all {account.documents} documents complete, "
-        f"{account.pages} pages, each once and in order, queues empty, no process left; "
-        f"{account.cut_off} uploads cut off and repeated; {time.monotonic() - began:.0f} s"
+        f"seed {seed}: {faults} faults ({run.skipped} skipped), {account.documents} documents with {account.pages} "
+        f"pages and {account.images} images, {account.repeated_calls} calls repeated by callers, "
+        f"{account.fallbacks} pages by fallback; lost {len(account.lost)}, stuck {len(account.stuck)}, "
+        f"doubled {len(account.doubled)}, answered twice {len(account.twice)}, wrong {len(account.wrong)}; "
+        f"{took_s:.0f} s"
     )
-    return 0
+    for problem in account.problems:
+        print(f"PROBLEM {problem}\nRun again with --seed {seed} --keep FOLDER to look at it.")
+    if file is not None:
+        counts = {
+            name: len(getattr(account, name)) for name in ("lost", "stuck", "doubled", "twice", "wrong")
+        }
+        line = {
+            "seed": seed,
+            "faults": run.faults,
+            "states": run.at_state,
+            "seconds": round(took_s),
+            **counts,
+        }
+        line |= {"documents": account.documents, "pages": account.pages, "images": account.images}
+        with file.open("a") as out:
+            out.write(json.dumps(line) + "\n")
+    return 1 if account.problems else 0
 
 
 if __name__ == "__main__":

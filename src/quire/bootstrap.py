@@ -141,8 +141,8 @@ async def runtime(
                 group, {"events": events.run, "housekeeper": housekeeper.run, "fleet": fleet.run}
             )
             if metrics:
-                notifier = BatchNotifier.of(parts, connection)
-                side += start_all(group, {"loop-lag": lag.run(), "batch-notifier": notifier.run()})
+                callbacks = BatchNotifier.of(parts, connection).run(housekeeper.is_leader)
+                side += start_all(group, {"loop-lag": lag.run(), "batch-notifier": callbacks})
             if embedded is not None:
                 side.append(group.create_task(embedded.watch(), name="embedded-server"))
             if batcher is not None:

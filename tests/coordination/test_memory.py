@@ -11,15 +11,15 @@ from quire.coordination.job_records import NewJob
 from quire.coordination.job_store import JobStore
 from quire.coordination.keys import QUEUES
 from quire.coordination.streams import Queues
-from quire.domain.job import JobOptions, JobStatus, new_job_id
+from quire.domain.job import JobOptions, JobStatus, UnitKind, new_job_id
 from tests.support.clocks import ShiftedClock
 from tests.support.marked_documents import marked_pdf
 from tests.support.running import at_rest, convert, quire, upload
 
-_BOUNDED = {keys.ACTIVE, keys.ORDER, keys.EXPIRY, keys.WORKERS} | {
+_BOUNDED = {keys.ACTIVE, keys.ORDER, keys.EXPIRY, keys.WORKERS, *map(keys.work_signal, UnitKind)} | {
     name for queue in QUEUES.values() for name in (*queue.streams, queue.delayed, queue.dlq)
 }
-"""Without a TTL, but trimmed (streams), or emptied as jobs end and expire (sorted sets)."""
+"""Without a TTL, but trimmed (streams), of at most eight members (signals), or emptied as jobs end (sorted sets)."""
 
 
 async def all_keys(connection: RedisConnection) -> list[str]:

@@ -76,12 +76,14 @@ async def test_delayed_entries_move_once_when_their_time_has_come(
     now = clock.now()
     for hint, wait_s in zip(hints(3), (-1, 30, 60), strict=True):
         await queues.put_later(hint, now + wait_s)
-    assert await queues.move_all_due() == 2
-    assert await queues.move_all_due() == 2
+    assert await queues.move_all_due() <= 30
+    assert await queues.move_all_due() <= 30
     clock.shift_s += 31
-    assert await queues.move_all_due() == 1
+    assert await queues.move_all_due() <= 29
     assert [hint.unit for hint in await read(queues, "one")] == ["c0-0", "c1-1"]
     assert (await queues.depth(UnitKind.READ))["delayed"] == 1
+    clock.shift_s += 30
+    assert await queues.move_all_due() == math.inf
 
 
 async def test_housekeeper_is_called_when_an_entry_is_put_among_the_delayed_ones(

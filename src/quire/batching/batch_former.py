@@ -19,6 +19,7 @@ from quire.errors import CoordinationError, PageError, QuireError
 
 _LOG = logging.getLogger(__name__)
 _TICK_S = 0.5
+_IDLE_TICK_S = 10.0  # new requests wake the former
 _MINUTE_S = 60.0
 _MAX_UNWRITTEN = 4
 _MAX_SLOT_WAIT_S = 0.02
@@ -139,7 +140,8 @@ class BatchFormer:
         return moved
 
     async def _wait(self) -> None:
-        pause = _TICK_S
+        idle = self.depth <= 0 and not self.arriving and not self._tasks
+        pause = _IDLE_TICK_S if idle else _TICK_S
         if self._not_before_s:
             pause = min(pause, max(0.01, self._not_before_s - self._parts.clock.now()))
         pause = min(pause, max(0.001, self._ahead_in_s()))

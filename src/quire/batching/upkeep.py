@@ -89,6 +89,9 @@ _IDLE_ROUND_S = 2.0
 _URGENT_HEALTH_S = 1.0  # between health checks while the breaker is open and requests wait
 _REFRESH_EVERY = 40  # rounds; finds results whose wake-up was missed
 _EXPIRE_EVERY = 20
+_IDLE_EVERY = (
+    20  # rounds; while nothing is queued or being sent anywhere, the others only ask whether that changed
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +176,8 @@ class Upkeep:
 
     async def _round(self, turn: int) -> None:
         parts = self._parts
+        if turn % _IDLE_EVERY and await self._is_idle():
+            return
         if self._options.forms_batches and not self.stopping:
             await parts.former.reclaim_orphans()
         if turn % _REFRESH_EVERY == _REFRESH_EVERY - 1:
@@ -181,6 +186,15 @@ class Upkeep:
             await parts.shelves.delete_expired()
             await self._drop_unused_bodies()
         await self._check_backend()
+
+    async def _is_idle(self) -> bool:
+        """Whether no replica has anything to do, and the breaker is closed."""
+        parts = self._parts
+        if self._busy() or parts.former.opened_until_s or await parts.queue.has_work():
+            return False
+        parts.former.depth = 0
+        parts.metrics.queue_depth.set(0)
+        return True
 
     async def _wake(self, ids: list[str] | None) -> None:
         parts = self._parts
@@ -198,6 +212,8 @@ class Upkeep:
         """While the breaker is open: a backend that was unreachable gets its probe as soon as it is healthy again."""
         status = await self.status()
         self._parts.former.depth = status.depth
+        if status.depth:
+            self._parts.former.wake()
         opened = status.backend.failures >= self._options.failures_to_open
         waiting = status.backend.not_before_s > self._parts.clock.now()
         if opened and waiting:

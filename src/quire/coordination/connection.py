@@ -37,9 +37,11 @@ from quire.coordination.server_address import ServerAccess, make_client, shown
 from quire.errors import CoordinationCommandError, CoordinationError
 
 Arg = str | int | float | bytes
+_Sent = tuple[tuple[Arg, ...], asyncio.Future[Any]]
 
 _PRELUDE = "_prelude.lua"
-_FLUSHES_AT_ONCE = 4
+_FLUSHES_AT_ONCE = 2
+"""Each uses a connection. More make no process faster: what waits joins the next pipeline."""
 _COMMANDS_IN_A_FLUSH = 256
 
 _OUTAGES = (ReadOnlyError, ClusterDownError, TryAgainError, OutOfMemoryError, AskError)
@@ -63,9 +65,13 @@ class RedisConnection:
         self._scripts = scripts
         self.url = url
         self.where = shown(url)
-        self._pending: list[tuple[tuple[Arg, ...], asyncio.Future[Any]]] = []
+        self._pending: list[
+            list[_Sent]
+        ] = []  # the commands of one list are sent in their order, in one pipeline
         self._flushes: set[asyncio.Task[None]] = set()
         self._lines: list[AbstractConnection] = []  # idle: no flush uses them
+        self.losses = 0
+        """How often a connection was lost whose commands were sent again: the server may have executed them twice."""
 
     @classmethod
     def open(cls, url: str, access: ServerAccess | None = None) -> RedisConnection:
@@ -77,15 +83,31 @@ class RedisConnection:
 
     async def command(self, *args: Arg) -> Any:
         """Sends one command, in one pipeline with all others that are pending."""
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._pending.append((args, future))
-        if len(self._flushes) < _FLUSHES_AT_ONCE:
-            self._start_flush()
+        [future] = self._enqueue([args])
         return await future
 
     async def commands(self, commands: Iterable[tuple[Arg, ...]]) -> list[Any]:
-        """Several commands that don't depend on each other, in one round trip; the first error is raised."""
-        return list(await asyncio.gather(*(self.command(*args) for args in commands)))
+        """Several commands in one round trip, executed in this order unless the server is a cluster; the first error is
+        raised."""
+        return list(await asyncio.gather(*self._enqueue(commands)))
+
+    def _enqueue(self, commands: Iterable[tuple[Arg, ...]]) -> list[asyncio.Future[Any]]:
+        loop = asyncio.get_running_loop()
+        sent = [(args, loop.create_future()) for args in commands]
+        if sent:
+            self._pending.append(sent)
+            if len(self._flushes) < _FLUSHES_AT_ONCE:
+                self._start_flush()
+        return [future for _, future in sent]
+
+    @property
+    def is_cluster(self) -> bool:
+        return isinstance(self._client, RedisCluster)
+
+    async def any_exists(self, keys: Sequence[str]) -> bool:
+        """Whether one of these keys exists: one command, on a cluster one for each key."""
+        asked = [("EXISTS", key) for key in keys] if self.is_cluster else [("EXISTS", *keys)]
+        return any(map(int, await self.commands(asked)))
 
     async def script(self, name: str, keys: Sequence[str], *args: Arg) -> Any:
         """Runs scripts/<name>.lua (`job/claim`); loads it first where the server does not know it (any more)."""
@@ -165,7 +187,7 @@ class RedisConnection:
 
     async def _send_pending(self) -> None:
         while self._pending:
-            batch, self._pending = self._pending[:_COMMANDS_IN_A_FLUSH], self._pending[_COMMANDS_IN_A_FLUSH:]
+            batch = self._next_batch()
             try:
                 answers = await self._send([args for args, _ in batch])
             except Exception as error:
@@ -186,6 +208,17 @@ class RedisConnection:
                     future.set_exception(translated)
                 else:
                     future.set_result(answer)
+
+    def _next_batch(self) -> list[_Sent]:
+        batch: list[_Sent] = []
+        taken = 0
+        for sent in self._pending:
+            if batch and len(batch) + len(sent) > _COMMANDS_IN_A_FLUSH:
+                break
+            batch += sent
+            taken += 1
+        del self._pending[:taken]
+        return batch
 
     async def _send(self, commands: list[tuple[Arg, ...]]) -> list[Any]:
         if isinstance(self._client, RedisCluster):
@@ -217,12 +250,14 @@ class RedisConnection:
             return answers
 
         async def lost(_error: Exception) -> None:
+            self.losses += 1
             await connection.disconnect()
 
         try:
             answered: list[Any] = await connection.retry.call_with_retry(attempt, lost)
             return answered
         except BaseException:
+            self.losses += 1
             await connection.disconnect(nowait=True)  # replies may still arrive that no command waits for
             raise
         finally:

@@ -180,6 +180,19 @@ QUEUES: dict[UnitKind, QueueKeys] = {
 }
 
 
+_WORK = "{quire:work}:"
+
+
+def work_signal(kind: UnitKind) -> str:
+    """zset of at most eight members: wake-ups for workers that wait for entries of a queue."""
+    return f"{_WORK}{kind.value}"
+
+
+def work_interrupt(worker_id: str) -> str:
+    """zset with TTL: wakes one worker, so that it waits for other queues."""
+    return f"{_WORK}worker:{worker_id}"
+
+
 def vault_rate(second: int) -> str:
     """string with TTL: vault jobs started in this second, over all workers."""
     return f"vault:rate:{second}"

@@ -11,7 +11,7 @@ import json
 import os
 import secrets
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -61,6 +61,7 @@ class Workers:
         self._connection = connection
         self._clock = clock
         self.ttl_s = ttl_s
+        self._housekeeper: WorkerId | None = None
 
     async def beat(self, worker_id: str, held: Sequence[str] = ()) -> None:
         """Renews the heartbeat; `held` are the units (`held_unit`) that the worker works on."""
@@ -125,11 +126,18 @@ class Workers:
 
     async def count_alive(self) -> int:
         """How many workers have sent a heartbeat in time and are not known to be dead."""
+        heartbeats = await self.heartbeats()
+        return len(heartbeats) - len(self.without_heartbeat(heartbeats))
+
+    def without_heartbeat(self, heartbeats: Mapping[str, float]) -> dict[str, float]:
+        """Those whose last heartbeat is older than the TTL or whose process on this machine has ended."""
         since_s = self._clock.now() - self.ttl_s
-        parsed = {
-            name: WorkerId.parse(name) for name, at in (await self.heartbeats()).items() if at >= since_s
+        parsed = {name: WorkerId.parse(name) for name in heartbeats}
+        return {
+            name: at
+            for name, at in heartbeats.items()
+            if at < since_s or ((one := parsed[name]) is not None and one.is_known_dead())
         }
-        return sum(one is None or not one.is_known_dead() for one in parsed.values())
 
     async def trim_expired(self) -> None:
         oldest = int((self._clock.now() - 10 * self.ttl_s) * 1000)
@@ -140,20 +148,29 @@ class Workers:
 
         The lock has a TTL of its own, because a process without workers can be the housekeeper and has no heartbeat.
         """
-        return await self._hold(keys.HOUSEKEEPER, worker_id, ttl_s)
+        holder = await self._hold(keys.HOUSEKEEPER, worker_id, ttl_s)
+        self._housekeeper = WorkerId.parse(holder)
+        return holder == worker_id
+
+    def is_housekeeper_dead(self) -> bool:
+        """Whether the last known holder of the housekeeper lock ran on this machine and its process has ended."""
+        return self._housekeeper is not None and self._housekeeper.is_known_dead()
 
     async def hold_embedding(self, worker_id: str, ttl_s: float) -> bool:
         """Takes or renews the embedder lock for ttl_s seconds; returns whether this process holds it."""
-        return await self._hold(keys.VAULT_EMBEDDER, worker_id, ttl_s)
+        return await self._hold(keys.VAULT_EMBEDDER, worker_id, ttl_s) == worker_id
 
-    async def _hold(self, key: str, worker_id: str, ttl_s: float) -> bool:
-        """Takes or renews a lock with a TTL; the lock of a process that is known to be dead is taken over at once."""
+    async def _hold(self, key: str, worker_id: str, ttl_s: float) -> str:
+        """Takes or renews a lock with a TTL and returns its holder.
+
+        The lock of a process that is known to be dead is taken over at once.
+        """
         ttl_ms = int(ttl_s * 1000)
         holder = str(await self._connection.script("plain/hold_lock", [key], worker_id, ttl_ms))
         parsed = WorkerId.parse(holder)
         if holder != worker_id and parsed is not None and parsed.is_known_dead():
             holder = str(await self._connection.script("plain/swap_value", [key], holder, worker_id, ttl_ms))
-        return holder == worker_id
+        return holder
 
     async def release_housekeeping(self, worker_id: str) -> None:
         """Releases the housekeeper lock, if this process holds it."""

@@ -285,6 +285,12 @@ class ParseQueue:
             last_success_s=int(last_ok_ms) / 1000,
         )
 
+    async def has_work(self) -> bool:
+        """Whether a request waits or a batch is claimed, in any replica."""
+        return bool(
+            await self._connection.command("EXISTS", keys.PARSE_QUEUE, keys.PARSE_BATCHES, keys.PARSE_SLOTS)
+        )
+
     async def depth(self) -> int:
         return int(await self._connection.command("ZCARD", keys.PARSE_QUEUE))
 

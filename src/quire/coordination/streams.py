@@ -13,12 +13,15 @@ import math
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from quire.clock import Clock, now_ms
-from quire.coordination.connection import RedisConnection, pairs
+from quire.coordination.connection import Arg, RedisConnection, pairs
+from quire.coordination.dead_letters import DeadLetter, FailedCall, dead_letter_of
 from quire.coordination.keys import QUEUES, QueueKeys
+from quire.coordination.priority_shares import PriorityShares
+from quire.coordination.work_signals import WorkSignals, signal_commands
 from quire.domain.job import JobPriority, UnitKind, unit_kind, unit_page
 from quire.errors import CoordinationCommandError
 
@@ -74,61 +77,7 @@ class Hint:
         )
 
 
-_WEIGHTS = {JobPriority.HIGH: 6, JobPriority.NORMAL: 3, JobPriority.LOW: 1}
-
-
-class PriorityShares:
-    """Divides the entries that a worker reads among the priorities, six to three to one (smooth weighted round robin).
-
-    While entries of every priority wait, each gets its share, so no priority starves; an unused share goes to the
-    others, the highest first. Each worker counts for itself, so the shares hold for all workers together.
-    """
-
-    def __init__(self) -> None:
-        self._credit = dict.fromkeys(_WEIGHTS, 0)
-
-    def next(self, count: int) -> dict[JobPriority, int]:
-        """The shares of the next `count` entries."""
-        shares = dict.fromkeys(_WEIGHTS, 0)
-        for _ in range(count):
-            for priority, weight in _WEIGHTS.items():
-                self._credit[priority] += weight
-            chosen = max(self._credit, key=lambda priority: self._credit[priority])
-            self._credit[chosen] -= sum(_WEIGHTS.values())
-            shares[chosen] += 1
-        return shares
-
-
 DescribePages = Callable[[Sequence[Hint]], Awaitable[list[dict[str, str]]]]
-
-
-@dataclass(frozen=True, slots=True)
-class FailedCall:
-    """The last AI call of a page that was given up, and how many calls it has had."""
-
-    provider: str = ""
-    model: str = ""
-    attempts: int = 0
-    last_error: str = ""
-
-    def fields(self) -> tuple[str, ...]:
-        if not self.attempts:
-            return ()
-        return (
-            *("provider", self.provider, "model", self.model),
-            *("attempts", str(self.attempts), "last_error", self.last_error),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class DeadLetter:
-    kind: UnitKind
-    entry_id: str
-    job_id: str
-    unit: str
-    reason: str
-    at: float
-    call: FailedCall = field(default_factory=FailedCall)
 
 
 class Queues:
@@ -139,6 +88,7 @@ class Queues:
         self._clock = clock
         self._describe_pages = describe_pages
         self._put_later = asyncio.Event()
+        self._next_due_s = math.inf  # of the entries that this process has delayed since `wait_for_delayed`
 
     async def ensure_groups(self, kinds: Iterable[UnitKind]) -> None:
         for queue in (QUEUES[kind] for kind in kinds):
@@ -155,9 +105,15 @@ class Queues:
     async def put(self, hints: Iterable[Hint]) -> None:
         queued = list(hints)
         fields = await self._entry_fields(queued)
-        await self._connection.commands(
+        added: list[tuple[Arg, ...]] = [
             ("XADD", hint.stream, "MAXLEN", "~", _STREAM_BOUND, "*", *fields[hint]) for hint in queued
-        )
+        ]
+        signals = signal_commands(Counter(hint.kind for hint in queued))
+        if self._connection.is_cluster:  # on different nodes, so in two round trips
+            await self._connection.commands(added)
+            await self._connection.commands(signals)
+        else:
+            await self._connection.commands([*added, *signals])
 
     async def _entry_fields(self, hints: Iterable[Hint]) -> dict[Hint, tuple[str, ...]]:
         """The fields of each entry; a page's also has the description that external dispatchers need."""
@@ -186,6 +142,7 @@ class Queues:
         await self._connection.command(
             "ZADD", QUEUES[hint.kind].delayed, int(not_before_s * 1000), hint.packed()
         )
+        self._next_due_s = min(self._next_due_s, not_before_s)
         self._put_later.set()
 
     async def remove_delayed_of(self, job_ids: Iterable[str], kinds: Iterable[UnitKind]) -> None:
@@ -201,34 +158,46 @@ class Queues:
             if gone:
                 await self._connection.command("ZREM", key, *gone)
 
+    def signals(self, worker_id: str) -> WorkSignals:
+        """The wake-ups of one worker."""
+        return WorkSignals(self._connection, worker_id)
+
+    @property
+    def losses(self) -> int:
+        """How often a connection was lost: entries that were delivered then may not have been received."""
+        return self._connection.losses
+
     async def wait_for_delayed(self, timeout_s: float) -> None:
-        """Returns as soon as this process puts an entry among the delayed ones (or has, since the last call), and
-        after the time at the latest: other processes do so too."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(timeout_s):
-                await self._put_later.wait()
-        self._put_later.clear()
+        """Returns as soon as an entry is due that this process has delayed since the last call.
+
+        Returns after the time at the latest: other processes delay entries too.
+        """
+        until = self._clock.monotonic() + timeout_s
+        while True:
+            left_s = min(until - self._clock.monotonic(), self._next_due_s - self._clock.now())
+            if left_s <= 0:
+                break
+            self._put_later.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(left_s):
+                    await self._put_later.wait()
+        self._next_due_s = math.inf
 
     async def read(self, kind: UnitKind, consumer: str, count: int, block_s: float) -> list[Hint]:
-        """Waits up to block_s for new entries. Creates the group again if the server has lost it.
+        """New entries; waits up to block_s for them. Creates the group again if the server has lost it.
 
         COUNT holds for each stream, so entries of several priorities that arrive at the same moment may be more than
         were asked for: those of the lowest priority are queued again.
         """
         queue = QUEUES[kind]
-        waiting = ("BLOCK", int(block_s * 1000)) if block_s > 0 else ()
         streams = queue.streams
         try:
-            answer = await self._connection.blocking(
-                *("XREADGROUP", "GROUP", queue.group, consumer, "COUNT", count),
-                *waiting,
-                *("STREAMS", *streams, *[">"] * len(streams)),
-            )
+            answer = await self._read_new(queue, consumer, count, block_s)
         except CoordinationCommandError as error:
             if not _says(error, "NOGROUP"):
                 raise
             await self.ensure_groups([kind])
-            return []
+            answer = await self._read_new(queue, consumer, count, 0)
         by_stream = (
             dict(answer or {}) if isinstance(answer, dict) else {row[0]: row[1] for row in answer or ()}
         )
@@ -240,6 +209,13 @@ class Queues:
         ]
         await self._put_back(found[count:])
         return found[:count]
+
+    async def _read_new(self, queue: QueueKeys, consumer: str, count: int, block_s: float) -> Any:
+        command = ("XREADGROUP", "GROUP", queue.group, consumer, "COUNT", count)
+        streams = ("STREAMS", *queue.streams, *[">"] * len(queue.streams))
+        if block_s > 0:
+            return await self._connection.blocking(*command, "BLOCK", int(block_s * 1000), *streams)
+        return await self._connection.command(*command, *streams)
 
     async def read_shares(
         self, kind: UnitKind, consumer: str, shares: Mapping[JobPriority, int]
@@ -347,24 +323,28 @@ class Queues:
             ("XGROUP", "DELCONSUMER", stream, queue.group, consumer) for stream in queue.streams
         )
 
-    async def move_all_due(self, limit: int = 200) -> int:
+    async def move_all_due(self, limit: int = 200) -> float:
         """Moves delayed entries whose time has come to their stream: first there, then gone from here.
 
-        Returns how many are left.
+        Returns the seconds until the next one is due; infinity if none is left.
         """
-        now = now_ms(self._clock)
         delayed = [queue.delayed for queue in QUEUES.values()]
-        found, lengths = await asyncio.gather(
-            self._connection.commands(
-                ("ZRANGEBYSCORE", key, "-inf", now, "LIMIT", 0, limit) for key in delayed
-            ),
-            self._connection.commands(("ZCARD", key) for key in delayed),
-        )
-        for key, due in zip(delayed, found, strict=True):
-            if due:
-                await self.put(Hint.unpack(packed) for packed in due)
-                await self._connection.command("ZREM", key, *due)
-        return sum(map(int, lengths)) - sum(map(len, found))
+        if not await self._connection.any_exists(delayed):
+            return math.inf
+        now = now_ms(self._clock)
+        found = await self._connection.commands(("ZRANGE", key, 0, 0, "WITHSCORES") for key in delayed)
+        next_ms = {key: float(first[1]) for key, first in zip(delayed, found, strict=True) if first}
+        for key in [key for key, at in next_ms.items() if at <= now]:
+            due, rest = await self._connection.commands(
+                [
+                    ("ZRANGEBYSCORE", key, "-inf", now, "LIMIT", 0, limit),
+                    ("ZRANGEBYSCORE", key, f"({now}", "+inf", "WITHSCORES", "LIMIT", 0, 1),
+                ]
+            )
+            await self.put(Hint.unpack(packed) for packed in due)
+            await self._connection.command("ZREM", key, *due)
+            next_ms[key] = now if len(due) == limit else float(rest[1]) if rest else math.inf
+        return max(0.0, min(next_ms.values(), default=math.inf) - now) / 1000
 
     async def depth(self, kind: UnitKind) -> dict[str, int]:
         queue = QUEUES[kind]
@@ -393,11 +373,11 @@ class Queues:
     async def dead_letters(self, kind: UnitKind, limit: int = 100) -> list[DeadLetter]:
         """The newest first."""
         answer = await self._connection.command("XREVRANGE", QUEUES[kind].dlq, "+", "-", "COUNT", limit)
-        return [_dead_letter(kind, entry_id, fields) for entry_id, fields in answer]
+        return [dead_letter_of(kind, entry_id, fields) for entry_id, fields in answer]
 
     async def dead_letter(self, kind: UnitKind, entry_id: str) -> DeadLetter | None:
         answer = await self._connection.command("XRANGE", QUEUES[kind].dlq, entry_id, entry_id)
-        return _dead_letter(kind, *answer[0]) if answer else None
+        return dead_letter_of(kind, *answer[0]) if answer else None
 
     async def remove_dead_letters_of(self, job_ids: Collection[str]) -> None:
         """Removes the dead letters of jobs that are deleted."""
@@ -417,28 +397,6 @@ def read_hint(entry_id: str, flat: Any, priority: JobPriority) -> Hint:
     fields = pairs(flat)
     content_ref = fields.get("content_ref", "").partition("#")[0]
     return Hint(fields["job_id"], fields["unit"], int(fields["epoch"]), entry_id, content_ref, priority)
-
-
-def _dead_letter(kind: UnitKind, entry_id: str, flat: Any) -> DeadLetter:
-    fields = pairs(flat)
-    return DeadLetter(
-        kind,
-        entry_id,
-        fields["job_id"],
-        fields["unit"],
-        fields.get("reason", ""),
-        float(fields.get("at", 0)),
-        _failed_call(fields),
-    )
-
-
-def _failed_call(fields: dict[str, str]) -> FailedCall:
-    return FailedCall(
-        fields.get("provider", ""),
-        fields.get("model", ""),
-        int(fields.get("attempts", 0)),
-        fields.get("last_error", ""),
-    )
 
 
 def _says(error: CoordinationCommandError, *texts: str) -> bool:

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING
 
 from quire.coordination.job_records import Claim, Refused
 from quire.coordination.liveness import held_unit
-from quire.coordination.streams import QUEUES, Hint, PriorityShares
+from quire.coordination.streams import Hint
 from quire.domain.job import UnitKind
 from quire.errors import CoordinationCommandError, CoordinationError, QuireError
 from quire.pipeline.disk_guard import DiskGuard
+from quire.pipeline.entry_reader import EntryReader
 from quire.pipeline.overtaking import Overtaking
 from quire.pipeline.parts import Parts
 from quire.pipeline.side_tasks import keep_running
@@ -31,17 +32,15 @@ from quire.pipeline.stages.merge_stage import run_merge
 from quire.pipeline.stages.read_stage import PageReader
 from quire.pipeline.stages.split_stage import run_split
 from quire.pipeline.unit_failures import UnitFailures
+from quire.pipeline.unreceived_entries import UnreceivedEntries
 from quire.reading.pool.fair_slots import sharing
 
 if TYPE_CHECKING:
     from quire.telemetry.tracer import Tracer
 
 _LOG = logging.getLogger(__name__)
-_BLOCK_S = 2.0
 _WATCH_EVERY_S = 0.4
 _SERVER_AWAY_S = 0.5
-_REFUSED_S = 5.0
-_DISK_FULL_S = 0.5
 _MAX_STARTS = 50
 """How often a unit may be started at all. Failed attempts are bounded by JOB_MAX_ATTEMPTS; this bounds units whose
 workers keep dying, and is high because workers also die for reasons of their own."""
@@ -97,15 +96,15 @@ class Worker:
         self._slots = slots
         self._stages = stages
         self._held: dict[str, _Held] = {}
-        self._entries: set[str] = set()
-        self._shares = {kind: PriorityShares() for kind in slots if QUEUES[kind].prioritised}
-        self._more: set[UnitKind] = set()
-        """Queues whose last read was full: more entries may wait, so the next read goes by shares."""
         self._stopping = asyncio.Event()
         self._beaten = asyncio.Event()
         self._disk_reported = False
         self._disk = DiskGuard.of(parts.settings, parts.clock)
         self._failures = UnitFailures(parts, self._disk)
+        unreceived = UnreceivedEntries(parts.queues, worker_id, parts.clock)
+        self._entries = EntryReader(
+            parts.queues, worker_id, slots, unreceived, self._stopping, may_read=self._has_room
+        )
         self._fairness = Overtaking(parts, slots, self._teams_in_hand, self._handle)
 
     async def run(self) -> None:
@@ -116,6 +115,7 @@ class Worker:
             async with asyncio.TaskGroup() as group:
                 beat = group.create_task(keep_running("heartbeat", self._beat), name="worker-heartbeat")
                 watch = group.create_task(keep_running("watch", self._watch), name="worker-watch")
+                listen = group.create_task(keep_running("signals", self._entries.run), name="worker-signals")
                 await self._beaten.wait()
                 fairness = partial(self._fairness.run, self._stopping)
                 fair = group.create_task(keep_running("fairness", fairness), name="worker-fairness")
@@ -126,8 +126,10 @@ class Worker:
                 await asyncio.gather(*readers, fair)  # units that have overtaken end like the others
                 beat.cancel()
                 watch.cancel()
+                listen.cancel()
         finally:
             with suppress(QuireError):
+                await self._entries.leave()
                 await self._parts.workers.leave(self.id)
             _LOG.info("worker stopped", extra={"worker": self.id, "in_hand": self.in_hand})
 
@@ -143,6 +145,10 @@ class Worker:
     @property
     def in_hand(self) -> int:
         return len(self._held)
+
+    def _has_room(self) -> bool:
+        """Whether this host has disk space for more units."""
+        return not self._disk.is_full
 
     def _units_in_hand(self) -> list[str]:
         """The units that this worker works on, for its heartbeat: the server may believe that it has others."""
@@ -163,60 +169,12 @@ class Worker:
                 while room < slots and not free.locked():
                     await free.acquire()
                     room += 1
-                hints = await self._read(kind, room)
+                hints = await self._entries.next(kind, room)
                 for _ in range(room - len(hints)):
                     free.release()
                 for hint in hints:
-                    self._entries.add(_entry_name(hint))
                     task = group.create_task(self._handle(hint), name=f"unit-{hint.unit}")
                     task.add_done_callback(lambda _: free.release())
-
-    async def _read(self, kind: UnitKind, room: int) -> list[Hint]:
-        """New entries; none when the worker stops, its disk is full, or the server is out of reach."""
-        if self._disk.is_full:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._stopping.wait(), _DISK_FULL_S)
-            return []
-        read = asyncio.create_task(self._next_entries(kind, room), name=f"read-{kind.value}")
-        stop = asyncio.create_task(self._stopping.wait(), name="stop")
-        try:
-            await asyncio.wait({read, stop}, return_when=asyncio.FIRST_COMPLETED)
-            if not read.done():
-                read.cancel()
-            return await read or await self._unreceived(kind, room)
-        except asyncio.CancelledError:
-            if self._stopping.is_set():
-                return []
-            raise
-        except CoordinationError as error:
-            _LOG.warning("queue read failed", extra={"queue": kind.value, "code": error.code})
-            await asyncio.sleep(0.2)
-            return []
-        except Exception as error:
-            _LOG.error("queue can't be read", exc_info=error, extra={"queue": kind.value})
-            await asyncio.sleep(_REFUSED_S)
-            return []
-        finally:
-            stop.cancel()
-            read.cancel()
-
-    async def _next_entries(self, kind: UnitKind, room: int) -> list[Hint]:
-        found: list[Hint] = []
-        if kind in self._more and kind in self._shares:
-            shares = self._shares[kind].next(room)
-            found = await self._parts.queues.read_shares(kind, self.id, shares)
-        if not found:
-            found = await self._parts.queues.read(kind, self.id, room, _BLOCK_S)
-        if len(found) >= room:
-            self._more.add(kind)
-        else:
-            self._more.discard(kind)
-        return found
-
-    async def _unreceived(self, kind: UnitKind, room: int) -> list[Hint]:
-        """Entries that the server delivered to this worker while the connection was lost."""
-        given = await self._parts.queues.in_hand(kind, self.id)
-        return [hint for hint in given if _entry_name(hint) not in self._entries][:room]
 
     async def _handle(self, hint: Hint) -> None:
         token = secrets.token_hex(6)
@@ -258,7 +216,7 @@ class Worker:
             await self._release_later(hint, token)
         finally:
             self._held.pop(token, None)
-            self._entries.discard(_entry_name(hint))
+            self._entries.done(hint)
 
     async def _release_later(self, hint: Hint, token: str) -> None:
         """Releases the unit as soon as the server answers. This worker is alive, so no other process will."""
@@ -369,10 +327,6 @@ async def _traced(tracer: Tracer, stage: Stage, claim: Claim, parts: Parts) -> N
     attributes = {"job_id": claim.job.id, "unit": claim.hint.unit, "start": claim.starts}
     with tracer.unit(claim.hint.kind.value, claim.job.trace, attributes):
         await stage(claim, parts)
-
-
-def _entry_name(hint: Hint) -> str:
-    return f"{hint.stream} {hint.entry_id}"
 
 
 def default_slots(concurrency: int, reader_processes: int, classifications: int) -> dict[UnitKind, int]:

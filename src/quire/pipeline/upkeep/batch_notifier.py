@@ -8,6 +8,8 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from collections.abc import Callable
+from functools import partial
 
 from quire.coordination.batch_callbacks import BatchCallbacks
 from quire.coordination.connection import RedisConnection
@@ -36,7 +38,7 @@ _LONGEST_RETRY_S = 600.0
 
 
 class BatchNotifier:
-    """Runs in every long-running process; a claim keeps two of them from the same batch."""
+    """Works in the housekeeper's process; a claim keeps two processes from the same batch."""
 
     def __init__(self, parts: Parts, pending: BatchCallbacks) -> None:
         self._parts = parts
@@ -47,17 +49,18 @@ class BatchNotifier:
     def of(cls, parts: Parts, connection: RedisConnection) -> BatchNotifier:
         return cls(parts, BatchCallbacks(connection, parts.clock))
 
-    async def run(self) -> None:
-        """Looks at the batches that are due, every second, until it is cancelled."""
-        await keep_running("batch-notifier", self._rounds)
+    async def run(self, is_housekeeper: Callable[[], bool]) -> None:
+        """Checks the batches that are due, every second, where this process is the housekeeper, until cancelled."""
+        await keep_running("batch-notifier", partial(self._rounds, is_housekeeper))
 
-    async def _rounds(self) -> None:
+    async def _rounds(self, is_housekeeper: Callable[[], bool]) -> None:
         """Each batch has a task of its own: a slow receiver delays only its own callback."""
         running: dict[str, asyncio.Task[None]] = {}
         async with asyncio.TaskGroup() as group:
             while True:
                 running = {one: task for one, task in running.items() if not task.done()}
-                for batch_id in await self._due(_AT_ONCE - len(running)):
+                room = _AT_ONCE - len(running) if is_housekeeper() else 0
+                for batch_id in await self._due(room):
                     if batch_id not in running:
                         running[batch_id] = group.create_task(self._claimed(batch_id), name="batch-callback")
                 await asyncio.sleep(_ROUND_S)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
@@ -24,6 +25,7 @@ from quire.pipeline.parts import Parts
 from quire.pipeline.side_tasks import keep_running
 from quire.pipeline.stages.download_stage import forget_old_downloads
 from quire.pipeline.stages.export_stage import forget_local_result
+from quire.pipeline.upkeep.dead_workers import DeadWorkers
 from quire.pipeline.upkeep.reconciler import Reconciler
 from quire.pipeline.upkeep.record_archive import RecordArchive
 from quire.pipeline.upkeep.retention import apply_retention
@@ -33,8 +35,11 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 _LEASE_S = 3.0
-_TICK_S = 0.1
+_RENEW_S = 1.0
+_TICK_S = 0.02
 _IDLE_TICK_S = 0.5
+_LOCK_EVERY_S = 2.5
+"""How often other processes ask for the lock. They notice at once that its holder on the same host has ended."""
 _ROUND_S = 1.0
 _GRACE_S = 10.0
 _SWEEP_AGAIN_S = 10.0
@@ -61,6 +66,7 @@ class Housekeeper:
         self._reconciler = reconciler
         self._ours = False
         self._archive = RecordArchive(parts.jobs, parts.objects)
+        self._dead = DeadWorkers(parts.workers, parts.clock)
         self._delivered: dict[tuple[UnitKind, JobPriority], float] = {}
         """How far each stream was delivered, as read in this round."""
 
@@ -72,7 +78,7 @@ class Housekeeper:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._run_rounds(), name="housekeeping-rounds")
                 if self._reconciler is not None:
-                    running = partial(self._reconciler.run, lambda: self._ours)
+                    running = partial(self._reconciler.run, self.is_leader)
                     group.create_task(keep_running("reconciler", running), name="reconciler")
         finally:
             with suppress(CoordinationError):
@@ -85,28 +91,44 @@ class Housekeeper:
                 _LOG.info("half-written files of killed processes removed", extra={"files": swept})
         await forget_old_downloads(self._parts)
 
+    def is_leader(self) -> bool:
+        """Whether this process holds the lock of the housekeeper."""
+        return self._ours
+
     async def _run_rounds(self) -> None:
         queues, clock = self._parts.queues, self._parts.clock
-        next_round = clock.monotonic()
+        next_round, renew_at = clock.monotonic(), clock.monotonic()
         while True:
-            self._ours, left = False, 0
+            next_due_s = math.inf
             try:
-                self._ours = await self._parts.workers.hold_housekeeping(self._id, _LEASE_S)
+                if not self._ours or clock.monotonic() >= renew_at:
+                    renew_at = clock.monotonic() + _RENEW_S
+                    self._ours = await self._parts.workers.hold_housekeeping(self._id, _LEASE_S)
                 if self._ours:
-                    left = await queues.move_all_due()
+                    next_due_s = await queues.move_all_due()
                     if clock.monotonic() >= next_round:
                         next_round = clock.monotonic() + _ROUND_S
                         await self._round()
             except (CatalogError, CoordinationError, ObjectsError) as error:
+                self._ours = False
                 _LOG.warning("housekeeping postponed", extra={"code": error.code})
                 await asyncio.sleep(1)
+                continue
             except CoordinationCommandError as error:
+                self._ours = False
                 _LOG.error("housekeeping failed", exc_info=error)
                 await asyncio.sleep(1)
-            if self._ours and not left:
-                await queues.wait_for_delayed(_IDLE_TICK_S)
+                continue
+            if self._ours:
+                await queues.wait_for_delayed(min(_IDLE_TICK_S, max(_TICK_S, next_due_s)))
             else:
-                await asyncio.sleep(_TICK_S if left else _IDLE_TICK_S)
+                await self._wait_for_lock()
+
+    async def _wait_for_lock(self) -> None:
+        for _ in range(int(_LOCK_EVERY_S / _IDLE_TICK_S)):
+            await asyncio.sleep(_IDLE_TICK_S)
+            if self._parts.workers.is_housekeeper_dead():
+                return
 
     async def _round(self) -> None:
         await self._recover_dead_workers()
@@ -198,7 +220,13 @@ class Housekeeper:
         return True
 
     async def _recover_dead_workers(self) -> None:
-        """Requeues the entries of dead workers."""
+        """Requeues the entries of dead workers.
+
+        Each queue has a list of its consumers. With many workers these are long, so they are read when a heartbeat is
+        missing, and else every few seconds.
+        """
+        if not await self._dead.is_scan_due():
+            return
         alive: dict[str, bool] = {}
         found = await asyncio.gather(*(self._parts.queues.consumers(kind) for kind in UnitKind))
         for kind, consumers in zip(UnitKind, found, strict=True):
@@ -211,6 +239,8 @@ class Housekeeper:
                     await self._take_over(kind, consumer)
                 else:
                     await self._parts.queues.forget_consumer(kind, consumer)
+                    await self._parts.queues.signals(self._id).send([kind])  # it may have received one
+        self._dead.scanned()
 
     async def _take_over(self, kind: UnitKind, dead: str) -> None:
         """The units are released as well, so that the sweeper does not queue them a second time."""

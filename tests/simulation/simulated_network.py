@@ -1,0 +1,168 @@
+"""Connections of a simulated fleet: the real scripts on a real server, behind a network that delays and loses.
+
+A command waits a while, is executed, and its answer waits a while; the seed draws the times. It may be lost before it
+is executed, or its answer afterwards. Keys expire by virtual time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Iterable
+from typing import Any
+
+from redis.connection import Connection
+from redis.exceptions import NoScriptError, ResponseError
+
+from quire.coordination import keys
+from quire.coordination.connection import Arg, RedisConnection, load_scripts
+from quire.coordination.streams import QUEUES
+from quire.errors import CoordinationError
+from tests.simulation.virtual_loop import VirtualClock
+
+_SIGNALS = keys.work_interrupt("").partition("worker")[0]
+_STREAMS = {stream for queue in QUEUES.values() for stream in queue.streams} | {
+    queue.dlq for queue in QUEUES.values()
+}
+
+
+class SimulatedServer:
+    """One real server, used by one command at a time."""
+
+    def __init__(self, port: int) -> None:
+        self._line = Connection(host="127.0.0.1", port=port, decode_responses=True, protocol=2)
+        self._lock_sha = load_scripts()["plain/hold_lock"].sha
+        self._expiry: dict[str, float] = {}
+        self.commands = 0
+
+    def start(self, clock: VirtualClock) -> None:
+        """An empty server for the next schedule."""
+        self.clock = clock
+        self._expiry.clear()
+        self.added = asyncio.Event()
+        self._send("FLUSHALL")
+
+    def lose_everything(self) -> None:
+        self._expiry.clear()
+        self._send("FLUSHALL")
+
+    def execute(self, args: tuple[Arg, ...]) -> Any:
+        """Raises ResponseError."""
+        now = self.clock.now()
+        for key in [key for key, at in self._expiry.items() if at <= now]:
+            del self._expiry[key]
+            self._send("DEL", key)
+        answer = self._send(*self._in_virtual_time(args))
+        if args[0] == "EVALSHA" and args[1] == self._lock_sha and answer == args[4]:
+            self._expiry[str(args[3])] = now + float(args[5]) / 1000
+        if args[0] == "ZADD" and str(args[1]).startswith(_SIGNALS):
+            self.added.set()
+            self.added = asyncio.Event()
+        return answer
+
+    def _in_virtual_time(self, args: tuple[Arg, ...]) -> tuple[Arg, ...]:
+        if args[0] == "SET" and "PX" in args and str(args[1]).startswith(keys.worker("")):
+            at = args.index("PX")
+            self._expiry[str(args[1])] = self.clock.now() + float(args[at + 1]) / 1000
+            return args[:at]
+        if args[0] == "XADD" and args[1] in _STREAMS:
+            at = args.index("*")
+            return (*args[:at], f"{int(self.clock.now() * 1000)}-*", *args[at + 1 :])
+        return args
+
+    def _send(self, *args: Arg) -> Any:
+        self.commands += 1
+        self._line.send_command(*args)
+        return self._line.read_response()
+
+
+class SimulatedConnection(RedisConnection):
+    """The connection of one process of the fleet. After `kill` nothing that it sent is executed any more."""
+
+    def __init__(self, server: SimulatedServer, chance: random.Random, losses: float) -> None:
+        super().__init__(None, load_scripts_once(), "simulated://")  # type: ignore[arg-type]
+        self._server = server
+        self._chance = chance
+        self._lost_share = losses
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.is_dead = False
+        self.stalled_until_s = 0.0
+
+    def kill(self) -> None:
+        self.is_dead = True
+
+    def _enqueue(self, commands: Iterable[tuple[Arg, ...]]) -> list[asyncio.Future[Any]]:
+        loop = asyncio.get_running_loop()
+        sent = [(args, loop.create_future()) for args in commands]
+        task = loop.create_task(self._exchange(sent))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return [future for _, future in sent]
+
+    async def _exchange(self, sent: list[tuple[tuple[Arg, ...], asyncio.Future[Any]]]) -> None:
+        fate = self._chance.random()
+        await self._travel()
+        if self.is_dead or fate < self._lost_share:
+            self._fail(sent)
+            return
+        answers: list[Any] = []
+        for args, _ in sent:
+            try:
+                answers.append(self._server.execute(args))
+            except ResponseError as error:
+                answers.append(error)
+        await self._travel()
+        if self.is_dead or fate < 2 * self._lost_share:
+            self._fail(sent)
+            return
+        for (_, future), answer in zip(sent, answers, strict=True):
+            if future.done():
+                continue
+            if isinstance(answer, NoScriptError):
+                future.set_exception(answer)
+            elif isinstance(answer, Exception):
+                translated = self._translated(answer)
+                translated.__cause__ = answer
+                future.set_exception(translated)
+            else:
+                future.set_result(answer)
+
+    async def blocking(self, *args: Arg) -> Any:
+        """BZPOPMIN, by asking again whenever something was added."""
+        name, *names, timeout_s = args
+        assert name == "BZPOPMIN", name
+        deadline = self._server.clock.monotonic() + float(timeout_s)
+        while True:
+            added = self._server.added
+            for key in names:
+                if found := await self.command("ZPOPMIN", key):
+                    return [key, *found]
+            left_s = deadline - self._server.clock.monotonic()
+            if left_s <= 0:
+                return None
+            try:
+                async with asyncio.timeout(left_s):
+                    await added.wait()
+            except TimeoutError:
+                return None
+
+    async def _travel(self) -> None:
+        stalled_s = max(0.0, self.stalled_until_s - self._server.clock.monotonic())
+        await asyncio.sleep(stalled_s + self._chance.expovariate(200.0))
+
+    def _fail(self, sent: list[tuple[tuple[Arg, ...], asyncio.Future[Any]]]) -> None:
+        self.losses += 1
+        for _, future in sent:
+            if not future.done():
+                future.set_exception(CoordinationError("The simulated network lost it."))
+                future.exception()  # the process that asked may be dead
+
+
+_SCRIPTS: dict[str, Any] = {}
+
+
+def load_scripts_once() -> dict[str, Any]:
+    """The scripts, read from their files once for thousands of connections."""
+    if not _SCRIPTS:
+        _SCRIPTS.update(load_scripts())
+    return _SCRIPTS
