@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 # What was compiled once is not compiled again by each process of the tests, whatever the caller's environment says.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test quick fuzz serve check format bench chaos samples settings-page conformance conformance-list clean
+.PHONY: demo test quick fuzz serve check format bench chaos simulate fleet soak samples settings-page conformance conformance-list clean
 
 demo: $(STAMP)
 	$(BIN)/python bench/demo.py
@@ -50,10 +50,23 @@ format: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/python bench/run.py
 
-# A fleet is hurt at its state changes; the same SEED draws the same faults. FAULTS=38 is each kind twice, about four minutes.
+# A fleet is hurt at its state changes; the same SEED draws the same faults. FAULTS=38 is each kind twice, about five minutes.
 FAULTS ?= 38
 chaos: $(STAMP)
 	$(BIN)/python bench/chaos.py --faults $(FAULTS) $(if $(SEED),--seed $(SEED))
+
+# Seeded schedules of claims, leases, epochs and lost data on virtual time.
+SCHEDULES ?= 1000
+simulate: $(STAMP)
+	$(BIN)/python bench/simulate.py --schedules $(SCHEDULES) $(if $(SEED),--first $(SEED))
+
+# Hosts are network namespaces; skipped with a sentence where they can't be made.
+fleet: $(STAMP)
+	$(BIN)/python bench/fleet.py $(if $(SEED),--seed $(SEED))
+
+DOCUMENTS ?= 20000
+soak: $(STAMP)
+	$(BIN)/python bench/soak.py --documents $(DOCUMENTS)
 
 samples: $(STAMP)
 	$(BIN)/python samples/make.py

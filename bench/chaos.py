@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -27,7 +28,7 @@ from chaos_faults import FAULTS, STATE_CHANGES
 from chaos_fleet import Fleet
 from chaos_work import Account, Callers
 
-_WAVE = 6
+_WAVE = 10
 _STATE_S = 1.5
 
 
@@ -36,6 +37,7 @@ class ChaosRun:
 
     def __init__(self, fleet: Fleet, folder: Path, seed: int, kinds: list[str]) -> None:
         self._fleet = fleet
+        self._seed = seed
         self._chance = random.Random(seed)
         self._kinds = kinds
         self._callers = Callers(fleet, folder, self._chance)
@@ -50,33 +52,51 @@ class ChaosRun:
 
     def run(self, faults: int, until: float) -> None:
         """Injects that many faults, fewer if the time is over or something is wrong."""
+        number = 0
         try:
-            for number in range(1, faults + 1):
-                self._inject(number)
-                if number % _WAVE == 0 or number == faults:
-                    self._callers.settle()
-                    if self.account.problems or time.monotonic() > until:
-                        return
+            while number < faults:
+                wave = min(number + _WAVE, faults)
+                while number < wave:
+                    number += self._inject(number + 1, wave - number)
+                self._callers.settle()
+                if self.account.problems or time.monotonic() > until:
+                    return
         finally:
             self._callers.close()
 
-    def _inject(self, number: int) -> None:
-        # Each kind once before any comes again, so that few faults also have all kinds.
-        if not self._left:
-            self._left = self._chance.sample(self._kinds, len(self._kinds))
-        kind, state = self._left.pop(), self._chance.choice(STATE_CHANGES)
-        calm_s = self._chance.uniform(0, 0.5)
+    def _inject(self, number: int, most: int) -> int:
+        """One fault, or two at once; returns how many."""
+        kinds = [self._next_kind() for _ in range(min(most, self._chance.randint(1, 2)))]
+        state, calm_s = self._chance.choice(STATE_CHANGES), self._chance.uniform(0, 0.5)
         self._callers.hand_in()
         if not state or not self._fleet.states.wait_for(state, _STATE_S):
             state = ""
             time.sleep(calm_s)
-        detail = FAULTS[kind](self._fleet, self._chance)
+        # Each has its own chance, so that their order does not matter.
+        chances = [random.Random(f"{self._seed}/{number + nth}") for nth in range(len(kinds))]
+        with ThreadPoolExecutor(len(kinds)) as threads:
+            started = [
+                threads.submit(FAULTS[kind], self._fleet, chance)
+                for kind, chance in zip(kinds, chances, strict=True)
+            ]
+            details = [one.result() for one in started]
+        for nth, (kind, detail) in enumerate(zip(kinds, details, strict=True)):
+            self._count(kind, state, detail)
+            print(f"{number + nth:4} {kind:16} at {state or 'any time':16} {detail}", flush=True)
+        return len(kinds)
+
+    def _next_kind(self) -> str:
+        # Each kind once before any comes again, so that few faults also have all kinds.
+        if not self._left:
+            self._left = self._chance.sample(self._kinds, len(self._kinds))
+        return self._left.pop()
+
+    def _count(self, kind: str, state: str, detail: str) -> None:
         if detail.startswith("skipped"):
             self.skipped += 1
         else:
             self.faults[kind] += 1
             self.at_state[state or "any"] += 1
-        print(f"{number:4} {kind:16} at {state or 'any time':16} {detail}", flush=True)
 
 
 def main() -> int:

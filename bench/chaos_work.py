@@ -18,13 +18,10 @@ from dataclasses import dataclass, field
 from http.client import HTTPException
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from tests.support.coordination_servers import ask
 from tests.support.marked_documents import marked_pdf, marker, markers_in
 from tests.support.waiting import DEADLINE_S
-
-from chaos_fleet import Fleet
 
 _AGAIN_S = 0.3
 _CALL_S = 60.0
@@ -65,11 +62,25 @@ class Account:
         return [f"{name}: {text}" for name, texts in kinds.items() for text in texts]
 
 
+class ServedFleet(Protocol):
+    """What callers need of a fleet."""
+
+    @property
+    def url(self) -> str:
+        """Where it serves now."""
+        ...
+
+    def ask(self, *args: str) -> bytes:
+        """The raw reply of its Redis."""
+        ...
+
+
 class Callers:
     """Hands in work in the background and checks it."""
 
-    def __init__(self, fleet: Fleet, folder: Path, chance: random.Random) -> None:
+    def __init__(self, fleet: ServedFleet, folder: Path, chance: random.Random, key: str = "") -> None:
         self._fleet = fleet
+        self._headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._folder = folder
         self._chance = chance
         self._pool = ThreadPoolExecutor(8, "caller")
@@ -80,9 +91,9 @@ class Callers:
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def hand_in(self) -> None:
-        """Two pieces of work, chosen by the seed."""
-        for kind in self._chance.choices(("local", "ai", "vault", "parse"), (4, 3, 2, 3), k=2):
+    def hand_in(self, count: int = 2) -> None:
+        """Pieces of work, chosen by the seed."""
+        for kind in self._chance.choices(("local", "ai", "vault", "parse"), (4, 3, 2, 3), k=count):
             self._number += 1
             pages = {"local": self._chance.choice((1, 3, 9, 20)), "ai": 2, "vault": 2, "parse": 1}[kind]
             work = Work(kind, self._number, pages)
@@ -118,7 +129,8 @@ class Callers:
                 return
             except urllib.error.HTTPError as error:
                 text = error.read().decode(errors="replace")[:200]
-                if error.code < 500 and error.code not in (408, 409, 429):
+                # Images that wait are lost with all data of Redis; their callers are told to send them again.
+                if error.code < 500 and error.code not in (408, 409, 429) and "Send it again" not in text:
                     work.problem = f"HTTP {error.code}: {text}"
                     return
             except (OSError, HTTPException, ValueError):
@@ -160,8 +172,8 @@ class Callers:
         return body, f"multipart/form-data; boundary={_BOUNDARY}"
 
     def _post(self, path: str, body: bytes, content_type: str, work: Work) -> dict[str, Any]:
-        headers = {"Content-Type": content_type, "Idempotency-Key": f"chaos-{work.number}"}
-        request = urllib.request.Request(f"{self._fleet.serve.url}{path}", body, headers, method="POST")
+        headers = {**self._headers, "Content-Type": content_type, "Idempotency-Key": f"chaos-{work.number}"}
+        request = urllib.request.Request(f"{self._fleet.url}{path}", body, headers, method="POST")
         with urllib.request.urlopen(request, timeout=_CALL_S) as answer:
             found: dict[str, Any] = json.load(answer)
         return found
@@ -171,7 +183,8 @@ class Callers:
         deadline = time.monotonic() + DEADLINE_S
         while True:
             try:
-                with urllib.request.urlopen(f"{self._fleet.serve.url}{path}", timeout=_CALL_S) as answer:
+                request = urllib.request.Request(f"{self._fleet.url}{path}", headers=self._headers)
+                with urllib.request.urlopen(request, timeout=_CALL_S) as answer:
                     return json.load(answer)
             except urllib.error.HTTPError as error:
                 if error.code == 404:
@@ -256,8 +269,7 @@ class Callers:
         from quire.coordination import keys
         from quire.coordination.keys import QUEUES
 
-        port = self._fleet.redis_port
         names = [(stream, "XLEN") for queue in QUEUES.values() for stream in queue.streams]
         names += [(queue.delayed, "ZCARD") for queue in QUEUES.values()]
         names += [(keys.ACTIVE, "ZCARD"), (keys.PARSE_QUEUE, "ZCARD"), (keys.PARSE_BATCHES, "HLEN")]
-        return {name: int(ask(port, command, name).strip()[1:]) for name, command in names}
+        return {name: int(self._fleet.ask(command, name).strip()[1:]) for name, command in names}

@@ -14,7 +14,7 @@ from quire.coordination.connection import RedisConnection
 from quire.coordination.job_records import Claim, NewJob, PageOutcome
 from quire.coordination.job_store import JobStore
 from quire.coordination.liveness import Workers
-from quire.coordination.streams import Queues
+from quire.coordination.streams import Hint, Queues
 from quire.domain.job import JobOptions, JobStatus, PageRecord, UnitKind, new_job_id
 from quire.domain.page import PageSource
 from tests.support.clocks import ShiftedClock
@@ -129,3 +129,21 @@ async def test_a_document_is_converted_when_everything_runs_on_a_cluster(
         assert job.status is JobStatus.COMPLETED
         assert markers_in(await markdown(one, job)) == [marker(5, number) for number in range(1, 41)]
         await at_rest(one)
+
+
+async def test_a_waiting_worker_is_woken_when_on_a_cluster(
+    cluster_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("quire.coordination.work_signals._READ_ANYWAY_S", 100 * DEADLINE_S)
+    connection, clock = RedisConnection.open(cluster_url), ShiftedClock()
+    queues = Queues(connection, clock)
+    signals = queues.signals("worker")
+    listening = asyncio.create_task(signals.run())
+    try:
+        async with asyncio.timeout(DEADLINE_S):
+            waits = [asyncio.create_task(signals.wait(kind)) for kind in (UnitKind.MERGE, UnitKind.READ)]
+            await queues.put([Hint(new_job_id(), "merge", 1), Hint(new_job_id(), "c0-1", 1)])
+            await asyncio.gather(*waits)
+    finally:
+        listening.cancel()
+        await connection.close()
