@@ -1,4 +1,4 @@
-"""What goes wrong between a client and a service: cut wires, busy and stopping services, answers of somebody else."""
+"""What goes wrong between a client and a service: cut wires, busy and stopping services, answers of another server."""
 
 from __future__ import annotations
 
@@ -86,15 +86,15 @@ async def test_file_is_there_whole_or_not_at_all_when_a_download_breaks(
 
 
 async def test_attempts_end_when_nobody_ever_answers() -> None:
-    async with AsyncQuire("http://127.0.0.1:9", retrying=Retrying(3, 0.001)) as nobody:
+    async with AsyncQuire("http://127.0.0.1:9", retrying=Retrying(3, 0.001)) as unreachable:
         with pytest.raises(UnreachableError, match="quire serve") as caught:
-            await nobody.health()
+            await unreachable.health()
     assert caught.value.retryable is True
 
 
 @asynccontextmanager
 async def answering(*answers: web.Response) -> AsyncIterator[tuple[str, list[web.BaseRequest]]]:
-    """A server of somebody else's: gives these answers, then the last one for ever."""
+    """A server that is not Quire: gives these answers, then the last one for ever."""
     asked: list[web.BaseRequest] = []
 
     async def answer(request: web.BaseRequest) -> web.Response:

@@ -18,6 +18,7 @@ from reportlab.pdfgen.canvas import Canvas
 from tests.support.marked_documents import scanned_pdf
 from tests.support.serving import Client, Server, client_of
 from tests.support.submitted_documents import converted, fresh
+from tests.support.waiting import until
 
 Pdf = Callable[..., bytes]
 
@@ -197,7 +198,9 @@ async def test_figures_are_cut_from_their_pages_and_all_formats_come_as_a_zip(cl
         assert json.loads(archive.read("metadata.json"))["pages"] == 1
 
 
-async def test_scan_comes_back_as_a_pdf_whose_words_are_found(client: Client, make_pdf: Pdf) -> None:
+async def test_scan_comes_back_as_a_pdf_whose_words_are_found(
+    client: Client, server: Server, make_pdf: Pdf
+) -> None:
     scan = await client.upload(scanned_pdf("HARBOUR", 2), wait=60, force_ocr="true", reading_effort="fast")
     job_id = scan.json["job_id"]
     found = await client.get(f"/jobs/{job_id}/result?format=pdf")
@@ -218,6 +221,8 @@ async def test_scan_comes_back_as_a_pdf_whose_words_are_found(client: Client, ma
     refused = await client.get(f"/jobs/{note.json['job_id']}/result?format=pdf")
     assert (refused.status, refused.json["code"]) == (409, "conflict")
     assert "text/plain" in refused.json["error"]
+    written = server.data_dir / "scratch" / "readers" / "searchable"
+    await until(lambda: written.is_dir() and not list(written.iterdir()), "temporary files are deleted")
 
 
 def pictured_pdf(text: str) -> bytes:

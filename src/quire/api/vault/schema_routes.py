@@ -77,7 +77,12 @@ _BODY = {
 }
 
 
-@router.get("", summary="The names of your saved schemas", response_model=SchemaNamesView)
+@router.get(
+    "",
+    summary="The names of your saved schemas",
+    response_model=SchemaNamesView,
+    responses=documented(401, 503),
+)
 async def saved_schemas(team: Team, services: ServicesDep) -> Response:
     names = await SavedSchemas(services.runtime.parts, team).names()
     return json_answer(SchemaNamesView(schemas=names))
