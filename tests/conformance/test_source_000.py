@@ -348,7 +348,10 @@ async def test_other_provider_answers_when_the_key_of_the_first_is_refused(
     sim.play({"rules": [{"fault": "auth", "model": "gpt-*"}]})
     _, pages = await convert(client, pdf(1)[0])
     assert pages[0]["provider"] == "anthropic"
-    assert calls(sim) == {"gpt-4.1": 1, SONNET: 1}
+    found = calls(sim)
+    # The provider's breaker is open for 30 ms here: a busy machine may ask its other model after that.
+    assert found.pop("gpt-4o", 1) == 1
+    assert found == {"gpt-4.1": 1, SONNET: 1}
 
 
 @pytest.mark.requirement("000-6a", "The secondary provider is asked with its own model of the same tier")
