@@ -105,3 +105,23 @@ def test_page_is_doubted_when_it_has_two_weak_signs() -> None:
     page = down_the_page([SENTENCE, "23 = 1 + 3 + 3"])
     assert page_doubts(page) == ()
     assert page_doubts(page, PageKind(has_graphics=True)) == (COMPLEX_PAGE,)
+
+
+def test_hyphens_before_other_words_are_a_reason_when_there_are_two() -> None:
+    torn = "Our study has im- only innovative but also; due to hard- ensuring the absence of bias."
+    assert page_doubts(down_the_page([SENTENCE] * 5 + [torn])) == (TORN_SENTENCES,)
+    kept = "Pre- and post-war prices, in- or outside the city; al- Sadu"
+    assert page_doubts(down_the_page([SENTENCE] * 5 + [kept])) == ()
+
+
+def test_short_texts_beside_a_table_are_a_reason_when_they_look_like_a_lost_column() -> None:
+    grid = Element(
+        "p1-e1",
+        ElementKind.TABLE,
+        box=(70.0, 100.0, 300.0, 200.0),
+        table=TableGrid(tuple((f"Test {place}", str(place)) for place in range(8))),
+    )
+    column = down_the_page(["70-100 mg/dL", "<5.7%", "<200 mg/dL"], left=320.0)
+    assert page_doubts([grid, *column]) == (TORN_TABLE,)
+    below = [paragraph(text, 220.0 + 14 * place) for place, text in enumerate([SENTENCE] * 3)]
+    assert page_doubts([grid, *below]) == ()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from PIL import Image
 
-from quire.reading.ocr import page_orientation
+from quire.reading.ocr import ink_lines, line_direction, page_orientation
 from quire.reading.ocr.page_posture import posture_of
 
 from . import scans, script_pages
@@ -21,9 +22,12 @@ PAGES = [
     ("arabic", "prose", "clean"),
     ("arabic", "letter", "noisy"),
     ("arabic", "columns", "photographed"),
+    ("arabic", "sparse", "noisy"),
     ("devanagari", "prose", "skewed"),
     ("devanagari", "table", "noisy"),
+    ("devanagari", "sparse", "low contrast"),
     ("greek", "picture", "low contrast"),
+    ("greek", "columns", "noisy"),
 ]
 
 
@@ -42,6 +46,18 @@ def test_page_is_made_upright_and_upright_page_is_kept_when_its_script_varies(
     page = drawn(script, layout, condition)
     found = [posture_of(script_pages.turned(page, quarters)).turns for quarters in range(4)]
     assert found == [0, 3, 2, 1]
+
+
+@pytest.mark.parametrize("script", ["latin", "arabic", "devanagari"])
+def test_lines_are_upright_one_way_and_upside_down_the_other_when_their_script_varies(script: str) -> None:
+    small = ink_lines.small_copy(script_pages.script_page(script, "letter", 2))
+    ink = ink_lines.ink_mask(np.asarray(small, dtype=np.float32), 0.0)
+    assert line_direction.uprightness(ink, 0.0) > 3
+    assert line_direction.uprightness(np.rot90(ink, 2), 0.0) < -3
+
+
+def test_nothing_is_said_of_lines_when_there_are_none() -> None:
+    assert line_direction.uprightness(np.zeros((400, 300), dtype=bool), 0.0) == 0.0
 
 
 def test_lines_across_the_page_are_not_turned_by_a_quarter_when_the_model_is_not_very_sure(

@@ -2,9 +2,11 @@
 
 Each reason is something that text with places shows: prose that jumps from side to side was read across columns; a line
 as wide as two columns between lines of both is two lines read as one; cells that begin in the middle of a sentence, or
-are as long as paragraphs, are prose taken for a table; tables of three rows, or several small ones, are pieces of one;
-short lines of signs are formulas whose form is lost; words of thirty letters are words without their spaces; single
-words on a page with drawings are their labels. A weak sign alone is no reason, two are.
+are as long as paragraphs, are prose taken for a table; parts of words with their hyphen, before another word, are ends
+of lines that another line follows than on the page; tables of three rows, several small ones, and tables with short
+texts beside them are pieces of one; short lines of signs are formulas whose form is lost; words of thirty letters are
+words without their spaces; single words on a page with drawings are their labels. A weak sign alone is no reason, two
+are.
 
 Weakness: a page that has such a sign and is right is called fair all the same.
 """
@@ -55,9 +57,12 @@ _FILLED = 0.6
 _MOST_LINES = 400
 _LONG_CELL_WORDS = 25
 _MANY_EMPTY = 0.3
+_LEAST_BESIDE, _FEW_WORDS = 3, 6
 _TORN_END = re.compile(r"[a-z,-]$")
 _OPERATOR = re.compile(r"[=+∑∫≤≥<>(]")
 _GLUED = re.compile(r"[a-z]{24,}")
+_TORN_WORD = re.compile(r"[a-z]- (?!(?:and|or|to|und|oder|bis|et|ou|y|o|e)\b)[A-Za-z]")
+"""A hyphen at the end of a line that the next line does not go on from; "pre- and post-war" is none."""
 
 Line = tuple[int, Box]
 """The number of characters of a line, and its box."""
@@ -81,11 +86,19 @@ def page_doubts(elements: Sequence[Element], kind: PageKind | None = None) -> tu
     doubts = (
         (READ_ACROSS, signs.is_read_across),
         (PROSE_IN_TABLE, signs.prose_rows >= 2 or signs.long_cells >= 2),
-        (TORN_TABLE, signs.smallest_table <= 3 or (signs.tables >= 2 and signs.rows <= 6 * signs.tables)),
+        (
+            TORN_TABLE,
+            signs.smallest_table <= 3
+            or (signs.tables >= 2 and signs.rows <= 6 * signs.tables)
+            or _texts_beside_tables(shown) >= _LEAST_BESIDE,
+        ),
         (FORMULAS, signs.formulas >= 2),
         (GLUED_WORDS, signs.glued >= 2),
         (SCATTERED, signs.single_words >= (4 if kind.has_graphics else 6 if kind.by_ocr else 10_000)),
-        (TORN_SENTENCES, kind.by_ocr and signs.torn >= max(5, 0.3 * signs.paragraphs)),
+        (
+            TORN_SENTENCES,
+            signs.torn_words >= 2 or (kind.by_ocr and signs.torn >= max(5, 0.3 * signs.paragraphs)),
+        ),
         (LOOSE_SIGNS, _has_loose_signs(shown)),
     )
     found = tuple(reason for reason, is_found in doubts if is_found)
@@ -113,6 +126,7 @@ class _Signs:
         texts = [element.text for element in elements if not element.table]
         self.formulas = sum(_is_formula(line) for text in texts for line in text.split("\n"))
         self.glued = sum(len(_GLUED.findall(text)) for text in texts)
+        self.torn_words = sum(len(_TORN_WORD.findall(text)) for text in texts if "- " in text)
         lines = _prose_boxes(elements)
         self.jumps = _jumps(lines)
         self.is_read_across = _is_read_across(
@@ -249,6 +263,25 @@ def _is_adjacent(box: Box, other: Box) -> bool:
     height = box[3] - box[1]
     gap = max(other[1] - box[3], box[1] - other[3])
     return gap < _ADJACENT * height and abs(other[3] - other[1] - height) < _SAME_HEIGHT * height
+
+
+def _texts_beside_tables(elements: Sequence[Element]) -> int:
+    """How many texts of few words are beside a table, at the height of its rows: columns that it has lost."""
+    tables = [element.box for element in elements if element.table and element.box]
+    if not tables:
+        return 0
+    return sum(
+        element.kind in _TEXT_KINDS
+        and element.box is not None
+        and len(element.text.split()) <= _FEW_WORDS
+        and any(_is_beside(element.box, table) for table in tables)
+        for element in elements
+    )
+
+
+def _is_beside(box: Box, table: Box) -> bool:
+    middle = (box[1] + box[3]) / 2
+    return table[1] < middle < table[3] and (box[0] >= table[2] or box[2] <= table[0])
 
 
 def _has_loose_signs(elements: Sequence[Element]) -> bool:

@@ -1,8 +1,9 @@
 """Measures the posture of a page in its picture (quarter turns, skew, grain) and corrects it, and its light.
 
-Everything is measured on a small copy of the picture. The turns come from the orientation model. Lines of text show
-as dense and empty stripes when ink is summed up along their direction; the skew is the angle with the strongest
-stripes. Without the model the direction of the stripes and the strokes above and below them decide.
+Everything is measured on a small copy of the picture. The direction of the lines comes from the orientation model;
+which way is up is decided by it and by the shapes of the lines together. Lines of text show as dense and empty stripes
+when ink is summed up along their direction; the skew is the angle with the strongest stripes. Without the model the
+direction of the stripes and the strokes above and below them decide.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from quire.reading.ocr import page_orientation
+from quire.reading.ocr import line_direction, page_orientation
 from quire.reading.ocr.ink_lines import (
     LEAST_INK,
     STRIPS,
     best_angle,
+    clear_ink_mask,
     grain,
     ink_bands,
     ink_mask,
@@ -40,8 +42,9 @@ _LEAST_STRIP_PX = 160
 _MARGIN_PX = 3
 _CLEAR_DIRECTION = 1.25
 _CLEARLY_HANGING = 0.1
-_SPECKLED, _SMOOTHED = 8.0, 0.4
+_SPECKLED = 8.0
 _OVERRULES_LINES = 0.88
+_CLEAR_LINES, _MOST_BELIEF, _TO_TURN = 2.0, 4.0, 1.0
 _UNDECIDED = 0.15
 _EDGE = 0.08
 _PAPER_CELLS = 40
@@ -97,7 +100,8 @@ def posture_of(picture: Image.Image) -> Posture:
 
     noise = grain(np.asarray(picture))
     small = small_copy(picture)
-    ink = ink_mask(np.asarray(small, dtype=np.float32), noise)
+    is_grainy = noise > _SPECKLED
+    ink = clear_ink_mask(small) if is_grainy else ink_mask(np.asarray(small, dtype=np.float32), noise)
     count = int(np.count_nonzero(ink))
     if count < LEAST_INK:
         return Posture(noise=noise, ink=count >= _SPECKS)
@@ -108,10 +112,12 @@ def posture_of(picture: Image.Image) -> Posture:
     if not found.is_sure or (turns % 2 and found.sure < _OVERRULES_LINES):
         found = page_orientation.orientation_of_parts(small)
         turns = _turns_by_parts(found, ink)
-    level = np.rot90(ink, turns)
-    skew, _ = best_angle(*ink_points(level))
+    skew, _ = best_angle(*ink_points(np.rot90(ink, turns)))
+    upright_lines = line_direction.uprightness(np.rot90(ink, turns), skew)
+    belief = found.chances[turns], found.chances[(turns + 2) % 4]
+    way_up = _CLEAR_LINES * upright_lines + _model_belief(*belief)
     return Posture(
-        (turns + _joined_script_turn(small, turns, noise, skew)) % 4,
+        (turns + 2) % 4 if way_up < -_TO_TURN else turns % 4,
         skew if abs(skew) >= _LEAST_SKEW else 0.0,
         noise,
         certain=found.is_sure,
@@ -131,15 +137,9 @@ def _turns_by_parts(found: page_orientation.Orientation, ink: Pixels) -> int:
     return found.best_of((sideways, sideways + 2))
 
 
-def _joined_script_turn(small: Image.Image, turns: int, noise: float, skew: float) -> int:
-    """The half turn that lines of a joined script ask for, which the model does not see."""
-    import numpy as np
-    from PIL import ImageFilter
-
-    if noise > _SPECKLED:
-        small, noise = small.filter(ImageFilter.MedianFilter(3)), noise * _SMOOTHED
-    ink = ink_mask(np.asarray(small, dtype=np.float32), noise)
-    return max(0, page_orientation.joined_script_turn(np.rot90(ink, turns), skew))
+def _model_belief(upright: float, upside_down: float) -> float:
+    """How much more likely the model finds this way up than the other, as a logarithm within bounds."""
+    return max(-_MOST_BELIEF, min(_MOST_BELIEF, math.log((upright + 1e-4) / (upside_down + 1e-4))))
 
 
 def _line_direction(ink: Pixels) -> int | None:

@@ -32,6 +32,7 @@ from quire.reading.pdf.layout_blocks import LayoutBlock, lay_out, make_parser
 from quire.reading.pdf.line_pieces import PageWord
 from quire.reading.pdf.missing_words import lines_with, missing_words
 from quire.reading.pdf.mupdf import mupdf
+from quire.reading.pdf.narrow_gutters import cut_at_gutter
 from quire.reading.pdf.outline import Titles, outline_titles
 from quire.reading.pdf.page_figures import figure_boxes
 from quire.reading.pdf.page_signals import Thresholds, classify, garbled_ratio, measure_marks
@@ -279,6 +280,7 @@ def _analyse(source: PdfSource, number: int, options: ReadOptions) -> _Seen:
     page = source.page(number)
     textpage = page.get_textpage(flags=mupdf().TEXTFLAGS_TEXT)
     content = textpage.extractDICT()
+    cut_at_gutter(content, textpage.extractWORDS)
     text = layer_text(content)
     view = view_of(page, content)
     turn = view.turn

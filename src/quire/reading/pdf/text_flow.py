@@ -14,10 +14,12 @@ from itertools import pairwise
 
 from quire.reading.pdf.block_matching import FilledBlock
 from quire.reading.pdf.layout_blocks import LayoutBlock
+from quire.reading.pdf.narrow_gutters import column_edge
 from quire.reading.pdf.text_lines import Box, TextLine, body_size
 
 _MIN_LINES = 6
 _MIN_GUTTER_PT = 8.0
+_RAGGED_PT = 4.0
 _MIDDLE = (0.3, 0.7)
 _FILLED = 0.6
 """Half of a column's lines are at least this wide, in widths of the column; labels and cells are not."""
@@ -30,12 +32,30 @@ def stretches(lines: Sequence[TextLine]) -> list[list[TextLine]]:
     """
     gutter = _gutter(lines)
     if gutter is None:
-        return []
+        return _narrow_stretches(lines)
     left = [line for line in lines if line.box[2] <= gutter]
     right = [line for line in lines if line.box[0] >= gutter]
+    across = [line for line in lines if line.box[0] < gutter < line.box[2]]
+    return _in_order(left, right, across)
+
+
+def _narrow_stretches(lines: Sequence[TextLine]) -> list[list[TextLine]]:
+    """The same for columns that nearly touch: what begins at the edge of the right column is right of it."""
+    edge = column_edge([line.box for line in lines])
+    if edge is None:
+        return []
+    right = [line for line in lines if line.box[0] >= edge - _RAGGED_PT]
+    rest = [line for line in lines if line.box[0] < edge - _RAGGED_PT]
+    left = [line for line in rest if line.box[2] <= edge + _RAGGED_PT]
+    return _in_order(left, right, [line for line in rest if line.box[2] > edge + _RAGGED_PT])
+
+
+def _in_order(
+    left: Sequence[TextLine], right: Sequence[TextLine], crossing: Sequence[TextLine]
+) -> list[list[TextLine]]:
     if not (_is_prose(left) and _is_prose(right)):
         return []
-    across = sorted((o for o in lines if o.box[0] < gutter < o.box[2]), key=lambda line: line.middle[1])
+    across = sorted(crossing, key=lambda line: line.middle[1])
     if any(_goes_on(line, other) for line in across for other in (*left, *right)):
         return []
     found: list[list[TextLine]] = []

@@ -11,9 +11,11 @@ from typing import Any
 
 Box = tuple[float, float, float, float]
 
+_RAISED_FLAG = 1
 _BOLD_FLAG = 16
 _ITALIC_FLAG = 2
 _MONO_FLAG = 8
+_EXPONENTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 _BOLD_NAME = re.compile(r"bold|black|heavy|semibold|demi\b|,b\b|-b\b", re.I)
 _ITALIC_NAME = re.compile(r"italic|oblique", re.I)
 _MATH_NAME = re.compile(
@@ -101,7 +103,8 @@ def _line(raw: dict[str, Any], block: int, turn: Callable[[Box], Box], is_uprigh
         is_bold = bool(flags & _BOLD_FLAG) or bold_name
         is_italic = bool(flags & _ITALIC_FLAG) or italic_name
         size = round(part["size"] * 2) / 2
-        texts.append(text)
+        is_raised = flags & _RAISED_FLAG and texts and texts[-1][-1:].isdigit()
+        texts.append(_raised(text) if is_raised else text)
         weight = len(text) - text.count(" ")
         total += weight
         sizes[size] = sizes.get(size, 0) + weight
@@ -127,6 +130,11 @@ def _line(raw: dict[str, Any], block: int, turn: Callable[[Box], Box], is_uprigh
         block=block,
         math=math / total,
     )
+
+
+def _raised(text: str) -> str:
+    """Raised figures behind a figure as exponents: else the power 2³, or the note ³ of a 2, is the number 23."""
+    return text.translate(_EXPONENTS) if text.strip().isdecimal() and text.isascii() else text
 
 
 def _whole_line(

@@ -1,0 +1,49 @@
+"""Two columns whose gutter is as narrow as a space are read one after the other."""
+
+from __future__ import annotations
+
+import pymupdf
+
+from quire.reading.pdf.narrow_gutters import column_edge, cut_at_gutter
+from quire.reading.pdf.page_reader import read_pages
+
+LEFT = [f"left line {number} goes on to the edge of" for number in range(14)]
+RIGHT = [f"right line {number} is in the other one" for number in range(14)]
+EDGE = 300.0
+
+
+def drawn(page: pymupdf.Page) -> None:
+    """Two columns; in every third row the left one reaches the right one, and MuPDF joins their lines."""
+    for number, (left, right) in enumerate(zip(LEFT, RIGHT, strict=True)):
+        y, gap = 100 + 14 * number, 14 if number % 3 else 3
+        page.insert_text((EDGE - gap - pymupdf.get_text_length(left, fontsize=11), y), left, fontsize=11)
+        page.insert_text((EDGE, y), right, fontsize=11)
+
+
+def test_columns_are_read_one_after_the_other_when_the_gutter_is_as_narrow_as_a_space(tmp_path) -> None:
+    with pymupdf.open() as document:
+        page = document.new_page()
+        drawn(page)
+        joined = [line for line in page.get_text().split("\n") if "left" in line and "right" in line]
+        document.save(tmp_path / "columns.pdf")
+    assert len(joined) >= 2, "MuPDF must join lines, or the test shows nothing"
+    found = read_pages(str(tmp_path / "columns.pdf"), None, [1])[0]
+    words = found.markdown.split()
+    assert words.index("right") > max(at for at, word in enumerate(words) if word == "left")
+    assert found.words_missing == 0
+
+
+def test_line_is_not_cut_when_few_lines_begin_at_the_edge() -> None:
+    def line(*texts: tuple[str, float, float]) -> dict:
+        spans = [{"text": text, "bbox": (x0, 0.0, x1, 10.0)} for text, x0, x1 in texts]
+        return {"dir": (1.0, 0.0), "bbox": (texts[0][1], 0.0, texts[-1][2], 10.0), "spans": spans}
+
+    rows = [line(("prose with a ", 50.0, 300.0), ("bold word", 300.0, 540.0)) for _ in range(20)]
+    content = {"blocks": [{"lines": list(rows)}]}
+    cut_at_gutter(content, list)
+    assert content["blocks"][0]["lines"] == rows
+
+
+def test_there_is_no_column_edge_when_lines_begin_at_the_left_margin() -> None:
+    assert column_edge([(50.0, 10.0 * y, 540.0, 10.0 * y + 9) for y in range(40)]) is None
+    assert column_edge([]) is None
