@@ -251,6 +251,8 @@ class Fleet:
             "READER_CHUNK_PAGES": "4",
             "READER_PROCESSES": "1",
             "WORKER_TTL": "3s",
+            "VAULT_STALE_AFTER": "20s",  # what Redis lost of a vault document is resumed by its sweeper
+            "VAULT_SWEEP_INTERVAL": "2s",
         }
 
     def _mount_disk(self) -> Path | None:
