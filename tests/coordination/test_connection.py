@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -189,3 +190,28 @@ async def test_a_script_fails_at_once_with_its_cause_when_it_has_a_defect(
     assert "Wrong number of args" in str(found.value.__cause__)
     with pytest.raises(CoordinationCommandError):
         await connection.blocking("LPUSH", "only-a-key")
+
+
+async def test_a_blocking_call_ends_when_the_client_loses_its_cancellation(
+    connection: RedisConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = asyncio.Event()
+
+    async def lose_cancellation(*_args: object) -> None:
+        """What asyncio.wait_for of Python 3.11 does when the answer arrives in the same turn."""
+        begun.set()
+        with suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+
+    monkeypatch.setattr(connection._client, "execute_command", lose_cancellation)
+
+    async def listen() -> None:
+        while True:
+            await connection.blocking("BZPOPMIN", "none", 1)
+
+    listening = asyncio.create_task(listen())
+    await begun.wait()
+    listening.cancel()
+    async with asyncio.timeout(DEADLINE_S):
+        await asyncio.wait({listening})
+    assert listening.cancelled()

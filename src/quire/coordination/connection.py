@@ -124,9 +124,12 @@ class RedisConnection:
     async def blocking(self, *args: Arg) -> Any:
         """Sends a command that may block on the server, on a socket of its own."""
         try:
-            return await self._client.execute_command(*args)
+            answer = await self._client.execute_command(*args)
         except Exception as error:  # a cluster client also raises errors that are no RedisError
+            end_if_cancelled()
             raise self._translated(error) from error
+        end_if_cancelled()
+        return answer
 
     @asynccontextmanager
     async def subscription(self) -> AsyncIterator[PubSub]:
@@ -272,6 +275,16 @@ class RedisConnection:
         return CoordinationCommandError(
             f"An internal error happened: the coordination server refused a command ({code}). The log has the cause."
         )
+
+
+def end_if_cancelled() -> None:
+    """Raises CancelledError in a task that is being cancelled.
+
+    The client waits with asyncio.wait_for, which before Python 3.12 loses a cancellation now and then.
+    """
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError
 
 
 def pairs(answer: Any) -> dict[str, str]:

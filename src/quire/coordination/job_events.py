@@ -13,7 +13,7 @@ from typing import Any
 
 from redis.asyncio.client import PubSub
 
-from quire.coordination.connection import RedisConnection, pairs
+from quire.coordination.connection import RedisConnection, end_if_cancelled, pairs
 from quire.coordination.keys import JobKeys
 from quire.errors import CoordinationCommandError, CoordinationError
 
@@ -103,7 +103,7 @@ class Events:
                 await pubsub.subscribe(*(wanted - subscribed))
             if subscribed - wanted:
                 await pubsub.unsubscribe(*(subscribed - wanted))
-            _end_if_cancelled()
+            end_if_cancelled()
             self._wake(wanted - subscribed)
             subscribed = wanted
             if not subscribed:
@@ -160,13 +160,6 @@ class Waiter:
             async with asyncio.timeout(min(timeout_s, spread_s)):
                 await self._flag.wait()
         self._flag.clear()
-
-
-def _end_if_cancelled() -> None:
-    """The client waits with asyncio.wait_for, which before Python 3.12 loses a cancellation now and then."""
-    task = asyncio.current_task()
-    if task is not None and task.cancelling():
-        raise asyncio.CancelledError
 
 
 async def _message(pubsub: PubSub) -> Any:
