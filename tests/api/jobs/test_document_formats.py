@@ -17,7 +17,7 @@ from reportlab.pdfgen.canvas import Canvas
 
 from tests.support.marked_documents import scanned_pdf
 from tests.support.serving import Client, Server, client_of
-from tests.support.submitted_documents import converted, fresh
+from tests.support.submitted_documents import converted, form, fresh
 from tests.support.waiting import until
 
 Pdf = Callable[..., bytes]
@@ -65,6 +65,13 @@ async def test_elements_of_all_pages_come_as_one_object_or_by_line(client: Clien
     one = (await client.get(f"/jobs/{job_id}-p2/result?include=lines")).json["result"]
     assert [page["page_number"] for page in one["pages"]] == [2]
     assert (await client.get(f"/jobs/{job_id}/result?include=lines&format=md")).status == 400
+    held = await client.ask("POST", "/convert?wait=60&include=words", data=form(("a.pdf", make_pdf(*texts))))
+    assert (
+        held.json["result"]["pages"]
+        == (await client.get(f"/jobs/{job_id}/result?include=words")).json["result"]["pages"]
+    )
+    refused = await client.ask("POST", "/convert?include=words&format=md", data=form(("a.pdf", b"x")))
+    assert (refused.status, "include" in refused.json["error"]) == (400, True)
 
 
 async def test_elements_are_refused_in_words_when_they_can_not_be_had(

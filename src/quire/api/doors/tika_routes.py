@@ -141,7 +141,7 @@ class _Document:
             raise MissingError(f"There is no handler {handler[:40]!r}; there are {', '.join(_HANDLERS)}.")
         job = await self._converted()
         accept = self._request.headers.get("accept", "")
-        family = await self._family(job)
+        family = await self._family(job, alone=handler == "ignore")
         document = family[0].document or await FinishedDocument.of(self._services, job, self._name)
         if "application/json" in accept or (handler and not accept.startswith("text/")):
             return await json_stream({**metadata_of(document), **_content(family, handler or "xml")})
@@ -198,8 +198,10 @@ class _Document:
             raise form.files[0].refused
         return form.files[0]
 
-    async def _family(self, job: MainJob, depth: int = 0, path: str = "") -> list[FamilyMember]:
-        """The document and the files in it, at any depth, once all of them have ended.
+    async def _family(
+        self, job: MainJob, depth: int = 0, path: str = "", *, alone: bool = False
+    ) -> list[FamilyMember]:
+        """The document and, unless it is wanted alone, the files in it, at any depth, once all of them have ended.
 
         Raises MissingError if the result of the document itself was deleted. This is read before the answer begins:
         an error after its first byte could not be reported.
@@ -212,7 +214,7 @@ class _Document:
                 if not depth:
                     raise
         found = [FamilyMember(depth, path, job, document)]
-        attached = attached_jobs(job)
+        attached = [] if alone else attached_jobs(job)
         if attached:
             for one in await self._intake.ended(attached):
                 found += await self._family(one, depth + 1, f"{path}/{one.filename}")

@@ -16,16 +16,18 @@ from quire.api.http.request_bodies import media_type, read_json
 from quire.api.http.responses import json_answer
 from quire.api.http.services import Services, ServicesDep
 from quire.api.jobs.job_views import AcceptedView, links
-from quire.api.jobs.output_params import OUTPUT_NAMES, OutputDep
+from quire.api.jobs.output_params import OUTPUT_NAMES, IncludedDep, OutputDep
 from quire.api.jobs.result_routes import (
     RESULT_RESPONSES,
     LinkParam,
+    check_included,
     result_answer,
     result_link,
 )
 from quire.api.jobs.submission_fields import read_fields, read_key, submission
 from quire.api.jobs.upload_receiver import receive_upload
 from quire.api.jobs.written_results import FormatParam
+from quire.domain.included_details import IncludedDetails
 from quire.domain.job import JobStatus, MainJob, job_id_for_key
 from quire.domain.output_options import OutputOptions
 from quire.errors import CancelledError, MissingError, RequestError
@@ -37,7 +39,7 @@ from quire.settings import Settings
 router = APIRouter(tags=["jobs"])
 
 LONGEST_WAIT_S = 600.0
-_QUERY = frozenset({"wait", "format", "link"}) | OUTPUT_NAMES
+_QUERY = frozenset({"wait", "format", "link", "include"}) | OUTPUT_NAMES
 
 
 class ConvertOptions(BaseModel):
@@ -122,6 +124,7 @@ async def convert(
     format: FormatParam = None,
     link: LinkParam = False,
     output: OutputDep,
+    included: IncludedDep,
     idempotency_key: Annotated[
         str | None, Header(description="The same key gives the same job, however often the request is sent.")
     ] = None,
@@ -133,6 +136,7 @@ async def convert(
     for name in request.query_params:
         if name not in _QUERY:
             raise RequestError(f"{name[:60]!r} is not a parameter of the address; options go into the body.")
+    check_included(request, format, included)
     engine = services.runtime.engine
     key = read_key(idempotency_key)
     kind = media_type(request)
@@ -147,7 +151,9 @@ async def convert(
     if wait > 0:
         job = await while_connected(request, engine.wait(team, accepted.job_id, wait))
         if job is not None and job.status.terminal:
-            return await _ended(request, services, team, job, format, link=link, output=output)
+            return await _ended(
+                request, services, team, job, format, link=link, output=output, included=included
+            )
         if job is not None:
             accepted = Accepted(accepted.job_id, job.status, accepted.deduplicated)
     return _accepted(accepted)
@@ -209,12 +215,15 @@ async def _ended(
     *,
     link: bool,
     output: OutputOptions,
+    included: IncludedDetails,
 ) -> Response:
     if job.status is JobStatus.COMPLETED and link:
         response = await result_link(request, services, team, job.id)
     elif job.status is JobStatus.COMPLETED:
         engine = services.runtime.engine
-        response = await result_answer(request, engine, team, job.id, chosen=format, options=output)
+        response = await result_answer(
+            request, engine, team, job.id, chosen=format, options=output, included=included
+        )
     else:
         error = job.error or CancelledError("The job was cancelled.").as_dict()
         response = stored_error_response(request, error, job_id=job.id)

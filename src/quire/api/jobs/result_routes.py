@@ -181,6 +181,12 @@ def _linked(
     return json_answer(LinkedView(job_id=str(asked), type=asked.type.value, link=shown))
 
 
+def check_included(request: Request, chosen: Format | None, included: IncludedDetails | None) -> None:
+    """Raises RequestError for details of a result that is not JSON."""
+    if included and (chosen or preferred(request.headers.get("accept", ""))) is not Format.JSON:
+        raise RequestError("include: goes with format=json.")
+
+
 async def result_answer(
     request: Request,
     engine: Engine,
@@ -192,10 +198,7 @@ async def result_answer(
     included: IncludedDetails | None = None,
 ) -> Response:
     """Raises NotReadyError, StateConflictError (it failed or was cancelled) or MissingError."""
-    if included:
-        form = chosen or preferred(request.headers.get("accept", ""))
-        if form is not Format.JSON:
-            raise RequestError("include: goes with format=json.")
+    check_included(request, chosen, included)
     return await of_current_result(
         lambda: _answer(request, engine, team, job_id, chosen=chosen, options=options, included=included)
     )
