@@ -14,6 +14,7 @@ from quire.reading.pdf.layout_blocks import LayoutBlock
 from quire.reading.pdf.line_pieces import PageWord
 from quire.reading.pdf.page_reader import read_pages, without_charts
 from quire.reading.pdf.ruled_tables import Table
+from quire.reading.pdf.text_lines import TextLine
 from tests.reading.conftest import Make, write
 
 STEP = 14.0
@@ -153,6 +154,55 @@ def test_a_label_that_wraps_in_a_frame_is_one_row(save: Make) -> None:
         "Downloads",
         "Cities",
     ]
+
+
+def prose(text: str, x: float, top: float, block: int) -> list[TextLine]:
+    """Lines of one paragraph that is set in a column of 100 points."""
+    return [
+        TextLine(line, (x, top + 12 * at, x + 100, top + 12 * at + 10), 10, False, False, True, False, block)
+        for at, line in enumerate(text.split("/"))
+    ]
+
+
+LEFT = (
+    "the banks of the river were/left for years as they had/fallen into decay and are/now a place to live in"
+)
+RIGHT = (
+    "this is much more than a set/of houses for it is the heart/of a new part of the old city/which has grown"
+)
+
+
+def test_columns_of_text_are_paragraphs_when_the_layout_reader_mixes_them_in_a_table() -> None:
+    title = [TextLine("A title over both of the columns", (72, 80, 290, 95), 14, True, False, True, False, 9)]
+    lines = [*prose(RIGHT, 190, 120, 1), *prose(LEFT, 72, 120, 2), *title, *prose("Below it all", 72, 200, 3)]
+    halves = [
+        (left[:12], left[12:] + right) for left, right in zip(LEFT.split("/"), RIGHT.split("/"), strict=True)
+    ]
+    rows = (("A title over both", "of the columns"), *halves)
+    below = LayoutBlock("paragraph", (72, 200, 172, 210), "Below it all")
+    made = compose([LayoutBlock("table", (70, 78, 300, 170), rows=rows), below], lines, [], [])
+    assert [item.block.kind for item in made] == ["paragraph"] * 4
+    texts = [" ".join(line.text for line in item.lines) for item in made]
+    assert texts == [title[0].text, LEFT.replace("/", " "), RIGHT.replace("/", " "), "Below it all"]
+
+
+def test_table_keeps_its_long_lines_when_no_border_cuts_them() -> None:
+    lines = [*prose(RIGHT, 190, 120, 1), *prose(LEFT, 72, 120, 2)]
+    rows = (("Before", "Now"), (LEFT.replace("/", " "), RIGHT.replace("/", " ")))
+    made = compose([LayoutBlock("table", (70, 118, 300, 170), rows=rows)], lines, [], [])
+    assert [item.block.kind for item in made] == ["table"]
+
+
+def test_table_is_left_out_when_most_of_it_is_running_lines() -> None:
+    lines = [
+        *prose("Call us today/Visit us/Bank of the West", 72, 760, 1),
+        *prose("A last note", 300, 760, 2),
+    ]
+    block = LayoutBlock(
+        "table", (70, 758, 420, 800), rows=(("Call us today", "A last note"), ("Visit us", ""))
+    )
+    made = compose([block], lines, [], lines[:3])
+    assert [[line.text for line in item.lines] for item in made] == [["A last note"]]
 
 
 def test_only_lines_of_charts_are_slanted_strokes() -> None:

@@ -40,7 +40,7 @@ def match(
 
     Of the blocks `cut` a part has gone elsewhere, so their own text must not be used.
     """
-    texts = [compact(_text(b)) for b in blocks]
+    texts = [compact(block_text(b)) for b in blocks]
     taken: list[list[tuple[str, TextLine]]] = [[] for _ in blocks]
     orphans: list[TextLine] = []
     candidates = [(i, b) for i, b in enumerate(blocks) if b.kind != "rule"]
@@ -96,7 +96,8 @@ def _mostly_in(text: str, whole: str) -> bool:
     return sum(word in whole for word in words) >= 0.7 * len(words)
 
 
-def _text(block: LayoutBlock) -> str:
+def block_text(block: LayoutBlock) -> str:
+    """All text of a block, cells of a table one after the other."""
     if block.rows:
         return " ".join(cell for row in block.rows for cell in row)
     if block.lines:

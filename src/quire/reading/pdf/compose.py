@@ -8,10 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 from quire.domain.element import hull
-from quire.reading.pdf.block_matching import FilledBlock, compact, match
+from quire.reading.pdf.block_matching import FilledBlock, block_text, compact, match
+from quire.reading.pdf.column_order import column_order
 from quire.reading.pdf.drawn_rules import Box
 from quire.reading.pdf.layout_blocks import LayoutBlock
 from quire.reading.pdf.ruled_tables import Table
@@ -19,6 +20,10 @@ from quire.reading.pdf.text_lines import TextLine
 
 _TOUCHED = 0.05
 _FEW = 0.25
+_LONG_LINE = 15
+"""Letters and digits: more than most cells of a table have in a line."""
+_MOSTLY_LONG = 0.6
+_LEAST_CUT = 5
 _MARK = re.compile(r"\W{1,2}|o")
 _ENDED = re.compile(r"[.!?:;][\"'”’)\]]*$")
 NOWHERE = (-1e6, -1e6, -1e6, -1e6)
@@ -35,7 +40,7 @@ def compose(
 
     No other line is lost: a line that is in no block becomes a block of its own. Tables keep all they have.
     """
-    kept, cut = _with_tables(blocks, tables)
+    kept, cut = _with_tables(_without_false_tables(blocks, lines, dropped), tables)
     filled, orphans = match(kept, outside(lines, tables), cut)
     place_lines(filled, orphans)
     return _without(filled, dropped)
@@ -94,6 +99,64 @@ def _is_table(block: LayoutBlock) -> bool:
     if sum(map(any, block.rows)) < 2 or _is_bulleted(block) or _is_prose(block):
         return False
     return max(map(len, block.rows)) >= 2 or _is_framed_list(block)
+
+
+def _without_false_tables(
+    blocks: Sequence[LayoutBlock], lines: Sequence[TextLine], dropped: Sequence[TextLine]
+) -> list[LayoutBlock]:
+    """The blocks without tables of which most lines are running lines, and with columns of text as paragraphs."""
+    gone = {id(line) for line in dropped}
+    texts = [(block.box, compact(block_text(block))) for block in blocks if block.kind != "table"]
+    kept: list[LayoutBlock] = []
+    for block in blocks:
+        if block.kind != "table":
+            kept.append(block)
+            continue
+        inside = [line for line in lines if line.upright and _inside(line.middle, block.box)]
+        if 2 * sum(id(line) in gone for line in inside) > len(inside):
+            continue
+        if not _mixes_columns(block, inside):
+            kept.append(block)
+            continue
+        free = [line for line in inside if id(line) not in gone and not _is_in_one(line, texts)]
+        gone.update(map(id, free))
+        kept += column_order(_paragraphs(free))
+    return kept
+
+
+def _paragraphs(lines: Sequence[TextLine]) -> list[LayoutBlock]:
+    """A block for each run of lines that MuPDF takes for one."""
+    runs = (list(same) for _, same in groupby(lines, key=lambda line: line.block))
+    return [
+        LayoutBlock("paragraph", hull([line.box for line in run]), " ".join(line.text for line in run))
+        for run in runs
+    ]
+
+
+def _mixes_columns(block: LayoutBlock, inside: Sequence[TextLine]) -> bool:
+    """Whether its cells mix words of several columns of text.
+
+    A border of a table divides texts; here borders cut many of the long lines in two, and most lines are long.
+    """
+    long = [text for line in inside if len(text := compact(line.text)) >= _LONG_LINE]
+    if len(long) < max(_LEAST_CUT, _MOSTLY_LONG * len(inside)):
+        return False
+    cells = [compact(cell) for row in block.rows for cell in row]
+    cut = sum(not any(text in cell for cell in cells) for text in long)
+    return cut >= max(_LEAST_CUT, _FEW * len(long))
+
+
+def is_in_table(line: TextLine, table: LayoutBlock) -> bool:
+    """Whether a table that the layout reader found has the line's text at the line's place."""
+    return _inside(line.middle, table.box) and compact(line.text) in compact(block_text(table))
+
+
+def _is_in_one(line: TextLine, texts: Sequence[tuple[Box, str]]) -> bool:
+    """Whether a block has the line. A block of two lines may have the box of its first."""
+    (x, y), key = line.middle, compact(line.text)
+    return any(
+        x0 <= x <= x1 and y0 <= y <= y1 + 2 * line.size and key in text for (x0, y0, x1, y1), text in texts
+    )
 
 
 def _is_prose(block: LayoutBlock) -> bool:

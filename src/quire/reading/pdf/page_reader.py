@@ -21,6 +21,7 @@ from quire.reading.pdf.block_matching import FilledBlock, compact
 from quire.reading.pdf.compose import (
     compose,
     compose_lines,
+    is_in_table,
     outside,
     place_lines,
     with_figures,
@@ -202,7 +203,9 @@ def _elements(seen: _Seen, filled: Sequence[FilledBlock], style: ComposeStyle) -
     page = PageBuilder(seen.reading.number, style, first)
     _add_left_out(page, seen, at_top=True)
     blocks = with_figures(filled, seen.figures) if seen.figures else filled
-    page.add_blocks([*_margin(seen, at_top=True), *blocks, *_margin(seen, at_top=False)])
+    tables = [item.block for item in filled if item.block.kind == "table"]
+    top, bottom = (_margin(seen, tables, at_top=at_top) for at_top in (True, False))
+    page.add_blocks([*top, *blocks, *bottom])
     _add_left_out(page, seen, at_top=False)
     page.add_fields(seen.fields)
     if not filled:
@@ -218,9 +221,10 @@ def _add_left_out(page: PageBuilder, seen: _Seen, *, at_top: bool) -> None:
             page.add_running(_running_kind(seen, i), lines[i])
 
 
-def _margin(seen: _Seen, *, at_top: bool) -> list[FilledBlock]:
-    """Running lines of one edge that Markdown shows."""
+def _margin(seen: _Seen, tables: Sequence[LayoutBlock], *, at_top: bool) -> list[FilledBlock]:
+    """Running lines of one edge that Markdown shows, but for those that a table has."""
     lines = [seen.lines[i] for i in sorted(seen.running.shown) if seen.edges[i].at_top == at_top]
+    lines = [line for line in lines if not any(is_in_table(line, table) for table in tables)]
     if not lines:
         return []
     found = flow(lines, (), seen.view.height)
