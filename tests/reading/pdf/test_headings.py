@@ -101,3 +101,15 @@ def test_a_line_of_nothing_but_odd_spaces_is_no_title() -> None:
     assert sections(
         line("", 80, 90), line("5.1 Method", 93, 150), line("The text of the section", 106, 500)
     ) == ["5.1 Method"]
+
+
+def test_label_in_bold_before_its_value_is_no_heading_but_a_larger_line_is_one(save: Make) -> None:
+    document = pymupdf.open()
+    page = document.new_page()
+    write(page, 72, 80, "Rules of the court for motions", size=14)
+    for y in (120, 180, 240):
+        write(page, 72, y, "Date received by the clerk:", bold=True)
+        write(page, 72 + pymupdf.get_text_length("Date received by the clerk: ", "hebo", 11), y, "6 May")
+        write(page, 72, y + 26, "All the members of the society met in the hall and heard the long report.")
+    found = [one.text for one in read_pages(save(document), None, [1])[0].elements if one.level]
+    assert found == ["Rules of the court for motions"]

@@ -165,22 +165,23 @@ def prose(text: str, x: float, top: float, block: int) -> list[TextLine]:
 
 
 LEFT = (
-    "the banks of the river were/left for years as they had/fallen into decay and are/now a place to live in"
+    "the banks of the river were/left for years as they had/fallen into decay and are/now a place to live in/"
+    "for all who work in town/and want to see the water"
 )
 RIGHT = (
-    "this is much more than a set/of houses for it is the heart/of a new part of the old city/which has grown"
+    "this is much more than a set/of houses for it is the heart/of a new part of the old city/which has grown so fast/"
+    "that no map of it is right/and no road has a name"
 )
 
 
 def test_columns_of_text_are_paragraphs_when_the_layout_reader_mixes_them_in_a_table() -> None:
     title = [TextLine("A title over both of the columns", (72, 80, 290, 95), 14, True, False, True, False, 9)]
     lines = [*prose(RIGHT, 190, 120, 1), *prose(LEFT, 72, 120, 2), *title, *prose("Below it all", 72, 200, 3)]
-    halves = [
-        (left[:12], left[12:] + right) for left, right in zip(LEFT.split("/"), RIGHT.split("/"), strict=True)
-    ]
-    rows = (("A title over both", "of the columns"), *halves)
+    pairs = zip(LEFT.split("/"), RIGHT.split("/"), strict=True)
+    mixed = [" ".join(halves) for halves in zip(*((f"{a} {b[:12]}", b[12:]) for a, b in pairs), strict=True)]
+    rows = (("A title over both of the columns", "Photo"), tuple(mixed))
     below = LayoutBlock("paragraph", (72, 200, 172, 210), "Below it all")
-    made = compose([LayoutBlock("table", (70, 78, 300, 170), rows=rows), below], lines, [], [])
+    made = compose([LayoutBlock("table", (70, 78, 300, 195), rows=rows), below], lines, [], [])
     assert [item.block.kind for item in made] == ["paragraph"] * 4
     texts = [" ".join(line.text for line in item.lines) for item in made]
     assert texts == [title[0].text, LEFT.replace("/", " "), RIGHT.replace("/", " "), "Below it all"]
@@ -189,7 +190,7 @@ def test_columns_of_text_are_paragraphs_when_the_layout_reader_mixes_them_in_a_t
 def test_table_keeps_its_long_lines_when_no_border_cuts_them() -> None:
     lines = [*prose(RIGHT, 190, 120, 1), *prose(LEFT, 72, 120, 2)]
     rows = (("Before", "Now"), (LEFT.replace("/", " "), RIGHT.replace("/", " ")))
-    made = compose([LayoutBlock("table", (70, 118, 300, 170), rows=rows)], lines, [], [])
+    made = compose([LayoutBlock("table", (70, 118, 300, 195), rows=rows)], lines, [], [])
     assert [item.block.kind for item in made] == ["table"]
 
 
@@ -236,3 +237,20 @@ def test_table_is_left_out_when_slanted_lines_cross_it() -> None:
     crossing, beside = (120.0, 120.0, 160.0, 180.0), (420.0, 120.0, 480.0, 180.0)
     assert without_charts([table], [crossing, beside, beside]) == [table]  # one may divide the first cell
     assert without_charts([table], [crossing, crossing]) == []
+
+
+def test_line_stays_where_it_is_when_a_block_far_away_has_the_same_words() -> None:
+    note = LayoutBlock("paragraph", (300, 100, 500, 120), "Roe. The tides and their causes: a note.")
+    title = LayoutBlock("heading", (72, 200, 400, 240), "The tides hope or hype?")
+    lines = [
+        TextLine(
+            "Roe. The tides and their causes: a note.", (300, 100, 500, 112), 8, False, False, True, False, 0
+        ),
+        TextLine("The tides and their causes:", (72, 200, 400, 218), 18, False, False, True, False, 1),
+        TextLine("hope or hype?", (72, 220, 200, 238), 18, False, False, True, False, 1),
+    ]
+    made = compose([note, title], lines, [], [])
+    assert [[line.text for line in item.lines] for item in made] == [
+        [lines[0].text],
+        ["The tides and their causes:", "hope or hype?"],
+    ]

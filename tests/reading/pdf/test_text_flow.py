@@ -178,3 +178,20 @@ def test_layout_reader_gets_the_page_upright_when_viewers_show_it_turned(save: M
     expected = read_pages(save(form_pdf(), "upright.pdf"), None, [1])[0]
     reading = read_pages(save(turned, "turned.pdf"), None, [1])[0]
     assert (reading.reader, reading.markdown) == ("liteparse", expected.markdown)
+
+
+def test_lines_are_one_paragraph_when_their_type_is_set_wider_than_the_body(save: Make) -> None:
+    document = column(*full("the first matter."), *full("the second matter."), *full("the third matter."))
+    names = "Ann Doe, Bob Roe, Cid Poe, Dan Loe, Eve Moe, Fay Noe, " * 2 + "Gil Boe, Hal Coe, Ida Foe,"
+    for at in range(5):
+        write(document[0], LEFT, 400 + 12 * at, names if at < 4 else "and Zoe.", size=6)
+    assert blocks(save(document))[-1] == " ".join([names] * 4 + ["and Zoe."])
+
+
+def test_page_is_read_from_top_to_bottom_when_single_rows_have_gaps(save: Make) -> None:
+    document = column(*full("the first matter."), None, (0, "Tender 41"), None, *full("the second matter."),
+                      *full("the third matter."), *full("the last matter."))  # fmt: skip
+    write(document[0], LEFT + 300, 100 + 4.5 * LEADING, "Dated: May 6")
+    texts = blocks(save(document))
+    assert texts[1:3] == ["Tender 41", "Dated: May 6"]
+    assert texts[-1].endswith("the last matter.")

@@ -12,6 +12,8 @@ from quire.reading.pdf.text_lines import TextLine
 _ENOUGH = 0.85
 _SHORT = 4
 _FAR = 200.0
+_BESIDE = 40.0
+"""A block that has a line's text and is farther away may have the same words once more: the line is where it is."""
 _LOWER = bytes(range(256)).lower()
 _NO_WORD = bytes(byte for byte in range(128) if not chr(byte).isalnum())
 _WHOLE = ("table", "code")
@@ -87,7 +89,7 @@ def _best_block(
             continue
         if distance < near_distance and len(key) > _SHORT and key in texts[i]:
             near, near_distance = i, distance
-    return inside if near is None else near
+    return inside if near is None or (inside is not None and near_distance > _BESIDE) else near
 
 
 def _mostly_in(text: str, whole: str) -> bool:

@@ -23,7 +23,9 @@ _FEW = 0.25
 _LONG_LINE = 15
 """Letters and digits: more than most cells of a table have in a line."""
 _MOSTLY_LONG = 0.6
-_LEAST_CUT = 5
+_LEAST_CUT, _OFTEN_CUT = 5, 0.3
+_MOST_LINES = 400
+"""Of a table: lines are compared with each other."""
 _MARK = re.compile(r"\W{1,2}|o")
 _ENDED = re.compile(r"[.!?:;][\"'”’)\]]*$")
 NOWHERE = (-1e6, -1e6, -1e6, -1e6)
@@ -136,14 +138,20 @@ def _paragraphs(lines: Sequence[TextLine]) -> list[LayoutBlock]:
 def _mixes_columns(block: LayoutBlock, inside: Sequence[TextLine]) -> bool:
     """Whether its cells mix words of several columns of text.
 
-    A border of a table divides texts; here borders cut many of the long lines in two, and most lines are long.
+    A border of a table divides texts. Here most lines are long, and borders cut many of them in two that have another
+    long line beside them. A long line by itself may be a row of close cells.
     """
-    long = [text for line in inside if len(text := compact(line.text)) >= _LONG_LINE]
-    if len(long) < max(_LEAST_CUT, _MOSTLY_LONG * len(inside)):
+    long = [(line, text) for line in inside if len(text := compact(line.text)) >= _LONG_LINE]
+    if not max(_LEAST_CUT, _MOSTLY_LONG * len(inside)) <= len(long) <= _MOST_LINES:
         return False
     cells = [compact(cell) for row in block.rows for cell in row]
-    cut = sum(not any(text in cell for cell in cells) for text in long)
-    return cut >= max(_LEAST_CUT, _FEW * len(long))
+    cut = [line for line, text in long if not any(text in cell for cell in cells)]
+    beside = sum(any(_are_beside(line, other) for other, _ in long) for line in cut)
+    return beside >= max(_LEAST_CUT, _OFTEN_CUT * len(long))
+
+
+def _are_beside(line: TextLine, other: TextLine) -> bool:
+    return other is not line and other.box[1] < line.middle[1] < other.box[3]
 
 
 def is_in_table(line: TextLine, table: LayoutBlock) -> bool:

@@ -108,7 +108,8 @@ def is_heading(group: HeadingGroup, page: PageType) -> bool:
 def _bold_heading(group: HeadingGroup, ratio: float, numbered: bool) -> bool:
     if ratio >= 1.15:
         return group.says_heading or len(group.lines) <= 2
-    if ratio < 0.75:
+    # A heading is in one weight: "Date: 6 May" with the first word in bold is a label and its value.
+    if ratio < 0.75 or any(line.mixed and _LABEL_VALUE.match(line.text) for line in group.lines):
         return False
     return group.says_heading and (group.alone or numbered or not _LABEL_VALUE.match(group.text))
 

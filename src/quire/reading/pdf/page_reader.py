@@ -115,6 +115,7 @@ class _Seen:
     figures: list[Box] = field(default_factory=list)
     fields: list[FormField] = field(default_factory=list)
     titles: Titles = field(default_factory=dict)
+    has_grid: bool = False
     running: RunningLines = field(default_factory=RunningLines)
     plain: list[FilledBlock] | None = None
 
@@ -144,7 +145,7 @@ def _ordered(source: PdfSource, seen: _Seen, options: ReadOptions) -> _Seen:
     gone = {id(seen.lines[i]) for i in running.left_out | running.shown}
     rest = [line for line in outside(seen.lines, seen.tables) if id(line) not in gone]
     boxes = [table.box for table in seen.tables]
-    plain = flow(rest, boxes, seen.view.height)
+    plain = flow(rest, boxes, seen.view.height, has_grid=seen.has_grid)
     return replace(seen, running=running, plain=plain)
 
 
@@ -316,7 +317,8 @@ def _analyse(source: PdfSource, number: int, options: ReadOptions) -> _Seen:
     edges = edge_lines(lines, view.height) if options.strip_running else {}
     figures = figure_boxes(images, marks.shapes, view.size) if images or marks.shapes else []
     fields = form_fields(page, turn, text) if _is_form(source) else []
-    return _Seen(reading, view, lines, tables, edges, figures, fields, _titles(source, page, number))
+    titles = _titles(source, page, number)
+    return _Seen(reading, view, lines, tables, edges, figures, fields, titles, could_be_grid(rules))
 
 
 def _titles(source: PdfSource, page: Any, number: int) -> Titles:

@@ -113,9 +113,12 @@ _INDENT_EM = 0.8
 _FULL_GAP = 1.22
 """A step from line to line larger than this, in usual steps, is a gap between blocks."""
 _USUAL_STEP_EM = 1.3
+_ENOUGH_STEPS = 3
 _HEADING_ROWS = 3
 _LARGE = 1.15
 _EDGE = 0.13
+_MOST_PARTED, _FEWEST_WHOLE, _SAME_LEFT = 2, 8, 3.0
+"""One or two rows of a page may have gaps, as a letter's head has. Rows with equally many parts are a table."""
 
 _BULLET = re.compile(r"([•●▪■◦‣➢➤►❖◆○□✓✔∙·\uf0b7\uf0a7\uf0d8\uf076\uf0fc]|o(?=\s))\s*(?=\S)")
 _DASH = re.compile(r"([-–—*])\s+(?=\S)")
@@ -172,10 +175,13 @@ class _Column:
     right: float
     step: float
     body: float
+    steps: dict[int, float]
+    """The usual step of each size of type that has one of its own: notes and lists of names are often set wider."""
 
     def is_apart(self, row: _Row, other: _Row) -> bool:
         """Whether more than the usual space is between the rows."""
-        return other.box[3] - row.box[3] > _FULL_GAP * self.step * max(row.size, other.size)
+        size = max(row.size, other.size)
+        return other.box[3] - row.box[3] > _FULL_GAP * self.steps.get(round(size), self.step) * size
 
     def ended_early(self, row: _Row, following: _Row) -> bool:
         """Whether the first word of the following row would have fitted behind the row."""
@@ -185,14 +191,17 @@ class _Column:
         return row.box[2] + 1.3 * width + row.size < self.right
 
 
-def flow(lines: Sequence[TextLine], tables: Sequence[Box], height: float) -> list[FilledBlock] | None:
+def flow(
+    lines: Sequence[TextLine], tables: Sequence[Box], height: float, *, has_grid: bool = False
+) -> list[FilledBlock] | None:
     """The page's blocks from top to bottom; None where it takes more than that to find the order.
 
-    `lines` are those outside the tables, whose boxes are `tables`.
+    `lines` are those outside the tables, whose boxes are `tables`. `has_grid` says that a grid is drawn on the page:
+    then a row with gaps may be the only one of a table.
     """
     if any(not line.upright or line.mono or _is_beside(line, tables) for line in lines):
         return None
-    rows = _rows(lines, height)
+    rows = _rows(lines, height, may_part=not has_grid and not tables)
     if rows is not None:
         return _blocks(rows)
     filled: list[FilledBlock] = []
@@ -207,7 +216,8 @@ def flow(lines: Sequence[TextLine], tables: Sequence[Box], height: float) -> lis
 def _blocks(rows: Sequence[_Row]) -> list[FilledBlock]:
     right = max((row.box[2] for row in rows), default=0.0)
     body = body_size(line for row in rows for line in row.lines)
-    column = _Column(right, _usual_step(rows, right), body)
+    step, steps = _usual_steps(rows, right)
+    column = _Column(right, step, body, steps)
     runs: list[_Run] = []
     for i, row in enumerate(rows):
         _add(runs, row, rows[i + 1] if i + 1 < len(rows) else None, column)
@@ -219,8 +229,11 @@ def _is_beside(line: TextLine, tables: Sequence[Box]) -> bool:
     return any(box[1] < y < box[3] for box in tables)
 
 
-def _rows(lines: Sequence[TextLine], height: float) -> list[_Row] | None:
-    """The lines in rows from top to bottom, or None if lines are side by side that are not one line."""
+def _rows(lines: Sequence[TextLine], height: float, may_part: bool = False) -> list[_Row] | None:
+    """The lines in rows from top to bottom, or None if lines are side by side that are not one line.
+
+    With `may_part` single rows may have gaps.
+    """
     rows: list[_Row] = []
     for line in sorted(lines, key=lambda line: (line.box[1] + line.box[3], line.box[0])):
         box = line.box
@@ -233,13 +246,24 @@ def _rows(lines: Sequence[TextLine], height: float) -> list[_Row] | None:
                 continue
         rows.append(_Row([line], box))
     result: list[_Row] = []
+    parted: list[list[_Row]] = []
     for row in rows:
         parts = _parts(row)
-        at_edge = row.box[3] < _EDGE * height or row.box[1] > (1 - _EDGE) * height
-        if parts is None or (len(parts) > 1 and not at_edge):
+        if parts is None:
             return None
+        at_edge = row.box[3] < _EDGE * height or row.box[1] > (1 - _EDGE) * height
+        if len(parts) > 1 and not at_edge:
+            parted.append(parts)
         result.extend(parts)
-    return result
+    return result if not parted or (may_part and _are_single(parted, result)) else None
+
+
+def _are_single(parted: Sequence[Sequence[_Row]], rows: Sequence[_Row]) -> bool:
+    """Whether these rows with gaps are alone, as those of a letter's head: no column goes on below or above them."""
+    if len(parted) > min(_MOST_PARTED, len(rows) / _FEWEST_WHOLE) or len(set(map(len, parted))) < len(parted):
+        return False
+    lefts = [part.box[0] for parts in parted for part in parts[1:]]
+    return all(sum(abs(row.box[0] - left) < _SAME_LEFT for row in rows) == 1 for left in lefts)
 
 
 def _parts(row: _Row) -> list[_Row] | None:
@@ -262,15 +286,24 @@ def _parts(row: _Row) -> list[_Row] | None:
     return parts
 
 
-def _usual_step(rows: Sequence[_Row], right: float) -> float:
-    """The usual distance from line to line, in sizes of the type, as the lines behind full ones show it."""
-    steps = []
+def _usual_steps(rows: Sequence[_Row], right: float) -> tuple[float, dict[int, float]]:
+    """The usual distance from line to line, in sizes of the type, as the lines behind full ones show it.
+
+    Of the page, and of each size of type.
+    """
+    every: list[float] = []
+    by_size: dict[int, list[float]] = {}
     for row, following in pairwise(rows):
         step = (following.box[3] - row.box[3]) / max(row.size, 1.0)
         if _same_type(row, following) and 0.7 < step < 3 and row.box[2] > right - 4 * row.size:
-            steps.append(step)
-    steps.sort()
-    return steps[len(steps) // 2] if len(steps) >= 3 else _USUAL_STEP_EM
+            every.append(step)
+            by_size.setdefault(round(row.size), []).append(step)
+    usual = _median(every) if len(every) >= _ENOUGH_STEPS else _USUAL_STEP_EM
+    return usual, {size: _median(steps) for size, steps in by_size.items() if len(steps) >= _ENOUGH_STEPS}
+
+
+def _median(steps: list[float]) -> float:
+    return sorted(steps)[len(steps) // 2]
 
 
 def _same_type(row: _Row, other: _Row) -> bool:

@@ -16,6 +16,7 @@ _BOLD_FLAG = 16
 _ITALIC_FLAG = 2
 _MONO_FLAG = 8
 _EXPONENTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+_ALL_BOLD = 0.9
 _BOLD_NAME = re.compile(r"bold|black|heavy|semibold|demi\b|,b\b|-b\b", re.I)
 _ITALIC_NAME = re.compile(r"italic|oblique", re.I)
 _MATH_NAME = re.compile(
@@ -42,6 +43,8 @@ class TextLine:
     mono: bool
     block: int
     math: float = 0.0
+    mixed: bool = False
+    """Most of it is bold, and some of it is not."""
 
     @property
     def middle(self) -> tuple[float, float]:
@@ -129,6 +132,7 @@ def _line(raw: dict[str, Any], block: int, turn: Callable[[Box], Box], is_uprigh
         mono=mono * 2 > total,
         block=block,
         math=math / total,
+        mixed=total < bold * 2 and bold < _ALL_BOLD * total,
     )
 
 
