@@ -8,10 +8,10 @@ from pathlib import Path
 from quire.reading.pdf.page_reader import read_pages
 
 
-def _tagged_pdf(texts: Sequence[tuple[str, str]]) -> bytes:
+def _tagged_pdf(texts: Sequence[tuple[str, str]], step: int = 36) -> bytes:
     """One page with a line for each (tag, text), all in the same type."""
     content = "".join(
-        f"/{tag} <</MCID {n}>> BDC BT /F1 10 Tf 72 {740 - 36 * n} Td ({text}) Tj ET EMC\n"
+        f"/{tag} <</MCID {n}>> BDC BT /F1 10 Tf 72 {740 - step * n} Td ({text}) Tj ET EMC\n"
         for n, (tag, text) in enumerate(texts)
     )
     elements = [f"{8 + n} 0 R" for n in range(len(texts))]
@@ -60,6 +60,16 @@ def test_heading_too_long_to_be_one_does_not_take_the_others_with_it(tmp_path: P
     long = "till it fill " * 13  # narrow letters, so that it fits into a line
     texts = [("H1", "Minutes of May"), ("H2", long), *[("P", PROSE)] * 5, ("H2", "Costs"), ("P", PROSE)]
     assert _headings(tmp_path, texts) == ["# Minutes of May", "## Costs"]
+
+
+def test_row_with_a_mark_is_an_item_when_it_is_tagged_as_one(tmp_path: Path) -> None:
+    item = "- a lamp and the oil that it needs for as long as the nights of winter last, and more oil,"
+    lines = [PROSE.rstrip("."), item, PROSE]
+    for tag, expected in (("LI", [item]), ("P", [])):
+        path = tmp_path / f"{tag}.pdf"
+        path.write_bytes(_tagged_pdf([("P", lines[0]), (tag, lines[1]), ("P", lines[2])], step=13))
+        (reading,) = read_pages(str(path), None, [1])
+        assert [line for line in reading.markdown.splitlines() if line.startswith("- ")] == expected
 
 
 def test_tags_do_not_count_when_most_of_the_page_is_tagged_as_headings(tmp_path: Path) -> None:

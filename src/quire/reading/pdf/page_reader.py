@@ -40,7 +40,7 @@ from quire.reading.pdf.page_signals import Thresholds, classify, garbled_ratio, 
 from quire.reading.pdf.reading_direction import View, view_of
 from quire.reading.pdf.ruled_tables import Table, could_be_grid, find_grids
 from quire.reading.pdf.running_lines import EdgeLine, Edges, RunningLines, edge_lines, running
-from quire.reading.pdf.structure_tags import is_tagged, tagged_titles
+from quire.reading.pdf.structure_tags import NO_TAGS, PageTags, is_tagged, page_tags
 from quire.reading.pdf.text_flow import flow
 from quire.reading.pdf.text_lines import TextLine, body_size, layer_text, lines_of
 from quire.rendering.markdown_writer import clean
@@ -114,7 +114,7 @@ class _Seen:
     edges: dict[int, EdgeLine]
     figures: list[Box] = field(default_factory=list)
     fields: list[FormField] = field(default_factory=list)
-    titles: Titles = field(default_factory=dict)
+    tags: PageTags = NO_TAGS
     has_grid: bool = False
     running: RunningLines = field(default_factory=RunningLines)
     plain: list[FilledBlock] | None = None
@@ -145,7 +145,7 @@ def _ordered(source: PdfSource, seen: _Seen, options: ReadOptions) -> _Seen:
     gone = {id(seen.lines[i]) for i in running.left_out | running.shown}
     rest = [line for line in outside(seen.lines, seen.tables) if id(line) not in gone]
     boxes = [table.box for table in seen.tables]
-    plain = flow(rest, boxes, seen.view.height, has_grid=seen.has_grid)
+    plain = flow(rest, boxes, seen.view.height, has_grid=seen.has_grid, items=seen.tags.items)
     return replace(seen, running=running, plain=plain)
 
 
@@ -153,7 +153,7 @@ def _compose(seen: _Seen, blocks: list[LayoutBlock] | None, options: ReadOptions
     reading = seen.reading
     if not seen.lines:
         return _unplaced(reading)
-    style = ComposeStyle(body_size(seen.lines), seen.view.height, options.join_hyphens, seen.titles)
+    style = ComposeStyle(body_size(seen.lines), seen.view.height, options.join_hyphens, seen.tags.titles)
     reader, filled, elements = _best_attempt(seen, blocks, style)
     lost = missing_words(reading.text, elements)
     if lost:
@@ -317,18 +317,20 @@ def _analyse(source: PdfSource, number: int, options: ReadOptions) -> _Seen:
     edges = edge_lines(lines, view.height) if options.strip_running else {}
     figures = figure_boxes(images, marks.shapes, view.size) if images or marks.shapes else []
     fields = form_fields(page, turn, text) if _is_form(source) else []
-    titles = _titles(source, page, number)
-    return _Seen(reading, view, lines, tables, edges, figures, fields, titles, could_be_grid(rules))
+    tags = _tags(source, page, number)
+    return _Seen(reading, view, lines, tables, edges, figures, fields, tags, could_be_grid(rules))
 
 
-def _titles(source: PdfSource, page: Any, number: int) -> Titles:
+def _tags(source: PdfSource, page: Any, number: int) -> PageTags:
+    """What the outline and the tags of the document say of a page."""
     if "outline" not in source.kept:
         source.kept["outline"] = outline_titles(source.handle)
         source.kept["tagged"] = is_tagged(source.handle)
     found: Titles = source.kept["outline"].get(number, {})
-    if source.kept["tagged"]:
-        found = {**tagged_titles(page), **found}
-    return found
+    if not source.kept["tagged"]:
+        return PageTags(found)
+    titles, items = page_tags(page)
+    return PageTags({**titles, **found}, items)
 
 
 def _is_form(source: PdfSource) -> bool:

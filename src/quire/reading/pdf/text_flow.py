@@ -15,6 +15,7 @@ from itertools import pairwise
 from quire.reading.pdf.block_matching import FilledBlock
 from quire.reading.pdf.layout_blocks import LayoutBlock
 from quire.reading.pdf.narrow_gutters import column_edge
+from quire.reading.pdf.structure_tags import item_key
 from quire.reading.pdf.text_lines import Box, TextLine, body_size
 
 _MIN_LINES = 6
@@ -177,6 +178,7 @@ class _Column:
     body: float
     steps: dict[int, float]
     """The usual step of each size of type that has one of its own: notes and lists of names are often set wider."""
+    items: frozenset[str]
 
     def is_apart(self, row: _Row, other: _Row) -> bool:
         """Whether more than the usual space is between the rows."""
@@ -192,32 +194,37 @@ class _Column:
 
 
 def flow(
-    lines: Sequence[TextLine], tables: Sequence[Box], height: float, *, has_grid: bool = False
+    lines: Sequence[TextLine],
+    tables: Sequence[Box],
+    height: float,
+    *,
+    has_grid: bool = False,
+    items: frozenset[str] = frozenset(),
 ) -> list[FilledBlock] | None:
     """The page's blocks from top to bottom; None where it takes more than that to find the order.
 
     `lines` are those outside the tables, whose boxes are `tables`. `has_grid` says that a grid is drawn on the page:
-    then a row with gaps may be the only one of a table.
+    then a row with gaps may be the only one of a table. `items` are keys of texts that are tagged as items of lists.
     """
     if any(not line.upright or line.mono or _is_beside(line, tables) for line in lines):
         return None
     rows = _rows(lines, height, may_part=not has_grid and not tables)
     if rows is not None:
-        return _blocks(rows)
+        return _blocks(rows, items)
     filled: list[FilledBlock] = []
     for stretch in [] if tables else stretches(lines):
         rows = _rows(stretch, height)
         if rows is None:
             return None
-        filled += _blocks(rows)
+        filled += _blocks(rows, items)
     return filled or None
 
 
-def _blocks(rows: Sequence[_Row]) -> list[FilledBlock]:
+def _blocks(rows: Sequence[_Row], items: frozenset[str]) -> list[FilledBlock]:
     right = max((row.box[2] for row in rows), default=0.0)
     body = body_size(line for row in rows for line in row.lines)
     step, steps = _usual_steps(rows, right)
-    column = _Column(right, step, body, steps)
+    column = _Column(right, step, body, steps, items)
     runs: list[_Run] = []
     for i, row in enumerate(rows):
         _add(runs, row, rows[i + 1] if i + 1 < len(rows) else None, column)
@@ -331,7 +338,7 @@ def _marker(row: _Row, run: _Run | None, column: _Column) -> tuple[str, bool]:
     found = _DASH.match(text) or _ORDERED.match(text)
     if not found or row.bold or row.size > _LARGE * column.body or text.isupper():
         return "", False  # a numbered heading is no item
-    if run is not None and not run.marker:
+    if run is not None and not run.marker and not (column.items and item_key(text) in column.items):
         # Inside a paragraph a dash or a figure at the start of a line is just where the line broke.
         last = run.rows[-1]
         if _same_type(last, row) and not (column.is_apart(last, row) or column.ended_early(last, row)):
