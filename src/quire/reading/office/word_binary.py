@@ -107,7 +107,10 @@ class WordBinary:
 
     def characters(self, start: int, end: int) -> Iterator[tuple[str, int]]:
         """(character, its offset in the file) of the text between two positions."""
-        for piece in self._pieces:
+        for place in range(max(0, bisect_right(self._piece_starts, start) - 1), len(self._pieces)):
+            piece = self._pieces[place]
+            if piece.start >= end:
+                return
             first, last = max(start, piece.start), min(end, piece.end)
             if first >= last:
                 continue
