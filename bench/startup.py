@@ -1,7 +1,4 @@
-"""How long a person waits: `quire --help`, and the first Markdown of a one-page PDF from a cold start.
-
-And what a service costs that has nothing to do.
-"""
+"""How long a person waits: `quire --help`, and the first Markdown of a one-page PDF from a cold start."""
 
 from __future__ import annotations
 
@@ -9,10 +6,9 @@ import os
 import subprocess
 import time
 
-from measuring import PYTHON, environment, median, scratch, service, table, text_pdf
+from measuring import PYTHON, environment, median, scratch, table, text_pdf
 
 IMPORTS = "import pymupdf, liteparse.parser"
-SETTLED_S, IDLE_S = 5, 20
 
 
 def main() -> None:
@@ -35,15 +31,6 @@ def main() -> None:
             [name, f"{median([wall for wall, _ in pairs]):.3f}", f"{median([cpu for _, cpu in pairs]):.3f}"]
         )
     table("Start-up, median of 7", ["", "wall, s", "CPU of all its processes, s"], rows)
-    print(f"at rest a service takes {_at_rest():.2f} % of a core, all its processes together")
-
-
-def _at_rest() -> float:
-    with scratch() as folder, service(folder) as running:
-        time.sleep(SETTLED_S)
-        before = running.cpu_s()
-        time.sleep(IDLE_S)
-        return 100 * (running.cpu_s() - before) / IDLE_S
 
 
 def _measure(command: list[str], env: dict[str, str]) -> tuple[float, float]:
