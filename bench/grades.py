@@ -105,12 +105,15 @@ def main() -> None:
     parser.add_argument("--sets", default=",".join(SETS))
     parser.add_argument("--first", type=int, default=1, help="begin with this page of each document")
     parser.add_argument("--keep", type=Path, help="a folder for the readings")
+    parser.add_argument("--other-half", action="store_true", help="spoil the other half of `typeset`")
     parser.add_argument("--wrong", action="store_true", help="list the pages whose grade and label disagree")
     asked = parser.parse_args()
     looked_at = _labels()
     rows: list[tuple[str, str, str, str, Reading]] = []
     for group in asked.sets.split(","):
-        for reading, truth, is_single in _readings(asked.corpus, group, asked.keep, asked.first):
+        for reading, truth, is_single in _readings(
+            asked.corpus, group, asked.keep, asked.first, other_half=asked.other_half
+        ):
             judged, text = reading.judged()
             if judged.grade is None:
                 continue
@@ -156,11 +159,11 @@ def _labels() -> dict[tuple[str, int], str]:
 
 
 def _readings(
-    corpus: Path, group: str, keep: Path | None, first: int
+    corpus: Path, group: str, keep: Path | None, first: int, *, other_half: bool = False
 ) -> Iterator[tuple[Reading, str | None, bool]]:
     """Every reading of a set, the known text of its document and whether that is of one page."""
     for path, truth in _documents(corpus, "typeset" if group == "spoilt" else group):
-        if group == "spoilt" and hashlib.sha256(path.stem.encode()).digest()[1] % 2:
+        if group == "spoilt" and hashlib.sha256(path.stem.encode()).digest()[1] % 2 != other_half:
             continue
         try:
             count = inspect(str(path), None, 1_000_000).page_count

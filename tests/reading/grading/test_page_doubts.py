@@ -9,6 +9,7 @@ from quire.reading.grading.page_doubts import (
     COMPLEX_PAGE,
     FORMULAS,
     GLUED_WORDS,
+    OUT_OF_ORDER,
     PROSE_IN_TABLE,
     READ_ACROSS,
     SCATTERED,
@@ -125,3 +126,9 @@ def test_short_texts_beside_a_table_are_a_reason_when_they_look_like_a_lost_colu
     assert page_doubts([grid, *column]) == (TORN_TABLE,)
     below = [paragraph(text, 220.0 + 14 * place) for place, text in enumerate([SENTENCE] * 3)]
     assert page_doubts([grid, *below]) == ()
+
+
+def test_prose_that_goes_back_up_in_its_column_is_a_reason() -> None:
+    order = down_the_page([SENTENCE] * 6)
+    assert page_doubts([*order[:2], *order[3:], order[2]]) == (OUT_OF_ORDER,)
+    assert page_doubts([*order, *down_the_page([SENTENCE] * 6, left=320.0)]) == ()

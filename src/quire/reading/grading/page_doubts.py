@@ -1,9 +1,10 @@
 """Finds reasons to doubt that the text of a page is complete and in order, from its elements and their places.
 
 Each reason is something that text with places shows: prose that jumps from side to side was read across columns; a line
-as wide as two columns between lines of both is two lines read as one; cells that begin in the middle of a sentence, or
-are as long as paragraphs, are prose taken for a table; parts of words with their hyphen, before another word, are ends
-of lines that another line follows than on the page; tables of three rows, several small ones, and tables with short
+as wide as two columns between lines of both is two lines read as one; prose that goes back up in its own column was
+put in another order than the page has; cells that begin in the middle of a sentence, or are as long as paragraphs, are
+prose taken for a table; parts of words with their hyphen, before another word, are ends of lines that another line
+follows than on the page; tables of three rows, several small ones, and tables with short
 texts beside them are pieces of one; short lines of signs are formulas whose form is lost; words of thirty letters are
 words without their spaces; single words on a page with drawings are their labels. A weak sign alone is no reason, two
 are.
@@ -28,6 +29,7 @@ GLUED_WORDS = "glued_words"
 SCATTERED = "scattered_words"
 TORN_SENTENCES = "torn_sentences"
 LOOSE_SIGNS = "loose_signs"
+OUT_OF_ORDER = "out_of_order"
 COMPLEX_PAGE = "complex_page"
 
 _TEXT_KINDS = frozenset(
@@ -40,7 +42,9 @@ _TEXT_KINDS = frozenset(
         ElementKind.HEADING,
     }
 )
+_BODY_KINDS = frozenset({ElementKind.PARAGRAPH, ElementKind.LIST_ITEM})
 _LEAST_CHARS = 14
+_SAME_PLACE, _MOST_BLOCKS = 0.5, 200
 _SAME_COLUMN = 0.1
 _SAME_LINE = 0.5
 _WORD_SPACE = 1.2
@@ -100,6 +104,7 @@ def page_doubts(elements: Sequence[Element], kind: PageKind | None = None) -> tu
             signs.torn_words >= 2 or (kind.by_ocr and signs.torn >= max(5, 0.3 * signs.paragraphs)),
         ),
         (LOOSE_SIGNS, _has_loose_signs(shown)),
+        (OUT_OF_ORDER, _goes_back(shown)),
     )
     found = tuple(reason for reason, is_found in doubts if is_found)
     return found or ((COMPLEX_PAGE,) if signs.weak(kind) >= 2 else ())
@@ -282,6 +287,24 @@ def _texts_beside_tables(elements: Sequence[Element]) -> int:
 def _is_beside(box: Box, table: Box) -> bool:
     middle = (box[1] + box[3]) / 2
     return table[1] < middle < table[3] and (box[0] >= table[2] or box[2] <= table[0])
+
+
+def _goes_back(elements: Sequence[Element]) -> bool:
+    """Whether prose goes back up in its own column: text that follows is beside or below what it follows."""
+    before: list[Box] = []
+    for element in elements:
+        box = element.box
+        if element.kind not in _BODY_KINDS or box is None or len(element.text) < _LEAST_CHARS:
+            continue
+        left, _, right, bottom = box
+        for other in before:
+            if bottom <= other[1] + 1.0:
+                shared = min(right, other[2]) - max(left, other[0])
+                if shared >= _SAME_PLACE * min(right - left, other[2] - other[0]):
+                    return True
+        if len(before) < _MOST_BLOCKS:
+            before.append(box)
+    return False
 
 
 def _has_loose_signs(elements: Sequence[Element]) -> bool:
