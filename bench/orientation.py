@@ -50,15 +50,22 @@ def main() -> None:
                     before = time.process_time()
                     found = posture_of(picture)
                     work_s += time.process_time() - before
-                    small = small_copy(picture)
-                    before = time.process_time()
-                    orientation_of(small)
-                    model_s += time.process_time() - before
+                    if not quarters:
+                        small = small_copy(picture)
+                        before = time.process_time()
+                        orientation_of(small)
+                        model_s += 4 * (time.process_time() - before)
                     is_right = (found.turns + quarters) % 4 == 0
                     for group in (script, layout, condition, "all"):
                         right[group, quarters > 0].append(is_right)
                     if not is_right:
                         wrong.append(f"{script}, {layout}, {condition}, turned by {quarters}: {found.turns}")
+        turned, upright = right[script, True], right[script, False]
+        print(
+            f"{script}: {sum(turned)} of {len(turned)} turned pages right, {sum(upright)} of {len(upright)} upright",
+            file=sys.stderr,
+            flush=True,
+        )
     groups = [*script_pages.SENTENCES, *script_pages.LAYOUTS, *script_pages.CONDITIONS, "all"]
     rows = [
         [group, *_share(right[group, True]), *_share(right[group, False])]
