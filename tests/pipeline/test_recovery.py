@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from quire.bootstrap import Runtime
 from quire.domain.job import JobStatus, MainJob, UnitKind
 from quire.pipeline.upkeep.job_journal import JobRecovery, RecoveryReport, write_finished
@@ -80,6 +82,27 @@ async def test_a_job_starts_again_when_the_journal_has_an_end_of_a_run_that_goes
         report = await recover(idle)
         assert (report.restarted, report.finished, report.expired) == (1, 0, 0)
         assert (await job_of(idle, job_id)).status is JobStatus.QUEUED
+
+
+async def test_the_journal_has_the_last_end_when_an_earlier_one_was_written_late(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with quire(tmp_path, kinds=None) as idle:
+        job_id = (await upload(idle, marked_pdf(tmp_path / "a.pdf", 2).read_bytes())).job_id
+        await idle.parts.jobs.cancel(job_id)
+        key, real, stalled = f"jobs/{job_id}/finished.json", idle.parts.objects.put, False
+
+        async def put(name: str, data: bytes) -> None:
+            nonlocal stalled
+            if name == key and not stalled:
+                stalled = True
+                assert await idle.engine.retry(await job_of(idle, job_id), job_id) == "started"
+                await idle.engine.cancel(await job_of(idle, job_id))
+            await real(name, data)
+
+        monkeypatch.setattr(idle.parts.objects, "put", put)
+        await write_finished(idle.parts, job_id)
+        assert json.loads(await idle.parts.objects.get(key))["epoch"] == "2"
 
 
 async def test_a_job_starts_again_when_it_was_retried_before_redis_lost_it(tmp_path: Path) -> None:

@@ -57,10 +57,11 @@ class JobIdInUse:
 
 @dataclass(frozen=True, slots=True)
 class JobState:
-    """A job's status and its error, and nothing else of it."""
+    """A job's status, its error and its epoch, and nothing else of it."""
 
     status: JobStatus
     error: dict[str, Any] | None
+    epoch: int
 
 
 class Settlement:

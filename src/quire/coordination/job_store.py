@@ -303,10 +303,12 @@ class JobStore:
         if not job_ids:
             return {}
         rows = await self._connection.commands(
-            [("HMGET", keys.JobKeys.of(job_id).job, "status", "error") for job_id in job_ids]
+            [("HMGET", keys.JobKeys.of(job_id).job, "status", "error", "epoch") for job_id in job_ids]
         )
         found = zip(job_ids, rows, strict=True)
-        return {one: JobState(JobStatus(row[0]), loaded(row[1])) for one, row in found if row[0]}
+        return {
+            one: JobState(JobStatus(row[0]), loaded(row[1]), int(row[2] or 0)) for one, row in found if row[0]
+        }
 
     async def fields(self, job_id: str) -> dict[str, str]:
         """The fields of the record, for the archive; empty if there is none."""

@@ -69,17 +69,24 @@ async def write_finished(parts: Parts, job_id: str) -> None:
     A failure is logged: the job itself is not affected.
     """
     try:
-        fields = await parts.jobs.fields(job_id)
-        if _has_ended(fields) and not fields.get("content_ref", "").startswith(FILE_SCHEME):
-            kept = {name: value for name, value in fields.items() if name not in _NOT_KEPT}
-            await parts.objects.put(f"{job_prefix(job_id)}{_FINISHED}", json.dumps(kept).encode())
-            now = (await parts.jobs.states_of([job_id])).get(job_id)
-            if (
-                now is None or not now.status.terminal
-            ):  # deleted or retried meanwhile, perhaps before the write
-                await delete_finished(parts.objects, job_id)
+        while not await _is_end_written(parts, job_id):
+            pass
     except ObjectsError as error:
         _LOG.warning("the end of a job was not journaled", extra={"job_id": job_id, "code": error.code})
+
+
+async def _is_end_written(parts: Parts, job_id: str) -> bool:
+    """Writes the end of the job that it has now; False if it had another one meanwhile."""
+    fields = await parts.jobs.fields(job_id)
+    if not _has_ended(fields) or fields.get("content_ref", "").startswith(FILE_SCHEME):
+        return True
+    kept = {name: value for name, value in fields.items() if name not in _NOT_KEPT}
+    await parts.objects.put(f"{job_prefix(job_id)}{_FINISHED}", json.dumps(kept).encode())
+    now = (await parts.jobs.states_of([job_id])).get(job_id)
+    if now is None or not now.status.terminal:  # deleted or retried meanwhile, perhaps before the write
+        await delete_finished(parts.objects, job_id)
+        return True
+    return now.epoch == int(fields["epoch"])
 
 
 async def delete_finished(objects: ObjectStore, job_id: str) -> None:
