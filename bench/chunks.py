@@ -29,7 +29,7 @@ from quire.settings import load
 async def pages_of(path: Path) -> list[PageElements]:
     with tempfile.TemporaryDirectory() as folder:
         settings = load({"DATA_DIR": folder, "READER_PROCESSES": "1"})
-        async with runtime(settings, owner="bench", kinds=list(UnitKind), documents=[path.parent]) as running:
+        async with runtime(settings, owner="bench", kinds=list(UnitKind)) as running:
             asked = Submission("bench", options=JobOptions(), secrets=JobSecrets(), filename=path.name)
             accepted = await running.engine.intake.accept_path(asked, path)
             job = await running.engine.wait("bench", accepted.job_id, 600)

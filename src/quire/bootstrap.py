@@ -100,7 +100,7 @@ async def runtime(
     vault: bool = False,
     metrics: bool = False,
     clock: Clock | None = None,
-    documents: Iterable[Path] = (),
+    reader_code: Iterable[Path] = (),
 ) -> AsyncIterator[Runtime]:
     """Quire's parts, connected and running until the block ends.
 
@@ -108,11 +108,12 @@ async def runtime(
     embedded server of a process on the same data directory instead of starting one. With `batching` there is a
     batcher, which also sends batches if this process works at all. With `vault` there is the vault, whose catalog is
     opened when it is first needed; without, its units are left to others. With `metrics` (a long-running process)
-    everything is counted, and lost jobs are put back. `documents` are the user's files that are read in place.
+    everything is counted, and lost jobs are put back. `reader_code` is what readers may import from besides the
+    installation.
     """
     clock = clock or ServerClock()
     async with AsyncExitStack() as stack:
-        pool = _pool(settings, documents)
+        pool = _pool(settings, reader_code)
         stack.push_async_callback(pool.close)
         pool.warm()  # first of all: the readers load while everything else starts
         url, embedded = await _coordination(settings, owner, attach)
@@ -203,8 +204,8 @@ def _processes(settings: Settings) -> int:
     return settings.reading.processes or os.cpu_count() or 1
 
 
-def _pool(settings: Settings, documents: Iterable[Path]) -> ChildPool:
-    cage, limit = CageOptions.of(settings, documents) if settings.reading.cage else None, settings.reading
+def _pool(settings: Settings, code: Iterable[Path]) -> ChildPool:
+    cage, limit = CageOptions.of(settings, code) if settings.reading.cage else None, settings.reading
     return ChildPool(PoolOptions(processes=_processes(settings), memory_bytes=limit.memory_bytes, cage=cage))
 
 

@@ -40,10 +40,9 @@ async def quire(
             **env,
         }
     )
-    # Tests put the documents that are read in place beside the data directory. Readers that a test has written itself
-    # are imported by children, so the cage must show them.
-    beside = [settings.general.data_dir.absolute().parent, ROOT / "tests"]
-    async with runtime(settings, owner="test", kinds=kinds, clock=clock, documents=beside) as found:
+    # Readers that a test has written itself are imported by children, so the cage must show them.
+    code = [ROOT / "tests"]
+    async with runtime(settings, owner="test", kinds=kinds, clock=clock, reader_code=code) as found:
         yield found
 
 

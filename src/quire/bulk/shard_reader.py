@@ -57,9 +57,7 @@ class ShardReader:
         self._options = options
         self._folder = SpoolFolder("quire-bulk-")
         self._spool = self._folder.path
-        documents = (str(source.folder),) if source.folder is not None else ()
-        cage = CageOptions((str(self._spool),), str(self._spool / "temporary"), documents)
-        cage.make_folders()
+        cage = CageOptions(str(self._spool / "temporary"))
         self._pool = ChildPool(
             PoolOptions(
                 processes=options.processes,

@@ -114,11 +114,6 @@ class _AiWork:
     target: BulkLocation
     spool: Path
 
-    @property
-    def documents(self) -> list[Path]:
-        """Where the reader processes may read."""
-        return [self.spool, *([self.source.folder] if self.source.folder else [])]
-
 
 class _CallWork(_AiWork):
     """A call for each page, through the dispatcher."""
@@ -134,7 +129,7 @@ class _CallWork(_AiWork):
         config = self.config
         account = account_name(self.target.url)
         options = AiPassOptions(account, self.spool, paid_usd, frozenset(config.formats), config.password)
-        async with runtime(settings, owner="quire bulk", attach=attach, documents=self.documents) as running:
+        async with runtime(settings, owner="quire bulk", attach=attach) as running:
             return await AiPass(running.parts, self.source, self.target, options).run(shards, on_page)
 
 
@@ -149,8 +144,7 @@ class _BatchWork(_AiWork):
         found = {name: batch_service(providers[name]) for name in order}
         services = {name: one for name, one in found.items() if one is not None}
         model = configured_providers.models(settings.ai)[next(iter(services))].primary
-        cage = CageOptions((str(self.spool),), str(self.spool / "readers"), tuple(map(str, self.documents)))
-        cage.make_folders()
+        cage = CageOptions(str(self.spool / "readers"))
         pool = ChildPool(
             PoolOptions(
                 processes=config.processes,

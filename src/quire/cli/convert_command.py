@@ -228,8 +228,7 @@ def read_password(file: str | None) -> str | None:
 async def _convert_all(
     settings: Settings, request: _Request, tasks: list[_Task], shown: Progress
 ) -> list[int]:
-    paths = [task.source.path for task in tasks if task.source.path]
-    async with runtime(settings, owner="quire convert", kinds=list(UnitKind), documents=paths) as running:
+    async with runtime(settings, owner="quire convert", kinds=list(UnitKind)) as running:
         engine = running.engine
         try:
             engine.intake.check(request.submission())

@@ -244,7 +244,7 @@ def _cage_finding(state: CageState) -> Finding:
 
 async def _readers(settings: Settings) -> list[Finding]:
     with tempfile.TemporaryDirectory(prefix="quire-doctor-") as folder:
-        cage = CageOptions((folder,), folder)
+        cage = CageOptions(f"{folder}/readers")
         pool = ChildPool(PoolOptions(processes=1, memory_bytes=settings.reading.memory_bytes, cage=cage))
         try:
             path = Path(folder) / "probe.pdf"

@@ -67,8 +67,7 @@ async def _extracted(
     settings: Settings, args: argparse.Namespace, source: ConvertSource, wanted: ExtractionRequest
 ) -> dict[str, Any] | QuireError | OSError:
     """The result, or what is wrong with this document: that is no error of the runtime, which would wrap it."""
-    paths = [source.path] if source.path else []
-    async with runtime(settings, owner="quire extract", kinds=list(UnitKind), documents=paths) as running:
+    async with runtime(settings, owner="quire extract", kinds=list(UnitKind)) as running:
         engine = running.engine
         extraction = Extraction(running.parts, engine)
         try:

@@ -95,7 +95,7 @@ def _settings(asked: str | None, inbox: Path, out: Path) -> Settings:
 
 
 async def _watch(settings: Settings, watch: Watch, inbox: Path) -> int:
-    async with runtime(settings, owner="quire watch", kinds=list(UnitKind), documents=[inbox]) as running:
+    async with runtime(settings, owner="quire watch", kinds=list(UnitKind)) as running:
         running.ready.set()
         watching = asyncio.create_task(watch.run(running.engine), name="watch")
         stopped = asyncio.create_task(until_stopped(), name="until-stopped")

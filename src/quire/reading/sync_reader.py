@@ -55,8 +55,8 @@ class SyncReader:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="quire-read", daemon=True)
         self._thread.start()
-        cage = CageOptions((str(self._spool / "documents"),), str(self._spool / "temporary"))
-        cage.make_folders()
+        (self._spool / "documents").mkdir(mode=0o700)
+        cage = CageOptions(str(self._spool / "temporary"))
         options = PoolOptions(
             processes=self._limits.processes,
             memory_bytes=self._limits.memory_bytes,

@@ -132,8 +132,8 @@ class ReadingSettings:
         "READER_CAGE",
         "true",
         setting_kinds.boolean(),
-        "Whether reader processes are confined by Landlock and seccomp: no network, no programs, no files but "
-        "documents.",
+        "Whether reader processes are confined by Landlock and seccomp: no network, no programs, no file but the "
+        "document at hand.",
     )
     chunk_pages: int = setting(
         "READER_CHUNK_PAGES",

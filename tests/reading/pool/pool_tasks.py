@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -228,6 +229,44 @@ def _unshare(_secret: str) -> int:
     return 0
 
 
+@dataclass(frozen=True)
+class View:
+    """What code of an attacker finds and can do in the folder of its document."""
+
+    name: str
+    own: str
+    files: list[str]
+    other: str
+    overwritten: str
+    moved: str
+
+
+def look_around(path: str, other: str) -> View:
+    own = Path(path)
+
+    def outcome(call: Callable[[], object]) -> str:
+        try:
+            return f"done: {call()!r}"
+        except OSError as error:
+            return f"refused: {error.strerror}"
+
+    return View(
+        own.name,
+        own.read_text(),
+        [one.name for one in own.parent.iterdir()],
+        outcome(lambda: Path(other).read_bytes()),
+        outcome(lambda: own.open("r+").close()),
+        outcome(lambda: os.link(own, Path.cwd() / "moved")),
+    )
+
+
+def files_at_hand() -> list[str]:
+    """Every file in the folder of this child."""
+    return [
+        str(one) for folder in ("document", "temporary") for one in (Path.cwd().parent / folder).rglob("*")
+    ]
+
+
 _ATTACKS: dict[str, Callable[[str], Any]] = {
     "read_a_secret": lambda secret: Path(secret).read_text(),
     "list_a_folder": lambda secret: [str(one) for one in Path(secret).parent.iterdir()],
@@ -243,4 +282,8 @@ _ATTACKS: dict[str, Callable[[str], Any]] = {
     "read_the_parents_memory": lambda _: Path(f"/proc/{os.getppid()}/mem").open("rb").close(),
     "make_a_namespace": _unshare,
     "overwrite_our_code": lambda _: Path(__file__).open("a").close(),
+    "change_a_mode": lambda secret: Path(secret).chmod(0o777),
+    "change_a_time": lambda secret: os.utime(secret, (0, 0)),
+    "write_beside_the_temporary_folder": lambda _: (Path.cwd().parent / "x").write_text("x"),
+    "list_the_folders_of_readers": lambda _: [one.name for one in Path.cwd().parent.parent.iterdir()],
 }

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from quire.errors import DamagedError
 from quire.reading.files.page_chunks import read_chunk
 from quire.reading.ocr.ocr_stages import OcrOptions
 from quire.reading.ocr.page_ocr import recognise_page
@@ -15,6 +18,7 @@ from quire.reading.pdf.page_reader import ReadOptions
 from quire.reading.pdf.page_render import RenderOptions, render_page
 from quire.reading.pool import cage
 from quire.reading.pool.cage import CageOptions, CageState, call_filter
+from quire.reading.pool.child_folders import ChildFolders
 from quire.reading.pool.child_pool import ChildPool, PoolOptions
 from tests.reading.pool import pool_tasks
 
@@ -32,7 +36,7 @@ async def pool(tmp_path: Path) -> AsyncIterator[ChildPool]:
         processes=1,
         memory_bytes=1 << 30,
         preload=("quire.reading.pool.warm_imports", "tests.reading.pool.pool_tasks"),
-        cage=CageOptions((str(SAMPLES),), str(tmp_path / "readers")),
+        cage=CageOptions(str(tmp_path / "readers")),
     )
     made = ChildPool(options)
     if await made.cage() != CageState.FILES | CageState.CALLS:
@@ -42,31 +46,87 @@ async def pool(tmp_path: Path) -> AsyncIterator[ChildPool]:
     await made.close()
 
 
-@pytest.mark.parametrize(
-    "attack",
-    [
-        "read_a_secret",
-        "list_a_folder",
-        "read_the_parents_environment",
-        "write_a_file",
-        "delete_a_file",
-        "open_a_socket",
-        "open_a_unix_socket",
-        "start_a_shell",
-        "start_python",
-        "signal_the_parent",
-        "attach_to_the_parent",
-        "read_the_parents_memory",
-        "make_a_namespace",
-        "overwrite_our_code",
-    ],
+ATTACKS = (
+    *("read_a_secret", "list_a_folder", "write_a_file", "delete_a_file", "change_a_mode", "change_a_time"),
+    *("open_a_socket", "open_a_unix_socket", "start_a_shell", "start_python", "make_a_namespace"),
+    *("read_the_parents_environment", "read_the_parents_memory", "signal_the_parent", "attach_to_the_parent"),
+    *("overwrite_our_code", "write_beside_the_temporary_folder", "list_the_folders_of_readers"),
 )
-async def test_way_out_fails(pool: ChildPool, tmp_path: Path, attack: str) -> None:
+
+
+async def test_each_way_out_fails(pool: ChildPool, tmp_path: Path) -> None:
     secret = tmp_path / "secret.txt"
     secret.write_text("hunter2")
-    outcome = await pool.run(pool_tasks.attack, attack, str(secret), timeout_s=120)
-    assert outcome.startswith("refused"), outcome
+    before = secret.stat()
+    outcomes = {one: await pool.run(pool_tasks.attack, one, str(secret), timeout_s=120) for one in ATTACKS}
+    assert {one: found for one, found in outcomes.items() if not found.startswith("refused")} == {}
     assert secret.read_text() == "hunter2"
+    assert (secret.stat().st_mode, secret.stat().st_mtime_ns) == (before.st_mode, before.st_mtime_ns)
+
+
+async def test_reader_sees_its_own_document_and_no_other(pool: ChildPool, tmp_path: Path) -> None:
+    """The documents of other teams are in the same folder of the object store."""
+    mine, other = tmp_path / "objects" / "mine.pdf", tmp_path / "objects" / "other.pdf"
+    mine.parent.mkdir()
+    mine.write_text("mine")
+    other.write_text("other")
+    seen = await pool.run(pool_tasks.look_around, str(mine), str(other), timeout_s=120)
+    assert seen.own == "mine"
+    assert seen.files == [f"{seen.name}"]
+    assert seen.other.startswith("refused")
+    assert seen.overwritten.startswith("refused"), "the link is the document itself"
+    assert seen.moved.startswith("refused"), "a document in the writable folder could be changed"
+    assert mine.read_text() == "mine"
+    # The next task of the same child has another document, and the first is gone.
+    seen = await pool.run(pool_tasks.look_around, str(other), str(mine), timeout_s=120)
+    assert (seen.own, seen.other[:7], len(seen.files)) == ("other", "refused", 1)
+    assert await pool.run(pool_tasks.files_at_hand, timeout_s=120) == []
+
+
+def folder_of(path: Path) -> list[Path]:
+    return list(path.iterdir())
+
+
+def _device(path: Path) -> int:
+    return path.stat().st_dev
+
+
+async def test_document_is_copied_when_it_cannot_be_linked(pool: ChildPool, tmp_path: Path) -> None:
+    with tempfile.NamedTemporaryFile(dir="/dev/shm", suffix=".txt") as elsewhere:
+        if os.fstat(elsewhere.fileno()).st_dev == _device(tmp_path):
+            pytest.skip("there is one file system only")
+        elsewhere.write(b"elsewhere")
+        elsewhere.flush()
+        for _ in range(2):
+            seen = await pool.run(pool_tasks.look_around, elsewhere.name, str(SAMPLES), timeout_s=120)
+            assert seen.own == "elsewhere"
+    mine = tmp_path / "mine.txt"
+    mine.write_text("mine")
+    seen = await pool.run(pool_tasks.look_around, str(mine), "/nowhere", timeout_s=120)
+    assert (seen.own, len(seen.files)) == ("mine", 1), "the copy is gone"
+
+
+async def test_document_that_is_gone_is_not_found(pool: ChildPool, tmp_path: Path) -> None:
+    with pytest.raises(DamagedError, match="no longer there"):
+        await pool.run(
+            *(read_chunk, str(tmp_path / "gone.pdf"), None, (1,), ReadOptions(), False), timeout_s=120
+        )
+
+
+async def test_folders_of_readers_are_removed_with_them_and_after_a_kill(tmp_path: Path) -> None:
+    folders = ChildFolders(tmp_path)
+    document = tmp_path / "a.txt"
+    document.write_text("words")
+    left = folders.make()
+    await left.show(str(document))
+    os.close(folders._lock)  # as the kernel does for a process that was killed
+    second = ChildFolders(tmp_path)
+    assert not left.path.exists()
+    third = ChildFolders(tmp_path)
+    assert second.make().path.exists(), "a living process keeps its folders"
+    second.close()
+    third.close()
+    assert sorted(one.name for one in folder_of(tmp_path)) == ["a.txt"]
 
 
 async def test_attacks_succeed_without_the_cage_so_that_the_test_above_can_fail(tmp_path: Path) -> None:
@@ -75,7 +135,10 @@ async def test_attacks_succeed_without_the_cage_so_that_the_test_above_can_fail(
     secret.write_text("hunter2")
     try:
         assert await pool.cage() == CageState.NONE
-        for attack in ("read_a_secret", "list_a_folder", "open_a_socket", "start_a_shell", "write_a_file"):
+        for attack in (
+            *("read_a_secret", "list_a_folder", "open_a_socket", "start_a_shell", "write_a_file"),
+            *("change_a_mode", "change_a_time"),
+        ):
             outcome = await pool.run(pool_tasks.attack, attack, str(secret), timeout_s=120)
             assert outcome.startswith("done"), (attack, outcome)
     finally:

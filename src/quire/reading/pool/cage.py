@@ -1,11 +1,13 @@
 """The cage of a reader process: what a parser that a hostile file has taken over still can't do.
 
-Landlock: it reads only programs, libraries and the folders that hold documents, writes only into a temporary folder of
-readers, starts no program but Tesseract, and signals no other process. Seccomp: it opens no socket, attaches to no
-process, and calls nothing that administers the system. Both hold for everything it starts, and can't be taken back.
+Landlock: it reads only programs, libraries and the document at hand, writes only into a temporary folder of its own,
+starts no program but Tesseract, and signals no other process. Seccomp: it opens no socket, attaches to no process,
+changes no mode, owner or time of a file, and calls nothing that administers the system. Both hold for everything it
+starts, and can't be taken back.
 
-Weakness: all documents of the object folder can be read, not only the one at hand. Where the kernel has no Landlock
-(before 5.13, or macOS) or no seccomp, that half is missing; `quire doctor` says so.
+Weakness: a child that was taken over also sees the documents that it is given later, until it is replaced. Data in
+folders of programs (`/usr`, the installation of Python) can be read. Where the kernel has no Landlock (before 5.13, or
+macOS) or no seccomp, that half is missing; `quire doctor` says so.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ from dataclasses import dataclass
 from enum import IntFlag
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import unquote, urlsplit
+
+from quire.reading.pool.child_folders import DOCUMENT, TEMPORARY
 
 if TYPE_CHECKING:
     from quire.settings import Settings
@@ -46,7 +49,7 @@ _READABLE = (
 _LOADERS = ("/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1")
 
 _ARCHITECTURES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
-_REFUSED = {
+_REFUSED: dict[str, tuple[int, int | None]] = {
     "socket": (41, 198),
     "connect": (42, 203),
     "accept": (43, 202),
@@ -80,6 +83,22 @@ _REFUSED = {
     "init_module": (175, 105),
     "finit_module": (313, 273),
     "delete_module": (176, 106),
+    # Landlock leaves these to every process that knows the name of a file.
+    "chmod": (90, None),
+    "fchmod": (91, 52),
+    "fchmodat": (268, 53),
+    "fchmodat2": (452, 452),
+    "chown": (92, None),
+    "fchown": (93, 55),
+    "lchown": (94, None),
+    "fchownat": (260, 54),
+    "utime": (132, None),
+    "utimes": (235, None),
+    "futimesat": (261, None),
+    "utimensat": (280, 88),
+    "setxattr": (188, 5),
+    "lsetxattr": (189, 6),
+    "fsetxattr": (190, 7),
 }
 _OWN_PID_ONLY = {"kill": (62, 129), "tgkill": (234, 131)}
 _X32_BIT = 0x40000000
@@ -102,51 +121,44 @@ CAGE_HALVES = CageState.FILES | CageState.CALLS
 
 @dataclass(frozen=True, slots=True)
 class CageOptions:
-    """`folders` and `documents` may be read besides programs, `temporary` may be written.
+    """`temporary` is where each child gets a folder of its own; `folders` may be read by all children.
 
-    Folders are made if they are missing: one that is made later would not be among those that children may read.
+    No folder that documents are in belongs to `folders`.
     """
 
-    folders: tuple[str, ...]
     temporary: str
-    documents: tuple[str, ...] = ()
-
-    def make_folders(self) -> None:
-        for folder in (*self.folders, self.temporary):
-            Path(folder).mkdir(mode=0o700, parents=True, exist_ok=True)
+    folders: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, settings: Settings, more: Iterable[Path] = ()) -> CageOptions:
-        """The folders that documents are in, and none of the keys, databases and sockets beside them.
+    def of(cls, settings: Settings, code: Iterable[Path] = ()) -> CageOptions:
+        """The cage of a service: of its data, children see their own folder and the data of Tesseract alone.
 
-        `more` are files and folders of the user's own that are read in place.
+        `code` is what they may import from besides the installation.
         """
-        data_dir = settings.general.data_dir.absolute()
-        folders = [data_dir / "scratch", data_dir / "downloads"]
-        store = urlsplit(settings.objects_location)
-        if store.scheme in ("", "file"):
-            folders.append(Path(unquote(store.path)).absolute())
-        folders += [settings.ocr.data_dir.absolute()] if settings.ocr.data_dir else []
-        documents = tuple(str(one.absolute()) for one in more)
-        return cls(tuple(str(one) for one in folders), str(data_dir / "scratch" / "readers"), documents)
+        folders = [*code, settings.ocr.data_dir] if settings.ocr.data_dir else code
+        readers = settings.general.data_dir.absolute() / "scratch" / "readers"
+        return cls(str(readers), tuple(str(one.absolute()) for one in folders))
 
 
-def enter(options: CageOptions) -> CageState:
-    """Confines this process and all that it starts, for good. Answers which halves hold; raises nothing."""
+def enter(options: CageOptions, folder: Path) -> CageState:
+    """Confines this process and all that it starts, for good. Answers which halves hold; raises nothing.
+
+    Of all documents, the process sees the one that its parent shows in `folder` (`child_folders.py`).
+    """
     state = CageState.NONE
     if sys.platform != "linux":
         return state
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
         return state
-    if _restrict_files(libc, options):
+    if _restrict_files(libc, options, folder):
         state |= CageState.FILES
     if _restrict_calls(libc):
         state |= CageState.CALLS
     return state
 
 
-def _restrict_files(libc: ctypes.CDLL, options: CageOptions) -> bool:
+def _restrict_files(libc: ctypes.CDLL, options: CageOptions, folder: Path) -> bool:
     abi = libc.syscall(_CREATE_RULESET, None, 0, _VERSION)
     if abi < 1:
         return False
@@ -160,9 +172,9 @@ def _restrict_files(libc: ctypes.CDLL, options: CageOptions) -> bool:
     if ruleset < 0:
         return False
     try:
-        _allow(libc, ruleset, (*_READABLE, *_programs(), *options.folders, *options.documents), _READ)
+        _allow(libc, ruleset, (*_READABLE, *_programs(), *options.folders, str(folder / DOCUMENT)), _READ)
         _allow(libc, ruleset, (*_LOADERS, *_tesseract()), _READ | _EXECUTE)
-        _allow(libc, ruleset, (options.temporary,), handled & ~(_EXECUTE | _IOCTL_DEV))
+        _allow(libc, ruleset, (str(folder / TEMPORARY),), handled & ~(_EXECUTE | _IOCTL_DEV))
         _allow(libc, ruleset, ("/dev/null",), _READ_FILE | _WRITE_FILE)
         return bool(libc.syscall(_RESTRICT_SELF, ruleset, 0) == 0)
     finally:
@@ -222,8 +234,9 @@ def call_filter(machine: str, pid: int) -> Sequence[tuple[int, int, int, int]]:
     ]
     if machine == "x86_64":
         program += [(_JUMP_AT_LEAST, 0, 1, _X32_BIT), (_RETURN, 0, 0, _EPERM)]
-    for numbers in _REFUSED.values():
-        program += [(_JUMP_EQUAL, 0, 1, numbers[column]), (_RETURN, 0, 0, _EPERM)]
+    for number in (numbers[column] for numbers in _REFUSED.values()):
+        if number is not None:
+            program += [(_JUMP_EQUAL, 0, 1, number), (_RETURN, 0, 0, _EPERM)]
     for numbers in _OWN_PID_ONLY.values():
         program += [
             (_JUMP_EQUAL, 0, 4, numbers[column]),

@@ -12,16 +12,19 @@ altogether when a child dies with the lock in hand; that is why this one is not 
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import pickle
 import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any, TypeVar
 
 from quire.errors import PageCrashedError, PageMemoryError, PageTimeoutError, QuireError
 from quire.reading.pool.cage import CAGE_HALVES, CageState
+from quire.reading.pool.child_folders import ChildFolder
 from quire.reading.pool.child_process import Child, ChildDiedError, ChildOptions, Death, ForkServer
 from quire.reading.pool.child_results import MalformedAnswerError, decode_error, decode_result
 from quire.reading.pool.fair_slots import FairSlots, ReaderShare, UsageLedger, current_share
@@ -58,6 +61,10 @@ class _LostError(Exception):
         self.server = server
 
 
+class _OverdueError(Exception):
+    """The task has used its time."""
+
+
 class _PreemptedError(Exception):
     """The task ran long while others waited for its slot; it has to start again in the slow lane."""
 
@@ -65,9 +72,22 @@ class _PreemptedError(Exception):
 @dataclass(frozen=True, slots=True)
 class _Task:
     function: Callable[..., Any]
-    payload: bytes
+    arguments: tuple[Any, ...]
     timeout_s: float
     share: ReaderShare
+
+    async def payload(self, folder: ChildFolder | None) -> bytes:
+        """The call as the child gets it. Its document is shown to the child first. Raises OSError."""
+        arguments = self.arguments
+        if folder is not None and arguments and _reads_file(self.function):
+            arguments = (await folder.show(arguments[0]), *arguments[1:])
+        return pickle.dumps((self.function, arguments), pickle.HIGHEST_PROTOCOL)
+
+
+@functools.cache
+def _reads_file(function: Callable[..., Any]) -> bool:
+    """Whether the first argument is the path of the document: the only file that a caged child finds."""
+    return next(iter(signature(function).parameters), "") == "path"
 
 
 class _Hold:
@@ -112,12 +132,12 @@ class ChildPool:
     async def run(self, fn: Callable[..., T], /, *args: Any, timeout_s: float, slow: bool = False) -> T:
         """The result of `fn(*args)`, computed in a child.
 
+        If the first parameter of `fn` is called `path`, it is the document: a caged child finds this file and no other.
         The time counts from the moment a child takes the task, and is CPU time of the child. `slow` work, like OCR,
         starts in the slow lane. Cancelling kills the child. Raises the QuireError that `fn` raised, PageTimeoutError,
         PageMemoryError, or PageCrashedError for anything else.
         """
-        payload = pickle.dumps((fn, args), pickle.HIGHEST_PROTOCOL)
-        task = _Task(fn, payload, timeout_s, current_share())
+        task = _Task(fn, args, timeout_s, current_share())
         slow = self._has_slow_lane and (slow or self.ledger.is_slow(task.share))
         for _attempt in range(_ATTEMPTS):
             try:
@@ -173,8 +193,9 @@ class ChildPool:
 
     async def _attempt(self, task: _Task, child: Child, hold: _Hold) -> Any:
         try:
-            reply = await self._reply(task, child, hold)
-        except TimeoutError:
+            payload = await task.payload(child.folder)
+            reply = await self._reply(task, payload, child, hold)
+        except _OverdueError:
             child.kill()
             raise PageTimeoutError(_timeout_text(task.timeout_s)) from None
         except ChildDiedError:
@@ -186,9 +207,15 @@ class ChildPool:
         except MalformedAnswerError:
             child.kill()
             raise PageCrashedError(_MALFORMED_TEXT) from None
+        except OSError as error:
+            child.kill()
+            text = f"The document could not be shown to a reader process: {error.strerror}."
+            raise PageCrashedError(text, retryable=True) from error
         except BaseException:  # cancelled or preempted: no caller waits for what the child is doing
             child.kill()
             raise
+        if child.folder is not None:
+            child.folder.hide()
         try:
             result = _unpack(task.function, reply)
         except MalformedAnswerError:
@@ -200,10 +227,10 @@ class ChildPool:
         self._give_back(child, reply)
         return result
 
-    async def _reply(self, task: _Task, child: Child, hold: _Hold) -> bytes:
-        """The answer of the child. Raises TimeoutError when the task's time is over, and _PreemptedError."""
+    async def _reply(self, task: _Task, payload: bytes, child: Child, hold: _Hold) -> bytes:
+        """The answer of the child. Raises _OverdueError when the task's time is over, and _PreemptedError."""
         clock = TaskClock(child.pid, task.timeout_s)
-        asking = asyncio.ensure_future(child.ask(task.payload))
+        asking = asyncio.ensure_future(child.ask(payload))
         pause_s, has_answer = min(_QUICK_S, task.timeout_s), False
         try:
             while True:
@@ -213,7 +240,7 @@ class ChildPool:
                     has_answer = True
                     return reply
                 if clock.is_over():
-                    raise TimeoutError
+                    raise _OverdueError
                 if clock.wall_s >= _QUICK_S:
                     self._demote(task, child, hold)
                 pause_s = min(_LOOK_EVERY_S, max(0.01, task.timeout_s - clock.wall_s))

@@ -1,4 +1,4 @@
-"""Children of one fork server, as their parent sees them: each has a task socket and a file for its last words."""
+"""Children of one fork server, as their parent sees them: a task socket, a file for last words, a folder if caged."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 
 from quire.reading.pool.cage import CageOptions, CageState
+from quire.reading.pool.child_folders import ChildFolder, ChildFolders
 from quire.reading.pool.child_results import MAX_ANSWER_BYTES, MalformedAnswerError
 from quire.reading.pool.forkserver import BEGUN, EXITED, FORK, FORKED, KILL, LENGTH, NOTICE, REQUEST
 
@@ -53,8 +55,11 @@ class Death:
 class Child:
     """One child: its task socket, and the file that takes its standard error."""
 
-    def __init__(self, server: ForkServer, stream: socket.socket, stderr_fd: int) -> None:
+    def __init__(
+        self, server: ForkServer, stream: socket.socket, stderr_fd: int, folder: ChildFolder | None
+    ) -> None:
         self.tasks = 0
+        self.folder = folder
         self.server = server
         self._stream = stream
         self._stderr_fd = stderr_fd
@@ -134,6 +139,8 @@ class Child:
         if self._stderr_fd >= 0:
             os.close(self._stderr_fd)
             self._stderr_fd = -1
+            if self.folder is not None:
+                self.folder.remove()
 
     def __del__(self) -> None:
         self.close()
@@ -158,8 +165,7 @@ class ForkServer:
             "keep_stderr": options.keep_stderr,
             "cage": asdict(options.cage) if options.cage else None,
         }
-        if options.cage:
-            options.cage.make_folders()
+        self._folders = ChildFolders(Path(options.cage.temporary)) if options.cage else None
         with theirs:
             self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and our own text
                 [sys.executable, "-P", "-c", _START, json.dumps(start)],
@@ -183,11 +189,13 @@ class ForkServer:
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         stderr_fd = _unnamed_file()
-        child = Child(self, ours, stderr_fd)
+        folder = self._folders.make() if self._folders else None
+        child = Child(self, ours, stderr_fd, folder)
         named: asyncio.Future[None] = self._loop.create_future()
         self._unnamed.append((child, named))
-        with theirs:
-            socket.send_fds(self._control, [REQUEST.pack(FORK, 0)], [theirs.fileno(), stderr_fd])
+        with theirs, _opened(folder) as folder_fds:
+            fds = [theirs.fileno(), stderr_fd, *folder_fds]
+            socket.send_fds(self._control, [REQUEST.pack(FORK, 0)], fds)
         try:
             await asyncio.shield(named)
             child.cage = CageState((await child.hear())[-1])
@@ -216,6 +224,8 @@ class ForkServer:
             child.exited.set_result(None)
         self._unnamed.clear()
         self._children.clear()
+        if self._folders:
+            self._folders.close()
 
     async def ended(self) -> None:
         """Return when the server's process is gone."""
@@ -224,6 +234,8 @@ class ForkServer:
         except subprocess.TimeoutExpired:  # it is stuck in an import
             self._process.kill()
             await asyncio.to_thread(self._process.wait)
+        if self._folders:
+            self._folders.close()
 
     def _on_notice(self) -> None:
         try:
@@ -255,6 +267,18 @@ class ForkServer:
         child.baseline_kib = _resident_kib(pid)
         self._children[pid] = child
         named.set_result(None)
+
+
+@contextlib.contextmanager
+def _opened(folder: ChildFolder | None) -> Iterator[list[int]]:
+    if folder is None:
+        yield []
+        return
+    fd = os.open(folder.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield [fd]
+    finally:
+        os.close(fd)
 
 
 def _unnamed_file() -> int:

@@ -4,7 +4,7 @@ The parent (`quire.reading.pool.child_process`) starts one fork server. It impor
 forks, so that a child is ready in milliseconds and shares the parsers' memory with its siblings. Messages on
 the control socket have a fixed size; a task socket carries frames of `LENGTH` followed by that many bytes.
 
-    parent → server   FORK with two descriptors (task socket, standard error), KILL pid
+    parent → server   FORK with descriptors (task socket, standard error, the child's folder if caged), KILL pid
     server → parent   FORKED pid, EXITED pid status peak_kib
     parent → child    pickle of (function, arguments)
     child → file      BEGUN when it takes a task into hand, then whatever native code prints
@@ -28,6 +28,7 @@ import signal
 import socket
 import struct
 import sys
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -36,6 +37,7 @@ from typing import NoReturn
 
 from quire.errors import QuireError
 from quire.reading.pool.cage import CageOptions, CageState, enter
+from quire.reading.pool.child_folders import TEMPORARY
 from quire.reading.pool.child_results import encode_error, encode_result
 
 REQUEST = struct.Struct("<ci")
@@ -104,7 +106,7 @@ class _Server:
     def _obey(self, selector: selectors.BaseSelector) -> bool:
         """Carry out one request; False when the parent is gone."""
         try:
-            message, fds, _flags, _address = socket.recv_fds(self._control, REQUEST.size, 2)
+            message, fds, _flags, _address = socket.recv_fds(self._control, REQUEST.size, 3)
             while 0 < len(message) < REQUEST.size:
                 message += self._control.recv(REQUEST.size - len(message)) or b"\0" * REQUEST.size
         except OSError:
@@ -112,15 +114,15 @@ class _Server:
         if len(message) != REQUEST.size:
             return False
         kind, pid = REQUEST.unpack(message)
-        if kind == FORK and len(fds) == 2:
-            self._fork(fds[0], fds[1], selector)
+        if kind == FORK and len(fds) == (3 if self._limits.cage else 2):
+            self._fork(fds, selector)
         elif kind == KILL and pid in self._children:
             # Only this process reaps, so a pid in the set can't belong to another process.
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         return True
 
-    def _fork(self, task_fd: int, stderr_fd: int, selector: selectors.BaseSelector) -> None:
+    def _fork(self, fds: Sequence[int], selector: selectors.BaseSelector) -> None:
         server_pid = os.getpid()
         try:
             pid = os.fork()
@@ -134,11 +136,11 @@ class _Server:
                 self._control.close()
                 os.close(self._wake_r)
                 os.close(self._wake_w)
-                run_child(socket.socket(fileno=task_fd), stderr_fd, server_pid, self._limits)
+                run_child(socket.socket(fileno=fds[0]), fds[1], server_pid, self._limits, fds[2:])
             finally:
                 os._exit(1)
-        os.close(task_fd)
-        os.close(stderr_fd)
+        for fd in fds:
+            os.close(fd)
         if pid > 0:
             self._children.add(pid)
         self._tell(FORKED, pid, 0, 0)
@@ -159,17 +161,30 @@ class _Server:
             self._control.sendall(NOTICE.pack(kind, pid, code, peak_kib))
 
 
-def run_child(tasks: socket.socket, stderr_fd: int, server_pid: int, limits: ChildLimits) -> None:
+def run_child(
+    tasks: socket.socket, stderr_fd: int, server_pid: int, limits: ChildLimits, folder_fd: Sequence[int]
+) -> None:
     """Answer tasks until the parent closes the socket."""
     die_with_parent(server_pid)
     if not limits.keep_stderr:
         os.dup2(stderr_fd, 2)
     _limit_memory(limits.memory_bytes)
-    state = enter(limits.cage) if limits.cage else CageState.NONE
+    state = CageState.NONE
+    if limits.cage and folder_fd and sys.platform == "linux":
+        state = enter(limits.cage, _own_folder(folder_fd[0]))
     send_frame(tasks, bytes([ChildAnswer.READY, state]))
     while (payload := receive_frame(tasks)) is not None:
         os.write(stderr_fd, BEGUN)
         send_frame(tasks, answer(payload))
+
+
+def _own_folder(fd: int) -> Path:
+    """The folder of this child, whose part for temporary files becomes the working folder."""
+    folder = Path(f"/proc/self/fd/{fd}").readlink()
+    os.close(fd)
+    os.environ["TMPDIR"] = tempfile.tempdir = str(folder / TEMPORARY)
+    os.chdir(folder / TEMPORARY)
+    return folder
 
 
 def answer(payload: bytes) -> bytes:
