@@ -304,6 +304,20 @@ def test_thread_of_a_sheet_names_its_authors(tmp_path: Path) -> None:
     assert "Threaded" not in text
 
 
+def test_workbook_is_damaged_when_it_claims_more_cells_than_there_can_be(tmp_path: Path) -> None:
+    """The library would make room for all cells up to it: for this one, more than 100 GB."""
+    content = workbook_file([["a", 1.5]])
+    cell = struct.pack("<HH3H", 0x0203, 14, 0, 1, 0)
+    assert content.count(cell) == 1
+    with pytest.raises(DamagedError, match="beyond the last column"):
+        _read(tmp_path, content.replace(cell, struct.pack("<HH3H", 0x0203, 14, 0xFFFF, 0xFFFF, 0)))
+    extent = struct.pack("<HH", 0x0200, 14)
+    at = content.index(extent) + 4
+    huge = content[:at] + struct.pack("<IIHH", 0, 1 << 31, 0, 200) + content[at + 12 :]
+    with pytest.raises(DamagedError, match="larger than any"):
+        _read(tmp_path, huge)
+
+
 # ---- XML, JSON, and names that decide ----------------------------------------------------------------------
 
 

@@ -7,6 +7,7 @@ are left out.
 from __future__ import annotations
 
 import datetime
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -33,6 +34,7 @@ def open_xls(path: str, limits: OfficeLimits) -> Opened:
         title, author = file.credits()
         for name in ("Workbook", "Book"):
             file.check_size(name)  # the library reads the whole stream
+            _check_extents(file.stream(name))
     with _library_errors():
         from python_calamine import CalamineWorkbook, SheetVisibleEnum
 
@@ -43,6 +45,34 @@ def open_xls(path: str, limits: OfficeLimits) -> Opened:
                 for page in _sheet(book, one.name, is_hidden=one.visible != SheetVisibleEnum.Visible)
             ]
     return Opened(READER, pages, title, author)
+
+
+def _check_extents(stream: bytes) -> None:
+    """Raises DamagedError for a cell or an extent that no workbook can have.
+
+    The library makes room for every cell between the first and the last one: a few bytes could ask for gigabytes.
+    """
+    at = 0
+    while at + 4 <= len(stream):
+        kind, size = _RECORD.unpack_from(stream, at)
+        if kind in _CELLS and at + 8 <= len(stream):
+            (column,) = _COLUMN.unpack_from(stream, at + 6)
+            if column + (size // 6 if kind in _SEVERAL_CELLS else 0) > _MOST_COLUMNS:
+                raise DamagedError("The Excel workbook is damaged: it has a cell beyond the last column.")
+        elif kind == _EXTENT and size >= 12 and at + 16 <= len(stream):
+            first_row, last_row, first_column, last_column = _AREA.unpack_from(stream, at + 4)
+            width, height = last_column - first_column, last_row - first_row
+            if width < 0 or height < 0 or width * height > _MOST_CELLS:
+                raise DamagedError("The Excel workbook is damaged: a sheet is larger than any can be.")
+        at += 4 + size
+
+
+_RECORD, _COLUMN = struct.Struct("<HH"), struct.Struct("<H")
+_SEVERAL_CELLS = frozenset((0x00BD, 0x00BE))
+_CELLS = _SEVERAL_CELLS | {0x0006, 0x00D6, 0x00FD, 0x0201, 0x0203, 0x0204, 0x0205, 0x027E}
+_EXTENT, _AREA = 0x0200, struct.Struct("<IIHH")
+_MOST_COLUMNS = 257
+_MOST_CELLS = 1 << 26  # four times what a sheet can have: some programs write a wrong extent
 
 
 @contextmanager
