@@ -108,8 +108,7 @@ async def runtime(
     embedded server of a process on the same data directory instead of starting one. With `batching` there is a
     batcher, which also sends batches if this process works at all. With `vault` there is the vault, whose catalog is
     opened when it is first needed; without, its units are left to others. With `metrics` (a long-running process)
-    everything is counted, and lost jobs are put back. `reader_code` is what readers may import from besides the
-    installation.
+    everything is counted, and lost jobs are put back. Readers may import from `reader_code` too.
     """
     clock = clock or ServerClock()
     async with AsyncExitStack() as stack:
