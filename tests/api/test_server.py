@@ -183,7 +183,8 @@ def test_server_stops_with_an_error_when_a_part_dies_for_good(start_server: Call
         with suppress(subprocess.TimeoutExpired):
             server.process.wait(0.05)
     assert server.process.returncode not in (0, -signal.SIGKILL)
-    assert "keeps ending" in server.log_path.read_text()
+    # Which of the two depends on whether the last kill came before its first answer.
+    assert re.search(r"The coordination server (keeps ending|did not start)", server.log_path.read_text())
 
 
 async def test_health_names_the_part_when_it_is_out_of_reach(start_server: Callable[..., Server]) -> None:

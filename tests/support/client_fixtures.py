@@ -18,5 +18,6 @@ def client_service(shared_services: SharedServices, tmp_path_factory: pytest.Tem
         "READER_CHUNK_PAGES": "4",
         "RETRY_BASE_DELAY": "20ms",
         "RATE_LIMIT_PER_CLIENT": "0",
+        "CLASSIFY_WAIT": "1h",  # a slow machine must not complete a document before its classification
     }
     return shared_services.get("client", lambda: Server(tmp_path_factory.mktemp("service"), **settings))

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 _LEASE_S = 3.0
 _RENEW_S = 1.0
+_RELEASE_S = 1.0
 _TICK_S = 0.02
 _IDLE_TICK_S = 0.5
 _LOCK_EVERY_S = 2.5
@@ -81,8 +82,10 @@ class Housekeeper:
                     running = partial(self._reconciler.run, self.is_leader)
                     group.create_task(keep_running("reconciler", running), name="reconciler")
         finally:
-            with suppress(CoordinationError):
-                await self._parts.workers.release_housekeeping(self._id)
+            # The lease ends by itself: a process that stops does not wait for a server that is away.
+            with suppress(CoordinationError, TimeoutError):
+                async with asyncio.timeout(_RELEASE_S):
+                    await self._parts.workers.release_housekeeping(self._id)
 
     async def _remove_local_leftovers(self) -> None:
         """Runs in every process, because every machine has local copies of objects."""
