@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import json
-from contextlib import ExitStack
+import os
+import pty
+import select
+import signal
+import subprocess
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
 from quire.cli.status_command import drawn
 from tests.operations.test_backup import command
+from tests.support.environment import clean_environment
 from tests.support.programs import Service
+from tests.support.quire_processes import start_quire
+from tests.support.waiting import DEADLINE_S
+
+CLEAR = b"\x1b[H\x1b[2J"
 
 
 def state(waiting: int, calls: int, at: float) -> dict[str, Any]:
@@ -35,6 +45,31 @@ def state(waiting: int, calls: int, at: float) -> dict[str, Any]:
     }
 
 
+def live(url: str) -> tuple[list[str], int]:
+    """The first screens of `quire status` in a terminal, and its exit code after Ctrl-C."""
+    terminal, inside = pty.openpty()
+    try:
+        process = start_quire(
+            *("status", "--every", "0.05"),
+            env=clean_environment(QUIRE_URL=url, TERM="xterm"),
+            stdin=subprocess.DEVNULL,
+            stdout=inside,
+            stderr=inside,
+        )
+        os.close(inside)
+        seen = b""
+        while seen.count(CLEAR) < 3:  # the third begins when the second is complete
+            assert select.select([terminal], [], [], DEADLINE_S)[0], "nothing was drawn"
+            seen += os.read(terminal, 65_536)
+        process.send_signal(signal.SIGINT)
+        with suppress(OSError):  # the end of the other side
+            while os.read(terminal, 65_536):
+                pass
+        return seen.decode().split(CLEAR.decode())[1:], process.wait(DEADLINE_S)
+    finally:
+        os.close(terminal)
+
+
 def test_rates_are_the_change_between_two_states() -> None:
     lines = drawn(state(waiting=30, calls=40, at=12.0), state(waiting=10, calls=20, at=10.0), 200)
     assert lines[0] == "quire 1   degraded   up 1h06m   workers 1   documents 7 of 100"
@@ -50,7 +85,7 @@ def test_rates_are_left_out_and_lines_cut_to_the_screen_when_it_is_drawn_first()
     assert max(map(len, lines)) <= 20
 
 
-def test_running_service_is_shown_once_and_as_json(tmp_path: Path) -> None:
+def test_running_service_is_shown_once_as_json_and_live(tmp_path: Path) -> None:
     with ExitStack() as stack:
         service = Service(tmp_path, DATA_DIR=str(tmp_path / "data"), READER_PROCESSES="1")
         stack.callback(service.make_sure_it_is_gone)
@@ -61,4 +96,7 @@ def test_running_service_is_shown_once_and_as_json(tmp_path: Path) -> None:
         assert "queue" in shown.stdout
         found = json.loads(command("status", "--json", QUIRE_URL=service.url).stdout)
         assert found["queues"]["workers_alive"] == 1
+        screens, code = live(service.url)
+        assert code == 0
+        assert all("healthy" in screen and "queue" in screen for screen in screens[:2])
     assert "No service answers" in command("status", "--once", QUIRE_URL=service.url).stderr
