@@ -48,3 +48,12 @@ async def test_a_clock_of_a_test_is_left_alone(connection: RedisConnection) -> N
     await synchronise(clock, connection)
     assert clock.shift_s == 0.0
     assert clock_issue(clock) is None
+
+
+def test_time_goes_on_when_the_hosts_clock_is_set() -> None:
+    system, steady = [1000.0], [5.0]
+    clock = ServerClock(lambda: system[0], lambda: steady[0])
+    system[0], steady[0] = 1310.0, 15.0
+    assert clock.now() == 1010.0
+    system[0] = 1010.5
+    assert clock.now() == 1010.5

@@ -21,14 +21,24 @@ _SLOWEST_ANSWER_S = 0.5
 
 
 class ServerClock:
-    """This host's clock, moved by `offset_s`. `system` is the host's own."""
+    """This host's clock, moved by `offset_s`. `system` is the host's own, `steady` one that is never set.
 
-    def __init__(self, system: Callable[[], float] = time.time) -> None:
+    When the host's clock is set while Quire runs, the time goes on as before until it is measured again.
+    """
+
+    def __init__(
+        self, system: Callable[[], float] = time.time, steady: Callable[[], float] = time.monotonic
+    ) -> None:
         self._system = system
+        self._steady = steady
+        self._distance_s = system() - steady()
         self.offset_s = 0.0
 
     def now(self) -> float:
-        return self._system() + self.offset_s
+        here, steady = self._system(), self._steady()
+        if abs(here - steady - self._distance_s) >= _LEAST_S:
+            here = steady + self._distance_s
+        return here + self.offset_s
 
     def monotonic(self) -> float:
         return time.monotonic()
@@ -43,6 +53,7 @@ class ServerClock:
             return
         distance_s = int(seconds) + int(microseconds) / 1_000_000 - (here - took_s / 2)
         offset_s = distance_s if abs(distance_s) >= _LEAST_S else 0.0
+        self._distance_s = here - self._steady()
         if abs(offset_s - self.offset_s) >= _LEAST_S:
             _LOG.warning(
                 "this host's clock is off; times are corrected", extra={"offset_s": round(offset_s, 1)}
