@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator
 
 import pytest
 
+from quire.coordination import job_events
 from quire.coordination.connection import RedisConnection
 from quire.coordination.job_events import Events, JobEvent
 from quire.coordination.job_records import NewJob
@@ -183,3 +185,16 @@ async def test_every_waiter_is_woken_when_there_are_more_than_are_woken_at_once(
     await connection.command("PUBLISH", channel, "1")
     async with asyncio.timeout(DEADLINE_S):
         assert await asyncio.gather(*following) == [[1]] * 230
+
+
+async def test_other_work_is_done_between_waiters_when_thousands_are_woken() -> None:
+    """2,000 followers that were woken in one turn of the event loop once stopped all others for seconds."""
+    flags = [asyncio.Event() for _ in range(2000)]
+    job_events._set_some(flags)
+    woken = [sum(flag.is_set() for flag in flags)]
+    async with asyncio.timeout(DEADLINE_S):
+        while woken[-1] < len(flags):
+            await asyncio.sleep(0)
+            woken.append(sum(flag.is_set() for flag in flags))
+    steps = {later - earlier for earlier, later in itertools.pairwise([0, *woken])}
+    assert max(steps) == job_events._WOKEN_AT_ONCE
