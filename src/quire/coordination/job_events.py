@@ -19,8 +19,9 @@ from quire.errors import CoordinationCommandError, CoordinationError
 
 _LOG = logging.getLogger(__name__)
 _WAKE_ANYWAY_S = 5.0
-_WOKEN_AT_ONCE = 50
+_WOKEN_AT_ONCE = 25
 _WAKE_PAUSE_S = 0.002
+_STARTED_AT_ONCE = 25
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,8 @@ class Events:
         self._waiters: dict[str, set[asyncio.Event]] = {}
         self._reads: dict[tuple[str, str], asyncio.Task[tuple[list[JobEvent], bool]]] = {}
         self._changed = asyncio.Event()
+        self.starting = asyncio.Semaphore(_STARTED_AT_ONCE)
+        """Held while a follower reads its first event: thousands at once would fill every turn of the loop."""
 
     async def run(self) -> None:
         """The subscription; runs until cancelled and comes back after a lost connection."""
@@ -135,11 +138,15 @@ class Events:
         self._wake(set(self._waiters))
 
 
-def _set_some(flags: list[asyncio.Event]) -> None:
+def _set_some(flags: list[asyncio.Event], due: float | None = None) -> None:
+    """Sets the first flags now and the others later; where the loop is late, it gets as much time for other work."""
     for flag in flags[:_WOKEN_AT_ONCE]:
         flag.set()
     if len(flags) > _WOKEN_AT_ONCE:
-        asyncio.get_running_loop().call_later(_WAKE_PAUSE_S, _set_some, flags[_WOKEN_AT_ONCE:])
+        loop = asyncio.get_running_loop()
+        late_s = 0.0 if due is None else max(0.0, loop.time() - due)
+        at = loop.time() + _WAKE_PAUSE_S + late_s
+        loop.call_at(at, _set_some, flags[_WOKEN_AT_ONCE:], at)
 
 
 def _retrieved(read: asyncio.Task[Any]) -> None:

@@ -46,9 +46,10 @@ async def events(
 ) -> Response:
     """Starts with a snapshot, or after `Last-Event-ID`; ends when the job is over."""
     last_id = checked_event_id(last_event_id)
-    job = await engine.job(team, job_id)
-    stream = until_stopping(request, engine.events(job, last_id))
-    first = await anext(stream, None)
+    async with engine.events_source.starting:
+        job = await engine.job(team, job_id)
+        stream = until_stopping(request, engine.events(job, last_id))
+        first = await anext(stream, None)
     if first is not None and first.type == "snapshot" and last_id and first.id == last_id:
         await stream.aclose()
         # The only status that stops a browser from reconnecting.
