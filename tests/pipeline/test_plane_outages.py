@@ -133,7 +133,7 @@ async def test_a_worker_takes_no_units_and_reports_it_when_its_disk_is_full(
     usage = SimpleNamespace(disk_usage=lambda _: SimpleNamespace(free=free))
     monkeypatch.setattr(disk_guard, "shutil", usage)
     monkeypatch.setattr(disk_guard, "_READ_EVERY_S", 0.0)
-    async with quire(tmp_path, kinds=None, WORKER_TTL="1s") as one:
+    async with quire(tmp_path, kinds=None, WORKER_TTL="4s") as one:
         job_id = (await upload(one, marked_pdf(tmp_path / "a.pdf", 1))).job_id
         async with worker(one, STAGES) as stepping_back:
 
@@ -141,8 +141,12 @@ async def test_a_worker_takes_no_units_and_reports_it_when_its_disk_is_full(
                 return await one.parts.workers.with_full_disk() == [stepping_back.id]
 
             await until(is_reported, "the report of the full disk")
-            issues = (await Readiness(one, one.parts.clock).condition()).issues
-            assert [text for text in issues if "take no work because their disks are full: 1" in text]
+
+            async def is_in_health() -> bool:
+                issues = (await Readiness(one, one.parts.clock).condition()).issues
+                return any("take no work because their disks are full: 1" in text for text in issues)
+
+            await until(is_in_health, "the issue in /health")
             assert (await job_of(one, job_id)).status is JobStatus.QUEUED
             free = shutil.disk_usage(tmp_path).total
             assert (await over(one, job_id)).status is JobStatus.COMPLETED

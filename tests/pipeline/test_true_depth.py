@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from pathlib import Path
 
 from quire.clock import now_ms
@@ -35,14 +36,14 @@ async def test_depth_is_the_number_of_documents_when_a_backlog_waits_behind_a_bu
             new = NewJob(job_id, "team", JobOptions(), {}, "a.pdf", content_ref=f"jobs/{job_id}/original-x")
             assert await one.parts.jobs.create(new) is None
 
-        async def all_swept() -> bool:
-            due = await one.connection.command("ZCOUNT", keys.ACTIVE, "-inf", now_ms(clock))
-            return int(due) == 0
+        async def all_swept_since(moment_ms: int) -> bool:
+            return int(await one.connection.command("ZCOUNT", keys.ACTIVE, "-inf", moment_ms)) == 0
 
         async with worker(one, {**STAGES, UnitKind.SPLIT: busy}):
             await until(lambda: held >= 2, "the worker is busy")
             for _ in range(4):
                 clock.shift_s += 15
-                await until(all_swept, "the sweeper has looked at every document")
+                swept = partial(all_swept_since, now_ms(clock))
+                await until(swept, "the sweeper has looked at every document")
                 depth = await one.parts.queues.depth(UnitKind.SPLIT)
                 assert (depth["waiting"], depth["delayed"]) == (DOCUMENTS, 0)
