@@ -13,6 +13,8 @@ import argparse
 import sys
 from pathlib import Path
 
+import pymupdf
+
 from measuring import ROOT, table
 
 sys.path.insert(0, str(ROOT))
@@ -43,7 +45,7 @@ def main() -> None:
         try:
             check_document(path, trips, given.pages)
             read += 1
-        except QuireError:
+        except (QuireError, pymupdf.FileDataError):
             refused += 1
     rows = [
         [name, str(count), str(trips.failed[name]), f"{100 * (1 - trips.failed[name] / count):.2f} %"]

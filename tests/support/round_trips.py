@@ -91,8 +91,8 @@ def check_document(path: Path, trips: RoundTrips, most_pages: int = 50) -> None:
         _check_markdown(page, trips, path.name)
     _check_html(pages, trips, path.name)
     _check_docling(pages, trips, path.name)
-    if path.suffix == ".pdf":
-        document = pymupdf.open(path)
+    if b"%PDF" in path.read_bytes()[:1024]:
+        document = pymupdf.open(path, filetype="pdf")
         try:
             words = {page.number: _page_words(document[page.number - 1], page) for page in pages}
         finally:
