@@ -165,13 +165,23 @@ PlacedWord = tuple[float, float, float, float, str]
 
 
 def _page_words(page: Any, elements: PageElements) -> list[PlacedWord]:
-    """The words of the page with their boxes, by MuPDF: as it is shown, or unturned where it is read so."""
-    unturned: list[PlacedWord] = [(*word[:4], word[4]) for word in page.get_text("words")]
-    if not page.rotation:
-        return unturned
-    turned = [(*(pymupdf.Rect(word[:4]) * page.rotation_matrix), word[4]) for word in unturned]
+    """The words of the page with their boxes, by MuPDF, turned as the page is turned to be read."""
+    words: list[PlacedWord] = [(*word[:4], word[4]) for word in page.get_text("words")]
     lines = [line.box for one in elements.elements for line in one.lines]
-    return max((turned, unturned), key=lambda words: sum(_is_in(one, box) for one in words for box in lines))
+    size = page.rect if page.rotation in (0, 180) else pymupdf.Rect(0, 0, page.rect.height, page.rect.width)
+
+    def fitting(turned: list[PlacedWord]) -> int:
+        return sum(any(_is_in(one, box) for box in lines) for one in turned)
+
+    if 2 * fitting(words) >= len(words):
+        return words
+    wide, high = size.width, size.height
+    turns = (
+        [(high - y1, x0, high - y0, x1, word) for x0, y0, x1, y1, word in words],
+        [(wide - x1, high - y1, wide - x0, high - y0, word) for x0, y0, x1, y1, word in words],
+        [(y0, wide - x1, y1, wide - x0, word) for x0, y0, x1, y1, word in words],
+    )
+    return max((words, *turns), key=fitting)
 
 
 def _share_at(text: str, boxes: Sequence[Box], words: Sequence[PlacedWord]) -> float:

@@ -92,9 +92,9 @@ async def test_a_saved_schema_is_applied_to_the_documents_that_a_filter_chooses(
     asking: VaultClient, ai_vault: Server, sim: RunningSimulator, make_pdf: Pdf, tmp_path: Path
 ) -> None:
     sim.play(truth("table.pdf"))
-    document_id = await asking.add("table.pdf", make_pdf("Berth 417 by the table"), mode="local")
+    document_id = await asking.add("table.pdf", make_pdf("Berth 417 of Zanzibar"), mode="local")
     await asking.settled(document_id)
-    broken = await asking.add("broken.pdf", b"%PDF-1.4 the broken table")
+    broken = await asking.add("broken.pdf", b"%PDF-1.4 no table")
     await asking.settled(broken)
     async with AsyncQuire(ai_vault.url, "key-of-alpha") as quire:
         vault = quire.documents
@@ -103,11 +103,11 @@ async def test_a_saved_schema_is_applied_to_the_documents_that_a_filter_chooses(
             await vault.save_schema("bad", {"properties": {"a": {"type": "string", "pattern": "("}}})
         assert "berths" in await vault.schemas()
         assert "bad" not in await vault.schemas()
-        path = await vault.apply_schema("berths", tmp_path / "a.jsonl", query="table")
+        path = await vault.apply_schema("berths", tmp_path / "a.jsonl", query="zanzibar")
         rows = {row["document_id"]: row for row in map(json.loads, path.read_text().splitlines())}
         assert rows[document_id]["values"] == {"berth": 417, "owner": None}
         assert rows[document_id]["flags"] == ["/owner: ungrounded"]
-        path = await vault.apply_schema("berths", tmp_path / "a.csv", format="csv", query="table")
+        path = await vault.apply_schema("berths", tmp_path / "a.csv", format="csv", query="zanzibar")
         table = list(csv.DictReader(path.open(newline="")))
         assert [
             (row["berth"], row["owner"], row["status"]) for row in table if row["filename"] == "table.pdf"
