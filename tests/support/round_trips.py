@@ -167,11 +167,11 @@ PlacedWord = tuple[float, float, float, float, str]
 def _page_words(page: Any, elements: PageElements) -> list[PlacedWord]:
     """The words of the page with their boxes, by MuPDF, turned as the page is turned to be read."""
     words: list[PlacedWord] = [(*word[:4], word[4]) for word in page.get_text("words")]
-    lines = [line.box for one in elements.elements for line in one.lines]
+    boxes = [(one.box, one.plain_text) for one in elements.elements if one.box is not None]
     size = page.rect if page.rotation in (0, 180) else pymupdf.Rect(0, 0, page.rect.height, page.rect.width)
 
     def fitting(turned: list[PlacedWord]) -> int:
-        return sum(any(_is_in(one, box) for box in lines) for one in turned)
+        return sum(any(_is_in(one, box) and one[4] in text for box, text in boxes) for one in turned)
 
     if 2 * fitting(words) >= len(words):
         return words
@@ -231,8 +231,9 @@ def _check_chunks(
 
 
 def _quotes(page: PageWords) -> Iterator[str]:
-    """Words that follow each other in an element, of some elements of the page."""
-    for element in page.elements[:: max(1, len(page.elements) // 5)]:
+    """Words that follow each other in an element, of some elements of the page that have a box."""
+    placed = [one for one in page.elements if one.box is not None]
+    for element in placed[:: max(1, len(placed) // 5)]:
         words = (element.text if element.table is None else "").split()
         if len(words) >= _QUOTE_WORDS:
             start = (len(words) - _QUOTE_WORDS) // 2
