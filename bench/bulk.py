@@ -1,6 +1,7 @@
 """Bulk runs: kill -9 at random seeds, throughput beside a bare loop of the same reader calls, memory, ten million keys.
 
     python bench/bulk.py kills [--seeds 20] [--engine local|ray]   # every page exactly once, whatever is killed when
+    python bench/bulk.py nodes [--seeds 20]                        # the same on three Ray nodes, also killed
     python bench/bulk.py throughput [--copies 1] FOLDER            # against two bare processes, side by side
     python bench/bulk.py memory [--files 20000]                    # resident memory of the worker over many files
     python bench/bulk.py manifest [--keys 10000000]                # planning, planning again, finding a shard
@@ -90,6 +91,67 @@ def kills(seeds: int, engine: str, folder: Path) -> None:
             json.dumps({"seed": seed, "engine": engine, "killed": killed, "exit": code, "rows": len(rows)}),
             flush=True,
         )
+
+
+def nodes(seeds: int, folder: Path) -> None:
+    """Kills the driver, actors, reader processes and whole nodes of a Ray cluster, then lets a run finish on it.
+
+    Ray listens on all addresses, so the cluster is in a network namespace of its own, where there is no other host.
+    """
+    if os.environ.get("BENCH_IN_NAMESPACE") != "1":
+        again = [*("unshare", "-rn", "sh", "-c", 'ip link set lo up && exec "$@"', "sh")]
+        again += [sys.executable, __file__, "nodes", "--seeds", str(seeds)]
+        raise SystemExit(
+            subprocess.run(again, env={**os.environ, "BENCH_IN_NAMESPACE": "1"}, check=False).returncode
+        )
+    from ray.cluster_utils import Cluster
+
+    expected = make_lake(folder / "lake", 40)
+    sizes = {"num_cpus": 1, "object_store_memory": 80 << 20}
+    cluster = Cluster(
+        initialize_head=True,
+        head_node_args={**sizes, "include_dashboard": False, "node_ip_address": "127.0.0.1"},
+    )
+    # Addresses of their own: the driver must belong to the head's node, which is not killed.
+    addresses = iter(range(2, 250))
+    others = [cluster.add_node(**sizes, node_ip_address=f"127.0.0.{next(addresses)}") for _ in range(2)]
+    more = ("--engine", "ray", "--address", cluster.address, "--shard-pages", "5")
+    for seed in range(seeds):
+        chance = random.Random(seed)
+        target = folder / f"out-{seed}"
+        killed: dict[str, int] = {}
+        for _ in range(chance.randint(1, 2)):
+            driver = _bulk(folder / "lake", target, *more)
+            parts = chance.randint(0, 12)
+            deadline = time.monotonic() + 60
+            while driver.poll() is None and time.monotonic() < deadline and _parts_in(target) < parts:
+                time.sleep(0.05)
+            what = chance.choice(("driver", "node", "actor", "node and driver"))
+            if "node" in what:
+                cluster.remove_node(others.pop(chance.randrange(2)), allow_graceful=False)
+                others.append(cluster.add_node(**sizes, node_ip_address=f"127.0.0.{next(addresses)}"))
+            if what == "actor":
+                actors = [one for one in psutil.process_iter(["cmdline"]) if _is_actor(one)]
+                for one in chance.sample(actors, min(1, len(actors))):
+                    with contextlib.suppress(psutil.NoSuchProcess):
+                        one.kill()
+            if "driver" in what:
+                driver.kill()
+            killed[what] = killed.get(what, 0) + 1
+            driver.wait()
+        code = _bulk(folder / "lake", target, *more).wait()
+        rows = rows_of(target)
+        check_complete(rows, expected)
+        print(json.dumps({"seed": seed, "killed": killed, "exit": code, "rows": len(rows)}), flush=True)
+    cluster.shutdown()
+
+
+def _parts_in(target: Path) -> int:
+    return len(list(target.glob("part-*.parquet")))
+
+
+def _is_actor(process: psutil.Process) -> bool:
+    return "ShardActor" in " ".join(process.info["cmdline"] or ())
 
 
 def _below(pid: int) -> list[psutil.Process]:
@@ -271,7 +333,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=("kills", "throughput", "memory", "manifest"))
+    parser.add_argument("what", choices=("kills", "nodes", "throughput", "memory", "manifest"))
     parser.add_argument("source", nargs="?", type=Path)
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--engine", default="local")
@@ -286,6 +348,8 @@ def main() -> None:
         folder = Path(name)
         if args.what == "kills":
             kills(args.seeds, args.engine, folder)
+        elif args.what == "nodes":
+            nodes(args.seeds, folder)
         elif args.what == "throughput":
             throughput(args.source, args.copies, folder, args.only, args.engine)
         elif args.what == "memory":
