@@ -223,3 +223,13 @@ async def test_how_far_a_stream_was_delivered_is_known_when_entries_wait(queues:
     assert await queues.delivered_until(UnitKind.READ, JobPriority.NORMAL) == at_ms / 1000
     await read(queues, "one", 1)
     assert await queues.delivered_until(UnitKind.READ, JobPriority.NORMAL) == math.inf
+
+
+async def test_a_consumer_stays_when_it_has_read_again_before_it_is_forgotten(queues: Queues) -> None:
+    await queues.put(hints(1))
+    [hint] = await read(queues, "one")
+    await queues.forget_consumer(UnitKind.READ, "one")
+    assert [one.unit for one in await queues.in_hand(UnitKind.READ, "one")] == [hint.unit]
+    await queues.done(hint)
+    await queues.forget_consumer(UnitKind.READ, "one")
+    assert await queues.consumers(UnitKind.READ) == {}

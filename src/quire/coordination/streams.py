@@ -317,11 +317,9 @@ class Queues:
         await self._connection.commands(command for hint in hints for command in self._removal(hint))
 
     async def forget_consumer(self, kind: UnitKind, consumer: str) -> None:
-        """Removes a consumer that has no unacknowledged entries."""
+        """Removes a consumer where it has no unacknowledged entries: one that was believed dead may have read again."""
         queue = QUEUES[kind]
-        await self._connection.commands(
-            ("XGROUP", "DELCONSUMER", stream, queue.group, consumer) for stream in queue.streams
-        )
+        await self._connection.script("plain/forget_consumer", list(queue.streams), queue.group, consumer)
 
     async def move_all_due(self, limit: int = 200) -> float:
         """Moves delayed entries whose time has come to their stream: first there, then gone from here.

@@ -45,7 +45,7 @@ class WorkSignals:
         self._interrupt = keys.work_interrupt(worker_id)
         self._flags: dict[UnitKind, asyncio.Event] = {}
         self._changed = asyncio.Event()
-        self._listening: frozenset[UnitKind] | None = None
+        self._listening: tuple[UnitKind, ...] | None = None
 
     async def send(self, kinds: Collection[UnitKind]) -> None:
         """Wakes one worker for each of these queues. Raises CoordinationError."""
@@ -76,7 +76,7 @@ class WorkSignals:
                 await self._changed.wait()
                 continue
             try:
-                await self._listen(frozenset(self._flags))
+                await self._listen(tuple(self._flags))
             except (CoordinationError, CoordinationCommandError) as error:
                 _LOG.debug("no signals", extra={"code": error.code})
                 await asyncio.sleep(_PAUSE_S)
@@ -84,7 +84,7 @@ class WorkSignals:
                     flag.set()
                 await asyncio.sleep(_PAUSE_S)
 
-    async def _listen(self, kinds: frozenset[UnitKind]) -> None:
+    async def _listen(self, kinds: tuple[UnitKind, ...]) -> None:
         names = {keys.work_signal(kind): kind for kind in kinds}
         self._listening = kinds
         try:

@@ -39,7 +39,7 @@ class EntryReader:
     ) -> None:
         self._queues = queues
         self._consumer = consumer
-        self._kinds = frozenset(kinds)
+        self._kinds = tuple(kinds)
         self._unreceived = unreceived
         self._stopping = stopping
         self._may_read = may_read
