@@ -111,7 +111,7 @@ def _answered(sim: RunningSimulator) -> int:
 
 
 def _answers(folder: Path) -> int:
-    return len(list((folder / "data").glob("**/jobs/answer-*/answer")))
+    return len(list((folder / "data").glob("**/jobs/answer-*/answer-*")))
 
 
 def test_what_would_stop_a_pass_is_said_before_anything_is_read(
