@@ -94,3 +94,9 @@ def test_lines_come_back_below_the_block_that_ends_above_them_in_their_column() 
         "right",
         "at the end",
     ]
+
+
+def test_exponents_are_not_missing_when_their_figures_are_parts_of_other_words() -> None:
+    found = paragraph("1² + 2² = 6 (11)")
+    assert missing_words("12 + 22 = 6(11)", [found]) == []
+    assert missing_words("12 + 22 = 6(11) 12", [found]) == ["12"]

@@ -31,12 +31,22 @@ def missing_words(layer: str, elements: Sequence[Element]) -> list[str]:
     missing = _more_often(wanted, there)
     if not missing:
         return []
-    surplus = compact(" ".join(_more_often(there, wanted)))
-    lost: list[str] = []
+    # Whole words first: "2³" is the layer's "23", wherever "23" may also be part of other words.
+    alike = Counter(map(compact, _more_often(there, wanted)))
+    open_words: list[tuple[str, str]] = []
     for word in sorted(missing, key=len, reverse=True):
         key = compact(word)
-        if not key:
-            continue
+        if alike[key] > 0:
+            alike[key] -= 1
+        elif key:
+            open_words.append((word, key))
+    return _not_within(open_words, "".join(alike.elements()))
+
+
+def _not_within(words: Iterable[tuple[str, str]], surplus: str) -> list[str]:
+    """The words whose keys are not parts of `surplus`, each part of which counts once."""
+    lost: list[str] = []
+    for word, key in words:
         at = surplus.find(key)
         if at < 0:
             lost.append(word)
