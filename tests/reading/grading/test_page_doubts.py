@@ -132,3 +132,9 @@ def test_prose_that_goes_back_up_in_its_column_is_a_reason() -> None:
     order = down_the_page([SENTENCE] * 6)
     assert page_doubts([*order[:2], *order[3:], order[2]]) == (OUT_OF_ORDER,)
     assert page_doubts([*order, *down_the_page([SENTENCE] * 6, left=320.0)]) == ()
+
+
+def test_empty_cells_are_a_reason_when_the_page_was_read_by_ocr() -> None:
+    rows = table(*((f"Row {place}", "", "4.5" if place % 3 else "") for place in range(9)))
+    assert page_doubts([rows], PageKind(by_ocr=True)) == (TORN_TABLE,)
+    assert page_doubts([rows]) == ()

@@ -61,6 +61,8 @@ _FILLED = 0.6
 _MOST_LINES = 400
 _LONG_CELL_WORDS = 25
 _MANY_EMPTY = 0.3
+_MOSTLY_EMPTY = 0.4
+"""Of a scan: readers miss figures that are alone in their cells."""
 _LEAST_BESIDE, _FEW_WORDS = 3, 6
 _TORN_END = re.compile(r"[a-z,-]$")
 _OPERATOR = re.compile(r"[=+∑∫≤≥<>(]")
@@ -94,6 +96,7 @@ def page_doubts(elements: Sequence[Element], kind: PageKind | None = None) -> tu
             TORN_TABLE,
             signs.smallest_table <= 3
             or (signs.tables >= 2 and signs.rows <= 6 * signs.tables)
+            or (kind.by_ocr and signs.empty_cells > _MOSTLY_EMPTY)
             or _texts_beside_tables(shown) >= _LEAST_BESIDE,
         ),
         (FORMULAS, signs.formulas >= 2),
