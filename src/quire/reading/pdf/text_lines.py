@@ -70,12 +70,15 @@ def lines_of(content: dict[str, Any], turn: Callable[[Box], Box] = lambda box: b
 
 
 def layer_text(content: dict[str, Any]) -> str:
-    """The text of the layer, line by line: what MuPDF's `extractText` returns, without another walk over its glyphs."""
+    """The text of the layer, line by line: what MuPDF's `extractText` returns, without another walk over its glyphs.
+
+    Exponents are exponents, as in the lines: words of both are compared.
+    """
     texts: list[str] = []
     for block in content["blocks"]:
         for raw in block.get("lines", ()):
             spans = raw["spans"]
-            text = spans[0]["text"] if len(spans) == 1 else "".join([span["text"] for span in spans])
+            text = spans[0]["text"] if len(spans) == 1 else "".join(_span_texts(spans))
             texts.append(text if text.endswith("\n") else text + "\n")
     return "".join(texts)
 
@@ -134,6 +137,16 @@ def _line(raw: dict[str, Any], block: int, turn: Callable[[Box], Box], is_uprigh
         math=math / total,
         mixed=total < bold * 2 and bold < _ALL_BOLD * total,
     )
+
+
+def _span_texts(spans: Iterable[dict[str, Any]]) -> list[str]:
+    texts: list[str] = []
+    for span in spans:
+        text = span["text"]
+        is_raised = span["flags"] & _RAISED_FLAG and texts and texts[-1][-1:].isdigit()
+        if text:
+            texts.append(_raised(text) if is_raised else text)
+    return texts
 
 
 def _raised(text: str) -> str:
