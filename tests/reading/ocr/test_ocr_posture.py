@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageDraw, ImageFont
 
 from quire.reading.ocr.ocr_words import Box
 from quire.reading.ocr.page_posture import (
@@ -127,3 +127,9 @@ def test_lines_tell_the_way_up_when_a_picture_has_most_of_the_ink(turned: bool) 
     assert posture.turns == (2 if turned else 0)
     strip = np.asarray(dense_strip(page))
     assert (strip > 250).mean() > 0.6, "lines of text are mostly paper"
+
+
+def test_picture_of_one_line_is_not_turned_when_only_its_few_letters_ask_for_it() -> None:
+    picture = Image.new("L", (900, 220), 255)
+    ImageDraw.Draw(picture).text((40, 70), "Harbour tide tables", fill=0, font=ImageFont.load_default(64))
+    assert posture_of(picture).turns == 0

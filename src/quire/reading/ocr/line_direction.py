@@ -31,6 +31,8 @@ _LEAST_LINE_PX = 6
 _LEAST_LINE_INK = 30
 _SPECK_SHARE, _FULL_PERCENT = 0.25, 98
 _MOST_A_LINE = 4.0
+_ONE_LINE = 6
+"""Pieces of a page's only line have the same few letters, and err alike: together they count as one."""
 _ENOUGH_LINES = 36
 """More pieces of lines make the answer no surer: those of one page have the same type, and err alike."""
 
@@ -49,7 +51,7 @@ def uprightness(ink: Pixels, skew: float) -> float:
     first, bias, second = _weights()
     up, down = (np.tanh(one @ first + bias) @ second for one in (counts, turned_counts(counts)))
     mean = float(np.clip(up - down, -_MOST_A_LINE, _MOST_A_LINE).mean())
-    return mean * math.sqrt(min(len(counts), _ENOUGH_LINES))
+    return mean * math.sqrt(min(max(1, len(counts) - _ONE_LINE), _ENOUGH_LINES))
 
 
 def piece_counts(ink: Pixels, skew: float) -> Pixels:
