@@ -62,8 +62,14 @@ async def test_health_is_degraded_when_the_queue_is_nearly_full(
         MIN_FREE_DISK="0", MAX_QUEUE_SIZE="5", MAX_BATCH_SIZE="1", MAX_CONCURRENT_BATCHES="1"
     )
     simulated.script(hold=True)
-    callers = [asyncio.ensure_future(post_image(service.url, number, SIZE)) for number in range(8)]
-    await until(lambda: has_issue(service, "nearly full"))
+    callers: list[asyncio.Future[object]] = []
+
+    async def filled() -> bool:
+        """One caller after the other: of many at once some are refused before a batch has left the queue."""
+        callers.append(asyncio.ensure_future(post_image(service.url, len(callers), SIZE)))
+        return await has_issue(service, "nearly full")
+
+    await until(filled)
     simulated.script(fixed_ms=1)
     await asyncio.gather(*callers)
 
