@@ -43,6 +43,11 @@ def uprightness(ink: Pixels, skew: float) -> float:
     The value grows with the square root of the number of pieces of lines, up to 36 of them. `ink` has its lines level
     but for `skew` degrees.
     """
+    # Scored both ways up: what pixels and specks say in both ways alike says nothing.
+    return (_score(ink, skew) - _score(ink[::-1, ::-1], skew)) / 2
+
+
+def _score(ink: Pixels, skew: float) -> float:
     import numpy as np
 
     counts = piece_counts(ink, skew)
