@@ -68,6 +68,9 @@ async def test_callbacks_are_neither_lost_nor_held_up(tmp_path: Path, receiver: 
         pending = BatchCallbacks(one.connection, one.parts.clock)
         notifier, batches = BatchNotifier.of(one.parts, one.connection), DocumentBatches(one.parts)
 
+        # Something is stored: a store without a folder counts as unavailable.
+        await batches.save(batch_of(one, receiver.url))
+
         # The process died before the batch was stored: the entry is tried again, then removed.
         lost = batch_of(one, receiver.url)
         await pending.add(lost.id, CALLBACK_GRACE_S)
