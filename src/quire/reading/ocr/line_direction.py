@@ -31,7 +31,7 @@ _LEAST_LINE_PX = 6
 _LEAST_LINE_INK = 30
 _SPECK_SHARE, _FULL_PERCENT = 0.25, 98
 _MOST_A_LINE = 4.0
-_ONE_LINE = 6
+_ONE_LINE = 8
 """Pieces of a page's only line have the same few letters, and err alike: together they count as one."""
 _ENOUGH_LINES = 36
 """More pieces of lines make the answer no surer: those of one page have the same type, and err alike."""
@@ -56,7 +56,7 @@ def _score(ink: Pixels, skew: float) -> float:
     first, bias, second = _weights()
     up, down = (np.tanh(one @ first + bias) @ second for one in (counts, turned_counts(counts)))
     mean = float(np.clip(up - down, -_MOST_A_LINE, _MOST_A_LINE).mean())
-    return mean * math.sqrt(min(max(1, len(counts) - _ONE_LINE), _ENOUGH_LINES))
+    return mean * math.sqrt(min(len(counts), _ENOUGH_LINES) if len(counts) > _ONE_LINE else 1)
 
 
 def piece_counts(ink: Pixels, skew: float) -> Pixels:
