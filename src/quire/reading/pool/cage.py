@@ -1,9 +1,9 @@
 """The cage of a reader process: what a parser that a hostile file has taken over still can't do.
 
-Landlock: it reads only programs, libraries and the document at hand, writes only into a temporary folder of its own,
-starts no program but Tesseract, and signals no other process. Seccomp: it opens no socket, attaches to no process,
-changes no mode, owner or time of a file, and calls nothing that administers the system. Both hold for everything it
-starts, and can't be taken back.
+Landlock: it reads only programs, libraries and the document at hand, writes only into a temporary folder of its own
+and into files for results, which it can't read, starts no program but Tesseract, and signals no other process. Seccomp:
+it opens no socket, attaches to no process, changes no mode, owner or time of a file, and calls nothing that administers
+the system. Both hold for everything it starts, and can't be taken back.
 
 Weakness: a child that was taken over also sees the documents that it is given later, until it is replaced. Data in
 folders of programs (`/usr`, the installation of Python) can be read. Where the kernel has no Landlock (before 5.13, or
@@ -23,7 +23,7 @@ from enum import IntFlag
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from quire.reading.pool.child_folders import DOCUMENT, TEMPORARY
+from quire.reading.pool.child_folders import DOCUMENT, OUTPUTS, TEMPORARY
 
 if TYPE_CHECKING:
     from quire.settings import Settings
@@ -175,6 +175,7 @@ def _restrict_files(libc: ctypes.CDLL, options: CageOptions, folder: Path) -> bo
         _allow(libc, ruleset, (*_READABLE, *_programs(), *options.folders, str(folder / DOCUMENT)), _READ)
         _allow(libc, ruleset, (*_LOADERS, *_tesseract()), _READ | _EXECUTE)
         _allow(libc, ruleset, (str(folder / TEMPORARY),), handled & ~(_EXECUTE | _IOCTL_DEV))
+        _allow(libc, ruleset, (str(Path(options.temporary) / OUTPUTS),), handled & (_WRITE_FILE | _TRUNCATE))
         _allow(libc, ruleset, ("/dev/null",), _READ_FILE | _WRITE_FILE)
         return bool(libc.syscall(_RESTRICT_SELF, ruleset, 0) == 0)
     finally:

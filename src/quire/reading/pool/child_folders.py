@@ -19,6 +19,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 DOCUMENT, TEMPORARY = "document", "temporary"
+OUTPUTS = "outputs"
+"""Beside the folders of children: files that a parent made for a child to write into. No child reads them."""
 _PREFIX = "server-"
 
 
@@ -81,6 +83,7 @@ class ChildFolders:
 
     def __init__(self, parent: Path) -> None:
         parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        (parent / OUTPUTS).mkdir(mode=0o700, exist_ok=True)
         with _locked(parent):
             for stale in parent.glob(f"{_PREFIX}*"):
                 _remove_unless_locked(stale)
