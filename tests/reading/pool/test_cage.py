@@ -18,7 +18,7 @@ from quire.reading.pdf.page_reader import ReadOptions
 from quire.reading.pdf.page_render import RenderOptions, render_page
 from quire.reading.pool import cage
 from quire.reading.pool.cage import CageOptions, CageState, call_filter
-from quire.reading.pool.child_folders import ChildFolders
+from quire.reading.pool.child_folders import OUTPUTS, ChildFolders
 from quire.reading.pool.child_pool import ChildPool, PoolOptions
 from tests.reading.pool import pool_tasks
 
@@ -126,7 +126,7 @@ async def test_folders_of_readers_are_removed_with_them_and_after_a_kill(tmp_pat
     assert second.make().path.exists(), "a living process keeps its folders"
     second.close()
     third.close()
-    assert sorted(one.name for one in folder_of(tmp_path)) == ["a.txt"]
+    assert sorted(one.name for one in folder_of(tmp_path)) == ["a.txt", OUTPUTS]
 
 
 async def test_attacks_succeed_without_the_cage_so_that_the_test_above_can_fail(tmp_path: Path) -> None:
