@@ -215,6 +215,7 @@ async def _parts(
     data_dir = settings.general.data_dir.absolute()
     objects = ObjectStore.open(settings.objects_location, data_dir / "scratch", clouds=clouds_of(settings))
     stack.push_async_callback(objects.close)
+    await objects.prepare()
     entries = PageEntries(connection, _engine_names(settings), partial(content_url, objects))
     queues = Queues(connection, clock, entries.describe)
     # All groups, also those of queues that no process of ours reads: an external dispatcher may read one.
@@ -341,8 +342,7 @@ def _worker(parts: Parts, worker_id: str, kinds: Collection[UnitKind], vault: Va
 def _vault(
     parts: Parts, engine: Engine, connection: RedisConnection, stack: AsyncExitStack, catalog: SharedCatalog
 ) -> Vault:
-    # Imported here: `quire convert` has no use for it.
-    from quire.coordination.vault_steps import Steps
+    from quire.coordination.vault_steps import Steps  # here: `quire convert` has no use for it
     from quire.pipeline.vault.vault import Vault
 
     steps = Steps(connection, parts.queues, parts.jobs, parts.clock)

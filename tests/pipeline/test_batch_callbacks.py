@@ -64,7 +64,6 @@ async def due_in_s(one: Runtime, batch: DocumentBatch) -> float | None:
 
 
 async def test_callbacks_are_neither_lost_nor_held_up(tmp_path: Path, receiver: Receiver) -> None:
-    (tmp_path / "data" / "objects").mkdir(parents=True)  # without it the object store counts as away
     async with quire(tmp_path, kinds=None, ALLOW_PRIVATE_URLS="true") as one:
         pending = BatchCallbacks(one.connection, one.parts.clock)
         notifier, batches = BatchNotifier.of(one.parts, one.connection), DocumentBatches(one.parts)

@@ -59,9 +59,13 @@ class _Server(uvicorn.Server):
 
 
 class StopSignal:
-    """The wish to stop: asked once it is polite, asked again it doesn't wait for work in hand."""
+    """The wish to stop: asked once it is polite, asked again it doesn't wait for work in hand.
 
-    def __init__(self) -> None:
+    `ends_process`: the process ends when the service has ended, and signals that still come are ignored.
+    """
+
+    def __init__(self, *, ends_process: bool = False) -> None:
+        self.ends_process = ends_process
         self.asked = asyncio.Event()
         self.insisted = asyncio.Event()
 
@@ -242,6 +246,10 @@ def _signals(stop: StopSignal) -> Iterator[None]:
     finally:
         for one in taken:
             loop.remove_signal_handler(one)
+            if (
+                stop.ends_process
+            ):  # the second signal of an impatient caller must not make a clean end a killed one
+                signal.signal(one, signal.SIG_IGN)
 
 
 def _bind(host: str, port: int) -> socket.socket:

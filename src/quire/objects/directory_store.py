@@ -33,6 +33,10 @@ class DirectoryStore(ObjectStore):
         self._root = root
         self._incoming = root / _INCOMING
 
+    async def prepare(self) -> None:
+        with contextlib.suppress(OSError):
+            await in_thread(self._root.mkdir, mode=0o700, parents=True, exist_ok=True)
+
     def writer(self, key: str) -> ObjectWriter:
         return _FileWriter(self._root, self._path(key))
 

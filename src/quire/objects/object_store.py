@@ -60,6 +60,10 @@ class ObjectStore(abc.ABC):
         found = clouds or Clouds.with_only(parts.scheme, credentials or {})
         return RemoteStore(url, scratch_dir, found, scratch_bytes)
 
+    async def prepare(self) -> None:
+        """Makes what a new store needs before its first use. A store that is away then says so when it is used."""
+        return
+
     @abc.abstractmethod
     def writer(self, key: str) -> ObjectWriter:
         """Returns an async context manager that streams an object in; it is visible once the block has succeeded."""
