@@ -113,8 +113,9 @@ async def accepted(client: Client, backend: Simulated, count: int) -> None:
     """Returns when so many requests of the narrow service wait, or are at the backend: one may be sent ahead."""
 
     async def there() -> bool:
+        here = backend.stats()["here"]  # first: a request that is sent meanwhile must not be counted twice
         depth = (await client.get("/queue/status")).json["queue_depth"]
-        return bool(depth + backend.stats()["here"] == count)
+        return bool(depth + here == count)
 
     await eventually(there, f"{count} requests in the queue or at the backend")
 

@@ -190,7 +190,7 @@ class Upkeep:
     async def _is_idle(self) -> bool:
         """Whether no replica has anything to do, and the breaker is closed."""
         parts = self._parts
-        if self._busy() or parts.former.opened_until_s or await parts.queue.has_work():
+        if self._busy() or parts.former.opened_until_s or await parts.queue.has_work() or self._busy():
             return False
         parts.former.depth = 0
         parts.metrics.queue_depth.set(0)
