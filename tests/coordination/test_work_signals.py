@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 
 import pytest
 
@@ -143,3 +145,27 @@ async def test_commands_of_one_call_keep_their_order_when_many_are_sent_at_once(
     await asyncio.gather(connection.ping(), *calls)
     found = await connection.commands([("LRANGE", f"k{n}", 0, -1) for n in range(300)])
     assert found == [["a", "b"]] * 300
+
+
+async def test_signals_of_a_busy_process_are_sent_together(
+    queues: Queues, connection: RedisConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("quire.coordination.work_signals._APART_S", 100 * DEADLINE_S)
+    await connection.command("CONFIG", "RESETSTAT")
+    for chunk in chunks(20):
+        await queues.put([chunk])
+    assert await _signals_sent(connection) == 1
+
+
+async def test_no_entry_is_left_without_a_signal_when_it_comes_soon_after_another(
+    queues: Queues, connection: RedisConnection
+) -> None:
+    await queues.put(chunks(1))
+    await connection.command("DEL", keys.work_signal(UnitKind.READ))  # a worker has taken it
+    await queues.put(chunks(1))
+    await until(partial(connection.any_exists, [keys.work_signal(UnitKind.READ)]))
+
+
+async def _signals_sent(connection: RedisConnection) -> int:
+    found = re.search(r"cmdstat_zadd:calls=(\d+)", await connection.command("INFO", "commandstats"))
+    return int(found[1]) if found else 0

@@ -65,9 +65,8 @@ class RedisConnection:
         self._scripts = scripts
         self.url = url
         self.where = shown(url)
-        self._pending: list[
-            list[_Sent]
-        ] = []  # the commands of one list are sent in their order, in one pipeline
+        # The commands of one list are sent in their order, in one pipeline.
+        self._pending: list[list[_Sent]] = []
         self._flushes: set[asyncio.Task[None]] = set()
         self._lines: list[AbstractConnection] = []  # idle: no flush uses them
         self.losses = 0

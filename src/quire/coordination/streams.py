@@ -21,7 +21,7 @@ from quire.coordination.connection import Arg, RedisConnection, pairs
 from quire.coordination.dead_letters import DeadLetter, FailedCall, dead_letter_of
 from quire.coordination.keys import QUEUES, QueueKeys
 from quire.coordination.priority_shares import PriorityShares
-from quire.coordination.work_signals import WorkSignals, signal_commands
+from quire.coordination.work_signals import SignalSender, WorkSignals, signal_commands
 from quire.domain.job import JobPriority, UnitKind, unit_kind, unit_page
 from quire.errors import CoordinationCommandError
 
@@ -87,6 +87,7 @@ class Queues:
         self._connection = connection
         self._clock = clock
         self._describe_pages = describe_pages
+        self._signals = SignalSender(connection)
         self._put_later = asyncio.Event()
         self._next_due_s = math.inf  # of the entries that this process has delayed since `wait_for_delayed`
 
@@ -108,12 +109,15 @@ class Queues:
         added: list[tuple[Arg, ...]] = [
             ("XADD", hint.stream, "MAXLEN", "~", _STREAM_BOUND, "*", *fields[hint]) for hint in queued
         ]
-        signals = signal_commands(Counter(hint.kind for hint in queued))
+        entries = Counter(hint.kind for hint in queued)
+        due = self._signals.due(entries)
+        signals = signal_commands(due)
         if self._connection.is_cluster:  # on different nodes, so in two round trips
             await self._connection.commands(added)
             await self._connection.commands(signals)
         else:
             await self._connection.commands([*added, *signals])
+        self._signals.send_soon({kind: count for kind, count in entries.items() if kind not in due})
 
     async def _entry_fields(self, hints: Iterable[Hint]) -> dict[Hint, tuple[str, ...]]:
         """The fields of each entry; a page's also has the description that external dispatchers need."""

@@ -4,16 +4,20 @@ A process that adds entries to a queue also adds members to the queue's signal, 
 each member to the worker that has waited longest (BZPOPMIN), which then reads the queue without blocking. If it could
 not take all entries, it signals again. So an entry wakes one worker, however many wait.
 
-Weakness: a signal is lost with the worker that received it. The worker that leaves and the sweeper that finds a dead
-one signal again, and every worker reads its queues from time to time without a signal.
+Weakness: a signal is lost with the worker that received it, or with a process that dies within 5 ms of adding entries.
+The worker that leaves and the sweeper that finds a dead one signal again, and every worker reads its queues from time
+to time without a signal.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import random
+from collections import Counter
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 
 from quire.coordination import keys
 from quire.coordination.connection import Arg, RedisConnection
@@ -26,6 +30,7 @@ _BLOCK_S = 4.0  # less than the client waits for an answer, so that a lost conne
 _READ_ANYWAY_S = 20.0
 _INTERRUPT_TTL_S = 60
 _PAUSE_S = 0.2
+_APART_S = 0.005
 
 
 def signal_commands(entries: Mapping[UnitKind, int]) -> list[tuple[Arg, ...]]:
@@ -35,6 +40,40 @@ def signal_commands(entries: Mapping[UnitKind, int]) -> list[tuple[Arg, ...]]:
         for kind, count in entries.items()
         if count > 0
     ]
+
+
+class SignalSender:
+    """Sends the signals of one process, for each queue at most one every 5 ms: a busy process adds thousands of entries
+    a second. What is not sent at once is sent soon, after its entries are stored."""
+
+    def __init__(self, connection: RedisConnection) -> None:
+        self._connection = connection
+        self._sent_at: dict[UnitKind, float] = {}
+        self._unsent: Counter[UnitKind] = Counter()
+        self._sending: asyncio.Task[None] | None = None
+
+    def due(self, entries: Mapping[UnitKind, int]) -> dict[UnitKind, int]:
+        """Returns those of the queues that a signal may be sent to at once; they count as signalled."""
+        now = asyncio.get_running_loop().time()
+        found = {
+            kind: count
+            for kind, count in entries.items()
+            if now - self._sent_at.get(kind, -math.inf) >= _APART_S
+        }
+        self._sent_at.update(dict.fromkeys(found, now))
+        return found
+
+    def send_soon(self, entries: Mapping[UnitKind, int]) -> None:
+        """Sends signals for entries that are stored. After an error all readers read their queues without one."""
+        self._unsent.update(entries)
+        if self._unsent and self._sending is None:
+            self._sending = asyncio.create_task(self._send(), name="work-signals")
+
+    async def _send(self) -> None:
+        await asyncio.sleep(_APART_S)
+        entries, self._unsent, self._sending = self._unsent, Counter(), None
+        with suppress(CoordinationError, CoordinationCommandError):
+            await self._connection.commands(signal_commands(entries))
 
 
 class WorkSignals:
