@@ -33,11 +33,22 @@ def test_columns_are_read_one_after_the_other_when_the_gutter_is_as_narrow_as_a_
     assert found.words_missing == 0
 
 
-def test_line_is_not_cut_when_few_lines_begin_at_the_edge() -> None:
-    def line(*texts: tuple[str, float, float]) -> dict:
-        spans = [{"text": text, "bbox": (x0, 0.0, x1, 10.0)} for text, x0, x1 in texts]
-        return {"dir": (1.0, 0.0), "bbox": (texts[0][1], 0.0, texts[-1][2], 10.0), "spans": spans}
+def line(*texts: tuple[str, float, float]) -> dict:
+    spans = [{"text": text, "bbox": (x0, 0.0, x1, 10.0)} for text, x0, x1 in texts]
+    return {"dir": (1.0, 0.0), "bbox": (texts[0][1], 0.0, texts[-1][2], 10.0), "spans": spans}
 
+
+def test_line_is_cut_before_the_whole_word_when_other_words_have_its_letters() -> None:
+    edge = 246.0
+    joined = [line(("fill it till llama a WIDE WIDER WIDEST", 50.0, 540.0)) for _ in range(2)]
+    apart = [line((text, x0, x1)) for text, x0, x1 in (("left", 50.0, 240.0), ("right", edge, 540.0))]
+    content = {"blocks": [{"lines": [*joined, *apart * 6]}]}
+    cut_at_gutter(content, lambda: [(edge, 0.0, edge + 9, 10.0, "a")])
+    texts = ["".join(span["text"] for span in one["spans"]) for one in content["blocks"][0]["lines"][:4]]
+    assert texts == ["fill it till llama ", "a WIDE WIDER WIDEST"] * 2
+
+
+def test_line_is_not_cut_when_few_lines_begin_at_the_edge() -> None:
     rows = [line(("prose with a ", 50.0, 300.0), ("bold word", 300.0, 540.0)) for _ in range(20)]
     content = {"blocks": [{"lines": list(rows)}]}
     cut_at_gutter(content, list)

@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from quire.domain.element import hull
+
 _LEAST_LINES = 6
 _LEAST_JOINED = 2
 _SAME_EDGE_PT = 1.5
@@ -105,8 +107,11 @@ def _cut_span(
 
 
 def _nearest(text: str, word: str, place: float) -> int:
-    """Where the word begins in the text, the occurrence nearest to `place`; 0 where it does not occur."""
-    found = [match.start() for match in re.finditer(re.escape(word), text)]
+    """Where the word begins in the text, the occurrence nearest to `place`; 0 where it does not occur.
+
+    Only whole words count: letters of a short word are also in other words, and a cut there would tear them.
+    """
+    found = [match.start() for match in re.finditer(rf"(?<!\S){re.escape(word)}(?!\S)", text)]
     return min(found, key=lambda start: abs(start - place), default=0)
 
 
@@ -117,9 +122,4 @@ def _first_x(span: dict[str, Any]) -> float:
 
 
 def _line_of(line: RawLine, spans: Sequence[dict[str, Any]]) -> RawLine:
-    return {**line, "spans": list(spans), "bbox": _hull([span["bbox"] for span in spans])}
-
-
-def _hull(boxes: Sequence[Sequence[float]]) -> tuple[float, ...]:
-    lefts, tops, rights, bottoms = zip(*boxes, strict=True)
-    return min(lefts), min(tops), max(rights), max(bottoms)
+    return {**line, "spans": list(spans), "bbox": hull([span["bbox"] for span in spans])}

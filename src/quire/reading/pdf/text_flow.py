@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from quire.domain.element import hull
 from quire.reading.pdf.block_matching import FilledBlock
 from quire.reading.pdf.layout_blocks import LayoutBlock
 from quire.reading.pdf.narrow_gutters import column_edge
@@ -160,7 +161,7 @@ class _Run:
     text_x: float = 0.0
 
     def block(self, level: int) -> FilledBlock:
-        box = _hull([row.box for row in self.rows])
+        box = hull([row.box for row in self.rows])
         lines = [line for row in self.rows for line in row.lines]
         is_heading = len(self.rows) <= _HEADING_ROWS and all(row.bold for row in self.rows)
         kind = "list_item" if self.marker else "heading" if is_heading else "paragraph"
@@ -249,7 +250,7 @@ def _rows(lines: Sequence[TextLine], height: float, may_part: bool = False) -> l
             shared = min(box[3], other[3]) - max(box[1], other[1])
             if shared > _SAME_ROW * min(box[3] - box[1], other[3] - other[1]):
                 rows[-1].lines.append(line)
-                rows[-1].box = _hull([other, box])
+                rows[-1].box = hull([other, box])
                 continue
         rows.append(_Row([line], box))
     result: list[_Row] = []
@@ -287,7 +288,7 @@ def _parts(row: _Row) -> list[_Row] | None:
         hangs = len(last.lines) == 1 and _MARK_ALONE.fullmatch(last.lines[0].text) and gap < 5 * line.size
         if gap < _WORD_GAP_EM * line.size or hangs:
             last.lines.append(line)
-            last.box = _hull([last.box, line.box])
+            last.box = hull([last.box, line.box])
         else:
             parts.append(_Row([line], line.box))
     return parts
@@ -397,10 +398,3 @@ def _with_levels(runs: Sequence[_Run]) -> list[FilledBlock]:
             indents.clear()
         filled.append(run.block(max(0, len(indents) - 1)))
     return filled
-
-
-def _hull(boxes: Sequence[Box]) -> Box:
-    if len(boxes) == 1:
-        return boxes[0]
-    lefts, tops, rights, bottoms = zip(*boxes, strict=True)
-    return min(lefts), min(tops), max(rights), max(bottoms)
