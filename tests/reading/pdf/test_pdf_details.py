@@ -95,6 +95,28 @@ def test_only_what_is_asked_for_of_the_pages_asked_for_is_read(tmp_path: Path) -
     assert read(text) == {name: [] for name in OF_FILE}
 
 
+def test_list_is_named_as_not_complete_when_a_part_of_the_file_is_damaged(tmp_path: Path) -> None:
+    path = made(tmp_path / "a.pdf")
+    with pymupdf.open(path) as document:
+        note = document[0].add_file_annot((50, 50), b"1", "note.txt")
+        document.xref_set_key(note.xref, "FS", "null")
+        document.saveIncr()
+    found = read(path)
+    assert [file["name"] for file in found["embedded_files"]] == ["table.csv"]
+    assert (found["truncated"], len(found["links"])) == (["embedded_files"], 2)
+
+
+def test_list_is_named_as_not_complete_when_it_has_more_entries_than_the_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = made(tmp_path / "a.pdf")
+    monkeypatch.setattr("quire.reading.pdf.pdf_details._MOST_ENTRIES", 2)
+    assert "truncated" not in read(path, (1,), ("outline", "links"))
+    monkeypatch.setattr("quire.reading.pdf.pdf_details._MOST_ENTRIES", 1)
+    found = read(path, (1,), ("outline", "embedded_files"))
+    assert (len(found["outline"]), found["truncated"]) == (1, ["outline"])
+
+
 def test_names_of_details_are_checked() -> None:
     assert IncludedDetails.parse(" words , lines") == IncludedDetails(lines=True, words=True)
     assert not IncludedDetails.parse(None)

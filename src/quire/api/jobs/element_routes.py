@@ -71,7 +71,10 @@ class FileDetailsView(BaseModel):
         description="Text that can't be seen: `page`, `box`, `text` and `reason` (`invisible`, `transparent`, "
         "`outside`, `tiny`, `covered`, `white`). The text layer of a scan is `invisible` or `covered`.",
     )
-    truncated: list[str] | None = Field(None, description="The lists that were cut after 10,000 entries.")
+    truncated: list[str] | None = Field(
+        None,
+        description="The lists that are not complete: cut after 10,000 entries, or at a damaged part of the file.",
+    )
 
 
 class DocumentElementsView(BaseModel):

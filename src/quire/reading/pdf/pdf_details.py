@@ -29,11 +29,12 @@ _GROUNDS = ("fill-path", "fill-image", "fill-imgmask", "fill-shade")
 def pdf_details(path: str, password: str | None, wanted: Sequence[str], pages: Sequence[int]) -> str:
     """A JSON object with a list for each name in `wanted`, of `pages` (from 1); empty lists if it is no PDF.
 
-    `truncated` names the lists that were cut at 10,000 entries. Raises what `inspect` raises for a document that can't
-    be opened. A part of the file that is damaged costs its own list only.
+    `truncated` names the lists that are not complete: they were cut at 10,000 entries, or ended at a part of the file
+    that is damaged. Raises what `inspect` raises for a document that can't be opened.
     """
     source = open_documents().get(path, password)
     found: dict[str, Any] = {name: [] for name in wanted}
+    cut: list[str] = []
     if isinstance(source, PdfSource):
         readers = {
             DocumentDetail.OUTLINE: _outline,
@@ -44,23 +45,24 @@ def pdf_details(path: str, password: str | None, wanted: Sequence[str], pages: S
         }
         numbers = [number for number in pages if 1 <= number <= source.handle.page_count]
         for name in wanted:
-            found[name] = list(_bounded(readers[DocumentDetail(name)](source.handle, numbers)))
-    cut = [name for name in wanted if len(found[name]) > _MOST_ENTRIES]
-    for name in cut:
-        found[name] = found[name][:_MOST_ENTRIES]
+            entries = readers[DocumentDetail(name)](source.handle, numbers)
+            if not _is_complete(found[name], entries):
+                cut.append(name)
     return json.dumps({**found, **({"truncated": cut} if cut else {})})
 
 
-def _bounded(entries: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def _is_complete(into: list[dict[str, Any]], entries: Iterable[dict[str, Any]]) -> bool:
+    """Adds the entries to the list; False if there are too many, or if a damaged part of the file ends them."""
     try:
-        for count, entry in enumerate(entries):
-            if count > _MOST_ENTRIES:
-                return
-            yield entry
+        for entry in entries:
+            if len(into) == _MOST_ENTRIES:
+                return False
+            into.append(entry)
     except MemoryError:
         raise
     except Exception:  # a damaged part costs its own list, never the others
-        return
+        return False
+    return True
 
 
 def _outline(document: Any, _numbers: Sequence[int]) -> Iterator[dict[str, Any]]:
@@ -118,12 +120,12 @@ def _hidden(document: Any, numbers: Sequence[int]) -> Iterator[dict[str, Any]]:
         page = document[number - 1]
         turned = page.rotation_matrix
         shown = page.rect
-        drawn = [(kind, tuple(box)) for kind, box, *_ in page.get_bboxlog()]
+        drawn = [(kind, _turned(box, turned)) for kind, box, *_ in page.get_bboxlog()]
         reason, texts, boxes = "", list[str](), list[Box]()
         for span in page.get_texttrace():
             text = "".join(chr(char[0]) for char in span["chars"] if char[0] > 0)
             box = _turned(tuple(span["bbox"]), turned)
-            why = _why_hidden(span, box, tuple(shown), drawn, turned) if text.strip() else reason
+            why = _why_hidden(span, box, tuple(shown), drawn) if text.strip() else reason
             if why != reason and texts:
                 yield _run(number, reason, texts, boxes)
                 texts, boxes = [], []
@@ -140,9 +142,7 @@ def _run(number: int, reason: str, texts: list[str], boxes: list[Box]) -> dict[s
     return {"page": number, "reason": reason, "text": text[:_MOST_TEXT], "box": _rounded(hull(boxes))}
 
 
-def _why_hidden(
-    span: dict[str, Any], box: Box, shown: Box, drawn: Sequence[tuple[str, Box]], turned: Any
-) -> str:
+def _why_hidden(span: dict[str, Any], box: Box, shown: Box, drawn: Sequence[tuple[str, Box]]) -> str:
     """`invisible`, `transparent`, `outside`, `tiny`, `covered` or `white`; empty if the text can be seen."""
     place = span["seqno"]
     checks: dict[str, Callable[[], bool]] = {
@@ -152,10 +152,8 @@ def _why_hidden(
             box[2] <= shown[0] or box[0] >= shown[2] or box[3] <= shown[1] or box[1] >= shown[3]
         ),
         "tiny": lambda: span["size"] < _TINY_PT,
-        "covered": lambda: any(
-            kind in _PICTURES and _holds(_turned(one, turned), box) for kind, one in drawn[place + 1 :]
-        ),
-        "white": lambda: _is_white(span) and not _has_ground(box, drawn[:place], turned),
+        "covered": lambda: any(kind in _PICTURES and _holds(one, box) for kind, one in drawn[place + 1 :]),
+        "white": lambda: _is_white(span) and not _has_ground(box, drawn[:place]),
     }
     return next((reason for reason, holds in checks.items() if holds()), "")
 
@@ -164,10 +162,10 @@ def _is_white(span: dict[str, Any]) -> bool:
     return span["type"] == 0 and bool(span["color"]) and min(span["color"]) >= _WHITE
 
 
-def _has_ground(box: Box, drawn: Sequence[tuple[str, Box]], turned: Any) -> bool:
+def _has_ground(box: Box, drawn: Sequence[tuple[str, Box]]) -> bool:
     """Whether something was drawn below the centre of the box."""
     centre = ((box[0] + box[2]) / 2, (box[1] + box[3]) / 2)
-    return any(kind in _GROUNDS and _has(_turned(one, turned), centre) for kind, one in drawn)
+    return any(kind in _GROUNDS and _has(one, centre) for kind, one in drawn)
 
 
 def _holds(outer: Box, inner: Box) -> bool:
