@@ -199,17 +199,21 @@ class RedisConnection:
                     if not future.done():
                         future.set_exception(CoordinationError(f"Sending to {self.where} was interrupted."))
                 raise error
-            for (_, future), answer in zip(batch, answers, strict=True):
-                if future.done():
-                    continue
-                if isinstance(answer, NoScriptError):
-                    future.set_exception(answer)
-                elif isinstance(answer, Exception):
-                    translated = self._translated(answer)
-                    translated.__cause__ = answer
-                    future.set_exception(translated)
-                else:
-                    future.set_result(answer)
+            self._deliver(batch, answers)
+
+    def _deliver(self, batch: list[_Sent], answers: list[Any]) -> None:
+        """Gives each command that still waits its answer or its translated error."""
+        for (_, future), answer in zip(batch, answers, strict=True):
+            if future.done():
+                continue
+            if isinstance(answer, NoScriptError):
+                future.set_exception(answer)
+            elif isinstance(answer, Exception):
+                translated = self._translated(answer)
+                translated.__cause__ = answer
+                future.set_exception(translated)
+            else:
+                future.set_result(answer)
 
     def _next_batch(self) -> list[_Sent]:
         batch: list[_Sent] = []
