@@ -39,7 +39,7 @@ class BatchCallbacks:
         return list(found)
 
     async def claim(self, batch_id: str) -> bool:
-        """Whether this process may look at the batch now. A claim expires with CLAIM_S; until then it is not due."""
+        """Whether this process may check the batch now. A claim expires with CLAIM_S; until then it is not due."""
         key = keys.batch_claim(batch_id)
         claimed = await self._connection.command("SET", key, "1", "NX", "PX", int(CLAIM_S * 1000))
         if claimed:
@@ -56,7 +56,7 @@ class BatchCallbacks:
         return await self._count(keys.batch_attempts(batch_id))
 
     async def missed(self, batch_id: str) -> int:
-        """Counts a look that found the batch, or some of its jobs, missing; returns how many there were."""
+        """Counts a check that found the batch, or some of its jobs, missing; returns how many there were."""
         return await self._count(keys.batch_misses(batch_id))
 
     async def remove(self, batch_id: str) -> None:

@@ -77,16 +77,21 @@ class BatchNotifier:
     async def _claimed(self, batch_id: str) -> None:
         try:
             if await self._pending.claim(batch_id):
-                await self.look(batch_id)
+                await self.check(batch_id)
         except PlaneError as error:
             _LOG.warning("callback of a batch postponed", extra={"batch_id": batch_id, "code": error.code})
+        except Exception:  # such as an address that was sealed with another SECRET_KEY: the others must go on
+            _LOG.exception(
+                "callback of a batch failed; it is tried again when its claim ends",
+                extra={"batch_id": batch_id},
+            )
 
-    async def look(self, batch_id: str) -> None:
+    async def check(self, batch_id: str) -> None:
         """Calls back if all jobs of a batch that this process has claimed have ended; else it is due again later."""
         try:
             batch = DocumentBatch.unpack(await self._parts.objects.get(batch_key(batch_id)))
         except MissingError:
-            if not await self._look_again(batch_id, CALLBACK_GRACE_S):
+            if not await self._postpone(batch_id, CALLBACK_GRACE_S):
                 await self._end(batch_id)
             return
         progress = await self._batches.progress(batch)
@@ -96,7 +101,7 @@ class BatchNotifier:
             return
         # Jobs of a young batch are missing while Redis is restored from the journal.
         young = age_s < self._parts.jobs.ttl_s
-        if progress.count("expired") and young and await self._look_again(batch_id, _MISSED_S):
+        if progress.count("expired") and young and await self._postpone(batch_id, _MISSED_S):
             return
         try:
             await self._call(batch, progress)
@@ -117,7 +122,7 @@ class BatchNotifier:
             _LOG.warning("end of a callback not stored", extra={"batch_id": batch_id, "code": error.code})
         await self._pending.remove(batch_id)
 
-    async def _look_again(self, batch_id: str, in_s: float) -> bool:
+    async def _postpone(self, batch_id: str, in_s: float) -> bool:
         """Whether the batch is due again because something was missing; only a bounded number of times."""
         if await self._pending.missed(batch_id) > _MOST_MISSES:
             return False
@@ -148,6 +153,6 @@ class BatchNotifier:
 
 
 def poll_s(documents_left: int, age_s: float) -> float:
-    """When to look again at a batch: the later the more documents it waits for, and the older it is."""
+    """When to check a batch again: the later the more documents it waits for, and the older it is."""
     least, most = _POLL_S
     return min(most, max(least, documents_left * _POLL_S_A_DOCUMENT, age_s * _POLL_SHARE_OF_AGE))
