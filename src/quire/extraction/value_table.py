@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,19 +21,30 @@ class ValueColumn:
     kind: str
 
 
-def value_columns(root: SchemaRecord) -> list[ValueColumn]:
-    """The columns of a schema, in its order; the names of nested fields are joined by points."""
-    return list(_columns(root, ()))
+def value_columns(root: SchemaRecord, taken: Iterable[str] = ()) -> list[ValueColumn]:
+    """The columns of a schema, in its order; the names of nested fields are joined by points.
+
+    A name that another column or `taken` has, in any case, gets `values.` before it: many readers of tables refuse, or
+    mix up, columns of the same name.
+    """
+    names = {name.casefold() for name in taken}
+    found: list[ValueColumn] = []
+    for path, kind in _columns(root, ()):
+        name = _SEPARATOR.join(path)
+        while name.casefold() in names:
+            name = f"values{_SEPARATOR}{name}"
+        names.add(name.casefold())
+        found.append(ValueColumn(name, path, kind))
+    return found
 
 
-def _columns(node: SchemaNode, path: tuple[str, ...]) -> Iterator[ValueColumn]:
+def _columns(node: SchemaNode, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
     if isinstance(node, SchemaRecord):
         for name, inner in node.fields.items():
             yield from _columns(inner, (*path, name))
         return
     single = isinstance(node, SchemaLeaf) and len(node.kinds) == 1 and not node.choices
-    kind = node.kinds[0] if isinstance(node, SchemaLeaf) and single else "string"
-    yield ValueColumn(_SEPARATOR.join(path), path, kind)
+    yield path, node.kinds[0] if isinstance(node, SchemaLeaf) and single else "string"
 
 
 def cell(values: Any, column: ValueColumn) -> Any:

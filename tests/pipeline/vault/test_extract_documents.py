@@ -17,13 +17,21 @@ from tests.support.serving import Server
 from tests.support.vault_client import VaultClient
 
 Pdf = Callable[..., bytes]
-SCHEMA = {"type": "object", "properties": {"berth": {"type": "integer"}, "owner": {"type": "string"}}}
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {"berth": {"type": "integer"}, "owner": {"type": "string"}},
+}
+TABLE_SCHEMA = {
+    "type": "object",
+    "properties": {**SCHEMA["properties"], "wet": {"type": "boolean"}},
+}
 
 
 def truth(*names: str) -> dict[str, Any]:
     answer = {
         "berth": {"value": 417, "quote": "Berth 417", "page": 1},
         "owner": {"value": "Nobody At All", "quote": "owned by Nobody At All", "page": 1},
+        "wet": {"value": True, "quote": "Berth 417", "page": 1},
     }
     return {"truth": dict.fromkeys(names, answer)}
 
@@ -47,6 +55,13 @@ async def test_values_come_with_their_proof_from_an_upload_a_job_and_a_document(
     page = (await asking.get(f"/jobs/{found['job_id']}/pages/1/elements")).json
     assert citation["box"] == page["elements"][0]["box"]
     assert (owner["value"], owner["rejected"], owner["flags"]) == (None, "Nobody At All", ["ungrounded"])
+
+    twice = aiohttp.FormData()
+    twice.add_field("schema", json.dumps(SCHEMA))
+    twice.add_field("file", make_pdf("Berth 417 in the new harbour"), filename="up.pdf")
+    twice.add_field("schema", json.dumps({"properties": {"a": {"type": "string", "pattern": "("}}}))
+    refused = await asking.post("/extract", data=twice)
+    assert (refused.status, "schema" in refused.json["error"]) == (400, True), refused.body
 
     body = {"job_id": found["job_id"], "schema": SCHEMA}
     again = await asking.post("/extract", json=body)
@@ -98,15 +113,15 @@ async def test_a_saved_schema_is_applied_to_the_documents_that_a_filter_chooses(
     await asking.settled(broken)
     async with AsyncQuire(ai_vault.url, "key-of-alpha") as quire:
         vault = quire.documents
-        await vault.save_schema("berths", SCHEMA)
+        await vault.save_schema("berths", TABLE_SCHEMA)
         with pytest.raises(InvalidError, match="schema"):
             await vault.save_schema("bad", {"properties": {"a": {"type": "string", "pattern": "("}}})
         assert "berths" in await vault.schemas()
         assert "bad" not in await vault.schemas()
         path = await vault.apply_schema("berths", tmp_path / "a.jsonl", query="zanzibar")
         rows = {row["document_id"]: row for row in map(json.loads, path.read_text().splitlines())}
-        assert rows[document_id]["values"] == {"berth": 417, "owner": None}
-        assert rows[document_id]["flags"] == ["/owner: ungrounded"]
+        assert rows[document_id]["values"] == {"berth": 417, "owner": None, "wet": True}
+        assert rows[document_id]["flags"] == ["/owner: ungrounded", "/wet: fuzzy"]
         path = await vault.apply_schema("berths", tmp_path / "a.csv", format="csv", query="zanzibar")
         table = list(csv.DictReader(path.open(newline="")))
         assert [
@@ -120,10 +135,10 @@ async def test_a_saved_schema_is_applied_to_the_documents_that_a_filter_chooses(
         assert failed[broken]["error"]
         path = await vault.apply_schema("berths", tmp_path / "none.csv", format="csv", query="no such words")
         assert path.read_text().splitlines() == [
-            "document_id,filename,title,status,error,complete,valid,flags,berth,owner"
+            "document_id,filename,title,status,error,complete,valid,flags,berth,owner,wet"
         ]
         kept = await quire.extract(document_id=document_id, saved_schema="berths")
-        assert kept.values == {"berth": 417, "owner": None}
+        assert kept.values == {"berth": 417, "owner": None, "wet": True}
         async with AsyncQuire(ai_vault.url, "key-of-beta") as beta:
             assert "berths" not in await beta.documents.schemas()
             with pytest.raises(NotFoundError):

@@ -243,11 +243,14 @@ async def _from_upload(
     await check_room(engine, team, key)
 
     async def check(given: Mapping[str, str]) -> None:
-        """The schema is checked before the file if it comes before it; the last request has all fields."""
+        """The schema is checked before the file if it comes before it, and again only if a later field replaces it.
+
+        The last request in `checked` has all fields.
+        """
         if given.get("schema") or given.get("saved_schema"):
             own = {name: given[name] for name in _OWN if name in given}
             wanted = await _wanted(services, team, own)
-            if not checked:
+            if not checked or checked[-1].schema != wanted.schema:
                 await Extraction(services.runtime.parts, engine).check(wanted)
             checked.append(wanted)
 

@@ -11,6 +11,7 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, Field
 
 from quire.api.http.auth import Team
+from quire.api.http.caller_wait import while_connected
 from quire.api.http.error_responses import documented, stored_error_response
 from quire.api.http.request_bodies import read_json
 from quire.api.http.responses import NO_SNIFF, ClosingStream, disposition, json_answer, started
@@ -19,7 +20,7 @@ from quire.api.jobs.job_views import iso
 from quire.api.vault.document_file_routes import conversion_of
 from quire.api.vault.filter_params import Filters, read_query
 from quire.domain.vault_document import DocumentFilters
-from quire.errors import PlaneError, QuireError, RequestError
+from quire.errors import OverloadedError, PlaneError, QuireError, RequestError
 from quire.pipeline.chunk_table import PARQUET_TYPE
 from quire.pipeline.extraction.extraction_question import ExtractionRequest
 from quire.pipeline.extraction.extraction_run import Extraction, NoModelError
@@ -163,9 +164,12 @@ async def apply_schema(
     table = SchemaTable(Extraction(runtime.parts, runtime.engine), saved.request)
     rows = table.rows(_documents(vault, team, narrowed))
     try:
-        body = await started(table.written(format.value, rows))
+        # Parquet begins when all documents are done: a caller that has left must not go on paying for them.
+        body = await while_connected(request, started(table.written(format.value, rows)))
     except NoModelError as error:
         return stored_error_response(request, error.as_dict(), 409)
+    if body is None:
+        raise OverloadedError("The service is stopping. Repeat the request.")
     headers = {"Content-Disposition": disposition("attachment", f"{name}.{format.value}"), **NO_SNIFF}
     return ClosingStream(body, media_type=_TYPES[format], headers=headers)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import csv
 import io
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 from quire.domain.job import MainJob
 from quire.domain.vault_document import VaultDocument
 from quire.errors import PlaneError, QuireError, RequestError
+from quire.extraction.citation_check import QuoteMatch
 from quire.extraction.value_table import ValueColumn, cell, value_columns
 from quire.pipeline.chunk_table import check_parquet, encodable, parquet_file
 from quire.pipeline.document_formats import compact_json
@@ -41,7 +42,7 @@ class SchemaTable:
     def __init__(self, extraction: Extraction, request: ExtractionRequest) -> None:
         self._extraction = extraction
         self._request = request
-        self._columns = value_columns(request.root)
+        self._columns = value_columns(request.root, FIXED_COLUMNS)
 
     async def rows(self, documents: AsyncIterator[ReadDocument]) -> AsyncGenerator[dict[str, Any], None]:
         """A row for each document; one that can't be read or asked about has `status: failed` and its error.
@@ -62,7 +63,8 @@ class SchemaTable:
             raise
         except QuireError as error:
             return {**head, "status": "failed", "error": error.public}
-        flags = [f"{one['path']}: {flag}" for one in found["fields"] for flag in one["flags"]]
+        # The row has no `match`: a value that its page does not prove must not look like one that it does.
+        flags = [f"{one['path']}: {flag}" for one in found["fields"] for flag in _flags(one)]
         return {
             **head,
             "status": "extracted",
@@ -90,7 +92,8 @@ class SchemaTable:
             async for row in rows:
                 yield before + _csv_line([_inert(value) for value in self._cells(row)])
                 before = b""
-        yield before
+        if before:
+            yield before
 
     async def parquet(self, rows: AsyncGenerator[dict[str, Any], None]) -> AsyncGenerator[bytes, None]:
         """Raises RequestError without the library that writes Parquet, or for more than MOST_ROWS rows."""
@@ -109,6 +112,11 @@ class SchemaTable:
         fixed = [row.get(name) for name in FIXED_COLUMNS]
         fixed[-1] = "; ".join(fixed[-1] or ())
         return [*fixed, *(cell(row.get("values"), column) for column in self._columns)]
+
+
+def _flags(field: Mapping[str, Any]) -> list[str]:
+    is_fuzzy = field["match"] == QuoteMatch.FUZZY and field["value"] is not None
+    return [*field["flags"], *([QuoteMatch.FUZZY.value] if is_fuzzy else [])]
 
 
 def _csv_line(cells: Sequence[Any]) -> bytes:
@@ -133,9 +141,16 @@ def _parquet(columns: Sequence[ValueColumn], rows: Sequence[Sequence[Any]]) -> b
     arrays = []
     for place, (_, kind) in enumerate(named):
         values = [row[place] for row in rows]
-        fits = kind != "integer" or all(one is None or abs(one) < 1 << 63 for one in values)
+        fits = all(one is None or _fits(kind, one) for one in values)
         if kind == "string" or not fits:
             values = [None if one is None else encodable(str(one)) for one in values]
         arrays.append(Array(values, types.get(kind if fits else "string", DataType.string())))
     fields = [Field(name, one.type, nullable=True) for (name, _), one in zip(named, arrays, strict=True)]
     return parquet_file([RecordBatch.from_arrays(arrays, schema=Schema(fields))], {})
+
+
+def _fits(kind: str, value: Any) -> bool:
+    """Whether a column of this kind has the value with all its digits; otherwise the column is written as text."""
+    if kind == "integer":
+        return bool(abs(value) < 1 << 63)
+    return kind != "number" or isinstance(value, float) or abs(value) <= 1 << 53
