@@ -72,6 +72,11 @@ def test_old_word_document_shows_the_text_of_a_field_without_its_end(tmp_path: P
     assert _only(tmp_path, word_file(long, [(0, b"")]), "long").endswith("words words shown.")
 
 
+def test_old_word_document_leaves_out_data_of_programs_however_long(tmp_path: Path) -> None:
+    data = "\x13 ADDIN EN.CITE " + "eJzt" * 1200 + "\x14(Doe, 1999)\x15"
+    assert _only(tmp_path, word_file(f"As known {data}.\r", [(0, b"")])) == "As known (Doe, 1999)."
+
+
 def test_old_word_document_is_read_to_an_end_when_its_tables_are_longer_than_the_file(tmp_path: Path) -> None:
     good = word_file("Words\r", [(0, b"")])
     head = good.index(b"\xec\xa5")
@@ -158,6 +163,15 @@ def test_old_workbook_keeps_merged_cells_when_its_values_begin_in_the_middle(tmp
     assert reading.markdown.endswith("| Item | Sum |\n|---|---|\n| Pencils | 12.5 |\n|  | 3 |")
     (table,) = [one.table for one in reading.elements if one.table is not None]
     assert table.spans == (CellSpan(1, 0, 2, 1),)
+
+
+def test_old_workbook_is_refused_in_words_when_it_is_encrypted(tmp_path: Path) -> None:
+    content = workbook_file([["a", 1.0]])
+    begin = struct.pack("<HH", 0x0809, 16)
+    end = content.index(begin) + 20
+    obfuscated = content[:end] + struct.pack("<HHH", 0x002F, 2, 0) + content[end + 6 :]
+    with pytest.raises(PasswordRequiredError, match="without"):
+        _read(tmp_path, obfuscated)
 
 
 def test_old_workbook_is_refused_in_words_when_it_is_damaged(tmp_path: Path) -> None:
@@ -381,6 +395,21 @@ def test_jats_article_keeps_all_its_parts(tmp_path: Path) -> None:
         "[Picture]",
         "## Review",
         "Good.",
+    ]
+
+
+def test_jats_article_keeps_titles_of_lists_and_labels_of_formulas(tmp_path: Path) -> None:
+    article = rb"""<?xml version="1.0"?><article article-type="x"><body><disp-formula><label>(A.1)</label>
+<tex-math>y=1</tex-math></disp-formula><disp-formula>x = <italic>2</italic> y<label>(2)</label> z</disp-formula>
+<disp-formula><label>(see 3)</label><tex-math>z=3</tex-math></disp-formula><list><title>Steps</title>
+<list-item><p>one</p></list-item></list></body></article>"""
+    assert _only(tmp_path, article).split("\n\n") == [
+        "$$\ny=1 \\tag{A.1}\n$$",
+        "x = *2* y z (2)",
+        "$$\nz=3\n$$",
+        "(see 3)",
+        "Steps",
+        "- one",
     ]
 
 

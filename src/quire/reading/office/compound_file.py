@@ -41,15 +41,11 @@ class CompoundFile:
         """The bytes of a stream, b"" where there is none. Raises TooLargeError."""
         if not self._file.exists(name):
             return b""
-        self.check_size(name)
+        if self._file.get_size(name) > self._most:
+            raise TooLargeError("The document is larger than this service reads. Send it in parts.")
         with self._file.openstream(name) as stream:
             data: bytes = stream.read()
         return data
-
-    def check_size(self, name: str) -> None:
-        """Raises TooLargeError where a stream is too large to be read whole."""
-        if self._file.exists(name) and self._file.get_size(name) > self._most:
-            raise TooLargeError("The document is larger than this service reads. Send it in parts.")
 
     def credits(self) -> tuple[str | None, str | None]:
         """Title and author, None where the file does not have them."""

@@ -20,6 +20,10 @@ READER = "doc"
 _CELL_END, _PAGE_BREAK, _PARAGRAPH_END = "\x07", "\x0c", "\r"
 _FIELD_BEGIN, _FIELD_RESULT, _FIELD_END = "\x13", "\x14", "\x15"
 _LONGEST_CODE, _DEEPEST_FIELD = 4000, 64
+_DATA_CODE = "ADDIN"
+"""The code of a field in which a program keeps data, citations for example; it may have any length."""
+_CODE_BEGIN = 10
+"""How many characters of a code are enough to tell."""
 _ENDS = (_CELL_END, _PAGE_BREAK, _PARAGRAPH_END)
 _PICTURE, _SHAPE = "\x01", "\x08"
 _BULLET = "•"
@@ -77,8 +81,8 @@ class _Document:
         elif character == _FIELD_END and self._fields:
             self._fields.pop()
             self._hrefs.pop()
-        elif self._fields and self._fields[-1] is not None:
-            self._fields[-1] += character
+        elif self._fields and (code := self._fields[-1]) is not None:
+            self._fields[-1] = code + character if len(code) < _LONGEST_CODE else code
         elif any(code is not None for code in self._fields) or look & HIDDEN:
             return
         elif character in (_PICTURE, _SHAPE):
@@ -86,9 +90,7 @@ class _Document:
         else:
             href = next((one for one in reversed(self._hrefs) if one), "")
             self._flow.add(_SHOWN.get(character, character if character >= " " else ""), look, href)
-            note = self._notes.pop(
-                offset, None
-            )  # each is read once, though a damaged one may hold its own mark
+            note = self._notes.pop(offset, None)  # once: in a damaged file a note may hold its own mark
             if note is not None:
                 self._read_note(note)
 
@@ -127,23 +129,26 @@ class _Document:
 def _stray_marks(characters: Iterable[tuple[str, int]]) -> set[int]:
     """Offsets of the marks of fields that have no end, or a code too long to be one: all of them is text."""
     stray: set[int] = set()
-    fields: list[tuple[int, list[int]]] = []
-    """Of each open field: where it begins in the text, the offsets of its marks."""
+    fields: list[tuple[int, list[int], list[str]]] = []
+    """Of each open field: where it begins in the text, the offsets of its marks, how its code begins."""
     for at, (character, offset) in enumerate(characters):
         if character == _FIELD_BEGIN:
-            fields.append((at, [offset]))
+            fields.append((at, [offset], []))
             if len(fields) > _DEEPEST_FIELD:
                 stray.add(offset)
         elif character in (_FIELD_RESULT, _FIELD_END):
             if not fields:
                 stray.add(offset)
                 continue
-            begin, marks = fields[-1]
-            if len(marks) == 1 and at - begin > _LONGEST_CODE:
+            begin, marks, code = fields[-1]
+            is_text = at - begin > _LONGEST_CODE and not "".join(code).lstrip().startswith(_DATA_CODE)
+            if len(marks) == 1 and is_text:
                 stray.add(marks[0])
             marks.append(offset)
             if character == _FIELD_END:
                 fields.pop()
                 if marks[0] in stray:
                     stray.update(marks)
-    return stray.union(*(marks for _, marks in fields))
+        elif fields and len(fields[-1][2]) < _CODE_BEGIN:
+            fields[-1][2].append(character)
+    return stray.union(*(marks for _, marks, _ in fields))

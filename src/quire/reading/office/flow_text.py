@@ -48,8 +48,8 @@ class FlowText:
     def __init__(self) -> None:
         self._writer = FlowWriter()
         self._runs: list[tuple[str, int, str]] = []
-        self._around: list[list[tuple[str, int, str]]] = []
-        """The runs of the texts around the notes that are being read."""
+        self._around: list[tuple[list[tuple[str, int, str]], list[str]]] = []
+        """The runs and pictures of the texts around the notes that are being read."""
         self._texts: list[str] = []
         """Paragraphs of the cell that is being read."""
         self._cells: list[str] = []
@@ -73,16 +73,19 @@ class FlowText:
         """Whether the text that follows is a note's. It is not where notes are nested too deep."""
         if len(self._around) >= _DEEPEST_NOTE:
             return False
-        self._around.append(self._runs)
-        self._runs = []
+        self._around.append((self._runs, self._pictures))
+        self._runs, self._pictures = [], []
         return True
 
     def end_note(self, kind: NoteKind, author: str = "") -> None:
-        """Puts the mark of the note into the text around it, and the note at the end of the page."""
+        """Puts the mark of the note into the text around it, and the note at the end of the page.
+
+        The note's pictures stay placeholders: a page lists its pictures in the order of the text, without its notes.
+        """
         if not self._around:
             return
         text = self._line()
-        self._runs = self._around.pop()
+        self._runs, self._pictures = self._around.pop()
         if not text:
             return
         self._note_counts[kind] += 1

@@ -40,9 +40,12 @@ _GROUPS = frozenset(
 _BLOCKS = (
     _SECTIONS | _FLOATS | _GROUPS | {"p", "list", "def-list", "disp-formula", "preformat", "code", "ref-list"}
 )
+_ITEMS = ("list-item", "def-item")
 _LEFT_OUT = frozenset({"label", "title", "object-id", "permissions", "sec-meta"})
 _BACKTICKS = re.compile(r"`+")
 _NUMBER = re.compile(r"\W*(\d{1,6})\W*")
+_TAG = re.compile(r"[\w.-]{1,20}")
+"""What a label may have to be the tag of a formula: letters, digits, points and hyphens."""
 
 
 def open_jats(path: str, limits: OfficeLimits) -> Opened:
@@ -175,8 +178,10 @@ class _Article:
         self._add(block(line_of(inline)))
 
     def _list(self, element: Element, lists: Lists, depth: int) -> None:
+        names = (line_of(one) for one in element if local_name(one) not in _ITEMS)
+        self._add(block(" ".join(filter(None, names))))
         is_numbered = element.get("list-type") in ("order", "arabic")
-        for count, item in enumerate(children(element, "list-item", "def-item"), 1):
+        for count, item in enumerate(children(element, *_ITEMS), 1):
             inner = list(children(item, "list", "def-list"))
             label = line_of(child(item, "label"))
             words = [line_of(one) for one in item if one not in inner and local_name(one) != "label"]
@@ -210,11 +215,13 @@ class _Article:
         tex = next(found(element, "tex-math"), None)
         latex = latex_text(tex) if tex is not None else ""
         number = label.strip("() ")
-        if latex:
-            self._add(display_formula(f"{latex} \\tag{{{number}}}" if number.isalnum() else latex))
+        if latex and (not label or _TAG.fullmatch(number)):
+            self._add(display_formula(f"{latex} \\tag{{{number}}}" if number else latex))
         else:
-            words = [line_of(one) for one in _wrapped(element) if local_name(one) != "label"]
-            self._add(block(" ".join(filter(None, (*words, label)))))
+            self._add(display_formula(latex) if latex else "")
+            self._add(
+                block(" ".join(filter(None, ("" if latex else line_of(_without_label(element)), label))))
+            )
 
     def _code(self, element: Element) -> None:
         text = "".join(element.itertext()).strip("\n")
@@ -250,6 +257,26 @@ def _reference(reference: Element, count: int, lists: Lists) -> str:
     marker = f"{int(number[1]) if number else count}." if number or not label else "-"
     words = " ".join([*([label] if label and not number else []), *cited])
     return lists.item(0, marker, block(words) or " ")
+
+
+def _without_label(element: Element) -> Element:
+    """The element with the words after its label, but not the label itself."""
+    copy = Element(element.tag, element.attrib)
+    copy.text = element.text
+    for one in element:
+        if local_name(one) != "label":
+            copy.append(one)
+        elif len(copy):
+            copy.append(_plain_tail(one))
+        else:
+            copy.text = f"{copy.text or ''} {one.tail or ''}"
+    return copy
+
+
+def _plain_tail(element: Element) -> Element:
+    tail = Element("styled-content")
+    tail.text = element.tail
+    return tail
 
 
 def _wrapped(element: Element) -> list[Element]:

@@ -13,7 +13,10 @@ from quire.reading.office.ooxml_package import MAX_DEPTH
 
 _LOOKS = {"bold": BOLD, "italic": ITALIC, "monospace": CODE}
 _WORDS_APART = frozenset(
-    {"p", "title", "label", "name", "string-name", "element-citation", "break", "term", "list-item", "fn"}
+    {
+        *("p", "title", "label", "name", "string-name", "element-citation", "break", "term", "list-item"),
+        *("fn", "verse-line", "td", "th"),
+    }
 )
 _PARTS_APART = frozenset(
     {"name", "person-group", "element-citation", "nlm-citation", "aff", "collab", "compound-kwd", "corresp"}

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 READER = "xls"
 _EPSILON_DIGITS = 15
 """What Excel shows of a number at most."""
+_REFUSAL_OF_ENCRYPTED = (
+    "The workbook is protected by a password, which Quire can't use for office files. "
+    "Save it without one and send that copy."
+)
 
 
 def open_xls(path: str, limits: OfficeLimits) -> Opened:
@@ -33,8 +37,7 @@ def open_xls(path: str, limits: OfficeLimits) -> Opened:
     with CompoundFile(path, limits) as file:
         title, author = file.credits()
         for name in ("Workbook", "Book"):
-            file.check_size(name)  # the library reads the whole stream
-            _check_extents(file.stream(name))
+            _check_records(file.stream(name))
     with _library_errors():
         from python_calamine import CalamineWorkbook, SheetVisibleEnum
 
@@ -47,14 +50,16 @@ def open_xls(path: str, limits: OfficeLimits) -> Opened:
     return Opened(READER, pages, title, author)
 
 
-def _check_extents(stream: bytes) -> None:
-    """Raises DamagedError for a cell or an extent that no workbook can have.
+def _check_records(stream: bytes) -> None:
+    """Raises PasswordRequiredError for an encrypted workbook, DamagedError for a cell or an extent that none can have.
 
     The library makes room for every cell between the first and the last one: a few bytes could ask for gigabytes.
     """
     at = 0
     while at + 4 <= len(stream):
         kind, size = _RECORD.unpack_from(stream, at)
+        if kind == _ENCRYPTION:  # what the records after it hold can't be read
+            raise PasswordRequiredError(_REFUSAL_OF_ENCRYPTED)
         if kind in _CELLS and at + 8 <= len(stream):
             (column,) = _COLUMN.unpack_from(stream, at + 6)
             if column + (size // 6 if kind in _SEVERAL_CELLS else 0) > _MOST_COLUMNS:
@@ -62,11 +67,13 @@ def _check_extents(stream: bytes) -> None:
         elif kind == _EXTENT and size >= 12 and at + 16 <= len(stream):
             first_row, last_row, first_column, last_column = _AREA.unpack_from(stream, at + 4)
             width, height = last_column - first_column, last_row - first_row
-            if width < 0 or height < 0 or width * height > _MOST_CELLS:
+            is_empty = last_row == 0 or last_column == 0  # by the library too, wherever it begins
+            if not is_empty and (width < 0 or height < 0 or width * height > _MOST_CELLS):
                 raise DamagedError("The Excel workbook is damaged: a sheet is larger than any can be.")
         at += 4 + size
 
 
+_ENCRYPTION = 0x002F
 _RECORD, _COLUMN = struct.Struct("<HH"), struct.Struct("<H")
 _SEVERAL_CELLS = frozenset((0x00BD, 0x00BE))
 _CELLS = _SEVERAL_CELLS | {0x0006, 0x00D6, 0x00FD, 0x0201, 0x0203, 0x0204, 0x0205, 0x027E}
@@ -83,10 +90,7 @@ def _library_errors() -> Iterator[None]:
     except BaseException as error:
         name = type(error).__name__
         if name == "PasswordError":
-            raise PasswordRequiredError(
-                "The workbook is protected by a password, which Quire can't use for office files. "
-                "Save it without one and send that copy."
-            ) from error
+            raise PasswordRequiredError(_REFUSAL_OF_ENCRYPTED) from error
         if name in ("PanicException", "CalamineError", "XmlError", "ZipError", "WorksheetNotFound"):
             raise DamagedError("The Excel workbook is damaged, or was written before Excel 97.") from error
         raise
@@ -107,9 +111,8 @@ def _sheet(book: CalamineWorkbook, name: str, *, is_hidden: bool) -> list[Office
 
 
 def _rows(sheet: CalamineSheet) -> Iterator[tuple[int, SheetRow]]:
-    first = 1 + (
-        sheet.start[1] if sheet.start else 0
-    )  # rows begin at the top, columns at the first with a value
+    # The library's rows begin at the top of the sheet, its columns at the first with a value.
+    first = 1 + (sheet.start[1] if sheet.start else 0)
     for number, values in enumerate(sheet.iter_rows(), 1):
         shown = {column: _shown(value) for column, value in enumerate(values, first) if value != ""}
         row = {column: text for column, text in shown.items() if text}

@@ -12,7 +12,7 @@ from xml.etree.ElementTree import Element
 
 from quire.errors import DamagedError
 from quire.reading.office.charts import read_chart
-from quire.reading.office.inline_markdown import placeholder, plain, safe_address
+from quire.reading.office.inline_markdown import block, placeholder, plain, safe_address
 from quire.reading.office.office_pages import TABLE_PAGE_CHARS, MarkdownBlock, OfficePage, Pager, cell
 from quire.reading.office.office_source import Opened
 from quire.reading.office.ooxml_package import Package
@@ -113,8 +113,9 @@ class _Workbook:
                 pager.add(MarkdownBlock(placeholder(alt), pictures=(target,)))
                 found = True
             elif name == "chart" and package.attribute(one, "id") in relations:
-                for made in read_chart(package, relations[package.attribute(one, "id")].target).blocks():
-                    pager.add(made)
+                chart = read_chart(package, relations[package.attribute(one, "id")].target)
+                pager.add(MarkdownBlock(block(chart.title)))
+                pager.add_table(chart.rows)
                 found = True
         return found
 
