@@ -20,8 +20,6 @@ from quire.pipeline.parts import Parts
 from quire.reading.ocr.ocr_stages import TURNED
 from quire.reading.pdf.page_render import RenderOptions
 from quire.reading.pdf.searchable_pdf import Bookmark, LayerLine, PdfAdditions, TextLayer, searchable_pdf
-from quire.reading.pool.cage import CageOptions
-from quire.reading.pool.child_folders import OUTPUTS
 
 PDF_TYPE = "application/pdf"
 _OWN_TEXT = frozenset({PageSource.LOCAL, PageSource.MUPDF_FALLBACK, PageSource.MUPDF_TIMEOUT_FALLBACK})
@@ -57,7 +55,7 @@ class SearchableFile:
                 f"Only PDFs and pictures have a searchable PDF; this document is {job.mime}."
             )
         additions = await self._additions(elements, only)
-        folder = Path(CageOptions.of(self._parts.settings).temporary) / OUTPUTS
+        folder = self._parts.settings.general.data_dir / "scratch" / "searchable"
         file = await asyncio.to_thread(_swept_file, folder)
         try:
             await self._write(additions, file.path)

@@ -228,7 +228,7 @@ async def test_scan_comes_back_as_a_pdf_whose_words_are_found(
     refused = await client.get(f"/jobs/{note.json['job_id']}/result?format=pdf")
     assert (refused.status, refused.json["code"]) == (409, "conflict")
     assert "text/plain" in refused.json["error"]
-    written = server.data_dir / "scratch" / "readers" / "outputs"
+    written = server.data_dir / "scratch" / "searchable"
     await until(lambda: written.is_dir() and not list(written.iterdir()), "temporary files are deleted")
 
 

@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import os
 import pickle
+import resource
 import signal
 import socket
 import struct
@@ -229,6 +230,14 @@ def _unshare(_secret: str) -> int:
     return 0
 
 
+def _raise_limit(_secret: str) -> int:
+    try:
+        resource.setrlimit(resource.RLIMIT_DATA, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    except ValueError as error:  # what Python makes of EPERM
+        raise PermissionError(1, str(error)) from error
+    return resource.getrlimit(resource.RLIMIT_DATA)[1]
+
+
 @dataclass(frozen=True)
 class View:
     """What code of an attacker finds and can do in the folder of its document."""
@@ -267,6 +276,35 @@ def files_at_hand() -> list[str]:
     ]
 
 
+def write_result(kind: str, text: str, target: str) -> str:
+    """Leaves a result of the given kind; answers where it was written."""
+    own = Path(target)
+    if kind == "link":
+        own.symlink_to(text)
+    elif kind == "pipe":
+        os.mkfifo(own)
+    elif kind == "folder":
+        own.mkdir()
+    elif kind == "huge":
+        with own.open("wb") as file:
+            file.truncate(1 << 40)
+    elif kind != "nothing":
+        own.write_text(text)
+    return target
+
+
+def fill_folder(depth: int) -> int:
+    """Leaves folders that are too deep for recursion, and one that its owner may not open, in the temporary folder."""
+    began = Path.cwd()
+    for _ in range(depth):
+        Path("deeper").mkdir()
+        os.chdir("deeper")
+    Path("closed").mkdir(0)
+    Path("file").write_text("x")
+    os.chdir(began)
+    return os.getpid()
+
+
 _ATTACKS: dict[str, Callable[[str], Any]] = {
     "read_a_secret": lambda secret: Path(secret).read_text(),
     "list_a_folder": lambda secret: [str(one) for one in Path(secret).parent.iterdir()],
@@ -285,5 +323,6 @@ _ATTACKS: dict[str, Callable[[str], Any]] = {
     "change_a_mode": lambda secret: Path(secret).chmod(0o777),
     "change_a_time": lambda secret: os.utime(secret, (0, 0)),
     "write_beside_the_temporary_folder": lambda _: (Path.cwd().parent / "x").write_text("x"),
+    "raise_a_limit": _raise_limit,
     "list_the_folders_of_readers": lambda _: [one.name for one in Path.cwd().parent.parent.iterdir()],
 }

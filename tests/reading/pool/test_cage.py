@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import tempfile
@@ -10,17 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from quire.errors import DamagedError
+from quire.errors import DamagedError, PageCrashedError
 from quire.reading.files.page_chunks import read_chunk
 from quire.reading.ocr.ocr_stages import OcrOptions
 from quire.reading.ocr.page_ocr import recognise_page
 from quire.reading.pdf.page_reader import ReadOptions
 from quire.reading.pdf.page_render import RenderOptions, render_page
-from quire.reading.pool import cage
+from quire.reading.pool import cage, child_folders
 from quire.reading.pool.cage import CageOptions, CageState, call_filter
-from quire.reading.pool.child_folders import OUTPUTS, ChildFolders
+from quire.reading.pool.child_folders import ChildFolders, RefusedFileError
 from quire.reading.pool.child_pool import ChildPool, PoolOptions
 from tests.reading.pool import pool_tasks
+from tests.support.waiting import until
 
 ROOT = Path(__file__).resolve().parents[3]
 SAMPLES = ROOT / "samples"
@@ -51,6 +53,7 @@ ATTACKS = (
     *("open_a_socket", "open_a_unix_socket", "start_a_shell", "start_python", "make_a_namespace"),
     *("read_the_parents_environment", "read_the_parents_memory", "signal_the_parent", "attach_to_the_parent"),
     *("overwrite_our_code", "write_beside_the_temporary_folder", "list_the_folders_of_readers"),
+    "raise_a_limit",
 )
 
 
@@ -113,6 +116,73 @@ async def test_document_that_is_gone_is_not_found(pool: ChildPool, tmp_path: Pat
         )
 
 
+async def test_result_of_another_reader_is_out_of_reach(pool: ChildPool, tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    target.touch()
+    await pool.run(pool_tasks.write_result, "file", "mine", str(target), timeout_s=120)
+    assert target.read_text() == "mine"
+    assert await pool.run(pool_tasks.files_at_hand, timeout_s=120) == [], "the next task finds no result"
+    theirs = ChildFolders(tmp_path / "readers").make().path / "temporary" / "result"
+    theirs.write_text("theirs")  # as of a reader that has just answered
+    for attack in ("read_a_secret", "delete_a_file", "write_a_file", "list_a_folder"):
+        outcome = await pool.run(pool_tasks.attack, attack, str(theirs), timeout_s=120)
+        assert outcome.startswith("refused"), (attack, outcome)
+    # It can make a link to it, which its parent does not follow.
+    with pytest.raises(PageCrashedError, match="left no file"):
+        await pool.run(pool_tasks.write_result, "link", str(theirs), str(target), timeout_s=120)
+    assert target.read_text() == "mine"
+
+
+async def test_result_is_refused_when_it_is_no_plain_file(pool: ChildPool, tmp_path: Path) -> None:
+    secret, target = tmp_path / "secret.txt", tmp_path / "target"
+    secret.write_text("hunter2")
+    target.touch()
+    refusals = {
+        "link": "left no file",
+        "nothing": "left no file",
+        "pipe": "not a plain file",
+        "folder": "not a plain file",
+        "huge": "larger than the 1024 MB",
+    }
+    for kind, text in refusals.items():
+        before = await pool.run(pool_tasks.pid, timeout_s=120)
+        with pytest.raises(PageCrashedError, match=text) as refused:
+            await pool.run(pool_tasks.write_result, kind, str(secret), str(target), timeout_s=120)
+        assert not refused.value.retryable
+        assert target.stat().st_size == 0
+        assert await pool.run(pool_tasks.pid, timeout_s=120) != before, f"{kind}: the reader is replaced"
+
+
+def test_result_is_refused_when_it_is_too_large_or_grows_while_it_is_copied(tmp_path: Path) -> None:
+    folder = ChildFolders(tmp_path / "readers").make()
+    target = tmp_path / "target"
+    target.write_bytes(b"what was there before" * 200_000)
+    Path(folder.result).write_bytes(b"x" * 3_000_000)
+    with pytest.raises(RefusedFileError):
+        folder.deliver(str(target), 2_999_999)
+    folder.deliver(str(target), 3_000_000)
+    assert target.stat().st_size == 3_000_000
+    copied = io.BytesIO()
+    with pytest.raises(RefusedFileError), Path(folder.result).open("rb") as written:
+        child_folders._copy(_Growing(written.raw), copied, 4_000_000)
+    assert len(copied.getvalue()) <= 4_000_000
+
+
+class _Growing(io.BufferedReader):
+    """A file that a child still writes: there is always more of it."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        return b"x" * (size or 1)
+
+
+async def test_reader_is_replaced_when_it_leaves_files(pool: ChildPool, tmp_path: Path) -> None:
+    """Folders that are nested too deeply for a recursive removal, which would stop the parent and each later start."""
+    pid = await pool.run(pool_tasks.fill_folder, 1500, timeout_s=120)
+    assert await pool.run(pool_tasks.pid, timeout_s=120) != pid
+    (server,) = folder_of(tmp_path / "readers")
+    await until(lambda: len(folder_of(server)) == 1, "the folder of the first reader is gone")
+
+
 async def test_folders_of_readers_are_removed_with_them_and_after_a_kill(tmp_path: Path) -> None:
     folders = ChildFolders(tmp_path)
     document = tmp_path / "a.txt"
@@ -126,7 +196,7 @@ async def test_folders_of_readers_are_removed_with_them_and_after_a_kill(tmp_pat
     assert second.make().path.exists(), "a living process keeps its folders"
     second.close()
     third.close()
-    assert sorted(one.name for one in folder_of(tmp_path)) == ["a.txt", OUTPUTS]
+    assert sorted(one.name for one in folder_of(tmp_path)) == ["a.txt"]
 
 
 async def test_attacks_succeed_without_the_cage_so_that_the_test_above_can_fail(tmp_path: Path) -> None:

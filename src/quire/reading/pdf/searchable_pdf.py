@@ -6,8 +6,6 @@ Weakness: a word's place is its share of its line; a line in a script that MuPDF
 from __future__ import annotations
 
 import functools
-import shutil
-import tempfile
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -107,12 +105,9 @@ def _write(document: Any, additions: PdfAdditions, target: str) -> None:
             document.set_toc(_outline(marks))
         if additions.only is not None:
             document.select([additions.only - 1])
-        # Not at once into the target: MuPDF would replace that file, and its owner's lock with it.
-        with tempfile.TemporaryDirectory() as folder:
-            written = Path(folder) / "searchable.pdf"
-            document.save(str(written), garbage=1, deflate=True, encryption=mupdf().PDF_ENCRYPT_KEEP)
-            with written.open("rb") as made, Path(target).open("wb") as out:
-                shutil.copyfileobj(made, out)
+        # An open file, not a path: MuPDF would replace the file at a path, and its owner's lock with it.
+        with Path(target).open("wb") as out:
+            document.save(out, garbage=1, deflate=True, encryption=mupdf().PDF_ENCRYPT_KEEP)
     except (QuireError, MemoryError):
         raise
     except OSError as error:

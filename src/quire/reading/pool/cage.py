@@ -1,9 +1,9 @@
 """The cage of a reader process: what a parser that a hostile file has taken over still can't do.
 
-Landlock: it reads only programs, libraries and the document at hand, writes only into a temporary folder of its own
-and into files for results, which it can't read, starts no program but Tesseract, and signals no other process. Seccomp:
-it opens no socket, attaches to no process, changes no mode, owner or time of a file, and calls nothing that administers
-the system. Both hold for everything it starts, and can't be taken back.
+Landlock: it reads only programs, libraries and the document at hand, writes only into a temporary folder of its own,
+starts no program but Tesseract, and signals no other process. Seccomp: it opens no socket, attaches to no process,
+changes no mode, owner or time of a file, raises none of its limits, and calls nothing that administers the system. Both
+hold for everything it starts, and can't be taken back.
 
 Weakness: a child that was taken over also sees the documents that it is given later, until it is replaced. Data in
 folders of programs (`/usr`, the installation of Python) can be read. Where the kernel has no Landlock (before 5.13, or
@@ -23,7 +23,7 @@ from enum import IntFlag
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from quire.reading.pool.child_folders import DOCUMENT, OUTPUTS, TEMPORARY
+from quire.reading.pool.child_folders import DOCUMENT, TEMPORARY
 
 if TYPE_CHECKING:
     from quire.settings import Settings
@@ -83,6 +83,7 @@ _REFUSED: dict[str, tuple[int, int | None]] = {
     "init_module": (175, 105),
     "finit_module": (313, 273),
     "delete_module": (176, 106),
+    "setrlimit": (160, 164),
     # Landlock leaves these to every process that knows the name of a file.
     "chmod": (90, None),
     "fchmod": (91, 52),
@@ -101,11 +102,12 @@ _REFUSED: dict[str, tuple[int, int | None]] = {
     "fsetxattr": (190, 7),
 }
 _OWN_PID_ONLY = {"kill": (62, 129), "tgkill": (234, 131)}
+_GET_OR_SET_LIMIT = (302, 261)
 _X32_BIT = 0x40000000
 
 _ALLOW, _KILL_PROCESS, _EPERM = 0x7FFF0000, 0x80000000, 0x00050001
 _LOAD, _JUMP_EQUAL, _JUMP_AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
-_NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT = 0, 4, 16
+_NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT, _THIRD_ARGUMENT = 0, 4, 16, 32
 
 
 class CageState(IntFlag):
@@ -175,7 +177,6 @@ def _restrict_files(libc: ctypes.CDLL, options: CageOptions, folder: Path) -> bo
         _allow(libc, ruleset, (*_READABLE, *_programs(), *options.folders, str(folder / DOCUMENT)), _READ)
         _allow(libc, ruleset, (*_LOADERS, *_tesseract()), _READ | _EXECUTE)
         _allow(libc, ruleset, (str(folder / TEMPORARY),), handled & ~(_EXECUTE | _IOCTL_DEV))
-        _allow(libc, ruleset, (str(Path(options.temporary) / OUTPUTS),), handled & (_WRITE_FILE | _TRUNCATE))
         _allow(libc, ruleset, ("/dev/null",), _READ_FILE | _WRITE_FILE)
         return bool(libc.syscall(_RESTRICT_SELF, ruleset, 0) == 0)
     finally:
@@ -246,4 +247,14 @@ def call_filter(machine: str, pid: int) -> Sequence[tuple[int, int, int, int]]:
             (_RETURN, 0, 0, _ALLOW),
             (_RETURN, 0, 0, _EPERM),
         ]
+    # prlimit64 with a new limit (its third argument, both halves of the pointer): an administrator may raise limits.
+    program += [
+        (_JUMP_EQUAL, 0, 6, _GET_OR_SET_LIMIT[column]),
+        (_LOAD, 0, 0, _THIRD_ARGUMENT),
+        (_JUMP_EQUAL, 0, 3, 0),
+        (_LOAD, 0, 0, _THIRD_ARGUMENT + 4),
+        (_JUMP_EQUAL, 0, 1, 0),
+        (_RETURN, 0, 0, _ALLOW),
+        (_RETURN, 0, 0, _EPERM),
+    ]
     return [*program, (_RETURN, 0, 0, _ALLOW)]

@@ -2,8 +2,11 @@
 
 A document is linked into the folder of its child before a task and taken out after it, so that a parser that a hostile
 file has taken over finds no other document. Where a link is impossible (another file system, a file of another user),
-the document is copied, once for each child that reads it. Folders of processes that were killed are removed by the next
-process that starts readers.
+the document is copied, once for each child that reads it. A file that is the result of a task is written in the child's
+own folder, and its parent copies it from there. Folders of processes that were killed are removed by the next process
+that starts readers.
+
+Weakness: until its task ends, a child that was taken over can fill the disk that its folder is on.
 """
 
 from __future__ import annotations
@@ -14,14 +17,22 @@ import fcntl
 import hashlib
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
+
+from quire.reading.pool.hostile_trees import remove_tree
 
 DOCUMENT, TEMPORARY = "document", "temporary"
-OUTPUTS = "outputs"
-"""Beside the folders of children: files that a parent made for a child to write into. No child reads them."""
 _PREFIX = "server-"
+_RESULT = "result"
+_COPIED_BYTES = 1 << 20
+
+
+class RefusedFileError(Exception):
+    """What a child left as its result is not a plain file of a possible size."""
 
 
 class ChildFolder:
@@ -56,18 +67,65 @@ class ChildFolder:
                 await asyncio.to_thread(shutil.copy2, real, place)
         return str(place)
 
-    def hide(self) -> None:
-        """Takes the document out of the folder. A copy stays until another document is shown."""
+    def hide(self) -> bool:
+        """Takes the document and the result out of the folder. A copy stays until another document is shown.
+
+        Returns False if the child has left other files: it must not be used again.
+        """
         if not self._is_copy:
             self._remove()
+        with contextlib.suppress(FileNotFoundError, IsADirectoryError, PermissionError):
+            os.unlink(self.result)  # noqa: PTH108 - after every task
+        with os.scandir(self.path / TEMPORARY) as left:
+            return next(left, None) is None
+
+    @property
+    def result(self) -> str:
+        """The path at which the child writes a file that is the result of its task."""
+        return str(self.path / TEMPORARY / _RESULT)
+
+    def deliver(self, target: str, added_bytes: int) -> None:
+        """Copies the result into the existing file `target`; it may be larger than the document by `added_bytes`.
+
+        Raises OSError if it can't be written, and RefusedFileError if the child left a link to a file that only the
+        parent may read, a pipe, or a file that is too large.
+        """
+        shown_bytes = self._shown.stat().st_size if self._shown else 0
+        with os.fdopen(self._open_result(), "rb") as written, Path(target).open("r+b") as out:
+            out.truncate()
+            _copy(written, out, shown_bytes + added_bytes)
+
+    def _open_result(self) -> int:
+        try:
+            fd = os.open(self.result, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError as error:
+            raise RefusedFileError("The reader process left no file as its result.") from error
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            os.close(fd)
+            raise RefusedFileError("The result of the reader process is not a plain file.")
+        return fd
 
     def remove(self) -> None:
-        shutil.rmtree(self.path, ignore_errors=True)
+        """Deletes the folder, in the background if the child has left many files in it."""
+        remove_tree(self.path)
 
     def _remove(self) -> None:
         if self._shown is not None:
             self._shown.unlink(missing_ok=True)
             self._shown = None
+
+
+def _copy(written: BinaryIO, out: BinaryIO, most_bytes: int) -> None:
+    """Raises RefusedFileError before anything is written if the file is too large, and while it grows."""
+    text = f"The result of the reader process is larger than the {most_bytes >> 20} MB that it may have."
+    if os.fstat(written.fileno()).st_size > most_bytes:
+        raise RefusedFileError(text)
+    copied = 0
+    while piece := written.read(_COPIED_BYTES):
+        copied += len(piece)
+        if copied > most_bytes:
+            raise RefusedFileError(text)
+        out.write(piece)
 
 
 def _is_same(original: str, copy: Path) -> bool:
@@ -83,7 +141,6 @@ class ChildFolders:
 
     def __init__(self, parent: Path) -> None:
         parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        (parent / OUTPUTS).mkdir(mode=0o700, exist_ok=True)
         with _locked(parent):
             for stale in parent.glob(f"{_PREFIX}*"):
                 _remove_unless_locked(stale)
@@ -100,7 +157,7 @@ class ChildFolders:
 
     def close(self) -> None:
         """Removes all folders. It may be called again, for what a child that was just ending has written since."""
-        shutil.rmtree(self._path, ignore_errors=True)
+        remove_tree(self._path)
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
@@ -118,12 +175,12 @@ def _locked(folder: Path) -> Iterator[None]:
 
 def _remove_unless_locked(folder: Path) -> None:
     try:
-        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError:
         return
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_tree(folder)
     except OSError:  # its process is alive
         pass
     finally:

@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 
 from quire.errors import PageCrashedError, PageMemoryError, PageTimeoutError, QuireError
 from quire.reading.pool.cage import CAGE_HALVES, CageState
-from quire.reading.pool.child_folders import ChildFolder
+from quire.reading.pool.child_folders import ChildFolder, RefusedFileError
 from quire.reading.pool.child_process import Child, ChildDiedError, ChildOptions, Death, ForkServer
 from quire.reading.pool.child_results import MalformedAnswerError, decode_error, decode_result
 from quire.reading.pool.fair_slots import FairSlots, ReaderShare, UsageLedger, current_share
@@ -42,6 +42,7 @@ _REASONS = {PageTimeoutError: "timeout", PageMemoryError: "memory", PageCrashedE
 _CLASS_NAME = re.compile(r"\w{1,100}")
 _QUICK_S = 0.5  # a task that takes longer is demoted
 _LOOK_EVERY_S = 0.25
+_ADDED_BYTES = 1 << 30  # how much larger than its document a result may be, where memory has no limit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,16 +79,30 @@ class _Task:
 
     async def payload(self, folder: ChildFolder | None) -> bytes:
         """The call as the child gets it. Its document is shown to the child first. Raises OSError."""
-        arguments = self.arguments
-        if folder is not None and arguments and _reads_file(self.function):
-            arguments = (await folder.show(arguments[0]), *arguments[1:])
+        arguments = list(self.arguments)
+        if folder is not None:
+            places = _file_arguments(self.function)
+            if "path" in places:
+                arguments[places["path"]] = await folder.show(arguments[places["path"]])
+            if "target" in places:
+                arguments[places["target"]] = folder.result
         return pickle.dumps((self.function, arguments), pickle.HIGHEST_PROTOCOL)
+
+    async def deliver(self, folder: ChildFolder, added_bytes: int) -> None:
+        """Copies the file that the child wrote, if the task writes one, to where the caller wants it.
+
+        Raises OSError, and RefusedFileError for a file that is not what a task writes.
+        """
+        at = _file_arguments(self.function).get("target")
+        if at is not None:
+            await asyncio.to_thread(folder.deliver, self.arguments[at], added_bytes)
 
 
 @functools.cache
-def _reads_file(function: Callable[..., Any]) -> bool:
-    """Whether the first argument is the path of the document: the only file that a caged child finds."""
-    return next(iter(signature(function).parameters), "") == "path"
+def _file_arguments(function: Callable[..., Any]) -> Mapping[str, int]:
+    """Which arguments are files that a caged child finds elsewhere: the document `path`, and `target`, to write."""
+    names = list(signature(function).parameters)
+    return {name: at for at, name in enumerate(names) if name == "target" or (name == "path" and at == 0)}
 
 
 class _Hold:
@@ -133,6 +148,7 @@ class ChildPool:
         """The result of `fn(*args)`, computed in a child.
 
         If the first parameter of `fn` is called `path`, it is the document: a caged child finds this file and no other.
+        A parameter `target` is the path of an existing file that gets what `fn` writes, unless it fails.
         The time counts from the moment a child takes the task, and is CPU time of the child. `slow` work, like OCR,
         starts in the slow lane. Cancelling kills the child. Raises the QuireError that `fn` raised, PageTimeoutError,
         PageMemoryError, or PageCrashedError for anything else.
@@ -195,6 +211,8 @@ class ChildPool:
         try:
             payload = await task.payload(child.folder)
             reply = await self._reply(task, payload, child, hold)
+            if child.folder is not None and reply[0] == ChildAnswer.RESULT:
+                await task.deliver(child.folder, self._options.memory_bytes or _ADDED_BYTES)
         except _OverdueError:
             child.kill()
             raise PageTimeoutError(_timeout_text(task.timeout_s)) from None
@@ -207,24 +225,26 @@ class ChildPool:
         except MalformedAnswerError:
             child.kill()
             raise PageCrashedError(_MALFORMED_TEXT) from None
+        except RefusedFileError as error:
+            child.kill()
+            raise PageCrashedError(str(error)) from None
         except OSError as error:
             child.kill()
-            text = f"The document could not be shown to a reader process: {error.strerror}."
+            text = f"A file could not be passed to or from a reader process: {error.strerror}."
             raise PageCrashedError(text, retryable=True) from error
         except BaseException:  # cancelled or preempted: no caller waits for what the child is doing
             child.kill()
             raise
-        if child.folder is not None:
-            child.folder.hide()
+        is_clean = child.folder is None or child.folder.hide()
         try:
             result = _unpack(task.function, reply)
         except MalformedAnswerError:
             child.kill()  # it no longer runs our code
             raise PageCrashedError(_MALFORMED_TEXT) from None
         except QuireError:
-            self._give_back(child, reply)
+            self._give_back(child, reply, is_clean)
             raise
-        self._give_back(child, reply)
+        self._give_back(child, reply, is_clean)
         return result
 
     async def _reply(self, task: _Task, payload: bytes, child: Child, hold: _Hold) -> bytes:
@@ -340,8 +360,8 @@ class ChildPool:
         else:
             self._idle.append(child)
 
-    def _give_back(self, child: Child, reply: bytes) -> None:
-        worn_out = 0 < self._options.max_tasks <= child.tasks
+    def _give_back(self, child: Child, reply: bytes, is_clean: bool) -> None:
+        worn_out = not is_clean or 0 < self._options.max_tasks <= child.tasks
         alike = sum(one.is_demoted == child.is_demoted for one in self._idle)
         if self._closed or worn_out or reply[0] == ChildAnswer.MEMORY or alike >= self._options.processes:
             child.kill()
