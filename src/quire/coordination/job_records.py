@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -177,7 +178,7 @@ def job_from_fields(job_id: str, found: Mapping[str, str]) -> MainJob:
         started_at=_seconds(found, "started_at"),
         completed_at=_seconds(found, "completed_at"),
         error=loaded(found.get("error")),
-        options=JobOptions.from_dict(json.loads(found["options"])),
+        options=_options(found["options"]),
         source=json.loads(found["source"]),
         filename=found["filename"],
         mime=found.get("mime"),
@@ -213,6 +214,12 @@ def job_from_fields(job_id: str, found: Mapping[str, str]) -> MainJob:
         trace=found.get("trace") or "",
         payer=Payer.parse(found.get("payer")),
     )
+
+
+@functools.lru_cache(maxsize=256)
+def _options(packed: str) -> JobOptions:
+    """Cached: every claim of a document's units reads the same options."""
+    return JobOptions.from_dict(json.loads(packed))
 
 
 def _child(kind: JobType, found: Mapping[str, str]) -> ChildJob:

@@ -160,10 +160,11 @@ class JobStore:
             *(tokens_in, tokens_out, cost_micro),
             *args,
         )
-        await asyncio.gather(
-            self._queue(job, claim.hint.epoch, answer[2:]),
-            self._sweep_by(job.id, int(answer[1]) / 1000 if answer[1] else None),
-        )
+        if answer[1]:
+            queued = self._queue(job, claim.hint.epoch, answer[2:])
+            await asyncio.gather(queued, self._sweep_by(job.id, int(answer[1]) / 1000))
+        else:
+            await self._queue(job, claim.hint.epoch, answer[2:])
         if answer[0]:
             self.observer.pages_recorded([outcome.record for outcome in outcomes])
         return int(answer[0])

@@ -105,9 +105,11 @@ class Queues:
 
     async def put(self, hints: Iterable[Hint]) -> None:
         queued = list(hints)
-        fields = await self._entry_fields(queued)
+        if not queued:
+            return
         added: list[tuple[Arg, ...]] = [
-            ("XADD", hint.stream, "MAXLEN", "~", _STREAM_BOUND, "*", *fields[hint]) for hint in queued
+            ("XADD", hint.stream, "MAXLEN", "~", _STREAM_BOUND, "*", *fields)
+            for hint, fields in zip(queued, await self._entry_fields(queued), strict=True)
         ]
         entries = Counter(hint.kind for hint in queued)
         due = self._signals.due(entries)
@@ -119,14 +121,15 @@ class Queues:
             await self._connection.commands([*added, *signals])
         self._signals.send_soon({kind: count for kind, count in entries.items() if kind not in due})
 
-    async def _entry_fields(self, hints: Iterable[Hint]) -> dict[Hint, tuple[str, ...]]:
+    async def _entry_fields(self, hints: Sequence[Hint]) -> list[tuple[str, ...]]:
         """The fields of each entry; a page's also has the description that external dispatchers need."""
-        fields = {hint: hint.fields() for hint in hints}
-        pages = [hint for hint in fields if hint.kind is UnitKind.PAGE]
+        fields = [hint.fields() for hint in hints]
+        pages = [at for at, hint in enumerate(hints) if hint.kind is UnitKind.PAGE]
         if pages and self._describe_pages is not None:
-            for hint, more in zip(pages, await self._describe_pages(pages), strict=True):
-                merged = {**pairs(fields[hint]), **more}
-                fields[hint] = tuple(part for pair in merged.items() for part in pair)
+            described = await self._describe_pages([hints[at] for at in pages])
+            for at, more in zip(pages, described, strict=True):
+                merged = {**pairs(fields[at]), **more}
+                fields[at] = tuple(part for pair in merged.items() for part in pair)
         return fields
 
     async def put_units(

@@ -19,6 +19,7 @@ A document of the vault has jobs beside its main job, each of one unit, named af
 
 from __future__ import annotations
 
+import functools
 import re
 import uuid
 from collections.abc import Mapping
@@ -379,6 +380,7 @@ _CHUNK = re.compile(r"^c(\d+)-(\d+)$")
 _PAGE = re.compile(r"^p(\d+)$")
 
 
+@functools.lru_cache(maxsize=4096)
 def unit_kind(unit: str) -> UnitKind:
     if _CHUNK.match(unit):
         return UnitKind.READ

@@ -43,16 +43,27 @@ class Overtaking:
         self._slots = slots
         self._teams_in_hand = teams_in_hand
         self._handle = handle
+        self._woken = asyncio.Event()
         self._teams: OrderedDict[str, str] = OrderedDict()
         self._running: set[tuple[UnitKind, str, str]] = set()
         self._pauses: dict[UnitKind, tuple[float, float]] = {}
         """When each queue is looked at again, and how long that pause is."""
 
+    def wake(self) -> None:
+        """The worker has claimed a unit, or stops: `run` sleeps while the worker has no unit."""
+        self._woken.set()
+
     async def run(self, stopping: asyncio.Event) -> None:
-        """Looks at the queues until the worker stops; the units that it has started end before it returns."""
+        """Looks at the queues until `stopping` is set and `wake` was called; the units that it started end first."""
         async with asyncio.TaskGroup() as group:
             while not stopping.is_set():
-                await asyncio.sleep(_LOOK_EVERY_S)
+                await self._woken.wait()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(_LOOK_EVERY_S):
+                        await stopping.wait()
+                if not any(map(self._teams_in_hand, self._slots)):
+                    self._woken.clear()
+                    continue
                 for kind, slots in self._slots.items():
                     try:
                         chosen = await self._chosen(kind, slots)

@@ -136,6 +136,7 @@ class Worker:
     async def drain(self, timeout_s: float) -> None:
         """Stops claiming units; units that are not finished in time are released at once."""
         self._stopping.set()
+        self._fairness.wake()
         tasks = {held.task for held in self._held.values()}
         if tasks:
             await asyncio.wait(tasks, timeout=timeout_s)
@@ -187,6 +188,7 @@ class Worker:
                 return
             if claim is not None:
                 self._held[token] = _Held(claim, task)
+                self._fairness.wake()
                 await self._attempt(claim)
                 self._held.pop(token)
             await self._parts.queues.done(hint)
