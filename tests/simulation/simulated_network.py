@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Iterable
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -16,7 +16,7 @@ from redis.connection import Connection
 from redis.exceptions import ResponseError
 
 from quire.coordination import keys
-from quire.coordination.connection import Arg, RedisConnection, load_scripts
+from quire.coordination.connection import Arg, PendingCommands, RedisConnection, load_scripts
 from quire.coordination.streams import QUEUES
 from quire.errors import CoordinationError
 from tests.simulation.virtual_loop import VirtualClock
@@ -98,22 +98,22 @@ class SimulatedConnection(RedisConnection):
     def kill(self) -> None:
         self.is_dead = True
 
-    def _enqueue(self, commands: Iterable[tuple[Arg, ...]]) -> list[asyncio.Future[Any]]:
+    def _enqueue(self, commands: Sequence[tuple[Arg, ...]]) -> asyncio.Future[list[Any]]:
         loop = asyncio.get_running_loop()
-        sent = [(args, loop.create_future()) for args in commands]
+        sent = PendingCommands(commands, loop.create_future())
         task = loop.create_task(self._exchange(sent))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        return [future for _, future in sent]
+        return sent.answers
 
-    async def _exchange(self, sent: list[tuple[tuple[Arg, ...], asyncio.Future[Any]]]) -> None:
+    async def _exchange(self, sent: PendingCommands) -> None:
         fate = self._chance.random()
         await self._travel()
         if self.is_dead or fate < self._lost_share:
             self._fail(sent)
             return
         answers: list[Any] = []
-        for args, _ in sent:
+        for args in sent.commands:
             try:
                 answers.append(self._server.execute(args))
             except ResponseError as error:
@@ -122,7 +122,7 @@ class SimulatedConnection(RedisConnection):
         if self.is_dead or fate < 2 * self._lost_share:
             self._fail(sent)
             return
-        self._deliver(sent, answers)
+        self._deliver([sent], answers)
 
     async def blocking(self, *args: Arg) -> Any:
         """BZPOPMIN, by asking again whenever something was added."""
@@ -147,9 +147,8 @@ class SimulatedConnection(RedisConnection):
         stalled_s = max(0.0, self.stalled_until_s - self._server.clock.monotonic())
         await asyncio.sleep(stalled_s + self._chance.expovariate(200.0))
 
-    def _fail(self, sent: list[tuple[tuple[Arg, ...], asyncio.Future[Any]]]) -> None:
+    def _fail(self, sent: PendingCommands) -> None:
         self.losses += 1
-        for _, future in sent:
-            if not future.done():
-                future.set_exception(CoordinationError("The simulated network lost it."))
-                future.exception()  # the process that asked may be dead
+        if not sent.answers.done():
+            sent.fail(CoordinationError("The simulated network lost it."))
+            sent.answers.exception()  # the process that asked may be dead

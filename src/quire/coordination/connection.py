@@ -15,6 +15,7 @@ import math
 import re
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
@@ -37,7 +38,6 @@ from quire.coordination.server_address import ServerAccess, make_client, shown
 from quire.errors import CoordinationCommandError, CoordinationError
 
 Arg = str | int | float | bytes
-_Sent = tuple[tuple[Arg, ...], asyncio.Future[Any]]
 
 _PRELUDE = "_prelude.lua"
 _FLUSHES_AT_ONCE = 2
@@ -53,6 +53,18 @@ _OUTAGE_REPLY = re.compile(rf"(?:{_OUTAGE_CODES})\b|(?:ERR )?Error running scrip
 """The same by the code in their text. Before version 7 the server wraps the reply that a script got."""
 
 
+@dataclass(frozen=True, slots=True)
+class PendingCommands:
+    """Commands that are sent in this order, in one pipeline, and the future of their answers."""
+
+    commands: Sequence[tuple[Arg, ...]]
+    answers: asyncio.Future[list[Any]]
+
+    def fail(self, error: Exception) -> None:
+        if not self.answers.done():
+            self.answers.set_exception(error)
+
+
 class RedisConnection:
     """One process's connection to the coordination plane.
 
@@ -65,8 +77,7 @@ class RedisConnection:
         self._scripts = scripts
         self.url = url
         self.where = shown(url)
-        # The commands of one list are sent in their order, in one pipeline.
-        self._pending: list[list[_Sent]] = []
+        self._pending: list[PendingCommands] = []
         self._flushes: set[asyncio.Task[None]] = set()
         self._lines: list[AbstractConnection] = []  # idle: no flush uses them
         self.losses = 0
@@ -82,22 +93,20 @@ class RedisConnection:
 
     async def command(self, *args: Arg) -> Any:
         """Sends one command, in one pipeline with all others that are pending."""
-        [future] = self._enqueue([args])
-        return await future
+        return (await self._enqueue([args]))[0]
 
     async def commands(self, commands: Iterable[tuple[Arg, ...]]) -> list[Any]:
         """Several commands in one round trip, executed in this order unless the server is a cluster; the first error is
         raised."""
-        return list(await asyncio.gather(*self._enqueue(commands)))
+        sent = list(commands)
+        return await self._enqueue(sent) if sent else []
 
-    def _enqueue(self, commands: Iterable[tuple[Arg, ...]]) -> list[asyncio.Future[Any]]:
-        loop = asyncio.get_running_loop()
-        sent = [(args, loop.create_future()) for args in commands]
-        if sent:
-            self._pending.append(sent)
-            if len(self._flushes) < _FLUSHES_AT_ONCE:
-                self._start_flush()
-        return [future for _, future in sent]
+    def _enqueue(self, commands: Sequence[tuple[Arg, ...]]) -> asyncio.Future[list[Any]]:
+        answers: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
+        self._pending.append(PendingCommands(commands, answers))
+        if len(self._flushes) < _FLUSHES_AT_ONCE:
+            self._start_flush()
+        return answers
 
     @property
     def is_cluster(self) -> bool:
@@ -191,38 +200,40 @@ class RedisConnection:
         while self._pending:
             batch = self._next_batch()
             try:
-                answers = await self._send([args for args, _ in batch])
+                answers = await self._send([args for pending in batch for args in pending.commands])
             except Exception as error:
-                answers = [error] * len(batch)
+                answers = [error] * sum(len(pending.commands) for pending in batch)
             except BaseException as error:
-                for _, future in batch:
-                    if not future.done():
-                        future.set_exception(CoordinationError(f"Sending to {self.where} was interrupted."))
+                for pending in batch:
+                    pending.fail(CoordinationError(f"Sending to {self.where} was interrupted."))
                 raise error
             self._deliver(batch, answers)
 
-    def _deliver(self, batch: list[_Sent], answers: list[Any]) -> None:
-        """Gives each command that still waits its answer or its translated error."""
-        for (_, future), answer in zip(batch, answers, strict=True):
-            if future.done():
-                continue
-            if isinstance(answer, NoScriptError):
-                future.set_exception(answer)
-            elif isinstance(answer, Exception):
-                translated = self._translated(answer)
-                translated.__cause__ = answer
-                future.set_exception(translated)
+    def _deliver(self, batch: list[PendingCommands], answers: list[Any]) -> None:
+        """Gives commands whose caller still waits their answers, or their first error, translated."""
+        at = 0
+        for pending in batch:
+            own = answers[at : at + len(pending.commands)]
+            at += len(own)
+            error = next((one for one in own if isinstance(one, Exception)), None)
+            if error is None:
+                if not pending.answers.done():
+                    pending.answers.set_result(own)
+            elif isinstance(error, NoScriptError):
+                pending.fail(error)
             else:
-                future.set_result(answer)
+                translated = self._translated(error)
+                translated.__cause__ = error
+                pending.fail(translated)
 
-    def _next_batch(self) -> list[_Sent]:
-        batch: list[_Sent] = []
-        taken = 0
-        for sent in self._pending:
-            if batch and len(batch) + len(sent) > _COMMANDS_IN_A_FLUSH:
+    def _next_batch(self) -> list[PendingCommands]:
+        taken = commands = 0
+        for pending in self._pending:
+            commands += len(pending.commands)
+            if taken and commands > _COMMANDS_IN_A_FLUSH:
                 break
-            batch += sent
             taken += 1
+        batch = self._pending[:taken]
         del self._pending[:taken]
         return batch
 
