@@ -1,8 +1,9 @@
 """The cost of the docling-serve door beside `POST /convert?wait=`: the same documents through both, in turns.
 
-    python bench/doors.py [ROUNDS]
+    python bench/doors.py [BLOCKS]
 
-Each request sends a document that differs in one comment, so that nothing is answered from an earlier job.
+Each request sends a document that differs in one comment, so that nothing is answered from an earlier job. CPU is taken
+for blocks of requests, with what the service does after their answers.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pathlib import Path
 
 import psutil
 
-from measuring import Service, service
+from measuring import Service, service, text_pdf
 
 SAMPLES = Path(__file__).parent.parent / "samples"
 WAYS = {
@@ -37,8 +38,8 @@ def cpu_s(running: Service) -> float:
     return total
 
 
-def send(running: Service, way: str, data: bytes) -> tuple[float, float]:
-    """Sends one document; returns the seconds of wall time and of the service's CPU."""
+def send(running: Service, way: str, data: bytes) -> float:
+    """Sends one document; returns the seconds of wall time."""
     path, field, text = WAYS[way]
     boundary = "quire-bench-boundary"
     head = (
@@ -47,40 +48,54 @@ def send(running: Service, way: str, data: bytes) -> tuple[float, float]:
     body = head + data + f"\r\n--{boundary}--\r\n".encode()
     headers = {"Content-Type": f"multipart/form-data; boundary={boundary}"}
     request = urllib.request.Request(running.url + path, data=body, headers=headers, method="POST")
-    cpu, wall = cpu_s(running), time.monotonic()
+    wall = time.monotonic()
     with urllib.request.urlopen(request, timeout=600) as answer:
         found = json.load(answer)
     wall = time.monotonic() - wall
     assert len(text(found)) > 500, "the document is not there"
-    return wall, cpu_s(running) - cpu
+    return wall
 
 
-def measure(running: Service, sample: str, rounds: int) -> None:
-    data = (SAMPLES / sample).read_bytes()
-    times: dict[str, list[tuple[float, float]]] = {way: [] for way in WAYS}
-    for number in range(rounds + 1):
+def settle(running: Service) -> float:
+    """Waits until the service has done what a request leaves to do after its answer; returns its CPU so far."""
+    before = cpu_s(running)
+    while True:
+        time.sleep(0.3)
+        now = cpu_s(running)
+        if now - before < 0.03:
+            return now
+        before = now
+
+
+def measure(running: Service, path: Path, blocks: int, block: int = 10) -> None:
+    """Blocks of requests of one way, the two ways in turns; the first block of each warms up."""
+    sample, data = path.name, path.read_bytes()
+    wall_s: dict[str, list[float]] = {way: [] for way in WAYS}
+    used_s: dict[str, list[float]] = {way: [] for way in WAYS}
+    for number in range(blocks + 1):
         for way in list(WAYS) if number % 2 else reversed(WAYS):
-            spent = send(running, way, data + f"\n% {way} {number}\n".encode())
-            if number:  # the first round warms up
-                times[way].append(spent)
-    medians = {
-        way: (statistics.median(one[0] for one in found), statistics.fmean(one[1] for one in found))
-        for way, found in times.items()
-    }
-    base = medians["/convert?wait="]
-    for way, (wall, cpu) in medians.items():
+            cpu = settle(running)
+            walls = [send(running, way, data + f"\n% {way} {number} {n}\n".encode()) for n in range(block)]
+            cpu = settle(running) - cpu
+            if number:
+                wall_s[way] += walls
+                used_s[way].append(cpu / block)
+    base_wall = statistics.median(wall_s["/convert?wait="])
+    base_cpu = statistics.median(used_s["/convert?wait="])
+    for way in WAYS:
+        wall, cpu = statistics.median(wall_s[way]), statistics.median(used_s[way])
         print(
-            f"{sample:12} {way:15} {rounds} times: wall {1000 * wall:7.1f} ms (median), "
-            f"CPU {1000 * cpu:7.1f} ms (mean), "
-            f"{100 * (wall / base[0] - 1):+5.1f} % wall, {100 * (cpu / base[1] - 1):+5.1f} % CPU"
+            f"{sample:12} {way:15} {blocks} x {block}: wall {1000 * wall:7.1f} ms, CPU {1000 * cpu:7.1f} ms (medians), "
+            f"{100 * (wall / base_wall - 1):+5.1f} % wall, {100 * (cpu / base_cpu - 1):+5.1f} % CPU"
         )
 
 
 def main() -> None:
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 20
+    blocks = int(sys.argv[1]) if len(sys.argv) > 1 else 10
     with tempfile.TemporaryDirectory() as folder, service(Path(folder)) as running:
-        measure(running, "text.pdf", rounds)
-        measure(running, "long.pdf", max(2, rounds // 3))
+        measure(running, SAMPLES / "text.pdf", blocks)
+        measure(running, text_pdf(Path(folder), 20), blocks)
+        measure(running, SAMPLES / "long.pdf", max(2, blocks // 2), 4)
 
 
 if __name__ == "__main__":

@@ -7,10 +7,20 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 _TAG_START = re.compile(r"<(?=[A-Za-z/!?])")
-_BLOCK_START = re.compile(
-    r"^(\s*)(#{1,6}(?=\s)|[-+*](?=\s)|>|={3,}\s*$|-{3,}\s*$|~{3,}|`{3,}|\|"
-    r"|\[(?=[^\]\n^][^\]\n]*\]:))"  # the definition of a link, which is not shown; that of a footnote is
+_ANY_LINE = (
+    r"#{1,6}(?:[ \t]|$)|>|~{3}|`{3}|\|"  # heading, quotation, code, table
+    r"|(?:-[ \t]*){3,}$|(?:_[ \t]*){3,}$|(?:\*[ \t]*){3,}$"  # rule
 )
+_FIRST_MARK = re.compile(
+    rf" {{0,3}}(?:[0-9]{{1,9}}(?=[.)](?:[ \t]|$))|(?={_ANY_LINE}|[-+*](?:[ \t]|$)"
+    r"|\[[^\]\n^][^\]\n]*\]:))"  # the definition of a link, which is not shown; that of a footnote is
+)
+"""Matches what is before the mark of another block in the first line of a paragraph."""
+_LATER_MARK = re.compile(
+    rf" {{0,3}}(?:1(?=[.)][ \t]+\S)|(?={_ANY_LINE}|[-+*][ \t]+\S"
+    r"|=+[ \t]*$|:?-+:?[ \t]*(?:\|[-:| \t]*)?$))"  # makes a heading or a table of the line before
+)
+"""Matches the same in a later line; fewer marks end a paragraph than begin a block."""
 _HYPHEN_END = re.compile(r"[^\W\d_]{2}[-\u00ad\u2010]")
 _SOFT_HYPHEN = "\u00ad"
 _LEADER = re.compile(r"(?:\s[.·]){5,}")
@@ -33,9 +43,19 @@ def escape(text: str) -> str:
 
 
 def paragraph(text: str) -> str:
-    """A paragraph whose lines don't begin a heading, a list, a quotation, a fence or a link's definition."""
-    lines = [_BLOCK_START.sub(r"\1\\\2", line) for line in escape(text).split("\n")]
-    return "\n".join(lines).strip()
+    """A paragraph. No line begins a heading, a list, a rule, a quotation, code, a table or a link's definition."""
+    lines: list[str] = []
+    mark = _FIRST_MARK
+    for line in escape(text).strip().split("\n"):
+        lines.append(_with_escape(line, mark))
+        mark = _LATER_MARK if line.strip() else _FIRST_MARK
+    return "\n".join(lines)
+
+
+def _with_escape(line: str, mark: re.Pattern[str]) -> str:
+    """The line with a backslash before its mark, if it has one."""
+    before = mark.match(line)
+    return line if before is None else f"{line[: before.end()]}\\{line[before.end() :]}"
 
 
 def heading(text: str, level: int, markdown: str = "") -> str:
@@ -84,7 +104,7 @@ def _mark_and_body(item: Item) -> tuple[str, str]:
         mark = item.marker
     elif item.marker and not _PLAIN_MARK.fullmatch(item.marker):
         body = f"{escape(item.marker)} {body}"
-    return mark, body if item.markdown else _BLOCK_START.sub(r"\1\\\2", body)
+    return mark, body if item.markdown else _with_escape(body, _FIRST_MARK)
 
 
 def code(lines: Sequence[str], language: str = "") -> str:
