@@ -1,12 +1,11 @@
 """Bulk runs: kill -9 at random seeds, throughput beside a bare loop of the same reader calls, memory, ten million keys.
 
     python bench/bulk.py kills [--seeds 20] [--engine local|ray]   # every page exactly once, whatever is killed when
-    python bench/bulk.py nodes [--seeds 20]                        # the same on three Ray nodes, also killed
-    python bench/bulk.py throughput [--copies 1] FOLDER            # against two bare processes, side by side
-    python bench/bulk.py memory [--files 20000]                    # resident memory of the worker over many files
+    python bench/bulk.py throughput FOLDER [--copies 1]            # against two bare processes, side by side
+    python bench/bulk.py memory FOLDER [--files 20000]             # memory of all processes over many files
     python bench/bulk.py manifest [--keys 10000000]                # planning, planning again, finding a shard
 
-Every command prints one line of JSON for each figure.
+Every command prints one line of JSON for each figure. `bench/bulk_nodes.py` kills nodes of a Ray cluster.
 """
 
 from __future__ import annotations
@@ -91,67 +90,6 @@ def kills(seeds: int, engine: str, folder: Path) -> None:
             json.dumps({"seed": seed, "engine": engine, "killed": killed, "exit": code, "rows": len(rows)}),
             flush=True,
         )
-
-
-def nodes(seeds: int, folder: Path) -> None:
-    """Kills the driver, actors, reader processes and whole nodes of a Ray cluster, then lets a run finish on it.
-
-    Ray listens on all addresses, so the cluster is in a network namespace of its own, where there is no other host.
-    """
-    if os.environ.get("BENCH_IN_NAMESPACE") != "1":
-        again = [*("unshare", "-rn", "sh", "-c", 'ip link set lo up && exec "$@"', "sh")]
-        again += [sys.executable, __file__, "nodes", "--seeds", str(seeds)]
-        raise SystemExit(
-            subprocess.run(again, env={**os.environ, "BENCH_IN_NAMESPACE": "1"}, check=False).returncode
-        )
-    from ray.cluster_utils import Cluster
-
-    expected = make_lake(folder / "lake", 40)
-    sizes = {"num_cpus": 1, "object_store_memory": 80 << 20}
-    cluster = Cluster(
-        initialize_head=True,
-        head_node_args={**sizes, "include_dashboard": False, "node_ip_address": "127.0.0.1"},
-    )
-    # Addresses of their own: the driver must belong to the head's node, which is not killed.
-    addresses = iter(range(2, 250))
-    others = [cluster.add_node(**sizes, node_ip_address=f"127.0.0.{next(addresses)}") for _ in range(2)]
-    more = ("--engine", "ray", "--address", cluster.address, "--shard-pages", "5")
-    for seed in range(seeds):
-        chance = random.Random(seed)
-        target = folder / f"out-{seed}"
-        killed: dict[str, int] = {}
-        for _ in range(chance.randint(1, 2)):
-            driver = _bulk(folder / "lake", target, *more)
-            parts = chance.randint(0, 12)
-            deadline = time.monotonic() + 60
-            while driver.poll() is None and time.monotonic() < deadline and _parts_in(target) < parts:
-                time.sleep(0.05)
-            what = chance.choice(("driver", "node", "actor", "node and driver"))
-            if "node" in what:
-                cluster.remove_node(others.pop(chance.randrange(2)), allow_graceful=False)
-                others.append(cluster.add_node(**sizes, node_ip_address=f"127.0.0.{next(addresses)}"))
-            if what == "actor":
-                actors = [one for one in psutil.process_iter(["cmdline"]) if _is_actor(one)]
-                for one in chance.sample(actors, min(1, len(actors))):
-                    with contextlib.suppress(psutil.NoSuchProcess):
-                        one.kill()
-            if "driver" in what:
-                driver.kill()
-            killed[what] = killed.get(what, 0) + 1
-            driver.wait()
-        code = _bulk(folder / "lake", target, *more).wait()
-        rows = rows_of(target)
-        check_complete(rows, expected)
-        print(json.dumps({"seed": seed, "killed": killed, "exit": code, "rows": len(rows)}), flush=True)
-    cluster.shutdown()
-
-
-def _parts_in(target: Path) -> int:
-    return len(list(target.glob("part-*.parquet")))
-
-
-def _is_actor(process: psutil.Process) -> bool:
-    return "ShardActor" in " ".join(process.info["cmdline"] or ())
 
 
 def _below(pid: int) -> list[psutil.Process]:
@@ -249,24 +187,61 @@ class _CpuMeter:
         return sum(self._seen.values())
 
 
-def memory(files: int, folder: Path) -> None:
-    """Resident memory of driver, worker and readers while many files are read."""
-    lake = folder / "lake"
-    lake.mkdir()
-    for number in range(files):
-        (lake / f"{number:06}.txt").write_text(f"Document {number}. " + "Some words of a text. " * 40)
-    driver = _bulk(lake, folder / "out", "--workers", "2", "--no-dedupe", "--shard-pages", "500")
+def memory(source: Path, files: int, folder: Path) -> None:
+    """Memory of driver, worker and readers (PSS: a page that processes share counts once) while many files are read.
+
+    The files are small PDFs of FOLDER, each with a comment of its own at the end, so that no two are equal.
+    """
+    lake, target = folder / "lake", folder / "out"
+    _many_files(source, files, lake)
+    driver = _bulk(lake, target, "--workers", "2", "--shard-pages", "500")
+    samples: list[dict[str, float]] = []
     while driver.poll() is None:
-        time.sleep(5)
-        sizes = (
-            {"driver": psutil.Process(driver.pid).memory_info().rss >> 20} if driver.poll() is None else {}
+        sizes = _pss_mb(driver.pid)
+        done = len(list(target.glob("part-*.parquet")))
+        if done:
+            samples.append({"parts": done, **sizes})
+            print(json.dumps(samples[-1]), flush=True)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            driver.wait(5)
+    report = json.loads((target / "_quire" / "report.json").read_text())
+    parts = len(list(target.glob("part-*.parquet")))
+    for tenth in range(10):
+        mine = [one for one in samples if tenth * parts <= one["parts"] * 10 < (tenth + 1) * parts]
+        for_all = {name: max((one[name] for one in mine), default=0.0) for name in _ROLES}
+        mean = sum(one["total"] for one in mine) / max(1, len(mine))
+        print(
+            json.dumps({"tenth": tenth + 1, "samples": len(mine), "mean_total": round(mean), "max": for_all})
         )
-        for place, one in enumerate(_below(driver.pid)):
-            with contextlib.suppress(psutil.NoSuchProcess):
-                sizes[f"below_{place}"] = one.memory_info().rss >> 20
-        done = len(list((folder / "out").glob("part-*.parquet")))
-        print(json.dumps({"parts": done, "rss_mb": sizes}), flush=True)
-    print(json.dumps({"exit": driver.returncode}), flush=True)
+    counts = {name: report["all_parts"][name] for name in ("documents", "pages", "errors", "duplicates")}
+    print(json.dumps({"exit": driver.returncode, "seconds": report["seconds"], **counts}), flush=True)
+
+
+_ROLES = ("driver", "worker", "readers", "total")
+_SMALL_BYTES = 40_000
+
+
+def _many_files(source: Path, files: int, lake: Path) -> None:
+    small = [one for one in sorted(source.rglob("*.pdf")) if 0 < one.stat().st_size < _SMALL_BYTES]
+    bodies = [one.read_bytes() for one in small]
+    for number in range(files):
+        place = lake / f"{number // 1_000:03}" / f"{number:06}.pdf"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(bodies[number % len(bodies)] + b"\n%% copy %d\n" % number)
+
+
+def _pss_mb(driver: int) -> dict[str, float]:
+    """The memory of each role below a driver, in MB."""
+    found = dict.fromkeys(_ROLES, 0.0)
+    with contextlib.suppress(psutil.Error):
+        below = [(psutil.Process(driver), "driver")]
+        for worker in below[0][0].children():
+            below += [(worker, "worker"), *((one, "readers") for one in worker.children(recursive=True))]
+        for process, role in below:
+            with contextlib.suppress(psutil.Error):
+                found[role] += process.memory_full_info().pss / 1e6
+    found["total"] = sum(found.values())
+    return {name: round(value, 1) for name, value in found.items()}
 
 
 class _Imagined(FolderLocation):
@@ -333,7 +308,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=("kills", "nodes", "throughput", "memory", "manifest"))
+    parser.add_argument("what", choices=("kills", "throughput", "memory", "manifest"))
     parser.add_argument("source", nargs="?", type=Path)
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--engine", default="local")
@@ -342,18 +317,16 @@ def main() -> None:
     parser.add_argument("--files", type=int, default=20_000)
     parser.add_argument("--keys", type=int, default=10_000_000)
     args = parser.parse_args()
-    if args.what == "throughput" and args.source is None:
-        parser.error("throughput needs a FOLDER")
+    if args.what in ("throughput", "memory") and args.source is None:
+        parser.error(f"{args.what} needs a FOLDER")
     with tempfile.TemporaryDirectory(prefix="quire-bench-bulk-") as name:
         folder = Path(name)
         if args.what == "kills":
             kills(args.seeds, args.engine, folder)
-        elif args.what == "nodes":
-            nodes(args.seeds, folder)
         elif args.what == "throughput":
             throughput(args.source, args.copies, folder, args.only, args.engine)
         elif args.what == "memory":
-            memory(args.files, folder)
+            memory(args.source, args.files, folder)
         else:
             asyncio.run(manifest(args.keys, folder))
 
