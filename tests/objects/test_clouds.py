@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import base64
-import hashlib
-import hmac
 import json
-import re
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 from aiohttp import web
-from yarl import URL
 
 from quire.errors import DownloadError, LinkRefusedError, TooLargeError
 from quire.objects.buckets import Address, Buckets, source_address
@@ -21,82 +16,9 @@ from quire.objects.object_store import ObjectStore
 from quire.objects.partial_downloads import Partial
 from quire.pipeline.stages.download_stage import clouds_of
 from quire.settings import load
+from tests.support.cloud_servers import ACCOUNT, KEY, Azure, Cloud
 from tests.support.link_servers import Received, serving
 from tests.support.waiting import DEADLINE_S
-
-ACCOUNT, KEY = "quireaccount", base64.b64encode(b"the key of the account").decode()
-
-
-@dataclass
-class Cloud:
-    """Objects by path, with their versions; what was asked, and what was wrong about it."""
-
-    objects: dict[str, bytes] = field(default_factory=dict)
-    asked: list[str] = field(default_factory=list)
-    wrong: list[str] = field(default_factory=list)
-
-    async def serve(self, request: web.Request) -> web.Response:
-        self.asked.append(f"{request.method} {request.path} {request.headers.get('Range', '')}".strip())
-        if not self.allowed(request):
-            self.wrong.append(self.asked[-1])
-            return web.Response(status=403)
-        if request.method == "PUT":
-            self.objects[request.path] = await request.read()
-            return web.Response(status=201, headers=self.version(request.path))
-        if request.path not in self.objects:
-            return web.Response(status=404)
-        return self.content(request)
-
-    def allowed(self, _request: web.Request) -> bool:
-        return True
-
-    def version(self, path: str) -> dict[str, str]:
-        tag = hashlib.md5(self.objects[path], usedforsecurity=False).hexdigest()
-        return {"ETag": f'"{tag}"', "Last-Modified": "Wed, 01 Jan 2020 00:00:00 GMT"}
-
-    def content(self, request: web.Request) -> web.Response:
-        whole, headers = self.objects[request.path], self.version(request.path)
-        if request.headers.get("If-Match", headers["ETag"]) != headers["ETag"]:
-            return web.Response(status=412)
-        found = re.fullmatch(r"bytes=(\d+)-(\d*)", request.headers.get("Range", ""))
-        if not found:
-            return web.Response(body=whole, headers=headers)
-        start, end = int(found[1]), min(int(found[2] or len(whole) - 1), len(whole) - 1)
-        if start >= len(whole):
-            return web.Response(status=416)
-        headers["Content-Range"] = f"bytes {start}-{end}/{len(whole)}"
-        return web.Response(status=206, body=whole[start : end + 1], headers=headers)
-
-
-class Azure(Cloud):
-    """Get Blob and Put Blob, each signed with the account's key or a shared access signature."""
-
-    def allowed(self, request: web.Request) -> bool:
-        if request.query.get("sig"):
-            return request.query["sig"] == "right"
-        _, _, given = request.headers.get("Authorization", "").partition(f"SharedKey {ACCOUNT}:")
-        return bool(given) and hmac.compare_digest(given, self.signature(request))
-
-    def signature(self, request: web.Request) -> str:
-        """The string to sign of the service's own description, for a path-style endpoint."""
-        names = ("Content-Encoding", "Content-Language", "Content-Length", "Content-MD5", "Content-Type")
-        values = [request.headers.get(name, "") for name in names]
-        values[2] = "" if values[2] == "0" else values[2]
-        more = ("Date", "If-Modified-Since", "If-Match")
-        values += [request.headers.get(name, "") for name in more]
-        values += [
-            request.headers.get(name, "") for name in ("If-None-Match", "If-Unmodified-Since", "Range")
-        ]
-        ms = sorted(
-            (name.lower(), value)
-            for name, value in request.headers.items()
-            if name.lower().startswith("x-ms-")
-        )
-        lines = [request.method, *values, *(f"{name}:{value.strip()}" for name, value in ms)]
-        lines.append(f"/{ACCOUNT}{URL(str(request.rel_url)).raw_path}")
-        lines += [f"{name}:{value}" for name, value in sorted(request.query.items())]
-        mac = hmac.new(base64.b64decode(KEY), "\n".join(lines).encode(), hashlib.sha256)
-        return base64.b64encode(mac.digest()).decode()
 
 
 async def fetched(buckets: Buckets, url: str, max_bytes: int = 1 << 20) -> bytes:
