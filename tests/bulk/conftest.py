@@ -19,10 +19,19 @@ def sim() -> Iterator[RunningSimulator]:
 
 @pytest.fixture
 def scans(tmp_path: Path) -> Path:
-    """Two documents of three scanned pages, one of two text pages."""
+    """Two documents of three scanned pages, the second with a text page before them; one of two text pages."""
     folder = tmp_path / "lake"
     folder.mkdir()
     (folder / "a.pdf").write_bytes(scanned_pdf("Harbour", 3))
-    (folder / "b.pdf").write_bytes(scanned_pdf("Ledger", 3))
+    _after_text(folder / "b.pdf", scanned_pdf("Ledger", 3))
     marked_pdf(folder / "text.pdf", 2)
     return folder
+
+
+def _after_text(path: Path, scans: bytes) -> None:
+    """Writes the scans behind a page of text."""
+    import pymupdf
+
+    with pymupdf.open(marked_pdf(path, 1, seed=5)) as text, pymupdf.open("pdf", scans) as pictures:
+        text.insert_pdf(pictures)
+        path.write_bytes(text.tobytes())

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import io
+import json
+import re
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +26,19 @@ def rows_in(content: bytes) -> list[dict[str, Any]]:
     table = read_parquet(io.BytesIO(content)).read_all()
     columns = {name: table[name].to_pylist() for name in table.column_names}
     return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+
+
+def check_chunks(rows: list[dict[str, Any]]) -> None:
+    """The chunks of each document have the words of all its pages as the rows have them, and no others."""
+    for key in {row["key"] for row in rows}:
+        mine = [row for row in rows if row["key"] == key]
+        chunks = [chunk for row in mine for chunk in json.loads(row["chunks"] or "[]")]
+        assert _words(chunk["text"] for chunk in chunks) == _words(row["markdown"] for row in mine), key
+        assert {page for chunk in chunks for page in chunk["pages"]} == {row["page"] for row in mine}
+
+
+def _words(texts: Iterable[str]) -> list[str]:
+    return sorted(word for text in texts for word in re.findall(r"\w+", text))
 
 
 def make_lake(folder: Path, documents: int, pages: int = 3) -> dict[tuple[str, int], str]:

@@ -11,7 +11,7 @@ import pytest
 
 from quire.cli import main
 from quire.simulator.simulator_thread import RunningSimulator
-from tests.bulk.rows import rows_of
+from tests.bulk.rows import check_chunks, rows_of
 from tests.support.environment import clean_environment
 from tests.support.waiting import DEADLINE_S, wait_until
 
@@ -51,7 +51,7 @@ def _by_source(target: Path) -> dict[str, int]:
 def test_scans_are_read_by_ai_once_and_other_rows_stay(
     scans: Path, sim: RunningSimulator, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(_arguments(scans, "--formats", "text,elements", "--json")) == 0
+    assert main(_arguments(scans, "--formats", "text,elements,chunks", "--json")) == 0
     report = json.loads(capsys.readouterr().out)
     assert (report["ai"]["read"], report["ai"]["stopped"]) == (_PAGES, "")
     assert report["all_parts"]["ai_pages"] == 0
@@ -60,12 +60,13 @@ def test_scans_are_read_by_ai_once_and_other_rows_stay(
     rows = rows_of(scans.parent / "out")
     read = [row for row in rows if row["source"] == "ai"]
     assert {(row["key"], row["page"]) for row in read} == {
-        (k, n) for k in ("a.pdf", "b.pdf") for n in (1, 2, 3)
+        (k, n) for k, pages in (("a.pdf", (1, 2, 3)), ("b.pdf", (2, 3, 4))) for n in pages
     }
     assert all(row["kind"] == "page" and row["markdown"].strip() and row["cost_usd"] > 0 for row in read)
     assert all(json.loads(row["elements"])["elements"] and row["text"] for row in read)
     assert {row["source"] for row in rows if row["key"] == "text.pdf"} == {"local"}
-    assert main(_arguments(scans, "--formats", "text,elements")) == 0
+    check_chunks(rows)
+    assert main(_arguments(scans, "--formats", "text,elements,chunks")) == 0
     assert sim.stats()["total"]["calls"] == _PAGES
 
 
@@ -123,11 +124,9 @@ def test_what_would_stop_a_pass_is_said_before_anything_is_read(
     monkeypatch.setenv("OPENAI_API_KEY", "key")
     monkeypatch.setenv("OPENAI_PRIMARY_MODEL", "unheard-of")
     assert main(_arguments(scans, "--max-cost", "1")) == 2
-    assert main(_arguments(scans, "--formats", "chunks")) == 2
     assert main(["bulk", str(scans), str(scans.parent / "out"), "--max-cost", "1"]) == 2
     said = capsys.readouterr().err
     assert "No AI provider is configured" in said
     assert "openai:unheard-of is unknown" in said
-    assert "--formats chunks" in said
     assert "--max-cost needs --ai" in said
     assert not (scans.parent / "out").exists()

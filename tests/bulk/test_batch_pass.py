@@ -12,7 +12,7 @@ import pytest
 
 from quire.cli import main
 from quire.simulator.simulator_thread import RunningSimulator
-from tests.bulk.rows import rows_of
+from tests.bulk.rows import check_chunks, rows_of
 from tests.support.environment import clean_environment
 from tests.support.waiting import DEADLINE_S, wait_until
 
@@ -58,14 +58,15 @@ def _ai_rows(scans: Path) -> list[dict[str, Any]]:
 def test_pages_are_read_in_one_batch_at_half_the_price(
     scans: Path, sim: RunningSimulator, provider: str
 ) -> None:
-    assert _run(scans, "--formats", "elements") == 0
+    assert _run(scans, "--formats", "elements,chunks") == 0
+    check_chunks(rows_of(scans.parent / "out"))
     rows = _ai_rows(scans)
     assert len(rows) == _PAGES
     assert {row["reader"] for row in rows} == {f"{provider}:model"}
     for row in rows:
         assert row["cost_usd"] == pytest.approx((row["tokens_in"] + row["tokens_out"]) * 100e-6 / 2)
         assert json.loads(row["elements"])["elements"]
-    assert _run(scans, "--formats", "elements") == 0
+    assert _run(scans, "--formats", "elements,chunks") == 0
     assert sim.stats()["batches"] == {"submitted": 1, "requests": _PAGES}
     assert not (scans.parent / "out" / "_quire" / "ai" / "driver.json").exists()
 

@@ -13,10 +13,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from quire.bulk.page_rows import PAGE, PageRow, needs_ai, read_rows, stats_of, to_parquet
+from quire.bulk.answered_chunks import AnsweredChunks, elements_without_ground
+from quire.bulk.page_rows import PAGE, PageRow, by_document, needs_ai, read_rows, stats_of, to_parquet
 from quire.bulk.shard_plan import part_name
 from quire.bulk.shard_reader import add_formats
 from quire.bulk.source_documents import FetchedDocument, SourceDocuments
+from quire.bulk.worker_process import document_options
 from quire.dispatch.ledger import DOCUMENT_CEILING, TEAM_CEILING, Spent
 from quire.dispatch.page_task import Answered, Exhausted, PagePicture, PageTask
 from quire.dispatch.waiting_policy import UNAVAILABLE
@@ -88,6 +90,14 @@ class AiPassOptions:
 OnPage = Callable[[AiPassOutcome], None]
 
 
+@dataclass(slots=True)
+class _DocumentRows:
+    """The rows of one document in a part. `answered` has the packed elements of pages that AI has read in this pass."""
+
+    rows: list[PageRow]
+    answered: dict[int, bytes] = field(default_factory=dict)
+
+
 class AiPass:
     """Reads pages by AI, many at once. Raises RequestError where no provider is configured."""
 
@@ -102,6 +112,9 @@ class AiPass:
         self._target = target
         self._options = options
         self._vision = PageVision(parts)
+        self._chunks = AnsweredChunks(
+            parts.pool, self._vision, self._source, document_options(parts.settings, ocr=False)
+        )
         self._pages = asyncio.Semaphore(_PAGES_AT_ONCE)
         self._documents = asyncio.Semaphore(_DOCUMENTS_AT_ONCE)
         self.outcome = AiPassOutcome()
@@ -120,34 +133,36 @@ class AiPass:
     async def _shard(self, shard: int) -> None:
         name = part_name(shard)
         rows = await in_thread(read_rows, await self._target.get(name))
-        waiting: dict[str, list[int]] = {}
-        for place, row in enumerate(rows):
-            if needs_ai(row):
-                waiting.setdefault(row.key, []).append(place)
+        documents = [_DocumentRows(one) for one in by_document(rows)]
+        waiting = [one for one in documents if any(map(needs_ai, one.rows))]
         async with asyncio.TaskGroup() as group:
-            for places in waiting.values():
-                group.create_task(self._document(rows, places))
-        before = [place for places in waiting.values() for place in places]
-        if any(not needs_ai(rows[place]) for place in before):
-            await self._target.put(name, await in_thread(lambda: to_parquet(rows, stats_of(rows))))
+            for one in waiting:
+                group.create_task(self._document(one))
+        if any(one.answered for one in waiting):
+            new = [row for one in documents for row in one.rows]
+            await self._target.put(name, await in_thread(lambda: to_parquet(new, stats_of(new))))
 
-    async def _document(self, rows: list[PageRow], places: list[int]) -> None:
-        """Replaces the rows of one document at these places, as far as they are answered."""
+    async def _document(self, found: _DocumentRows) -> None:
+        """Replaces the rows of one document, as far as they are answered."""
         async with self._documents:
             if self.outcome.stopped:
                 return
+            places = [place for place, row in enumerate(found.rows) if needs_ai(row)]
             try:
-                async with self._source.fetched(rows[places[0]]) as document, asyncio.TaskGroup() as group:
-                    for place in places:
-                        group.create_task(self._page(document, rows, place))
+                async with self._source.fetched(found.rows[0]) as document:
+                    async with asyncio.TaskGroup() as group:
+                        for place in places:
+                            group.create_task(self._page(document, found, place))
+                    if found.answered and "chunks" in self._options.formats:
+                        await self._chunks.cut_again(document, found.rows, found.answered)
             except (MissingError, StateConflictError):
                 self.outcome.gone += len(places)
 
-    async def _page(self, document: FetchedDocument, rows: list[PageRow], place: int) -> None:
+    async def _page(self, document: FetchedDocument, rows: _DocumentRows, place: int) -> None:
         async with self._pages:
             if self.outcome.stopped:
                 return
-            row = rows[place]
+            row = rows.rows[place]
             source = self._source.page(document, row)
             task = self._task(document, source, row)
             answer = await self._answer(task)
@@ -158,7 +173,8 @@ class AiPass:
                 return
             found = await self._grounded(source, answer)
             await self._ai.dispatcher.ledger.forget(task.job_id, task.epoch, task.number)
-            rows[place] = answered_row(row, answer, found, self._options.formats)
+            rows.rows[place] = answered_row(row, answer, found, self._options.formats)
+            rows.answered[row.page] = found.elements
             self.outcome.read += 1
             self.outcome.cached += answer.cached
             self.outcome.cost_usd += answer.spent.cost_usd
@@ -238,8 +254,12 @@ class AiPass:
     async def _grounded(self, source: VisionSource, answer: Answered) -> GroundedAnswer:
         try:
             return await self._vision.ground(source, answer.text, answer.candidate.provider)
-        except (DocumentError, PageError, DamagedError):
-            return GroundedAnswer(b"")  # the answer is paid for, and counts without its elements
+        except (
+            DocumentError,
+            PageError,
+            DamagedError,
+        ):  # the answer is paid for, and counts without its ground
+            return await elements_without_ground(self._vision, source.number, answer.text)
 
 
 def answered_row(row: PageRow, answer: Answered, found: GroundedAnswer, formats: frozenset[str]) -> PageRow:

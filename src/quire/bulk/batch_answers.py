@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 from quire.bulk.ai_pass import AiPassOutcome, answered_row
+from quire.bulk.answered_chunks import AnsweredChunks, elements_without_ground
 from quire.bulk.batch_records import BatchPage, BatchRecord
-from quire.bulk.page_rows import PageRow, needs_ai, read_rows, stats_of, to_parquet
+from quire.bulk.page_rows import PageRow, by_document, needs_ai, read_rows, stats_of, to_parquet
 from quire.bulk.shard_plan import part_name
 from quire.bulk.source_documents import FetchedDocument, SourceDocuments
 from quire.coordination.ai_admission import Target
@@ -19,13 +20,13 @@ from quire.dispatch.page_task import Answered
 from quire.errors import DocumentError, MissingError, PageError, StateConflictError
 from quire.objects.bulk_locations import BulkLocation
 from quire.objects.object_store import in_thread
-from quire.pipeline.page_vision import PageVision
+from quire.pipeline.page_vision import PageVision, VisionSource
 from quire.providers.batch_services import PRICE_SHARE, BatchReply
 from quire.providers.price_list import PriceList
-from quire.providers.provider_protocol import TokenUsage
-from quire.reading.pdf.grounding import GroundedAnswer
+from quire.providers.provider_protocol import TokenUsage, VisionAnswer
 
 T = TypeVar("T")
+D = TypeVar("D")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,66 +48,90 @@ class BatchAnswers:
     target: BulkLocation
     prices: BatchPrices
     formats: frozenset[str]
+    chunks: AnsweredChunks
     outcome: AiPassOutcome
 
     async def collect(self, record: BatchRecord, replies: Sequence[BatchReply]) -> None:
         """Writes the parts again, one after the other. Raises ObjectsError where a store can't be used."""
-        by_place = {place: one for one in replies if (place := record.place_of(one.request_id)) is not None}
+        replies_by_page = {
+            record.pages[place]: one
+            for one in replies
+            if (place := record.place_of(one.request_id)) is not None
+        }
         for shard in sorted({page.shard for page in record.pages}):
-            rows = await rows_of_part(self.target, shard)
-            places = {page_of(shard, row): place for place, row in enumerate(rows) if needs_ai(row)}
-            answered: dict[str, list[tuple[int, BatchReply]]] = {}
-            for number, page in enumerate(record.pages):
-                if page in places and number in by_place:
-                    answered.setdefault(page.key, []).append((places[page], by_place[number]))
-            done = [await self._apply(record, rows, document) for document in answered.values()]
+            documents = by_document(await rows_of_part(self.target, shard))
+            done = [
+                await self._apply(record, rows, self._answers(shard, rows, replies_by_page))
+                for rows in documents
+            ]
             if any(done):
-                await self.target.put(part_name(shard), await in_thread(to_parquet, rows, stats_of(rows)))
+                new = [row for rows in documents for row in rows]
+                await self.target.put(part_name(shard), await in_thread(to_parquet, new, stats_of(new)))
+
+    def _answers(
+        self, shard: int, rows: Sequence[PageRow], replies: Mapping[BatchPage, BatchReply]
+    ) -> dict[int, VisionAnswer]:
+        """The answers for rows that still need them, by the place of the row."""
+        found: dict[int, VisionAnswer] = {}
+        for place, row in enumerate(rows):
+            reply = replies.get(page_of(shard, row)) if needs_ai(row) else None
+            if reply is not None and reply.answer is not None:
+                found[place] = reply.answer
+            elif reply is not None:
+                self.outcome.give_up(reply.error)
+        return found
 
     async def _apply(
-        self, record: BatchRecord, rows: list[PageRow], answered: Iterable[tuple[int, BatchReply]]
+        self, record: BatchRecord, rows: list[PageRow], found: Mapping[int, VisionAnswer]
     ) -> bool:
-        """Replaces the rows of one document; says whether any was replaced."""
-        good: list[tuple[int, BatchReply]] = []
-        for place, reply in answered:
-            if reply.answer is None:
-                self.outcome.give_up(reply.error)
-            else:
-                good.append((place, reply))
-        if not good:
+        """Replaces rows of one document at these places; says whether any was replaced."""
+        if not found:
             return False
         try:
-            async with self.source.fetched(rows[good[0][0]]) as document:
-                done = [await self._answer(record, rows, place, reply, document) for place, reply in good]
+            async with self.source.fetched(rows[0]) as document:
+                return await self._replace(record, rows, found, document)
         except (MissingError, StateConflictError):  # paid for, and counts without its ground
-            done = [await self._answer(record, rows, place, reply, None) for place, reply in good]
-        return any(done)
+            return await self._replace(record, rows, found, None)
+
+    async def _replace(
+        self,
+        record: BatchRecord,
+        rows: list[PageRow],
+        found: Mapping[int, VisionAnswer],
+        document: FetchedDocument | None,
+    ) -> bool:
+        answered: dict[int, bytes] = {}
+        for place, answer in found.items():
+            source = self.source.page(document, rows[place]) if document is not None else None
+            elements = await self._answer(record, rows, place, answer, source)
+            if elements is not None:
+                answered[rows[place].page] = elements
+        if answered and "chunks" in self.formats:
+            await self.chunks.cut_again(document, rows, answered)
+        return bool(answered)
 
     async def _answer(
         self,
         record: BatchRecord,
         rows: list[PageRow],
         place: int,
-        reply: BatchReply,
-        document: FetchedDocument | None,
-    ) -> bool:
-        row, answer = rows[place], reply.answer
-        if answer is None:
-            return False
-        source = self.source.page(document, row) if document is not None else None
+        answer: VisionAnswer,
+        source: VisionSource | None,
+    ) -> bytes | None:
+        """Replaces one row and returns its packed elements; None where the answer is rejected."""
+        row = rows[place]
         usd = self.prices.usd(record.provider, record.model, answer.usage)
         verdict = check(answer, await _or(self.vision.layer(source), "") if source else "")
         self.outcome.cost_usd += usd
         if verdict.reason:
             record.rejected_usd += usd
             self.outcome.give_up(verdict.reason)
-            return False
-        usage, nothing = answer.usage, GroundedAnswer(b"")
-        found = (
-            await _or(self.vision.ground(source, answer.text, record.provider), nothing)
-            if source
-            else nothing
-        )
+            return None
+        usage, found = answer.usage, None
+        if source is not None:
+            found = await _or(self.vision.ground(source, answer.text, record.provider), None)
+        if found is None:
+            found = await elements_without_ground(self.vision, row.page, answer.text)
         read = Answered(
             answer.text.strip(),
             Candidate(Target(record.provider, record.model), 0.0),
@@ -115,7 +140,7 @@ class BatchAnswers:
         )
         rows[place] = answered_row(row, read, found, self.formats)
         self.outcome.read += 1
-        return True
+        return found.elements
 
 
 async def rows_of_part(target: BulkLocation, shard: int) -> list[PageRow]:
@@ -127,7 +152,7 @@ def page_of(shard: int, row: PageRow) -> BatchPage:
     return BatchPage(shard, row.key, row.etag, row.page)
 
 
-async def _or(work: Awaitable[T], default: T) -> T:
+async def _or(work: Awaitable[T], default: D) -> T | D:
     try:
         return await work
     except (DocumentError, PageError):

@@ -7,14 +7,14 @@ page once: a batch whose hand-in was not confirmed is first looked for at the pr
 from __future__ import annotations
 
 import asyncio
-import secrets
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 from quire.bulk.ai_pass import MAX_COST, AiPassOutcome, OnPage
-from quire.bulk.batch_answers import BatchAnswers, BatchPrices, page_of, rows_of_part
+from quire.bulk.answered_chunks import AnsweredChunks
+from quire.bulk.batch_answers import BatchAnswers, BatchPrices
 from quire.bulk.batch_records import (
     COLLECTED,
     FAILED,
@@ -24,13 +24,13 @@ from quire.bulk.batch_records import (
     BatchRecords,
     DriverLock,
 )
-from quire.bulk.page_rows import PageRow, needs_ai
+from quire.bulk.request_bundles import BatchRequests, PricedRequest, RequestBundle
 from quire.bulk.source_documents import SourceDocuments
+from quire.bulk.worker_process import document_options
 from quire.clock import Clock
-from quire.dispatch.ledger import Size, estimate
-from quire.errors import DocumentError, MissingError, PageError, RequestError, StateConflictError
+from quire.errors import RequestError
 from quire.objects.bulk_locations import BulkLocation
-from quire.pipeline.page_vision import PageVision, VisionParts, VisionSource
+from quire.pipeline.page_vision import PageVision, VisionParts
 from quire.providers.batch_services import BatchService, BatchStatus
 from quire.providers.price_list import PriceList
 from quire.providers.provider_protocol import (
@@ -39,13 +39,10 @@ from quire.providers.provider_protocol import (
     ProviderNetworkError,
     ProviderServerError,
     ProviderTimeoutError,
-    VisionRequest,
 )
 
 T = TypeVar("T")
 
-_BATCH_BYTES = 48 << 20
-_BATCH_PAGES = 2_000
 _PATIENCE_S = 900.0
 _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 30.0
@@ -68,17 +65,6 @@ class BatchPassOptions:
     waits: bool = True
 
 
-@dataclass(slots=True)
-class _Bundle:
-    """Requests that go into one batch."""
-
-    token: str = field(default_factory=lambda: secrets.token_hex(10))
-    pages: list[BatchPage] = field(default_factory=list)
-    requests: list[bytes] = field(default_factory=list)
-    size: int = 0
-    usd: float = 0.0
-
-
 class BatchPass:
     """`services` are the batch interfaces by provider; the first one gets new batches."""
 
@@ -92,20 +78,34 @@ class BatchPass:
         *,
         clock: Clock,
     ) -> None:
-        self._parts = parts
         self._services = services
-        self._source = SourceDocuments(source, options.spool, options.password)
-        self._target = target
         self._options = options
         self._clock = clock
-        self._vision = PageVision(parts)
-        self._prices = BatchPrices(PriceList(parts.settings.ai.prices))
         self._records = BatchRecords(target)
         self._lock = DriverLock(target, clock)
         self._tried: set[BatchPage] = set()
         self.outcome = AiPassOutcome()
+        vision, documents = PageVision(parts), SourceDocuments(source, options.spool, options.password)
+        prices = BatchPrices(PriceList(parts.settings.ai.prices))
+        local = document_options(parts.settings, ocr=False)
+        self._requests = BatchRequests(
+            parts.settings.ai,
+            vision,
+            documents,
+            target,
+            prices,
+            self._first.name,
+            options.model,
+            self.outcome,
+        )
         self._answers = BatchAnswers(
-            self._vision, self._source, target, self._prices, options.formats, self.outcome
+            vision,
+            documents,
+            target,
+            prices,
+            options.formats,
+            AnsweredChunks(parts.pool, vision, documents, local),
+            self.outcome,
         )
 
     async def run(self, shards: Sequence[int], on_page: OnPage) -> AiPassOutcome:
@@ -138,32 +138,25 @@ class BatchPass:
 
     async def _hand_in_new(self, shards: Sequence[int]) -> None:
         busy = {page for record in self._records.open for page in record.pages} | self._tried
-        bundle = _Bundle()
-        for shard in shards:
-            rows = await rows_of_part(self._target, shard)
-            wanted = [row for row in rows if needs_ai(row) and page_of(shard, row) not in busy]
-            for document in _by_document(wanted):
-                await self._lock.renew()
-                for row, request, usd in await self._requests(document):
-                    if self._exceeds(bundle.usd + usd):
-                        self.outcome.stopped = MAX_COST
-                        break
-                    if bundle.requests and (
-                        bundle.size > _BATCH_BYTES or len(bundle.requests) >= _BATCH_PAGES
-                    ):
-                        await self._hand_in_bundle(bundle)
-                        bundle = _Bundle()
-                    encoded = self._first.encode(f"{bundle.token}-{len(bundle.pages)}", request)
-                    bundle.pages.append(page_of(shard, row))
-                    bundle.requests.append(encoded)
-                    bundle.size += len(encoded)
-                    bundle.usd += usd
-                if self.outcome.stopped:
-                    break
-            if self.outcome.stopped:
+        bundle = RequestBundle(self._first)
+        async for one in self._new_requests(shards, busy):
+            if self._exceeds(bundle.usd + one.usd):
+                self.outcome.stopped = MAX_COST
                 break
+            if bundle.is_full:
+                await self._hand_in(bundle)
+                bundle = RequestBundle(self._first)
+            bundle.add(one)
         if bundle.requests:
-            await self._hand_in_bundle(bundle)
+            await self._hand_in(bundle)
+
+    async def _new_requests(
+        self, shards: Sequence[int], busy: Collection[BatchPage]
+    ) -> AsyncIterator[PricedRequest]:
+        for shard in shards:
+            async for one in self._requests.of_shard(shard, busy):
+                await self._lock.renew()
+                yield one
 
     @property
     def _first(self) -> BatchService:
@@ -173,17 +166,8 @@ class BatchPass:
         most = self._options.max_cost_usd
         return bool(most) and self._options.paid_usd + self._records.bound_usd + usd > most
 
-    async def _hand_in_bundle(self, bundle: _Bundle) -> None:
-        record = BatchRecord(
-            number=len(self._records.all) + 1,
-            token=bundle.token,
-            provider=self._first.name,
-            model=self._options.model,
-            created_at=self._clock.now(),
-            reserved_usd=bundle.usd,
-            count=len(bundle.requests),
-            pages=bundle.pages,
-        )
+    async def _hand_in(self, bundle: RequestBundle) -> None:
+        record = bundle.record(len(self._records.all) + 1, self._options.model, self._clock.now())
         await self._records.add(record)
         await self._submit(record, bundle.requests)
 
@@ -225,69 +209,13 @@ class BatchPass:
             record.batch_id = found
             await self._records.save(record)
             return
-        requests = await self._requests_of(record)
+        requests = await self._requests.of_record(record, self._services[record.provider])
         record.count = len(requests)
         if not requests:
             record.state = COLLECTED
         await self._records.save(record)
         if requests:
             await self._submit(record, requests)
-
-    async def _requests_of(self, record: BatchRecord) -> list[bytes]:
-        """The requests of a record, drawn again; pages that are gone or were read meanwhile are left out."""
-        places = {page: place for place, page in enumerate(record.pages)}
-        found: list[bytes] = []
-        for shard in sorted({page.shard for page in record.pages}):
-            rows = [
-                row
-                for row in await rows_of_part(self._target, shard)
-                if page_of(shard, row) in places and needs_ai(row)
-            ]
-            for document in _by_document(rows):
-                for row, request, _ in await self._requests(document):
-                    request_id = record.request_id(places[page_of(shard, row)])
-                    found.append(self._services[record.provider].encode(request_id, request))
-        return found
-
-    async def _requests(self, rows: Sequence[PageRow]) -> list[tuple[PageRow, VisionRequest, float]]:
-        """The requests for pages of one document, with a generous estimate of their prices.
-
-        What can't be drawn or is gone is left as it is.
-        """
-        ai = self._parts.settings.ai
-
-        async def one(source: VisionSource, row: PageRow) -> tuple[PageRow, VisionRequest, float] | None:
-            try:
-                picture = await self._vision.picture(source, row.markdown or "")
-            except (PageError, DocumentError) as error:
-                self.outcome.give_up(error.code)
-                return None
-            request = VisionRequest(
-                model=self._options.model,
-                instructions=ai.system_prompt,
-                text=picture.text,
-                image=picture.image,
-                image_mime=picture.mime,
-                max_tokens_out=ai.max_tokens_out,
-                timeout_s=0.0,
-                crops=picture.crops,
-            )
-            size = Size(
-                len(request.text) + len(request.instructions),
-                len(picture.layer or picture.text),
-                picture.pixels,
-            )
-            guess = estimate(size, ai.max_tokens_out)
-            return row, request, self._prices.usd(self._first.name, self._options.model, guess)
-
-        try:
-            async with self._source.fetched(rows[0]) as document:
-                sources = [self._source.page(document, row) for row in rows]
-                found = await asyncio.gather(*map(one, sources, rows))
-        except (MissingError, StateConflictError):
-            self.outcome.gone += len(rows)
-            return []
-        return [pair for pair in found if pair is not None]
 
     # ---- collecting ----------------------------------------------------------------------------------------
 
@@ -338,10 +266,3 @@ class BatchPass:
             await asyncio.sleep(pause_s)
             left_s -= pause_s
             pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
-
-
-def _by_document(rows: Sequence[PageRow]) -> list[list[PageRow]]:
-    found: dict[str, list[PageRow]] = {}
-    for row in rows:
-        found.setdefault(row.key, []).append(row)
-    return list(found.values())

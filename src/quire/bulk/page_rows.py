@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
@@ -133,6 +133,14 @@ def needs_ai(row: PageRow) -> bool:
     """Whether an AI model would see more of the page than the local readers did, and has not seen it."""
     seen = row.source in _AI_SOURCES
     return row.page > 0 and not seen and row.page_class in ("HAS_GRAPHICS", "SCANNED", "GARBLED")
+
+
+def by_document(rows: Iterable[PageRow]) -> list[list[PageRow]]:
+    """Returns the rows of each document, in the order of the first ones."""
+    found: dict[tuple[str, str], list[PageRow]] = {}
+    for row in rows:
+        found.setdefault((row.key, row.etag), []).append(row)
+    return list(found.values())
 
 
 def check_installed() -> None:

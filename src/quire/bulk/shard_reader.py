@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 import tempfile
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -138,7 +138,9 @@ def document_rows(base: PageRow, reading: DocumentReading, formats: frozenset[st
     mime = reading.info.mime if reading.info else ""
     count = reading.info.page_count if reading.info else 0
     language = _language(reading.pages)
-    chunks = _chunks(reading.pages) if "chunks" in formats else {}
+    chunks: dict[int, str] = {}
+    if "chunks" in formats:
+        chunks = chunks_by_page((page.number, page.packed_elements) for page in reading.pages)
     found: list[PageRow] = []
     for page in reading.pages:
         row = replace(
@@ -161,8 +163,7 @@ def document_rows(base: PageRow, reading: DocumentReading, formats: frozenset[st
             error=page.error,
         )
         add_formats(row, page.packed_elements, formats)
-        if page.number in chunks:
-            row.chunks = json.dumps(chunks[page.number], ensure_ascii=False)
+        row.chunks = chunks.get(page.number)
         found.append(row)
     return found
 
@@ -187,20 +188,24 @@ def add_formats(row: PageRow, packed_elements: bytes, formats: frozenset[str]) -
         row.elements = json.dumps(page_json(elements), ensure_ascii=False)
 
 
-def _chunks(pages: Sequence[ReadPage]) -> dict[int, list[object]]:
-    """The chunks of a document, under the page that each begins on."""
+def chunks_by_page(pages: Iterable[tuple[int, bytes]]) -> dict[int, str]:
+    """Returns the chunks of a document as JSON, under the page that each begins on.
+
+    `pages` are numbers in ascending order with packed elements; a page without any has no part in a chunk.
+    """
     from quire.rendering.document_chunks import Chunker
 
     chunker = Chunker(ChunkOptions())
-    pieces = []
-    for page in pages:
+    pieces, first = [], 0
+    for number, packed in pages:
+        first = first or number
         with contextlib.suppress(QuireError):
-            pieces += chunker.add(decode(page.packed_elements))
+            pieces += chunker.add(decode(packed))
     found: dict[int, list[object]] = {}
     for piece in (*pieces, *chunker.end()):
-        first = min((place.page for place in piece.places), default=pages[0].number)
-        found.setdefault(first, []).append(piece.as_dict())
-    return found
+        begins = min((place.page for place in piece.places), default=first)
+        found.setdefault(begins, []).append(piece.as_dict())
+    return {number: json.dumps(chunks, ensure_ascii=False) for number, chunks in found.items()}
 
 
 def _language(pages: Sequence[ReadPage]) -> str | None:

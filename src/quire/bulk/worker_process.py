@@ -55,18 +55,23 @@ def clouds_of(settings: Settings) -> Clouds:
     return Clouds(settings.aws.credentials(), clouds.google(), clouds.azure(), clouds.proxy_url)
 
 
-def shard_options(config: WorkerConfig, settings: Settings) -> ShardOptions:
-    """The options of the run with the limits of the settings."""
+def document_options(settings: Settings, *, ocr: bool) -> DocumentOptions:
+    """How a document is read, with the limits of the settings."""
     limits = LocalLimits(
         settings.reading.page_timeout_s, settings.ocr.page_timeout_s, settings.reading.document_budget_s
     )
+    return DocumentOptions(
+        LocalOptions(ocr=OcrOptions.of(settings.ocr), limits=limits),
+        ocr and page_ocr.available(),
+        max_pages=settings.limits.max_pages,
+        chunk_pages=settings.reading.chunk_pages,
+    )
+
+
+def shard_options(config: WorkerConfig, settings: Settings) -> ShardOptions:
+    """The options of the run with the limits of the settings."""
     return ShardOptions(
-        DocumentOptions(
-            LocalOptions(ocr=OcrOptions.of(settings.ocr), limits=limits),
-            config.ocr and page_ocr.available(),
-            max_pages=settings.limits.max_pages,
-            chunk_pages=settings.reading.chunk_pages,
-        ),
+        document_options(settings, ocr=config.ocr),
         frozenset(config.formats),
         config.processes,
         settings.reading.memory_bytes,

@@ -44,7 +44,7 @@ _STOPPED = {
 }
 
 
-def check(args: argparse.Namespace, settings: Settings, formats: tuple[str, ...]) -> None:
+def check(args: argparse.Namespace, settings: Settings) -> None:
     """Raises CommandUsageError before anything is read."""
     if args.ai == OFF:
         if args.max_cost is not None:
@@ -55,10 +55,6 @@ def check(args: argparse.Namespace, settings: Settings, formats: tuple[str, ...]
     order = [one for one in configured_providers.order(settings.ai) if one in usable and one in models]
     if not order:
         raise CommandUsageError(NO_MODEL)
-    if "chunks" in formats:
-        raise CommandUsageError(
-            "--ai can't be combined with --formats chunks: a chunk may go over pages. Make chunks from the rows."
-        )
     if args.ai == BATCH:
         order = [one for one in order if batch_service(usable[one]) is not None][:1]
         if not order:

@@ -87,7 +87,7 @@ class _Command:
                 f"{root} is not a folder. Name a folder, or a bucket such as s3://bucket/prefix."
             )
         formats = _formats(args.formats)
-        bulk_ai.check(args, settings, formats)
+        bulk_ai.check(args, settings)
         self._workers = args.workers or settings.reading.processes or os.cpu_count() or 1
         self._config = WorkerConfig(
             source=self._source.url,

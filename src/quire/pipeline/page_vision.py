@@ -12,7 +12,12 @@ from quire.errors import PageError
 from quire.pipeline.intake.sealing import Sealer
 from quire.providers import configured_providers
 from quire.reading.ocr.page_ocr import OcrOptions
-from quire.reading.pdf.grounding import GroundedAnswer, ground_answer, ground_by_ocr
+from quire.reading.pdf.grounding import (
+    GroundedAnswer,
+    answer_without_ground,
+    ground_answer,
+    ground_by_ocr,
+)
 from quire.reading.pdf.page_render import RenderOptions, render_page
 from quire.reading.pdf.vision_page import ContextOptions, page_layer, picture_page
 from quire.reading.pool.child_pool import ChildPool
@@ -134,6 +139,12 @@ class PageVision:
         if provider in _OWN_READERS or not self._wants_ocr(found):
             return found
         return await self._by_ocr(page, answer, found)
+
+    async def without_ground(self, number: int, answer: str) -> GroundedAnswer:
+        """Returns the answer's elements where the page can't be compared: its document is gone. Raises PageError."""
+        return await self._parts.pool.run(
+            answer_without_ground, number, answer, timeout_s=self._parts.settings.reading.page_timeout_s
+        )
 
     def _wants_ocr(self, found: GroundedAnswer) -> bool:
         """Whether the text layer supports too little of the answer, and OCR may show whether the page does."""

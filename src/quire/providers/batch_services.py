@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 from urllib.parse import quote, urlsplit
 
 from quire.providers import anthropic_provider, openai_provider
@@ -27,6 +27,8 @@ from quire.providers.provider_protocol import (
     VisionRequest,
 )
 from quire.providers.sdk_channel import FileForm, Reply, by_status, json_text
+
+P = TypeVar("P", bound=OpenAIProvider | AnthropicProvider)
 
 PRICE_SHARE = 0.5
 """What a token costs in a batch, of its usual price."""
@@ -96,8 +98,10 @@ def batch_service(provider: Provider) -> BatchService | None:
     return AnthropicBatches(provider) if isinstance(provider, AnthropicProvider) else None
 
 
-class OpenAIBatches:
-    def __init__(self, provider: OpenAIProvider) -> None:
+class _ProviderBatches(Generic[P]):
+    """The provider whose account batches are handed in to, and its connection."""
+
+    def __init__(self, provider: P) -> None:
         self._provider = provider
         self._channel = provider.channel
 
@@ -105,6 +109,8 @@ class OpenAIBatches:
     def name(self) -> str:
         return self._provider.name
 
+
+class OpenAIBatches(_ProviderBatches[OpenAIProvider]):
     def encode(self, request_id: str, request: VisionRequest) -> bytes:
         head = b'{"custom_id":' + json_text(request_id)
         return (
@@ -176,15 +182,7 @@ class OpenAIBatches:
             return BatchReply(request_id, error=error.code)
 
 
-class AnthropicBatches:
-    def __init__(self, provider: AnthropicProvider) -> None:
-        self._provider = provider
-        self._channel = provider.channel
-
-    @property
-    def name(self) -> str:
-        return self._provider.name
-
+class AnthropicBatches(_ProviderBatches[AnthropicProvider]):
     def encode(self, request_id: str, request: VisionRequest) -> bytes:
         body = anthropic_provider.request_body(request)
         return b'{"custom_id":' + json_text(request_id) + b',"params":' + body + b"}"

@@ -88,6 +88,11 @@ def _packed(number: int, answer: str, words: Sequence[PageWord], size: tuple[flo
     return GroundedAnswer(encode(page), found.ungrounded, found.ungrounded_numbers, found.support)
 
 
+def answer_without_ground(number: int, answer: str) -> GroundedAnswer:
+    """The elements of a model's answer about a page that can't be compared with it."""
+    return _packed(number, answer, (), (0.0, 0.0))
+
+
 def pack_own_markdown(markdown: str, number: int, reader: str) -> GroundedAnswer:
     """The elements of a page whose Markdown our office readers wrote."""
     return GroundedAnswer(encode(PageElements(number, office_elements(markdown, number), reader)))
