@@ -3,9 +3,9 @@
     .venv/bin/python bench/fuzz.py [--seconds 600] [--only parsers|api] [--schemathesis PROGRAM] [--keep FOLDER]
 
 A parser may raise a QuireError and nothing else, within 10 s of CPU time. The API may answer anything that its
-description lists, and never 5xx but 503. It is asked without keys, with a key, and with a wrong one; half of the ids in
-requests are those of real jobs, and half of the files can be read. Inputs that fail are written to `--keep`.
-schemathesis is no dependency of Quire: `make fuzz` installs it into `.venv-fuzz`.
+description lists, and never 5xx but 503. It is asked without keys, with a key (and a simulated AI provider), and with a
+wrong one; half of the ids in requests are those of real jobs, documents and keys, and half of the files can be read.
+Inputs that fail are written to `--keep`. schemathesis is not a dependency: `make fuzz` installs it into `.venv-fuzz`.
 """
 
 from __future__ import annotations
@@ -58,6 +58,7 @@ from quire.reading.files.document_source import inspect
 from quire.reading.files.file_kinds import sniff
 from quire.reading.files.page_chunks import read_chunk
 from quire.reading.pdf.page_reader import ReadOptions
+from quire.simulator.simulator_thread import RunningSimulator, simulator
 
 Target = tuple[st.SearchStrategy[bytes], Callable[[bytes], object]]
 _MOST_PAGES = 1 << 30
@@ -326,7 +327,7 @@ FILES = (
     '{"a": [1, 2]}',
     "%PDF-1.4\n",
 )
-IDS = ("job_id", "job_a", "job_b", "task_id", "job_or_file_id", "document_id", "batch_id")
+IDS = ("job_id", "job_a", "job_b", "task_id", "job_or_file_id", "document_id", "batch_id", "key_id")
 
 
 def fuzz_api(program: str, seconds: float, keep: Path | None) -> int:
@@ -335,7 +336,10 @@ def fuzz_api(program: str, seconds: float, keep: Path | None) -> int:
     for (name, more, key), share in zip(ROUNDS, (0.45, 0.45, 0.1), strict=True):
         with (
             scratch() as folder,
-            service(folder, RATE_LIMIT_PER_CLIENT="0", DOOR_WAIT="20s", **more) as running,
+            simulator() as sim,
+            service(
+                folder, RATE_LIMIT_PER_CLIENT="0", DOOR_WAIT="20s", **more, **provider(sim, key)
+            ) as running,
         ):
             headers = {"Authorization": f"Bearer {key}"} if key else {}
             known = known_ids(running, {**headers, "Authorization": f"Bearer {KEY}"} if key else {})
@@ -366,8 +370,14 @@ def fuzz_api(program: str, seconds: float, keep: Path | None) -> int:
     return failed
 
 
+def provider(sim: RunningSimulator, key: str | None) -> dict[str, str]:
+    if key is None:
+        return {}
+    return {"OPENAI_BASE_URL": sim.openai_url, "OPENAI_API_KEY": "sk-simulated", "SECONDARY_ENGINE": "none"}
+
+
 def known_ids(running: Service, headers: dict[str, str]) -> list[str]:
-    """Jobs, a vault document and a batch, so that generated requests reach more than 404."""
+    """Jobs, a vault document, a batch and a key, so that generated requests reach more than 404."""
     boundary = "quire-fuzz"
     found: list[str] = []
     for path in ("/convert?wait=60", "/convert?wait=60", "/documents", "/batches"):
@@ -376,14 +386,19 @@ def known_ids(running: Service, headers: dict[str, str]) -> list[str]:
         disposition = f'Content-Disposition: form-data; name="{name}"; filename="a.md"'
         body = f"--{boundary}\r\n{disposition}\r\n\r\n{words}\r\n--{boundary}--\r\n".encode()
         sent = {**headers, "Content-Type": f"multipart/form-data; boundary={boundary}"}
-        request = urllib.request.Request(running.url + path, data=body, headers=sent, method="POST")
-        answer = json.load(urllib.request.urlopen(request, timeout=120))
-        found += [
-            value
-            for name, value in answer.items()
-            if name in ("job_id", "id", "batch_id", "document_id") and value
-        ]
-    return found
+        found += _ids(running, path, body, sent)
+    sent = {**headers, "Content-Type": "application/json"}
+    return found + _ids(running, "/keys", b'{"name": "fuzzed", "scope": "read"}', sent)
+
+
+def _ids(running: Service, path: str, body: bytes, headers: dict[str, str]) -> list[str]:
+    request = urllib.request.Request(running.url + path, data=body, headers=headers, method="POST")
+    answer = json.load(urllib.request.urlopen(request, timeout=120))
+    return [
+        value
+        for name, value in answer.items()
+        if name in ("job_id", "id", "batch_id", "document_id") and value
+    ]
 
 
 def with_known(described: dict[str, Any], ids: list[str]) -> dict[str, Any]:
@@ -393,17 +408,21 @@ def with_known(described: dict[str, Any], ids: list[str]) -> dict[str, Any]:
             for parameter in operation.get("parameters", ()):
                 if parameter["name"] in IDS:
                     parameter["schema"] = {"anyOf": [{"enum": ids}, parameter["schema"]]}
-    return _with_files(described)
+    return _with_values(described, ids)
 
 
-def _with_files(value: Any) -> Any:
+def _with_values(value: Any, ids: list[str]) -> Any:
     if isinstance(value, list):
-        return [_with_files(one) for one in value]
+        return [_with_values(one, ids) for one in value]
     if not isinstance(value, dict):
         return value
     if value.get("type") == "string" and (value.get("format") == "binary" or "contentMediaType" in value):
         return {"anyOf": [{"type": "string", "enum": list(FILES)}, value]}
-    return {name: _with_files(one) for name, one in value.items()}
+    changed = {name: _with_values(one, ids) for name, one in value.items()}
+    if isinstance(fields := changed.get("properties"), dict):
+        known = {name: {"anyOf": [{"enum": ids}, fields[name]]} for name in fields if name in IDS}
+        changed["properties"] = fields | known
+    return changed
 
 
 def main() -> int:
