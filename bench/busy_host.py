@@ -1,9 +1,13 @@
 """The same documents on an idle host and beside busy loops: texts, readers and statuses of all pages are compared.
 
-    .venv/bin/python bench/busy_host.py [--corpus ../shared/corpus] [--files 80] [--loops 24] [--seconds 900]
+    .venv/bin/python bench/busy_host.py --state FILE --phase rest|busy|compare
+        [--corpus ../shared/corpus] [--files 80] [--loops 24] [--seconds 540] [--core NUMBER]
 
 Time limits of pages count the CPU time of a reader process, so a busy host may make documents late, but must not change
-them. The loops run with the priority of the service. Some of the files are scans, which OCR reads for seconds.
+them. Each loop has the priority of the service and a session of its own, so that the kernel gives each as much as all
+readers together. Some of the files are scans, which OCR reads for seconds. A phase ends after `--seconds`; the next
+call goes on with the documents that are missing in the state file. With `--core`, the service and the loops have one
+core, and the others are left to other work. `compare` ends with 1 if an outcome differs.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ import argparse
 import concurrent.futures
 import contextlib
 import json
+import os
 import subprocess
 import sys
 import time
@@ -33,7 +38,7 @@ def chosen(corpus: Path, count: int) -> list[Path]:
     scans = [
         one
         for one in sorted((corpus / "scans").rglob("*"))
-        if one.is_file() and one.suffix in (".pdf", ".png")
+        if one.suffix in (".pdf", ".png") and one.stat().st_size < _MOST_BYTES
     ]
     sets = [
         [
@@ -54,7 +59,8 @@ def chosen(corpus: Path, count: int) -> list[Path]:
 
 @contextlib.contextmanager
 def busy(loops: int) -> Iterator[None]:
-    running = [subprocess.Popen([sys.executable, "-c", _BUSY]) for _ in range(loops)]
+    command = [sys.executable, "-c", _BUSY]
+    running = [subprocess.Popen(command, start_new_session=True) for _ in range(loops)]
     try:
         yield
     finally:
@@ -63,13 +69,20 @@ def busy(loops: int) -> Iterator[None]:
             one.wait()
 
 
-def outcome(running: Service, path: Path) -> dict[str, Any]:
-    """What a user gets of a document: its status, and of each page text, reader, status and reasons."""
+def outcome(running: Service, path: Path, ends: float) -> dict[str, Any] | None:
+    """What a user gets of a document: its status, and of each page text, reader, status and reasons. None if late."""
+    if time.monotonic() > ends:
+        return None
     try:
         submitted = running.upload(path, "")
     except OSError as error:  # a refusal: its status
         return {"refused": str(error)}
-    job = running.wait_for(submitted["job_id"])
+    job: dict[str, Any] = {"status": ""}
+    while job["status"] not in ("completed", "failed", "cancelled"):
+        if time.monotonic() > ends:
+            return None
+        time.sleep(0.25)
+        job = running.get(f"/jobs/{submitted['job_id']}")
     if job["status"] != "completed":
         return {"status": job["status"], "error": job.get("error")}
     result = running.get(f"/jobs/{job['job_id']}/result")["result"]
@@ -83,16 +96,45 @@ def outcome(running: Service, path: Path) -> dict[str, Any]:
     }
 
 
-def read_all(files: list[Path], seconds: float) -> tuple[dict[str, Any], float]:
-    began = time.monotonic()
+def read_all(files: list[Path], seconds: float) -> dict[str, Any]:
+    """The outcomes of the documents that were ready in time."""
+    ends = time.monotonic() + seconds
     # Deadlines of documents are wall time by design; this compares reading.
     with (
         scratch() as folder,
-        service(folder, DOCUMENT_PROCESSING_TIMEOUT=f"{int(seconds)}s") as running,
+        service(folder, DOCUMENT_PROCESSING_TIMEOUT="2h") as running,
         concurrent.futures.ThreadPoolExecutor(_AT_ONCE) as pool,
     ):
-        found = list(pool.map(lambda path: outcome(running, path), files))
-    return {str(path): one for path, one in zip(files, found, strict=True)}, time.monotonic() - began
+        found = list(pool.map(lambda path: outcome(running, path, ends), files))
+    return {str(path): one for path, one in zip(files, found, strict=True) if one is not None}
+
+
+def run_phase(phase: str, files: list[Path], state: dict[str, Any], args: argparse.Namespace) -> None:
+    known = state.setdefault(phase, {})
+    missing = [one for one in files if str(one) not in known]
+    began = time.monotonic()
+    with busy(args.loops if phase == "busy" else 0):
+        known |= read_all(missing, args.seconds)
+    taken = state.setdefault("seconds", {})
+    taken[phase] = taken.get(phase, 0.0) + time.monotonic() - began
+    print(f"{phase}: {len(known)} of {len(files)} documents, {taken[phase]:.0f} s")
+
+
+def compare(files: list[Path], state: dict[str, Any]) -> int:
+    rest, hit = state.get("rest", {}), state.get("busy", {})
+    both = [str(one) for one in files if str(one) in rest and str(one) in hit]
+    differing = [name for name in both if rest[name] != hit[name]]
+    pages = [page for name in both for page in rest[name].get("pages", ())]
+    done = sum(rest[name].get("status") == "completed" for name in both)
+    recognised = sum(page["source"] == "ocr" for page in pages)
+    print(
+        f"{len(both)} of {len(files)} files, {done} completed, {len(pages)} pages, {recognised} of them by OCR"
+    )
+    print(f"seconds: {state.get('seconds')}")
+    print(f"{len(differing)} differ")
+    for name in differing:
+        print(f"  {name}: {_difference(rest[name], hit[name])}")
+    return 1 if differing or not both else 0
 
 
 def main() -> int:
@@ -100,26 +142,22 @@ def main() -> int:
     parser.add_argument("--corpus", type=Path, default=ROOT.parent / "shared" / "corpus")
     parser.add_argument("--files", type=int, default=80)
     parser.add_argument("--loops", type=int, default=24)
-    parser.add_argument("--seconds", type=float, default=900)
-    parser.add_argument("--keep", type=Path, metavar="FILE", help="write both outcomes as JSON")
+    parser.add_argument("--seconds", type=float, default=540)
+    parser.add_argument("--core", type=int)
+    parser.add_argument("--state", type=Path, required=True, metavar="FILE")
+    parser.add_argument("--phase", choices=("rest", "busy", "compare"), required=True)
     args = parser.parse_args()
     files = chosen(args.corpus, args.files)
-    rest, rest_s = read_all(files, args.seconds)
-    with busy(args.loops):
-        hit, hit_s = read_all(files, args.seconds)
-    differing = [name for name in rest if rest[name] != hit[name]]
-    if args.keep:
-        args.keep.write_text(json.dumps({"rest": rest, "busy": hit}, indent=1))
-    pages = sum(len(one.get("pages", ())) for one in rest.values())
-    done = sum(one.get("status") == "completed" for one in rest.values())
-    print(f"{len(files)} files, {done} completed, {pages} pages")
-    print(
-        f"at rest {rest_s:.0f} s, beside {args.loops} busy loops {hit_s:.0f} s ({hit_s / rest_s:.1f} times)"
-    )
-    print(f"{len(differing)} differ")
-    for name in differing:
-        print(f"  {name}: {_difference(rest[name], hit[name])}")
-    return 1 if differing else 0
+    if not files:
+        parser.error(f"{args.corpus} has no documents.")
+    state = json.loads(args.state.read_text()) if args.state.exists() else {}
+    if args.core is not None:
+        os.sched_setaffinity(0, {args.core})
+    if args.phase == "compare":
+        return compare(files, state)
+    run_phase(args.phase, files, state, args)
+    args.state.write_text(json.dumps(state, indent=1))
+    return 0
 
 
 def _difference(one: dict[str, Any], other: dict[str, Any]) -> str:

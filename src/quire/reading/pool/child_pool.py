@@ -40,7 +40,7 @@ _LAST_WORDS = (b"bad_alloc", b"memory allocation of", b"out of memory", b"Cannot
 _NEAR_LIMIT = 0.85
 _REASONS = {PageTimeoutError: "timeout", PageMemoryError: "memory", PageCrashedError: "crash"}
 _CLASS_NAME = re.compile(r"\w{1,100}")
-_QUICK_S = 0.5  # a task that takes longer is demoted
+_QUICK_S = 0.5  # a task that runs or sleeps for longer is demoted; waiting for a core does not count
 _LOOK_EVERY_S = 0.25
 _ADDED_BYTES = 1 << 30  # how much larger than its document a result may be, where memory has no limit
 
@@ -259,17 +259,17 @@ class ChildPool:
                     reply = asking.result()
                     has_answer = True
                     return reply
+                clock.sample()
                 if clock.is_over():
                     raise _OverdueError
-                if clock.wall_s >= _QUICK_S:
+                if clock.used_s >= _QUICK_S:
                     self._demote(task, child, hold)
                 pause_s = min(_LOOK_EVERY_S, max(0.01, task.timeout_s - clock.wall_s))
         finally:
             asking.cancel()
-            is_long = clock.wall_s >= _QUICK_S
-            spent_s = clock.spent_s if is_long and child.alive else clock.wall_s
-            self.ledger.charge(task.share, spent_s, wasted=not has_answer)
-            self.ledger.set_slow(task.share, is_long)
+            is_known = clock.wall_s >= _QUICK_S and child.alive
+            self.ledger.charge(task.share, clock.spent_s if is_known else clock.wall_s, wasted=not has_answer)
+            self.ledger.set_slow(task.share, clock.used_s >= _QUICK_S)
 
     def _demote(self, task: _Task, child: Child, hold: _Hold) -> None:
         """Takes the quick slot from a task that runs long. Raises _PreemptedError if there is no other slot for it."""

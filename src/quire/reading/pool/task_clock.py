@@ -1,6 +1,7 @@
 """The time of a task in a child: CPU time of the child and its programs, so that a busy host does not fail a page.
 
-A child that neither runs nor wants to run (a deadlock, a wait that never ends) is found by its process state.
+A child that neither runs nor wants to run (a deadlock, a wait that never ends) is found by its process state. The time
+for which it wants to run and gets no core does not count.
 Where the system has no /proc, time is wall time.
 """
 
@@ -11,7 +12,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-_MOST_WALL = 30.0  # times the allowed time
+_MOST_IDLE = 30.0  # times the allowed time
 _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 _RUNNABLE = frozenset("RD")
 
@@ -23,14 +24,15 @@ class _Reading:
 
 
 class TaskClock:
-    """Measures one task of a child from now on. `is_over` has to be asked every second or so."""
+    """Measures one task of a child from now on. `sample` has to be called every second or so."""
 
     def __init__(self, pid: int, allowed_s: float) -> None:
         self._pid = pid
         self._allowed_s = allowed_s
-        self._began = self._progress_at = time.monotonic()
+        self._began = self._sampled_at = self._progress_at = time.monotonic()
         found = _stat(pid)  # between two tasks a child has no programs
         self._cpu_at_start = self._last_cpu = found[0] if found else None
+        self._idle_s = 0.0
 
     @property
     def wall_s(self) -> float:
@@ -44,19 +46,33 @@ class TaskClock:
             return self.wall_s
         return min(self.wall_s, max(0.0, found.cpu_s - self._cpu_at_start))
 
-    def is_over(self) -> bool:
-        """Whether the task has used its time, has not run for as long, or has taken far too long by the wall clock."""
-        wall_s = self.wall_s
-        if wall_s < self._allowed_s:
-            return False
-        found = _read(self._pid)
+    @property
+    def used_s(self) -> float:
+        """The time in which the task ran or was idle, by the last sample. Waiting for a core is not counted."""
+        if self._cpu_at_start is None or self._last_cpu is None:
+            return self.wall_s
+        return self._last_cpu - self._cpu_at_start + self._idle_s
+
+    def sample(self) -> None:
+        """Measures what the child has done since the last sample."""
+        found, now = _read(self._pid), time.monotonic()
         if found is None or self._cpu_at_start is None or self._last_cpu is None:
-            return True
-        if found.runs or found.cpu_s > self._last_cpu:
-            self._progress_at, self._last_cpu = time.monotonic(), found.cpu_s
+            self._cpu_at_start = None
+            return
+        ran_s = max(0.0, found.cpu_s - self._last_cpu)
+        if found.runs or ran_s:
+            self._progress_at = now
+        if not found.runs:
+            self._idle_s += max(0.0, now - self._sampled_at - ran_s)
+        self._last_cpu, self._sampled_at = found.cpu_s, now
+
+    def is_over(self) -> bool:
+        """Whether, by the last sample, the task used its time, has stalled for as long, or was idle far too long."""
+        if self._cpu_at_start is None or self._last_cpu is None:
+            return self.wall_s >= self._allowed_s
+        spent_s = self._last_cpu - self._cpu_at_start
         stalled_s = time.monotonic() - self._progress_at
-        spent_s = found.cpu_s - self._cpu_at_start
-        return max(spent_s, stalled_s) >= self._allowed_s or wall_s >= self._allowed_s * _MOST_WALL
+        return max(spent_s, stalled_s) >= self._allowed_s or self._idle_s >= self._allowed_s * _MOST_IDLE
 
 
 def _read(pid: int) -> _Reading | None:
