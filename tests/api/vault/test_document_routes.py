@@ -261,6 +261,22 @@ async def test_export_holds_every_document_with_its_metadata(alpha: VaultClient)
     assert len(names) == 9
 
 
+async def test_schema_is_refused_before_the_first_row_when_no_model_is_configured(alpha: VaultClient) -> None:
+    """The newest document has failed, so it is the first row; the older one needs a model."""
+    await alpha.kept("quuxberth.md", b"# Quuxberth\n\nThe quuxberth has number 417.\n")
+    broken = await alpha.add("quuxberth.pdf", b"%PDF-1.4\nno pages at all")
+
+    async def has_failed() -> bool:
+        return bool((await alpha.get(f"/documents/{broken}")).json["status"] == "failed")
+
+    await until(has_failed, "the newest document has failed")
+    schema = {"type": "object", "properties": {"berth": {"type": "integer"}}}
+    async with alpha.session.put(f"{alpha.url}/schemas/quuxberth", json={"schema": schema}) as saved:
+        assert saved.status in (200, 201), await saved.text()
+    async with alpha.session.post(f"{alpha.url}/schemas/quuxberth/apply") as refused:
+        assert (refused.status, (await refused.json())["code"]) == (409, "ai_not_configured")
+
+
 async def test_changes_are_told_to_who_listens(alpha: VaultClient) -> None:
     async with alpha.session.get(f"{alpha.url}/documents/events") as response:
         lines = response.content

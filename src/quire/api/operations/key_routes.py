@@ -118,7 +118,7 @@ async def create_key(request: Request, team: Team, services: ServicesDep) -> Res
     "/audit",
     summary="What was done to the team's keys",
     response_model=AuditsView,
-    responses=documented(401, 403, 503),
+    responses=documented(400, 401, 403, 503),
 )
 async def key_audit(
     team: Team, services: ServicesDep, limit: Annotated[int, Query(ge=1, le=1000)] = 50

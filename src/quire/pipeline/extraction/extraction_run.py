@@ -102,6 +102,12 @@ class Extraction:
         self._parts = parts
         self._engine = engine
 
+    @property
+    def has_model(self) -> bool:
+        """Whether a provider is configured that answers questions."""
+        ai = self._parts.ai
+        return ai is not None and ai.dispatcher.answers_questions
+
     async def check(self, request: ExtractionRequest) -> None:
         """Raises RequestError for a schema that is no JSON Schema."""
         await self._parts.pool.run(check_schema, json.dumps(request.schema), timeout_s=_CHECK_TIMEOUT_S)
@@ -121,7 +127,7 @@ class Extraction:
         if deadline_at is None:
             deadline_at = self._parts.clock.now() + self._parts.settings.extraction.timeout_s
         ai = self._parts.ai
-        if ai is None or not ai.dispatcher.answers_questions:
+        if ai is None or not self.has_model:
             raise NoModelError(await self._local(job, pages))
         found_pages = await self._pages(job, pages)
         read = found_pages.read

@@ -47,10 +47,17 @@ class SchemaTable:
     async def rows(self, documents: AsyncIterator[ReadDocument]) -> AsyncGenerator[dict[str, Any], None]:
         """A row for each document; one that can't be read or asked about has `status: failed` and its error.
 
-        Raises NoModelError with the first document if no model is configured, and PlaneError.
+        Raises NoModelError before the first row if no model is configured and a document could be read, and PlaneError.
         """
+        held: list[dict[str, Any]] = []
         async for document in documents:
-            yield await self._row(document)
+            row = await self._row(document)
+            if self._extraction.has_model:
+                yield row
+            else:  # it failed; a later document may show that a model is missing
+                held.append(row)
+        for row in held:
+            yield row
 
     async def _row(self, document: ReadDocument) -> dict[str, Any]:
         row = document.row
