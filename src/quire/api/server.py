@@ -25,6 +25,7 @@ from quire.api.http.connection_limits import (
     raise_descriptor_limit,
 )
 from quire.api.http.guarded_protocol import GuardedProtocol
+from quire.api.http.turn_queue import TurnQueue
 from quire.api.parse.direct_parse import DirectParse
 from quire.api.parse.front_door import DoorOptions, DoorParts, FrontDoor
 from quire.api.parse.parse_routes import MAX_DOOR_BODY_BYTES
@@ -36,6 +37,7 @@ from quire.settings import Settings
 _LOG = logging.getLogger(__name__)
 _BACKLOG = 4096
 _KEEP_ALIVE_S = 75
+_DEPARTURES_PER_TURN = 25
 _LEAST_GRACE_S = 1
 _SWITCH_S = 0.0005
 _GC_THRESHOLDS = (10_000, 10, 10)
@@ -168,12 +170,14 @@ class _Service:
         assert batcher is not None  # noqa: S101 - `quire serve` always runs one
         settings, clock = self._running.settings, self._running.parts.clock
         limits = ConnectionLimits.of(settings, raise_descriptor_limit())
+        departures = TurnQueue(_DEPARTURES_PER_TURN)
 
         def protocol(data: bytes, seat: Seat) -> asyncio.Protocol:
             return GuardedProtocol(
                 data,
                 seat,
                 limits,
+                departures,
                 config=server.config,
                 server_state=server.server_state,
                 app_state=server.lifespan.state,

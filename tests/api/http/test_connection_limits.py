@@ -19,6 +19,7 @@ from uvicorn.server import ServerState
 from quire.api.http.connection_limits import ConnectionLimits, ConnectionTable, Seat, address_group
 from quire.api.http.guarded_protocol import GuardedProtocol
 from quire.api.http.key_throttle import KeyThrottle
+from quire.api.http.turn_queue import TurnQueue
 from quire.settings import load
 from tests.support.clocks import MovableClock
 from tests.support.serving import Server
@@ -223,7 +224,9 @@ async def test_body_is_refused_when_it_comes_too_slowly(rate: int, status: int) 
         seat = table.enter("127.0.0.1")
         assert isinstance(seat, Seat)
         seats.append(seat)
-        return GuardedProtocol(b"", seat, limits, config=config, server_state=ServerState(), app_state={})
+        return GuardedProtocol(
+            *(b"", seat, limits, TurnQueue(25)), config=config, server_state=ServerState(), app_state={}
+        )
 
     server = await asyncio.get_running_loop().create_server(protocol, "127.0.0.1", 0)
     async with server:

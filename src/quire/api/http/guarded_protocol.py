@@ -6,11 +6,13 @@ It takes over connections of which the front door has read the first bytes.
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from quire.api.http.connection_limits import MAX_HEAD_BYTES, ConnectionLimits, Seat, refusal
+from quire.api.http.turn_queue import TurnQueue
 
 _LINGER_S = 1.0  # closing with unread bytes resets the connection, and the caller would not see the response
 _STALLED_READER_S = 60.0
@@ -21,13 +23,19 @@ class _HeadTooLargeError(Exception):
 
 
 class GuardedProtocol(HttpToolsProtocol):
-    """A connection of which `data` has already been read; it occupies `seat` until it is closed."""
+    """A connection of which `data` has already been read; it occupies `seat` until it is closed.
 
-    def __init__(self, data: bytes, seat: Seat, limits: ConnectionLimits, **options: Any) -> None:
+    `departures` spreads the ends of requests whose callers left together over turns of the event loop.
+    """
+
+    def __init__(
+        self, data: bytes, seat: Seat, limits: ConnectionLimits, departures: TurnQueue, **options: Any
+    ) -> None:
         super().__init__(**options)
         self._data = data
         self._seat = seat
         self._limits = limits
+        self._departures = departures
         self._awaits_head = True
         self._head_bytes = 0
         self._head_timer: asyncio.TimerHandle | None = None
@@ -51,7 +59,7 @@ class GuardedProtocol(HttpToolsProtocol):
             if timer is not None:
                 timer.cancel()
         self._seat.leave()
-        super().connection_lost(exc)
+        self._departures.call(partial(super().connection_lost, exc))
 
     def data_received(self, data: bytes) -> None:
         if self._refused:

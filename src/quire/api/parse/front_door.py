@@ -3,7 +3,8 @@
 It serves `POST /parse` itself, so that thousands of callers can connect at once and wait: a connection is a socket and
 a small object, and bodies are read in order of arrival, a few in each turn of the event loop, so the first batches are
 sent while the last bodies are still unread. The front door hands every other request, and every unusual or slow one,
-over to the complete HTTP server, with the socket and the bytes that were read.
+over to the complete HTTP server, with the socket and the bytes that were read; a few in each turn, so that thousands of
+callers that come together do not stall it, and `GET /health/live` before the others.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from typing import Any
 from starlette.types import Message, Receive
 
 from quire.api.http.connection_limits import ConnectionTable, Seat
+from quire.api.http.turn_queue import TurnQueue
 from quire.api.parse.door_connection import ConnectionState, DoorConnection
 from quire.batching.batch_former import BatchFormer
 from quire.batching.body_memory import BodyMemory
@@ -33,6 +35,11 @@ _ACCEPTS_PER_CROWDED_TURN = (
     2  # while many connections wait for their bodies to be read, those have precedence
 )
 _HEADS_PER_TURN = 8
+_FOREIGN_SHARE = (
+    0.125  # what a connection that is handed over counts in these limits: little is done for it in the turn
+)
+_HAND_OVERS_PER_TURN = 4
+_URGENT = b"GET /health/live "
 _BODIES_PER_TURN = 3
 _SLOW_BODY_S = 2.0
 _SLOW_BODY_WHILE_OTHERS_WAIT_S = 0.3
@@ -74,6 +81,21 @@ class DoorParts:
     """It needs to know how many requests arrive; while it fills an idle slot, the front door reads no bodies."""
 
 
+class _Leaving:
+    """A connection that waits to be handed over. While its head is not complete, its seat may be given to another."""
+
+    def __init__(self, sock: socket.socket, data: bytes, seat: Seat) -> None:
+        self.sock = sock
+        self.data = data
+        self.seat = seat
+        self.is_closed = False
+
+    def close(self) -> None:
+        self.is_closed = True
+        self.sock.close()
+        self.seat.leave()
+
+
 class FrontDoor:
     """Owns the listening socket from `open` to `close`. Belongs to one event loop."""
 
@@ -87,6 +109,7 @@ class FrontDoor:
         self._reading = 0
         self._new_bodies = _BODIES_PER_TURN
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._hand_overs = TurnQueue(_HAND_OVERS_PER_TURN)
         self._timer: asyncio.TimerHandle | None = None
         self._admission_due = False
         self._memory_is_short = False
@@ -114,12 +137,14 @@ class FrontDoor:
             for _ in range(self._options.backlog):
                 if not self._accept():
                     break
+        self._hand_overs.finish()
         self._stop_listening()
 
     async def close(self, timeout_s: float) -> None:
         """Stops accepting; connections with a request get their responses within the time, the others are closed."""
         self._closing = True
         self._stop_listening()
+        self._hand_overs.finish()
         for connection in [one for one in self._connections if one.state is ConnectionState.IDLE]:
             connection.close()
         with suppress(TimeoutError):
@@ -171,9 +196,7 @@ class FrontDoor:
                 self._start(self._serve(connection), "parse-request")
             case ConnectionState.FOREIGN:
                 self._forget(connection)
-                connection.seat.is_busy()
-                work = self._hand_over(connection.sock, connection.received(), connection.seat)
-                self._start(work, "hand-over")
+                self._hand_over_soon(connection)
             case ConnectionState.CLOSED:
                 self._forget(connection)
                 connection.seat.leave()
@@ -198,8 +221,12 @@ class FrontDoor:
                 heads.append(connection)
             else:
                 connection.ready()
-        for connection in heads[:_HEADS_PER_TURN]:
+        left = float(_HEADS_PER_TURN)
+        for connection in heads:
             connection.ready()
+            left -= _cost(connection)
+            if left <= 0:
+                break
         if len(bodies) > _BODIES_PER_TURN:
             bodies.sort(key=_since)
         for connection in bodies[:_BODIES_PER_TURN]:
@@ -210,7 +237,8 @@ class FrontDoor:
     def _accept(self) -> bool:
         """Accepts a bounded number of connections; False if none is left in the backlog."""
         crowded = len(self._queue) >= _CROWDED_QUEUE
-        for _ in range(_ACCEPTS_PER_CROWDED_TURN if crowded else _ACCEPTS_PER_TURN):
+        left = float(_ACCEPTS_PER_CROWDED_TURN if crowded else _ACCEPTS_PER_TURN)
+        while left > 0:
             try:
                 sock, address = self._listener.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
@@ -228,10 +256,12 @@ class FrontDoor:
             seat = self._parts.table.enter(client[0])
             if isinstance(seat, bytes):
                 _refuse(sock, seat)
+                left -= 1
                 continue
             connection = DoorConnection(self, sock, client, self._options.max_body_bytes, seat)
             self._connections.add(connection)
             connection.start()
+            left -= _cost(connection)
         return True
 
     def _admit_to_queue(self, connection: DoorConnection) -> None:
@@ -336,6 +366,21 @@ class FrontDoor:
             if connection.state is ConnectionState.RECEIVED:  # no response was made
                 connection.close()
 
+    def _hand_over_soon(self, connection: DoorConnection) -> None:
+        leaving = _Leaving(connection.sock, connection.received(), connection.seat)
+        if b"\r\n\r\n" in leaving.data:
+            leaving.seat.is_busy()
+        else:
+            leaving.seat.waits(leaving)
+        self._hand_overs.call(
+            lambda: self._hand_over_now(leaving), is_urgent=leaving.data.startswith(_URGENT)
+        )
+
+    def _hand_over_now(self, leaving: _Leaving) -> None:
+        if not leaving.is_closed:
+            leaving.seat.is_busy()
+            self._start(self._hand_over(leaving.sock, leaving.data, leaving.seat), "hand-over")
+
     async def _hand_over(self, sock: socket.socket, data: bytes, seat: Seat) -> None:
         protocols: list[asyncio.Protocol] = []
 
@@ -380,6 +425,10 @@ def _refuse(sock: socket.socket, response: bytes) -> None:
         sock.send(response)
         sock.shutdown(socket.SHUT_WR)
         sock.recv(_REFUSED_HEAD_BYTES)  # closing with unread bytes resets the connection
+
+
+def _cost(connection: DoorConnection) -> float:
+    return _FOREIGN_SHARE if connection.state is ConnectionState.FOREIGN else 1.0
 
 
 def _since(connection: DoorConnection) -> float:

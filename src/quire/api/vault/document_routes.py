@@ -56,10 +56,10 @@ async def events(
 ) -> Response:
     """An event has the document's id and status, no content. The stream ends when the caller disconnects."""
     last_id = checked_event_id(last_event_id)
-    stream = until_stopping(request, _changes(vault, team, last_id))
-    return ClosingStream(
-        written(await anext(stream, None), stream), media_type="text/event-stream", headers=_HEADERS
-    )
+    async with vault.engine.events_source.starting:
+        stream = until_stopping(request, _changes(vault, team, last_id))
+        first = await anext(stream, None)
+    return ClosingStream(written(first, stream), media_type="text/event-stream", headers=_HEADERS)
 
 
 async def _changes(vault: Vault, team: str, last_id: str) -> AsyncIterator[JobEvent | None]:
