@@ -96,7 +96,8 @@ async def measure(running: Service, document: Path, count: int, vault: bool) -> 
     connecting = await timed(url, asyncio.to_thread(process.stdout.readline))
     if vault:
         kept = await asyncio.to_thread(running.upload, document, "", to="/documents")
-        job = {"job_id": running.get(f"/documents/{kept['document_id']}")["jobs"]["process"]}
+        kept = running.get(f"/documents/{kept['documents'][0]['document_id']}")
+        job = {"job_id": kept["jobs"]["process"]}
     events = await timed(url, asyncio.to_thread(running.wait_for, job["job_id"]), 8.0)
     process.stdin.write("\n")
     process.stdin.flush()

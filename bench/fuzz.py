@@ -396,7 +396,8 @@ def _ids(running: Service, path: str, body: bytes, headers: dict[str, str]) -> l
     answer = json.load(urllib.request.urlopen(request, timeout=120))
     return [
         value
-        for name, value in answer.items()
+        for found in (answer, *answer.get("documents", ()))
+        for name, value in found.items()
         if name in ("job_id", "id", "batch_id", "document_id") and value
     ]
 
