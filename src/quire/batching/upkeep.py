@@ -89,9 +89,7 @@ _IDLE_ROUND_S = 2.0
 _URGENT_HEALTH_S = 1.0  # between health checks while the breaker is open and requests wait
 _REFRESH_EVERY = 40  # rounds; finds results whose wake-up was missed
 _EXPIRE_EVERY = 20
-_IDLE_EVERY = (
-    20  # rounds; while nothing is queued or being sent anywhere, the others only ask whether that changed
-)
+_IDLE_EVERY = 20  # rounds; while nothing is queued or sent anywhere, the others only ask whether that changed
 
 
 @dataclass(frozen=True, slots=True)
