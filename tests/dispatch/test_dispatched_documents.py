@@ -385,7 +385,9 @@ async def test_a_page_is_read_by_ocr_when_the_models_before_it_in_the_chain_fail
     tmp_path: Path, sim: RunningSimulator
 ) -> None:
     sim.play({"rules": [{"fault": "server_error"}]})
-    async with ai(tmp_path, sim, PROVIDER_CHAIN="ocr") as one:
+    # On a busy machine OCR takes minutes; the models before it fail at once.
+    patient = {"REQUEST_TIMEOUT": "20m", "PAGE_TOTAL_TIMEOUT": "30m"}
+    async with ai(tmp_path, sim, PROVIDER_CHAIN="ocr", **patient) as one:
         job = await convert(one, SAMPLES / "scan.pdf", mode=Mode.AI)
         [record, *_] = (await pages(one, job)).values()
         assert (record.source, record.provider) == (PageSource.OCR, "ocr")
