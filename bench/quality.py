@@ -2,11 +2,18 @@
 
     python bench/quality.py [--corpus ../shared/corpus] [--sets typeset,mixed,tables,wild] [--readers quire,liteparse]
 
+`quire` reads as the service does with `balanced` and without AI: pages that have no text layer, or a bad one, by OCR.
+`layer` is the same without OCR.
+
 NID is the similarity of the plain text (one minus the normalised insert/delete distance). TEDS is the
 tree-edit similarity of the tables, the first with the first and so on; a missing or surplus one counts 0.
 MHS is that of the headings with the content below them. `overall` is the mean, over documents, of the mean of
 the scores that apply to each. The corpus keeps running headers and hyphens, so the reader is run with both
 options off; `--as-shipped` leaves them on.
+
+`filled` is TEDS with rows and columns left out that have no text, on both sides. The known text of some documents of
+`tables` has an empty first row and an empty first column that are not on the page, so that a reading without a flaw has
+a TEDS of .932 on that set.
 
 A quarter of the documents is held out: those for which the first byte of the SHA-256 of the file's name (without
 suffix) is divisible by 4. No rule may be set by looking at them. The table gives both parts.
@@ -15,22 +22,25 @@ suffix) is divisible by 4. No rule may be set by looking at them. The table give
 from __future__ import annotations
 
 import argparse
+import asyncio
 import hashlib
 import html
 import json
 import multiprocessing
 import re
+import resource
 import sys
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 
 from rapidfuzz.distance import Indel, Levenshtein
 
 ROOT = Path(__file__).resolve().parent.parent
 SETS = ("typeset", "mixed", "tables", "wild")
+SCORES = ("overall", "NID", "TEDS", "MHS", "filled")
 _EXACT_LIMIT = 6_000_000  # cells of the largest edit-distance table worth filling exactly
 
 
@@ -291,21 +301,56 @@ def score(truth: str, result: str, *, tables_only: bool) -> dict[str, float]:
         scores["NID"] = float(Indel.normalized_similarity(text_of(truth), text_of(result)))
     wanted = tables_of(truth)
     if wanted:
-        got = tables_of(result)
-        pairs = [tree_similarity(table_tree([w]), table_tree([g])) for w, g in zip(wanted, got, strict=False)]
-        scores["TEDS"] = sum(pairs) / max(len(wanted), len(got))
+        scores["TEDS"] = table_similarity(wanted, tables_of(result))
     tree = heading_tree(truth)
     if not tables_only and has_heading(tree):
         found = heading_tree(result)
         scores["MHS"] = tree_similarity(tree, found) if has_heading(found) else 0.0
     scores["overall"] = sum(scores.values()) / len(scores) if scores else 0.0
+    if wanted:
+        scores["filled"] = table_similarity(*(list(map(filled, t)) for t in (wanted, tables_of(result))))
     return scores
+
+
+def table_similarity(wanted: list[list[list[str]]], got: list[list[list[str]]]) -> float:
+    pairs = [tree_similarity(table_tree([w]), table_tree([g])) for w, g in zip(wanted, got, strict=False)]
+    return sum(pairs) / max(len(wanted), len(got))
+
+
+def filled(rows: list[list[str]]) -> list[list[str]]:
+    """The table without rows and columns that have no text."""
+    rows = [row for row in rows if any(row)]
+    width = max(map(len, rows), default=0)
+    used = [i for i in range(width) if any(row[i] for row in rows if i < len(row))]
+    return [[row[i] for i in used if i < len(row)] for row in rows]
 
 
 # ---------------------------------------------------------------- readers
 
 
+class ReaderProcess:
+    """Does the work of a reader process in this one, so that its CPU time is measured."""
+
+    ledger = SimpleNamespace(wasted_s=lambda share: 0.0)
+
+    async def run(self, function: Callable[..., object], *given: object, **limits: object) -> object:
+        return function(*given)
+
+
 def read_quire(path: str, as_shipped: bool) -> tuple[str, int]:
+    from quire.reading.document_reading import DocumentOptions, read_document
+    from quire.reading.local_reader import LocalOptions
+    from quire.reading.ocr.ocr_stages import OcrOptions
+    from quire.reading.pdf.page_reader import ReadOptions
+    from quire.settings.reading_settings import OcrSettings
+
+    reading = ReadOptions(strip_running=as_shipped, join_hyphens=as_shipped)
+    options = DocumentOptions(LocalOptions(reading, OcrOptions.of(OcrSettings())))
+    pages = asyncio.run(read_document(ReaderProcess(), path, options)).pages
+    return "\n\n".join(page.markdown if page.words else "" for page in pages), len(pages)
+
+
+def read_layer(path: str, as_shipped: bool) -> tuple[str, int]:
     from quire.reading.files.document_source import inspect
     from quire.reading.pdf.page_reader import ReadOptions, read_pages
 
@@ -342,6 +387,7 @@ def read_mupdf(path: str, as_shipped: bool) -> tuple[str, int]:
 
 READERS: dict[str, Callable[[str, bool], tuple[str, int]]] = {
     "quire": read_quire,
+    "layer": read_layer,
     "liteparse": read_liteparse,
     "mupdf": read_mupdf,
 }
@@ -365,16 +411,22 @@ class Outcome:
     cpu_s: float
 
 
+def cpu_used_s() -> float:
+    """CPU time of this process and of its children that have ended, as Tesseract has."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)
+
+
 def run(task: Task) -> Outcome:
     import quire.reading.pool.warm_imports  # noqa: F401  # loading the readers is no part of a page's cost
 
-    started = time.process_time()
+    started = cpu_used_s()
     try:
         result, pages = READERS[task.reader](task.pdf, task.as_shipped)
     except Exception as error:
         print(f"{task.reader} {task.pdf}: {type(error).__name__}: {error}", file=sys.stderr)
         result, pages = "", 1
-    cpu_s = time.process_time() - started
+    cpu_s = cpu_used_s() - started
     if task.keep:
         folder = Path(task.keep) / task.reader / task.group
         folder.mkdir(parents=True, exist_ok=True)
@@ -408,7 +460,7 @@ def table(outcomes: Sequence[Outcome], groups: Sequence[str], readers: Sequence[
     """A row for each reader and set: all documents, then those that rules may be set by, then those held out."""
     lines = [
         f"{'reader':<10} {'set':<8} {'part':<8} {'docs':>4} {'overall':>8} {'NID':>6} {'TEDS':>6} {'MHS':>6} "
-        f"{'ms/page':>8}"
+        f"{'filled':>6} {'ms/page':>8}"
     ]
     for group in groups:
         for reader in readers:
@@ -421,7 +473,7 @@ def table(outcomes: Sequence[Outcome], groups: Sequence[str], readers: Sequence[
 
 
 def _figures(mine: Sequence[Outcome]) -> str:
-    figures = [mean([o.scores[k] for o in mine if k in o.scores]) for k in ("overall", "NID", "TEDS", "MHS")]
+    figures = [mean([o.scores[k] for o in mine if k in o.scores]) for k in SCORES]
     shown = " ".join(
         f"{'-' if f != f else format(f, '.3f'):>{8 if i == 0 else 6}}" for i, f in enumerate(figures)
     )

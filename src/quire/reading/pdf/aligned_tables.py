@@ -16,6 +16,7 @@ from quire.reading.pdf.line_pieces import (
     pieces_of,
     text_lines,
 )
+from quire.reading.pdf.ruled_heads import RuledHead, find_head, head_rows
 from quire.reading.pdf.ruled_tables import Table
 from quire.reading.pdf.text_lines import TextLine
 
@@ -182,6 +183,9 @@ def _table(run: Sequence[Row], above: Sequence[Row], rules: Rules) -> Table | No
         return None
     if not _convincing(grid, len(columns), run, rules):
         return None
+    ruled = find_head(rules, columns, [(row.top + row.bottom) / 2 for row in run])
+    if ruled is not None:
+        return _with_ruled_head(ruled, run, above, columns)
     head = _head(above, run[0], columns)
     whole, rows = [*head, *run], [*(_cells(row, columns) for row in head), *grid]
     size = _head_size(rows)
@@ -190,6 +194,25 @@ def _table(run: Sequence[Row], above: Sequence[Row], rules: Rules) -> Table | No
     )
     box = (columns[0][0] - 1, whole[0].top - 1, columns[-1][1] + 1, run[-1].bottom + 1)
     return Table(box, tuple(tuple(row) for row in merged))
+
+
+def _with_ruled_head(
+    head: RuledHead, run: Sequence[Row], above: Sequence[Row], columns: Sequence[tuple[float, float]]
+) -> Table:
+    """The table with all that is between the rules of its head, and all that is below them."""
+    rows = [row for row in (*above, *run) if (row.top + row.bottom) / 2 > head.top]
+    words = [word for row in rows for piece in row.pieces for word in piece.words if head.holds(word.y)]
+    body = [row for row in rows if (row.top + row.bottom) / 2 > head.bottom]
+    heads, spans = head_rows(head, columns, words)
+    grid = _join_wrapped([_cells(row, columns) for row in body], body, columns)
+    left, right = (min(w.box[0] for w in words), max(w.box[2] for w in words)) if words else columns[0]
+    box = (
+        min(columns[0][0], left) - 1,
+        head.top - 1,
+        max(columns[-1][1], right) + 1,
+        run[-1].bottom + 1,
+    )
+    return Table(box, tuple(tuple(row) for row in (*heads, *grid)), spans=tuple(spans))
 
 
 def _head_size(rows: Sequence[Sequence[str]]) -> int:
@@ -289,6 +312,7 @@ def _join_wrapped(
     """Rows that only carry on the row above are joined to it."""
     result: list[list[str]] = []
     previous: Row | None = None
+    label_start = 0.0  # text that goes on never begins farther to the left
     for cells, row in zip(grid, run, strict=True):
         filled = [i for i, c in enumerate(cells) if c]
         close = previous is not None and row.top - previous.bottom < 0.6 * row.height
@@ -296,6 +320,7 @@ def _join_wrapped(
             above = result[-1]
             text_only = not any(is_number(cells[i]) for i in filled)
             carries_on = text_only and len(filled) < len(columns) and all(above[i] for i in filled)
+            carries_on = carries_on and row.pieces[0].x0 > label_start - _EDGE_PT / 2
             lower = all(re.match(r"[a-z(]", cells[i]) for i in filled)
             wraps = 0 not in filled or lower or _fills(previous, columns[0])
             if carries_on and wraps and (lower or 0 not in filled or len(filled) == 1):
@@ -305,6 +330,7 @@ def _join_wrapped(
                 continue
         result.append(list(cells))
         previous = row
+        label_start = row.pieces[0].x0
     return result
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,9 @@ _SLANTED = 5.0
 _MARK_SIZE = 16.0
 """A check mark or a cross is not larger than this."""
 _ITEMS_LOOKED_AT = 8_000
+_AREAS_COMPARED = 48
+"""How many of the areas drawn before are compared: the shading of a paragraph is drawn right after its cell's."""
+_SLACK = 0.7
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +106,11 @@ def rules_of(drawings: Iterable[dict[str, Any]], turn: Callable[[Box], Box]) -> 
     """The rules among MuPDF's drawings; `turn` brings a box of the page as stored to the page as read."""
     flat: list[DrawnRule] = []
     tall: list[DrawnRule] = []
+    areas: deque[tuple[Any, Box]] = deque(maxlen=_AREAS_COMPARED)
     looked_at = 0
     for drawing in drawings:
         stroked = "s" in drawing.get("type", "")
-        if not stroked and _is_white(drawing.get("fill")):
+        if not stroked and (_is_unseen(drawing, areas) or _is_white(drawing.get("fill"))):
             continue
         for item in drawing.get("items", ()):
             looked_at += 1
@@ -122,6 +127,22 @@ def rules_of(drawings: Iterable[dict[str, Any]], turn: Callable[[Box], Box]) -> 
                 xs, ys = [p[0] for p in quad], [p[1] for p in quad]
                 _add(turn((min(xs), min(ys), max(xs), max(ys))), True, flat, tall)
     return Rules(_joined(flat), _joined(tall))
+
+
+def _is_unseen(drawing: dict[str, Any], areas: deque[tuple[Any, Box]]) -> bool:
+    """Whether it is an area on one of its own colour, as the shading of a paragraph in a shaded cell is."""
+    fill, box = drawing.get("fill"), drawing["rect"]
+    if fill is None or min(box[2] - box[0], box[3] - box[1]) <= _THIN or drawing.get("fill_opacity", 1.0) < 1:
+        return False
+    ground = next((colour for colour, area in reversed(areas) if _is_on(box, area)), None)
+    if len(drawing.get("items", ())) == 1:
+        areas.append((fill, box))
+    return bool(ground == fill)
+
+
+def _is_on(box: Box, area: Box) -> bool:
+    x0, y0, x1, y1 = area
+    return x0 - _SLACK <= box[0] and y0 - _SLACK <= box[1] and box[2] <= x1 + _SLACK and box[3] <= y1 + _SLACK
 
 
 def _is_white(fill: Sequence[float] | None) -> bool:

@@ -20,6 +20,8 @@ from quire.reading.pdf.line_pieces import (
 _TOUCH = 3.5
 _SAME = 4.0
 _BESIDE = 40.0
+_OPEN = 15.0
+_MOST = 0.6
 _MAX_SIDE = 120
 
 
@@ -96,7 +98,7 @@ def _grid(flat: Sequence[DrawnRule], tall: Sequence[DrawnRule], words: Sequence[
         return None
     within = [w for w in words if ys[0] <= w.y < ys[-1]]
     drawn = (xs[0], xs[-1])
-    xs = _subdivided(_widened(xs, ys, within), within)
+    xs = _subdivided(_widened(_with_open_sides(xs, ys, flat, within), ys, within), within)
     if len(xs) < 3:
         return None
     flat = [
@@ -156,6 +158,22 @@ def _kept_spans(
         if height > 1 or width > 1:
             kept.append(CellSpan(rows.index(span.row), columns.index(span.column), height, width))
     return tuple(kept)
+
+
+def _with_open_sides(
+    xs: list[float], ys: Sequence[float], flat: Sequence[DrawnRule], words: Sequence[PageWord]
+) -> list[float]:
+    """The grid with the columns beyond its outer upright rules, where most level rules go on to one end with words."""
+    for outer, ends in ((xs[0], [h.start for h in flat]), (xs[-1], [h.end for h in flat])):
+        end = sorted(ends)[len(ends) // 2]
+        side = 1 if outer == xs[-1] else -1
+        if side * (end - outer) < _OPEN or sum(abs(one - end) <= _SAME for one in ends) < _MOST * len(ends):
+            continue
+        low, high = sorted((outer, end))
+        held = {_index(ys, w.y) for w in words if low <= w.x <= high}
+        if 2 * len(held) >= len(ys) - 1:
+            xs = [end, *xs] if side < 0 else [*xs, end]
+    return xs
 
 
 def _widened(xs: list[float], ys: Sequence[float], words: Sequence[PageWord]) -> list[float]:
