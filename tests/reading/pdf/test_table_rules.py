@@ -9,6 +9,7 @@ import pytest
 from quire.domain.element import CellSpan
 from quire.reading.pdf.aligned_tables import find_aligned
 from quire.reading.pdf.drawn_rules import Box, DrawnRule, Rules, rules_of
+from quire.reading.pdf.line_pieces import PageWord, lines_text
 from quire.reading.pdf.ruled_tables import find_grids
 from tests.reading.pdf.test_table_evidence import STEP, body, words
 
@@ -101,3 +102,18 @@ def test_section_head_is_not_taken_for_more_of_the_label_above_it() -> None:
         "Others, by coast",
         "East",
     ]
+
+
+def test_figures_set_close_together_are_in_their_columns() -> None:
+    figures = ["123,068,550,000", "103,540,000,000", "100,510,000,000"]
+    rows = [[*row, (460.0, "5.5"), (520.0, "6.6")] for row in body(TOWNS)]
+    rows[2] = [(72.0, "East"), *zip((195.0, 274.0, 353.0), figures, strict=True)]
+    (table,) = find_aligned(words(rows), Rules(), [])
+    assert table.rows[2] == ("East", *figures, "", "")
+
+
+def test_words_of_a_turned_head_are_read_from_the_bottom_up() -> None:
+    turned = [PageWord("Authority", (100.0, 40.0, 110.0, 90.0)), PageWord("No", (100.0, 95.0, 110.0, 108.0))]
+    assert lines_text(turned) == "No Authority"
+    upright = [PageWord("Authority", (100.0, 40.0, 150.0, 50.0)), PageWord("No", (100.0, 55.0, 112.0, 65.0))]
+    assert lines_text(upright) == "Authority No"

@@ -261,8 +261,9 @@ def _cells(row: Row, columns: Sequence[tuple[float, float]]) -> list[str]:
             at = max(range(len(columns)), key=lambda i: shares[i])
             cells[at] = f"{cells[at]} {piece.text}".strip()
             continue
-        # A piece over several columns is a head that spans them, or cells set close together.
-        if len(row.pieces) >= len(columns) - 2 and len(piece.words) >= len(over):
+        # A piece over several columns is a head that spans them, or cells set close together, as figures always are.
+        are_figures = all(is_number(word.text) for word in piece.words)
+        if (are_figures or len(row.pieces) >= len(columns) - 2) and len(piece.words) >= len(over):
             for word in piece.words:
                 at = max(
                     over, key=lambda i: min(word.box[2], columns[i][1]) - max(word.box[0], columns[i][0])

@@ -68,8 +68,17 @@ def text_lines(words: Sequence[PageWord]) -> list[list[PageWord]]:
 
 
 def lines_text(words: Sequence[PageWord]) -> str:
-    """The words' text, line by line."""
+    """The words' text, line by line. Turned words, as in heads of narrow columns, are read from the bottom up."""
+    if _are_turned(words):
+        turned = sorted(words, key=lambda w: (round(w.x), -w.y))
+        return " ".join(word.text for word in turned)
     return " ".join(word.text for line in text_lines(words) for word in line)
+
+
+def _are_turned(words: Sequence[PageWord]) -> bool:
+    """Whether all words of several letters are higher than wide."""
+    long = [word.box for word in words if len(word.text) > 2]
+    return bool(long) and all(y1 - y0 > 1.5 * (x1 - x0) for x0, y0, x1, y1 in long)
 
 
 def pieces_of(line: Sequence[PageWord]) -> list[LinePiece]:
