@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import signal
 import statistics
 import subprocess
@@ -13,7 +14,7 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import ModuleType
 
@@ -68,15 +69,9 @@ class Service:
         return total
 
     def rss_mb(self) -> dict[str, float]:
-        """The service's own process, and the whole tree by proportional share."""
+        """The service's own process (RSS), and the whole tree with each shared page counted once."""
         own = psutil.Process(self.process.pid).memory_info().rss / 2**20
-        shares = 0.0
-        for process in self.tree():
-            try:
-                shares += process.memory_full_info().pss / 2**20
-            except psutil.NoSuchProcess:
-                continue
-        return {"service": own, "tree": shares}
+        return {"service": own, "tree": tree_mb([one.pid for one in self.tree()])}
 
     def get(self, path: str) -> dict:
         return json.load(urllib.request.urlopen(self.url + path, timeout=600))
@@ -115,6 +110,33 @@ class Service:
             if job["status"] in ("completed", "failed", "cancelled"):
                 return job
             time.sleep(0.02)
+
+
+_REGION = re.compile(r"[0-9a-f]+-[0-9a-f]+ \S+ ([0-9a-f]+) (\S+) (\d+)")
+
+
+def tree_mb(pids: list[int]) -> float:
+    """The memory of some processes, where each page that they share is counted once.
+
+    The proportional share (PSS) is right for private memory, which only processes of one tree share. It is wrong for
+    the pages of libraries: another process on the host that has the same library loaded takes a part of each share, so
+    the figure depended on what else ran. Of each mapped file the largest resident part among the processes counts.
+    """
+    private_kib, files = 0, {}
+    for pid in pids:
+        with suppress(FileNotFoundError, ProcessLookupError):
+            regions = Path(f"/proc/{pid}/smaps").read_text().splitlines()
+            rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
+            private_kib += sum(map(int, re.findall(r"Pss_(?:Anon|Shmem): +(\d+)", rollup)))
+            place, resident = ("", "", ""), 0
+            for line in regions:
+                if found := _REGION.match(line):
+                    place = found.groups()
+                elif line.startswith("Rss:"):
+                    resident = int(line.split()[1])
+                elif line.startswith("Anonymous:") and place[2] != "0":
+                    files[place] = max(files.get(place, 0), resident - int(line.split()[1]))
+    return (private_kib + sum(files.values())) / 1024
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import AsyncIterator, Collection, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -41,6 +40,7 @@ from quire.objects.object_store import ObjectStore
 from quire.pipeline.engine import Engine
 from quire.pipeline.intake.sealing import Sealer
 from quire.pipeline.job_reports import JobReports
+from quire.pipeline.local_readers import reader_pool, reader_processes
 from quire.pipeline.object_keys import content_url
 from quire.pipeline.parts import Parts
 from quire.pipeline.side_tasks import keep_running, start_all, start_kept
@@ -54,8 +54,7 @@ from quire.providers import configured_providers
 from quire.providers.price_list import PriceList
 from quire.reading.ocr import page_ocr
 from quire.reading.ocr.page_ocr import OcrOptions
-from quire.reading.pool.cage import CageOptions
-from quire.reading.pool.child_pool import ChildPool, PoolOptions
+from quire.reading.pool.child_pool import ChildPool
 from quire.settings import Settings
 from quire.telemetry.loop_lag import LoopLag
 from quire.telemetry.tracing import open_tracer
@@ -108,13 +107,13 @@ async def runtime(
     embedded server of a process on the same data directory instead of starting one. With `batching` there is a
     batcher, which also sends batches if this process works at all. With `vault` there is the vault, whose catalog is
     opened when it is first needed; without, its units are left to others. With `metrics` (a long-running process)
-    everything is counted, and lost jobs are put back. Readers may import from `reader_code` too.
+    everything is counted, lost jobs are put back, and readers start with the first document (READER_IDLE_TIMEOUT).
+    Readers may import from `reader_code` too.
     """
     clock = clock or ServerClock()
     async with AsyncExitStack() as stack:
-        pool = _pool(settings, reader_code)
+        pool = reader_pool(settings, reader_code, may_wait=metrics)
         stack.push_async_callback(pool.close)
-        pool.warm()  # first of all: the readers load while everything else starts
         url, embedded = await _coordination(settings, owner, attach)
         if embedded is not None:
             stack.push_async_callback(embedded.stop)
@@ -199,15 +198,6 @@ async def _coordination(settings: Settings, owner: str, attach: bool) -> tuple[s
     return await embedded.start(), embedded
 
 
-def _processes(settings: Settings) -> int:
-    return settings.reading.processes or os.cpu_count() or 1
-
-
-def _pool(settings: Settings, code: Iterable[Path]) -> ChildPool:
-    cage, limit = CageOptions.of(settings, code) if settings.reading.cage else None, settings.reading
-    return ChildPool(PoolOptions(processes=_processes(settings), memory_bytes=limit.memory_bytes, cage=cage))
-
-
 async def _parts(
     settings: Settings, connection: RedisConnection, clock: Clock, pool: ChildPool, stack: AsyncExitStack
 ) -> Parts:
@@ -236,7 +226,7 @@ async def _parts(
         pool=pool,
         sealer=Sealer.from_secret(secret) if secret else Sealer.from_data_dir(data_dir),
         readers=Readers(ocr=_reads_scans(settings), ai_reads_all=settings.ai.send_all_pages),
-        reader_processes=_processes(settings),
+        reader_processes=reader_processes(settings),
         tracer=tracer,
     )
 

@@ -80,7 +80,7 @@ async def test_the_result_is_deleted_when_its_time_is_up(tmp_path: Path) -> None
         job = await convert(one, document)
         await at_rest(one)
         clock.shift_s += 1.9 * HOUR_S
-        await apply_retention(one.parts)
+        await apply_retention(one.parts, await one.parts.jobs.retained.due())
         assert await stored(one, job) == ["elements", "original", "pages", "result"]
         clock.shift_s += 0.2 * HOUR_S
         await are(one, job, "original", "pages")
@@ -109,7 +109,7 @@ async def test_everything_stays_as_long_as_the_job_when_nothing_else_is_said(tmp
         job = await convert(one, marked_pdf(tmp_path / "a.pdf", 1))
         await at_rest(one)
         clock.shift_s += 4.9 * 24 * HOUR_S
-        await apply_retention(one.parts)
+        await apply_retention(one.parts, await one.parts.jobs.retained.due())
         assert await stored(one, job) == ["elements", "original", "pages", "result"]
         assert await one.parts.jobs.retained.due() == []
         clock.shift_s += 5 * HOUR_S

@@ -8,7 +8,7 @@ import getpass
 import json
 import re
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict
 from typing import Any, TypeVar
 
@@ -17,7 +17,14 @@ from quire.cli.exit_codes import CommandUsageError
 from quire.cli.startup import settings_from
 from quire.cli.terminal_text import print_table
 from quire.clock import SystemClock
+from quire.coordination.ai_accounts import AiAccounts
+from quire.coordination.connection import RedisConnection
+from quire.coordination.embedded_server import EmbeddedServer
+from quire.coordination.server_address import ServerAccess
+from quire.dispatch.ledger import Ledger, MonthUsage
 from quire.domain.access_key import AccessKey, KeyLimits, KeyScope, made_key
+from quire.errors import CoordinationError
+from quire.providers.price_list import PriceList
 from quire.settings import Settings
 from quire.settings.setting_kinds import read_duration
 
@@ -45,9 +52,13 @@ def run_create(args: argparse.Namespace) -> int:
 
 
 def run_list(args: argparse.Namespace) -> int:
-    found: list[AccessKey] = _with_keys(settings_from(args), lambda keys: keys.all())
+    """Prints the keys with their use in this month (UTC), which is known while the coordination server answers."""
+    settings = settings_from(args)
+    found: list[AccessKey] = _with_keys(settings, lambda keys: keys.all())
+    used = asyncio.run(_used_this_month(settings, [one.id for one in found]))
     if args.json:
-        print(json.dumps([_shown(one) for one in found], indent=2))
+        listed = [{**_shown(one), "used_this_month": _usage(used.get(one.id))} for one in found]
+        print(json.dumps(listed, indent=2))
         return exit_codes.OK
     now = SystemClock().now()
     head = [
@@ -57,6 +68,7 @@ def run_list(args: argparse.Namespace) -> int:
         "scope",
         "requests/min",
         "USD/month",
+        "USD used",
         "created",
         "expires",
         "last used",
@@ -70,6 +82,7 @@ def run_list(args: argparse.Namespace) -> int:
             one.scope.value,
             str(one.requests_per_minute or "-"),
             f"{one.budget_usd:g}" if one.budget_micro else "-",
+            f"{used[one.id].cost_usd:.2f}" if one.id in used else "?",
             _day(one.created_at),
             _day(one.expires_at),
             _day(one.last_used_at),
@@ -78,6 +91,10 @@ def run_list(args: argparse.Namespace) -> int:
         for one in found
     ]
     print_table(head, rows)
+    if found and not used:
+        exit_codes.say(
+            "USD used: unknown, because no coordination server answers. Start the service, or set REDIS_URL."
+        )
     return exit_codes.OK
 
 
@@ -111,6 +128,27 @@ def _with_keys(settings: Settings, work: Callable[[Any], Awaitable[T]]) -> T:
             await shared.close()
 
     return asyncio.run(run())
+
+
+async def _used_this_month(settings: Settings, key_ids: Sequence[str]) -> dict[str, MonthUsage]:
+    """Returns the AI usage of each key, and nothing where no coordination server answers."""
+    url: str | None = settings.coordination.redis_url
+    if not url:
+        url = await asyncio.to_thread(EmbeddedServer.attach_url, settings.general.data_dir)
+    if not url:
+        return {}
+    connection = RedisConnection.open(url, ServerAccess.of(settings.coordination))
+    ledger = Ledger(AiAccounts(connection), PriceList(), SystemClock())
+    try:
+        return dict(zip(key_ids, await asyncio.gather(*map(ledger.key, key_ids)), strict=True))
+    except CoordinationError:
+        return {}
+    finally:
+        await connection.close()
+
+
+def _usage(used: MonthUsage | None) -> dict[str, Any] | None:
+    return None if used is None else asdict(used)
 
 
 def _shown(key: AccessKey) -> dict[str, Any]:

@@ -1,8 +1,11 @@
-"""Makes the local reader of a job's document from the job's options and the settings."""
+"""Makes the pool of reader processes, and the local reader of a job's document, from settings and the job's options."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterable
 from dataclasses import asdict, replace
+from pathlib import Path
 
 from quire.coordination.job_records import Claim
 from quire.domain.job import ReadingEffort
@@ -12,6 +15,33 @@ from quire.reading.local_reader import LocalLimits, LocalOptions, LocalReader
 from quire.reading.ocr.page_ocr import OcrOptions
 from quire.reading.pdf.page_reader import ReadOptions
 from quire.reading.pdf.page_signals import Thresholds
+from quire.reading.pool.cage import CageOptions
+from quire.reading.pool.child_pool import ChildPool, PoolOptions
+from quire.settings import Settings
+
+
+def reader_processes(settings: Settings) -> int:
+    """Returns how many reader processes there may be for quick tasks."""
+    return settings.reading.processes or os.cpu_count() or 1
+
+
+def reader_pool(settings: Settings, code: Iterable[Path], *, may_wait: bool) -> ChildPool:
+    """Returns the pool of a process. `may_wait`: its children may start with the first document.
+
+    Children may import from `code` besides the installation.
+    """
+    limits = settings.reading
+    pool = ChildPool(
+        PoolOptions(
+            processes=reader_processes(settings),
+            memory_bytes=limits.memory_bytes,
+            idle_timeout_s=limits.idle_timeout_s,
+            cage=CageOptions.of(settings, code) if limits.cage else None,
+        )
+    )
+    if not may_wait or limits.idle_timeout_s == 0:
+        pool.warm()  # the readers load while everything else starts
+    return pool
 
 
 def local_reader(claim: Claim, parts: Parts, path: str, password: str | None) -> LocalReader:

@@ -97,6 +97,8 @@ class Worker:
         self._stages = stages
         self._held: dict[str, _Held] = {}
         self._stopping = asyncio.Event()
+        self._busy = asyncio.Event()
+        """Set while units are claimed; the watch of a worker at rest waits for it."""
         self._beaten = asyncio.Event()
         self._disk_reported = False
         self._disk = DiskGuard.of(parts.settings, parts.clock)
@@ -189,6 +191,7 @@ class Worker:
             if claim is not None:
                 self._held[token] = _Held(claim, task)
                 self._fairness.wake()
+                self._busy.set()
                 await self._attempt(claim)
                 self._held.pop(token)
             await self._parts.queues.done(hint)
@@ -302,6 +305,9 @@ class Worker:
     async def _watch(self) -> None:
         """Stops units whose claim is no longer valid: cancelled, past the deadline, or taken over by another worker."""
         while True:
+            if not self._held:
+                self._busy.clear()
+            await self._busy.wait()
             await asyncio.sleep(_WATCH_EVERY_S)
             by_job: dict[str, list[_Held]] = {}
             for held in self._held.values():

@@ -128,6 +128,13 @@ class ReadingSettings:
         setting_kinds.size("128MB", "1TB", bare_unit="MB"),
         "The memory one reader process may use.",
     )
+    idle_timeout_s: float = setting(
+        "READER_IDLE_TIMEOUT",
+        "5m",
+        setting_kinds.duration("0s", "30d"),
+        "Reader processes start with the first document, and end after this time without one; 0s starts them with the "
+        "service and keeps them.",
+    )
     cage: bool = setting(
         "READER_CAGE",
         "true",

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 
 import pytest
 
+from quire.clock import SystemClock
+from quire.coordination.ai_accounts import AiAccounts
+from quire.coordination.connection import RedisConnection
+from quire.coordination.embedded_server import EmbeddedServer
+from quire.dispatch.ledger import Ledger
 from quire.domain.access_key import KeyScope, id_of, new_key
+from quire.domain.payer import Payer
+from quire.providers.price_list import PriceList
+from quire.providers.provider_protocol import TokenUsage
 from tests.operations.test_backup import command
 from tests.support.serving import Answer, Server, client_of
 from tests.support.waiting import until
@@ -79,10 +88,18 @@ async def test_key_is_throttled_when_it_has_a_limit(guarded: Server) -> None:
     assert statuses == [200, 200, 429]
 
 
-def test_lists_show_use_and_audit_and_never_the_key(guarded: Server) -> None:
-    key = made(guarded, "--name", "of the billing job", "--rpm", "7")
+async def test_lists_show_use_and_audit_and_never_the_key(guarded: Server) -> None:
+    key = made(guarded, "--name", "of the billing job", "--rpm", "7", "--budget", "40")
+    url = EmbeddedServer.attach_url(guarded.data_dir)
+    assert url is not None
+    connection = RedisConnection.open(url)
+    ledger = Ledger(AiAccounts(connection), PriceList(), SystemClock())
+    await ledger.charge("", "alpha", 0.0, 12.345678, TokenUsage(900, 100), payer=Payer(key["id"], 0))
+    await connection.close()
     listed = command("keys", "list", DATA_DIR=str(guarded.data_dir)).stdout
-    assert "of the billing job" in listed
+    [line] = [line for line in listed.splitlines() if key["id"] in line]
+    assert "of the billing job" in line
+    assert re.split(r" {2,}", line)[5:7] == ["40", "12.35"]
     audit = json.loads(command("keys", "audit", "--json", DATA_DIR=str(guarded.data_dir)).stdout)
     mine = [one for one in audit if one["subject"] == key["id"]]
     assert [one["action"] for one in mine] == ["key.created"]

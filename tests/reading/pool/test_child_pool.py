@@ -286,6 +286,35 @@ async def test_warm_starts_all_children_when_nothing_was_asked_yet(pool: ChildPo
     assert len(descendants(os.getpid()) - before) == 3
 
 
+async def test_processes_end_and_start_again_when_no_task_came_for_a_while() -> None:
+    before = descendants(os.getpid())
+    pool = ChildPool(PoolOptions(processes=2, memory_bytes=0, preload=(), idle_timeout_s=0.05))
+    try:
+        for started in (1, 2):
+            assert await pool.run(tasks.echo, started, timeout_s=LONG_S) == started
+            assert pool.counts()["started"] == started
+            await until(lambda: descendants(os.getpid()) <= before, "every process of the pool is gone")
+    finally:
+        await pool.close()
+
+
+async def test_processes_stay_when_a_task_outlasts_the_idle_time(tmp_path: Path) -> None:
+    pool = ChildPool(PoolOptions(processes=2, memory_bytes=0, preload=(), idle_timeout_s=0.01))
+    mark = tmp_path / "pid"
+    try:
+        running = asyncio.create_task(pool.run(tasks.spin, str(mark), timeout_s=LONG_S))
+        await until(mark.exists, "the long task runs")
+        for _ in range(
+            50
+        ):  # none of them ends the processes, although the long task is older than the idle time
+            await pool.run(tasks.echo, 1, timeout_s=LONG_S)
+        assert not running.done()
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+    finally:
+        await pool.close()
+
+
 async def test_no_process_is_left_when_the_pool_is_closed(tmp_path: Path) -> None:
     before = descendants(os.getpid())
     pool = ChildPool(PoolOptions(processes=2, memory_bytes=0, preload=()))

@@ -42,6 +42,7 @@ _IDLE_TICK_S = 0.5
 _LOCK_EVERY_S = 2.5
 """How often other processes ask for the lock. They notice at once that its holder on the same host has ended."""
 _ROUND_S = 1.0
+_TRIM_EVERY_S = 30.0
 _GRACE_S = 10.0
 _SWEEP_AGAIN_S = 10.0
 _CATALOG_S = 2.0
@@ -66,6 +67,7 @@ class Housekeeper:
         self._vault = vault
         self._reconciler = reconciler
         self._ours = False
+        self._trim_at = 0.0
         self._archive = RecordArchive(parts.jobs, parts.objects)
         self._dead = DeadWorkers(parts.workers, parts.clock)
         self._delivered: dict[tuple[UnitKind, JobPriority], float] = {}
@@ -136,15 +138,21 @@ class Housekeeper:
     async def _round(self) -> None:
         await self._recover_dead_workers()
         self._delivered.clear()
-        for job_id in await self._records.due_for_sweep():
+        # Asked together, the three lists cost one round trip: most rounds find them empty.
+        sweep, expired, retained = await asyncio.gather(
+            self._records.due_for_sweep(), self._records.expired(), self._parts.jobs.retained.due()
+        )
+        for job_id in sweep:
             try:
                 await self._sweep_job(job_id)
             except CoordinationCommandError as error:
                 await self._break(job_id, error)
-        for job_id in await self._records.expired():
+        for job_id in expired:
             await self._expire(job_id)
-        await apply_retention(self._parts)
-        await self._parts.workers.trim_expired()
+        await apply_retention(self._parts, retained)
+        if self._parts.clock.monotonic() >= self._trim_at:
+            self._trim_at = self._parts.clock.monotonic() + _TRIM_EVERY_S
+            await self._parts.workers.trim_expired()
 
     async def _break(self, job_id: str, error: CoordinationCommandError) -> None:
         """Ends a job that a script could not process, and sweeps it again later: others must not wait for it."""

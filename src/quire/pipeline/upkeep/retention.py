@@ -8,6 +8,7 @@ two is repeated, and deletes nothing twice.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from quire.domain.job import MainJob
 from quire.pipeline.object_keys import FILE_SCHEME, job_prefix
@@ -25,9 +26,9 @@ async def schedule_retention(parts: Parts, job_id: str) -> None:
         await parts.jobs.retained.add(job_id)
 
 
-async def apply_retention(parts: Parts) -> None:
-    """Deletes what is due. Raises CoordinationError or ObjectsError; what was not done is found again."""
-    for job_id in await parts.jobs.retained.due():
+async def apply_retention(parts: Parts, due: Iterable[str]) -> None:
+    """Deletes what is due of these jobs. Raises CoordinationError or ObjectsError; what was not done is found again."""
+    for job_id in due:
         await _check(parts, job_id)
 
 

@@ -29,6 +29,7 @@ from quire.reading.pool.child_process import Child, ChildDiedError, ChildOptions
 from quire.reading.pool.child_results import MalformedAnswerError, decode_error, decode_result
 from quire.reading.pool.fair_slots import FairSlots, ReaderShare, UsageLedger, current_share
 from quire.reading.pool.forkserver import ChildAnswer
+from quire.reading.pool.idle_timer import IdleTimer
 from quire.reading.pool.task_clock import TaskClock
 
 T = TypeVar("T")
@@ -52,6 +53,7 @@ class PoolOptions(ChildOptions):
     slow_processes: int | None = (
         None  # further children for tasks that run long; None: as many as `processes`
     )
+    idle_timeout_s: float = 0  # a pool without tasks ends its processes after this time; 0 means never
 
 
 class _LostError(Exception):
@@ -136,6 +138,8 @@ class ChildPool:
         self._unclaimed: list[asyncio.Task[Child]] = []  # births that no task is waiting for
         self._server: ForkServer | None = None
         self._former: list[ForkServer] = []
+        self._timer = IdleTimer(options.idle_timeout_s, self._end_processes, lambda: bool(self._births))
+        self._reaping: asyncio.Task[None] | None = None
         self._closed = False
         self._cage_was_reported = False
         self._counts = {"started": 0, "timeout": 0, "memory": 0, "crash": 0}
@@ -155,20 +159,15 @@ class ChildPool:
         """
         task = _Task(fn, args, timeout_s, current_share())
         slow = self._has_slow_lane and (slow or self.ledger.is_slow(task.share))
-        for _attempt in range(_ATTEMPTS):
-            try:
-                try:
-                    result: T = await self._in_lane(task, slow)
-                except _PreemptedError:
-                    slow = True
-                    result = await self._in_lane(task, slow)
-                return result
-            except (PageTimeoutError, PageMemoryError, PageCrashedError) as error:
-                self._counts[_REASONS[type(error)]] += 1
-                raise
-            except _LostError as lost:
-                self._drop(lost.server)
-        raise PageCrashedError("The reader processes could not be kept running.", retryable=True)
+        self._timer.task_begins()
+        try:
+            result: T = await self._complete(task, slow)
+            return result
+        except (PageTimeoutError, PageMemoryError, PageCrashedError) as error:
+            self._counts[_REASONS[type(error)]] += 1
+            raise
+        finally:
+            self._timer.task_ends()
 
     async def cage(self) -> CageState:
         """Which halves of the cage hold in this pool's children."""
@@ -189,11 +188,25 @@ class ChildPool:
     async def close(self) -> None:
         """End every process of the pool; tasks still running fail with PageCrashedError."""
         self._closed = True
+        self._timer.cancel()
         for birth in tuple(self._births):
             birth.cancel()
         self._drop(self._server)
-        while self._former:
-            await self._former.pop().ended()
+        if self._reaping is not None:
+            await self._reaping
+        await self._reap()
+
+    async def _complete(self, task: _Task, slow: bool) -> Any:
+        for _attempt in range(_ATTEMPTS):
+            try:
+                try:
+                    return await self._in_lane(task, slow)
+                except _PreemptedError:
+                    slow = True
+                    return await self._in_lane(task, slow)
+            except _LostError as lost:
+                self._drop(lost.server)
+        raise PageCrashedError("The reader processes could not be kept running.", retryable=True)
 
     async def _in_lane(self, task: _Task, slow: bool) -> Any:
         slots = self._slow if slow else self._quick
@@ -367,6 +380,16 @@ class ChildPool:
             child.kill()
         else:
             self._idle.append(child)
+
+    def _end_processes(self) -> None:
+        """The next task starts a new server."""
+        self._drop(self._server)
+        self._reaping = asyncio.create_task(self._reap(), name="child-pool-reaping")
+
+    async def _reap(self) -> None:
+        """Returns when the processes of all former servers are gone."""
+        while self._former:
+            await self._former.pop().ended()
 
     def _drop(self, server: ForkServer | None) -> None:
         """Let go of a server; one that has already been replaced changes nothing."""
