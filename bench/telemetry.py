@@ -3,6 +3,8 @@
     lines     four processes write 50,000 lines each into one LOG_FILE, rotated and compressed; every line is counted
     outages   the same documents through a service with no targets, with targets that answer (Axiom, an OTLP collector,
               a log file), and with targets that hang or are full: time, CPU and memory beside each other
+    traces    what traces cost while they are off: the comparisons that are left on the way of a page, timed, beside the
+              CPU of documents with traces off (twice, which shows the noise) and on
 
 Everything listens on 127.0.0.1.
 """
@@ -21,6 +23,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 from measuring import PYTHON, Service, median, scratch, service, table, text_pdf
 
@@ -139,6 +142,75 @@ def outages(documents: int, rounds: int) -> None:
     )
 
 
+PLACES_OF_A_DOCUMENT = 5
+"""Comparisons of the tracer with None for a local document of one page: job begun, three units, job ended. The
+middleware of requests is not even installed without a tracer. An AI page has two more: the page and its call."""
+_TIMED = """
+def with_comparison(parts, rounds):
+    for _ in rounds:
+        if parts.tracer is not None:
+            raise AssertionError
+def without(parts, rounds):
+    for _ in rounds:
+        pass
+"""
+
+
+def traces(documents: int, rounds: int) -> None:
+    comparison_ns = _comparison_ns()
+    with answering_target() as collector:
+        ways = {
+            "off": {},
+            "off, once more": {},
+            "on (`OTEL_EXPORTER_OTLP_ENDPOINT`)": {"OTEL_EXPORTER_OTLP_ENDPOINT": collector},
+        }
+        found: dict[str, list[float]] = {name: [] for name in ways}
+        for _ in range(rounds):
+            for name, settings in ways.items():
+                with scratch() as folder, service(folder, **settings) as running:
+                    found[name].append(1000 * _measured(running, folder, documents)[1] / documents)
+    table(
+        f"Traces, {documents} documents of one page, {rounds} rounds",
+        ["", "ms of CPU a document, each round", "median"],
+        [
+            [name, " ".join(f"{one:.2f}" for one in runs), f"{median(runs):.2f}"]
+            for name, runs in found.items()
+        ],
+    )
+    table(
+        "What is left of traces that are off",
+        ["one comparison with None, ns", "comparisons a document", "ns a document", "share of its CPU"],
+        [
+            [
+                f"{comparison_ns:.1f}",
+                str(PLACES_OF_A_DOCUMENT),
+                f"{PLACES_OF_A_DOCUMENT * comparison_ns:.0f}",
+                f"{PLACES_OF_A_DOCUMENT * comparison_ns / median(found['off']) / 1e4:.5f} %",
+            ]
+        ],
+    )
+
+
+def _comparison_ns(count: int = 1_000_000, rounds: int = 9) -> float:
+    """The CPU time of one comparison: the same loop with and without it, the best of some rounds each."""
+    from quire.pipeline.parts import Parts
+
+    scope: dict[str, Any] = {}
+    exec(_TIMED, scope)  # compiled like a module: the loop alone differs
+    parts = object.__new__(Parts)
+    object.__setattr__(parts, "tracer", None)
+
+    def best_ns(name: str) -> float:
+        found = []
+        for _ in range(rounds):
+            began = time.process_time_ns()
+            scope[name](parts, range(count))
+            found.append((time.process_time_ns() - began) / count)
+        return min(found)
+
+    return best_ns("with_comparison") - best_ns("without")
+
+
 def _measured(running: Service, folder: Path, documents: int) -> list[float]:
     document = text_pdf(folder, 1)
     for _ in range(20):
@@ -156,7 +228,7 @@ def _measured(running: Service, folder: Path, documents: int) -> list[float]:
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    options.add_argument("what", choices=("lines", "outages"))
+    options.add_argument("what", choices=("lines", "outages", "traces"))
     options.add_argument("--each", type=int, default=50_000)
     options.add_argument("--documents", type=int, default=200)
     options.add_argument("--rounds", type=int, default=3)
@@ -164,6 +236,8 @@ def main() -> None:
     if chosen.what == "lines":
         with scratch() as folder:
             lines(folder, chosen.each)
+    elif chosen.what == "traces":
+        traces(chosen.documents, chosen.rounds)
     else:
         outages(chosen.documents, chosen.rounds)
 

@@ -5,7 +5,11 @@ app.kubernetes.io/component: {{ .name }}
 {{- end }}
 
 {{- define "quire.image" -}}
+{{- if .Values.image.digest -}}
+{{ .Values.image.repository }}@{{ .Values.image.digest }}
+{{- else -}}
 {{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end -}}
 {{- end }}
 
 {{- define "quire.deployment" -}}
@@ -76,12 +80,10 @@ spec:
             httpGet: {path: /health/live, port: http}
             periodSeconds: 15
             timeoutSeconds: 5
-          {{- if .ready }}
           readinessProbe:
-            httpGet: {path: /health/ready, port: http}
+            httpGet: {path: {{ .ready }}, port: http}
             periodSeconds: 5
             timeoutSeconds: 5
-          {{- end }}
           resources:
             {{- toYaml .resources | nindent 12 }}
           securityContext:
