@@ -129,8 +129,7 @@ class Callers:
                 return
             except urllib.error.HTTPError as error:
                 text = error.read().decode(errors="replace")[:200]
-                # Images that wait are lost with all data of Redis; their callers are told to send them again.
-                if error.code < 500 and error.code not in (408, 409, 429) and "Send it again" not in text:
+                if error.code < 500 and error.code not in (408, 409, 429):
                     work.problem = f"HTTP {error.code}: {text}"
                     return
             except (OSError, HTTPException, ValueError):

@@ -12,6 +12,7 @@ import pytest
 
 from quire.batching.body_memory import Body, BodyMemory
 from quire.batching.parse_intake import ParseIntake, ParseSubmission
+from quire.batching.waiting_callers import Failed, Waiters
 from quire.coordination.connection import RedisConnection
 from quire.coordination.parse_queue import ParseLimits, ParseQueue
 from quire.coordination.parse_requests import ClaimedBatch, Priority, QueueFull, RequestAccepted
@@ -29,6 +30,7 @@ class BodyReception:
     def __init__(self, url: str, folder: Path) -> None:
         self.folder = folder
         self.connection, shelves, objects, clock = shelves_on(url, folder)
+        self.objects = objects
         limits = ParseLimits(600, slots=100, failures_to_open=3, cooldown_s=30, backoff_s=1)
         self.memory = BodyMemory(1 << 20)
         queue = ParseQueue(self.connection, clock, "one", limits)
@@ -98,3 +100,21 @@ async def test_no_memory_stays_taken_when_the_queue_is_away(reception: BodyRecep
     )
     assert all(isinstance(answer, CoordinationCommandError) for answer in answers)
     assert (reception.memory.used_bytes, len(reception.memory)) == (SIZE, 1)
+
+
+async def test_a_waiting_caller_may_send_again_when_the_server_has_lost_its_request(
+    reception: BodyReception,
+) -> None:
+    application = reception.application()
+    request_id = application.body.request_id
+    waiters = Waiters(reception.claims, reception.objects)
+    waiting = waiters.join("t", request_id)
+    assert isinstance(await reception.intake.accept(application), RequestAccepted)
+    waiters.accepted(request_id)
+    await waiters.refresh([request_id])
+    assert not waiting.done()
+    await reception.connection.command("FLUSHALL")
+    await waiters.refresh([request_id])
+    answer = await waiting
+    assert isinstance(answer, Failed)
+    assert (answer.error["code"], answer.error["retryable"]) == ("coordination_unavailable", True)

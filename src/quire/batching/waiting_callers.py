@@ -10,11 +10,12 @@ from typing import Any
 
 from quire.coordination.parse_queue import ParseQueue
 from quire.coordination.parse_requests import RequestState
-from quire.errors import MissingError, QuireError
+from quire.errors import CoordinationError, MissingError, QuireError
 from quire.objects.object_store import ObjectStore
 
 _LOG = logging.getLogger(__name__)
 _REFRESHED_AT_ONCE = 256
+_AGAIN_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +99,12 @@ class Waiters:
             found = await asyncio.gather(*(self._queue.attach(team, one, wait=False) for one, team in some))
             for (request_id, _), seen in zip(some, found, strict=True):
                 if seen is None:
-                    gone = MissingError("The request has expired without a result. Send it again.")
-                    self.deliver(Failed(request_id, gone.as_dict()))
+                    # Its record is kept longer than any caller waits: the server has lost its data.
+                    lost = CoordinationError(
+                        "The coordination server has lost the request before it was read. Send it again.",
+                        retry_after_s=_AGAIN_S,
+                    )
+                    self.deliver(Failed(request_id, lost.as_dict()))
             await self._deliver_seen([seen for seen in found if seen is not None and seen.over])
 
     async def settled(self, seen: RequestState) -> Settled:
