@@ -71,6 +71,11 @@ def vault_revivals(team: str, document_id: str) -> str:
     return f"vault:revivals:{team}:{document_id}"
 
 
+def vault_revived(team: str, document_id: str, attempt: int) -> str:
+    """string with TTL: a sweeper has revived this attempt, and no other does so until the key expires."""
+    return f"vault:revived:{team}:{document_id}:{attempt}"
+
+
 def vault_deleted(job_id: str) -> str:
     """string with TTL: the document of this conversion was deleted; its remaining objects may be deleted."""
     return f"vault:deleted:{job_id}"

@@ -167,8 +167,14 @@ class Steps:
         """Schedules the housekeeper to check at this time whether the job's objects are still needed."""
         await self._connection.command("ZADD", keys.EXPIRY, int(at_s * 1000), job_id)
 
-    async def count_revival(self, team: str, document_id: str, attempt: int) -> int:
-        """Counts a resumption of this attempt and returns the count."""
+    async def count_revival(self, team: str, document_id: str, attempt: int, apart_s: float) -> int | None:
+        """Counts a resumption of this attempt and returns the count; None if one was counted less than apart_s ago.
+
+        The sweepers of all processes see the same stale document: only one of them is to resume it.
+        """
+        claim = keys.vault_revived(team, document_id, attempt)
+        if not await self._connection.command("SET", claim, 1, "NX", "PX", max(1, int(apart_s * 1000))):
+            return None
         key = keys.vault_revivals(team, document_id)
         count, _ = await self._connection.commands(
             [("HINCRBY", key, str(attempt), 1), ("EXPIRE", key, _EVENTS_KEPT_S)]

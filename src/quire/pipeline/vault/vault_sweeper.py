@@ -56,10 +56,8 @@ class Sweeper:
         stale_after_s = self._vault.parts.settings.vault.stale_after_s
         handled = 0
         for row in await catalog.stale_of_all_teams(stale_after_s, limit=_AT_ONCE):
-            if await self._has_running_job(row):
-                continue
-            handled += 1
-            await self._resume(row)
+            if not await self._has_running_job(row):
+                handled += await self._resume(row, stale_after_s)
         return handled
 
     async def embed(self) -> int:
@@ -81,9 +79,12 @@ class Sweeper:
         current = step is not None and step.vault is not None and step.vault.attempt == row.attempt
         return current and step is not None and not step.status.terminal
 
-    async def _resume(self, row: VaultDocument) -> None:
+    async def _resume(self, row: VaultDocument, apart_s: float) -> bool:
+        """Resumes or fails the document; False if a sweeper has resumed it less than apart_s ago."""
         vault = self._vault
-        count = await vault.steps.count_revival(row.team, row.id, row.attempt)
+        count = await vault.steps.count_revival(row.team, row.id, row.attempt, apart_s)
+        if count is None:
+            return False
         if count > vault.parts.settings.vault.max_revivals:
             catalog = await vault.catalog()
             error = GivenUpError(
@@ -92,7 +93,7 @@ class Sweeper:
             )
             if await catalog.fail(row.team, row.id, row.attempt, error.as_dict()):
                 await vault.announce(row, DocumentStatus.FAILED)
-            return
+            return True
         _LOG.info("stale document resumed", extra={"document_id": row.id, "times": count})
         try:
             await vault.advance(row.team, row.id)
@@ -100,3 +101,4 @@ class Sweeper:
             _LOG.warning("stale document not resumed", extra={"document_id": row.id, "code": error.code})
         except Exception:  # one document must not block the others; the resumption was counted above
             _LOG.exception("stale document not resumed", extra={"document_id": row.id})
+        return True
