@@ -137,9 +137,11 @@ class Pages:
         self.lost = 0
         self.parked = 0
 
-    async def _wake(self, count: int) -> None:
-        for _ in range(min(count, len(self.line))):
+    async def _wake(self, count: int) -> int:
+        woken = min(count, len(self.line))
+        for _ in range(woken):
             self.ready.put_nowait(self.line.popleft())
+        return woken
 
     async def run(self, pages: int, hands: int) -> None:
         for number in range(pages):

@@ -10,6 +10,7 @@ import asyncio
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -19,6 +20,7 @@ from tests.support.running import convert, quire
 
 from fleet_workers import ServerUse
 from measuring import scratch, table
+from quire.coordination.connection import Arg, RedisConnection
 from quire.domain.job import JobStatus
 from quire.domain.job_options import Mode
 from quire.simulator.simulator_thread import simulator
@@ -32,6 +34,19 @@ def _most_used(port: int, pages: int) -> str:
     return ", ".join(f"{name} {calls:.1f}" for calls, name in rows[:12])
 
 
+class SentCommands:
+    """Counts what a connection sends: the commands of a script are not sent, the call of the script is."""
+
+    def __init__(self, connection: RedisConnection) -> None:
+        self.count = 0
+        self._send = connection._send
+        connection._send = self._counted  # type: ignore[method-assign]
+
+    async def _counted(self, commands: list[tuple[Arg, ...]]) -> list[Any]:
+        self.count += len(commands)
+        return await self._send(commands)
+
+
 async def measure(folder: Path, pages: int) -> list[list[str]]:
     rows = []
     with plain_server() as (url, port), simulator(_MODELS) as provider:
@@ -42,10 +57,12 @@ async def measure(folder: Path, pages: int) -> list[list[str]]:
             "PRIMARY_ENGINE": "openai",
         }
         async with quire(folder, **settings) as one:
+            sent = SentCommands(one.connection)
             for seed, mode in enumerate((Mode.LOCAL, Mode.AI), 1):
                 document = marked_pdf(folder / f"{mode.value}.pdf", pages, seed)
                 await asyncio.sleep(2)
                 ask(port, "CONFIG", "RESETSTAT")
+                sent.count = 0
                 before, began = ServerUse.read(port), asyncio.get_running_loop().time()
                 job = await convert(one, document, mode=mode)
                 took_s = asyncio.get_running_loop().time() - began
@@ -55,6 +72,7 @@ async def measure(folder: Path, pages: int) -> list[list[str]]:
                 rows.append(
                     [
                         mode.value,
+                        f"{sent.count / pages:.1f}",
                         f"{(after.commands - before.commands) / pages:.1f}",
                         f"{1000 * (after.cpu_s - before.cpu_s) / pages:.2f} ms",
                         f"{took_s:.1f} s",
@@ -71,7 +89,7 @@ def main() -> None:
         rows = asyncio.run(measure(folder, chosen.pages))
     table(
         f"a document of {chosen.pages} pages, one worker, all that it does beside included",
-        ["mode", "commands a page", "CPU of Redis a page", "time"],
+        ["mode", "sent a page", "commands a page", "CPU of Redis a page", "time"],
         rows,
     )
 

@@ -362,17 +362,11 @@ def _embedder(parts: Parts, connection: RedisConnection, stack: AsyncExitStack) 
 
     provider = OpenAIEmbeddings.from_settings(settings.ai, parts.clock)
     stack.push_async_callback(provider.close)
-    return RemoteEmbedder(
-        provider,
-        _admission(settings, connection, settings.vault.embedding_timeout_s),
-        Ledger(
-            AiAccounts(connection),
-            PriceList(settings.ai.prices),
-            parts.clock,
-            Ceilings(team_usd=settings.ai.max_cost_per_team_usd),  # a document's is for its pages
-        ),
-        settings,
-    )
+    ceilings = Ceilings(team_usd=settings.ai.max_cost_per_team_usd)  # a document's is for its pages
+    ledger = Ledger(AiAccounts(connection), PriceList(settings.ai.prices), parts.clock, ceilings)
+    stack.push_async_callback(ledger.close)
+    admission = _admission(settings, connection, settings.vault.embedding_timeout_s)
+    return RemoteEmbedder(provider, admission, ledger, settings)
 
 
 async def _sweeping(vault: Vault, worker_id: str) -> None:

@@ -121,8 +121,9 @@ async def make(redis_url: str, sim: RunningSimulator, tmp_path: Path) -> AsyncIt
         objects = ObjectStore.open(str(tmp_path / "objects"), tmp_path / "scratch")
         woken: list[int] = []
 
-        async def wake(count: int) -> None:
+        async def wake(count: int) -> int:
             woken.append(count)
+            return count
 
         dispatcher = Dispatcher(
             candidates=candidates,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import math
+from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from quire.coordination import keys
 from quire.coordination.connection import RedisConnection
@@ -12,15 +14,23 @@ _OWNER_EXTRA_MS = 3_600_000
 """The list of an owner's answers is kept longer than the answers, so that a deletion finds all of them."""
 
 
-@dataclass(frozen=True, slots=True)
+_TTL_SET_EVERY_S = 60.0
+_OWNERS_KNOWN = 1000
+
+
 class AnswerIndex:
     """Raises CoordinationError during an outage of the server."""
 
-    connection: RedisConnection
+    def __init__(self, connection: RedisConnection) -> None:
+        self.connection = connection
+        self._ttl_set_at: OrderedDict[str, float] = OrderedDict()
 
     async def find(self, fingerprints: Sequence[str]) -> list[str | None]:
         """Returns for each fingerprint the key of the object with its answer, or None."""
-        return await self.connection.commands(("GET", keys.ai_answer(one)) for one in fingerprints)
+        names = [keys.ai_answer(one) for one in fingerprints]
+        if self.connection.is_cluster:  # they are on different nodes
+            return await self.connection.commands(("GET", name) for name in names)
+        return list(await self.connection.command("MGET", *names))
 
     async def store(self, fingerprint: str, object_key: str, ttl_s: float) -> None:
         await self.connection.command("SET", keys.ai_answer(fingerprint), object_key, "PX", int(ttl_s * 1000))
@@ -46,6 +56,13 @@ class AnswerIndex:
     async def add_owner(self, fingerprint: str, owner: str, ttl_s: float) -> None:
         """Records that the job `owner` got this answer: when its document is deleted, the answer is deleted."""
         key = keys.ai_answers_of(owner)
-        await self.connection.commands(
-            [("SADD", key, fingerprint), ("PEXPIRE", key, int(ttl_s * 1000) + _OWNER_EXTRA_MS)]
-        )
+        commands: list[tuple[str | int, ...]] = [("SADD", key, fingerprint)]
+        now = asyncio.get_running_loop().time()
+        is_due = now - self._ttl_set_at.get(owner, -math.inf) >= _TTL_SET_EVERY_S
+        if is_due:
+            commands.append(("PEXPIRE", key, int(ttl_s * 1000) + _OWNER_EXTRA_MS))
+        await self.connection.commands(commands)
+        if is_due:
+            self._ttl_set_at[owner] = now
+            while len(self._ttl_set_at) > _OWNERS_KNOWN:
+                self._ttl_set_at.popitem(last=False)

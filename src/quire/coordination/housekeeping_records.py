@@ -5,9 +5,14 @@ The indexes hold running jobs by their next sweep, objects by their expiry, and 
 
 from __future__ import annotations
 
+from collections import OrderedDict
+
 from quire.clock import Clock, now_ms
 from quire.coordination import keys
 from quire.coordination.connection import RedisConnection
+
+_SCHEDULED_AGAIN_S = 5.0
+_DEADLINES_KNOWN = 1000
 
 
 class Fetches:
@@ -36,6 +41,28 @@ class QueueOrder:
     async def leave(self, job_id: str, over_at_ms: int) -> None:
         """The documents behind it move up, unless a retry has queued it again."""
         await self._connection.script("plain/cancel_look", [keys.ORDER], job_id, over_at_ms + 1)
+
+
+class SweepSchedule:
+    """Sweeps that must not be later than a deadline."""
+
+    def __init__(self, connection: RedisConnection, clock: Clock) -> None:
+        self._connection = connection
+        self._clock = clock
+        self._scheduled: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    async def sweep_by(self, job_id: str, deadline_at: float | None) -> None:
+        """Schedules the job's next sweep for its deadline at the latest."""
+        if deadline_at is None:
+            return
+        # Repeated from time to time: a sweep at the same moment may have postponed the next one.
+        known = deadline_at, self._clock.monotonic() // _SCHEDULED_AGAIN_S
+        if self._scheduled.get(job_id) == known:
+            return
+        await self._connection.command("ZADD", keys.ACTIVE, "XX", "LT", int(deadline_at * 1000), job_id)
+        self._scheduled[job_id] = known
+        while len(self._scheduled) > _DEADLINES_KNOWN:
+            self._scheduled.popitem(last=False)
 
 
 _FIRST_CHECK_S = 2.0

@@ -19,6 +19,7 @@ from quire.domain.job import (
     MainJob,
     PageRecord,
     VaultLink,
+    unit_page,
 )
 from quire.domain.payer import Payer
 
@@ -85,6 +86,10 @@ class Claim:
     job: MainJob
     outages: int = 0
     """How often the unit has waited for a plane that was away."""
+    tried: bool = True
+    """Whether an earlier attempt may have stored something about the unit."""
+    page: PageRecord | None = None
+    """The record of the page, where the unit is one page."""
     settlement: Settlement = field(default_factory=Settlement, compare=False)
 
 
@@ -95,6 +100,27 @@ class Refused:
     why: str
     owner: str = ""
     not_before_s: float = 0.0
+
+
+def read_claim(hint: Hint, token: str, answer: list[Any]) -> Claim | Refused:
+    """What scripts/job/claim.lua has answered."""
+    if answer[0] == "held":
+        return Refused("held", owner=answer[1])
+    if answer[0] == "early":
+        return Refused("early", not_before_s=float(answer[1]) / 1000)
+    if answer[0] != "run":
+        return Refused("gone")
+    starts, failures, outages, tried, page, *fields = answer[1:]
+    return Claim(
+        hint,
+        token,
+        int(starts),
+        int(failures),
+        job_from_fields(hint.job_id, dict(zip(fields[::2], fields[1::2], strict=True))),
+        outages=int(outages),
+        tried=bool(tried),
+        page=PageRecord.unpack(unit_page(hint.unit), json.loads(page)) if page else None,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from quire.coordination.answer_index import AnswerIndex
 from quire.coordination.connection import Arg, RedisConnection, pairs
 from quire.coordination.early_pages import EarlyPages
 from quire.coordination.ghost_records import GhostRecords
-from quire.coordination.housekeeping_records import Fetches, QueueOrder, Retained
+from quire.coordination.housekeeping_records import Fetches, QueueOrder, Retained, SweepSchedule
 from quire.coordination.job_observer import JobObserver, UnobservedJobs
 from quire.coordination.job_records import (
     Claim,
@@ -33,10 +33,11 @@ from quire.coordination.job_records import (
     job_from_fields,
     loaded,
     new_fields,
+    read_claim,
 )
 from quire.coordination.lost_state import LostState
 from quire.coordination.parked_units import Counted, ParkedUnits
-from quire.coordination.streams import Hint, Queues
+from quire.coordination.streams import PAGE_ENTRY_FIELDS, Hint, Queues
 from quire.coordination.waiting_units import WaitingUnits
 from quire.domain.job import JobPriority, JobStatus, MainJob, PageRecord
 from quire.errors import CoordinationCommandError, QuireError
@@ -76,6 +77,7 @@ class JobStore:
         self.retained = Retained(connection, clock)
         self.lost = LostState(connection, queues, clock)
         self.observer: JobObserver = UnobservedJobs()
+        self._sweeps = SweepSchedule(connection, clock)
 
     async def create(self, new: NewJob, call: str = "") -> JobIdInUse | None:
         """Creates the job and queues its first unit; None if created, else the job that has the id.
@@ -103,7 +105,7 @@ class JobStore:
         answer = await self._run("create", new.id, now, self.running_ttl_ms, first, call, *flat(fields))
         if answer[0] == 0:
             # The job that has the id may have ended, or have a deadline before the sweep that was just scheduled.
-            await self._sweep_by(new.id, self._clock.now())
+            await self._sweeps.sweep_by(new.id, self._clock.now())
             return JobIdInUse(JobStatus(answer[1]), answer[2], answer[3])
         await self._queues.put_units(new.id, 1, [first], new.content_ref or "", new.options.priority)
         self.observer.accepted(new)
@@ -113,16 +115,10 @@ class JobStore:
         answer = await self._run(
             "claim", hint.job_id, hint.unit, hint.epoch, owner, token, dead, now_ms(self._clock)
         )
-        if answer[0] == "held":
-            return Refused("held", owner=answer[1])
-        if answer[0] == "early":
-            return Refused("early", not_before_s=float(answer[1]) / 1000)
-        if answer[0] != "run":
-            return Refused("gone")
-        found = dict(zip(answer[4::2], answer[5::2], strict=True))
-        job = job_from_fields(hint.job_id, found)
-        await self._sweep_by(job.id, job.deadline_at)
-        return Claim(hint, token, int(answer[1]), int(answer[2]), job, outages=int(answer[3]))
+        found = read_claim(hint, token, answer)
+        if isinstance(found, Claim):
+            await self._sweeps.sweep_by(hint.job_id, found.job.deadline_at)
+        return found
 
     async def park(self, claim: Claim, not_before_s: float, *, failed: bool) -> bool:
         """Releases a unit until not_before_s; `failed` if this attempt counts."""
@@ -157,14 +153,14 @@ class JobStore:
             cost_micro += round(record.cost_usd * 1_000_000)
         answer = await self._run(
             *("pages_done", job.id, claim.hint.unit, claim.hint.epoch, now_ms(self._clock)),
-            *(tokens_in, tokens_out, cost_micro),
+            *(tokens_in, tokens_out, cost_micro, len(PAGE_ENTRY_FIELDS), *PAGE_ENTRY_FIELDS),
             *args,
         )
+        queued = self._queue(job, claim.hint.epoch, answer[3:], described=answer[2])
         if answer[1]:
-            queued = self._queue(job, claim.hint.epoch, answer[2:])
-            await asyncio.gather(queued, self._sweep_by(job.id, int(answer[1]) / 1000))
+            await asyncio.gather(queued, self._sweeps.sweep_by(job.id, int(answer[1]) / 1000))
         else:
-            await self._queue(job, claim.hint.epoch, answer[2:])
+            await queued
         if answer[0]:
             self.observer.pages_recorded([outcome.record for outcome in outcomes])
         return int(answer[0])
@@ -421,16 +417,19 @@ class JobStore:
             epoch = int(found or 1)
         await self._queues.put_units(job_id, epoch, units, "")
 
-    async def _sweep_by(self, job_id: str, deadline_at: float | None) -> None:
-        """Schedules the job's next sweep for its deadline at the latest."""
-        if deadline_at is not None:
-            await self._connection.command("ZADD", keys.ACTIVE, "XX", "LT", int(deadline_at * 1000), job_id)
-
     async def _queue(
-        self, job: MainJob, epoch: int, units: Sequence[str], content_ref: str | None = None
+        self,
+        job: MainJob,
+        epoch: int,
+        units: Sequence[str],
+        content_ref: str | None = None,
+        *,
+        described: Sequence[str | None] = (),
     ) -> None:
         ref = job.content_ref if content_ref is None else content_ref
-        await self._queues.put_units(job.id, epoch, units, ref or "", job.options.priority)
+        await self._queues.put_units(
+            job.id, epoch, units, ref or "", job.options.priority, described=described
+        )
 
     async def _run(self, name: str, job_id: str, *args: Arg) -> Any:
         return await self._connection.job_script(name, job_id, *args)

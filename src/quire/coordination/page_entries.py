@@ -12,10 +12,8 @@ from typing import Any
 
 from quire.coordination import keys
 from quire.coordination.connection import RedisConnection
-from quire.coordination.streams import Hint
+from quire.coordination.streams import PAGE_ENTRY_FIELDS, Hint
 from quire.domain.job import unit_page
-
-_JOB_FIELDS = ("options", "export", "vault", "content_ref", "deadline_at", "mime", "trace")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,16 +40,35 @@ class PageEntries:
         self._engines = engines
         self._content_url = content_url
 
-    async def describe(self, hints: Sequence[Hint]) -> list[dict[str, str]]:
-        """Returns the further fields of each page's entry, in one round trip."""
-        commands: list[tuple[str, ...]] = []
+    async def describe(
+        self, hints: Sequence[Hint], described: Sequence[str | None] = ()
+    ) -> list[dict[str, str]]:
+        """Returns the further fields of each page's entry: two commands for each job, in one round trip.
+
+        `described` has the values of PAGE_ENTRY_FIELDS if the pages are new ones of one job: nothing is read then.
+        """
+        if described:
+            job = dict(zip(PAGE_ENTRY_FIELDS, described, strict=True))
+            return [self._fields(hint, job, None) for hint in hints]
+        units: dict[str, list[str]] = {}
         for hint in hints:
-            job = keys.JobKeys.of(hint.job_id)
-            commands += [("HMGET", job.job, *_JOB_FIELDS), ("HGET", job.work, hint.unit)]
+            units.setdefault(hint.job_id, []).append(hint.unit)
+        commands: list[tuple[str, ...]] = []
+        for job_id, pages in units.items():
+            of = keys.JobKeys.of(job_id)
+            commands += [("HMGET", of.job, *PAGE_ENTRY_FIELDS), ("HMGET", of.work, *pages)]
         answers = await self._connection.commands(commands)
+        jobs, works = (
+            dict(zip(units, answers[::2], strict=True)),
+            dict(zip(units, answers[1::2], strict=True)),
+        )
         return [
-            self._fields(hint, dict(zip(_JOB_FIELDS, job, strict=True)), work)
-            for hint, job, work in zip(hints, answers[::2], answers[1::2], strict=True)
+            self._fields(
+                hint,
+                dict(zip(PAGE_ENTRY_FIELDS, jobs[hint.job_id], strict=True)),
+                works[hint.job_id][units[hint.job_id].index(hint.unit)],
+            )
+            for hint in hints
         ]
 
     def _fields(self, hint: Hint, job: Mapping[str, str | None], work: str | None) -> dict[str, str]:

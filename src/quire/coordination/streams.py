@@ -77,7 +77,10 @@ class Hint:
         )
 
 
-DescribePages = Callable[[Sequence[Hint]], Awaitable[list[dict[str, str]]]]
+PAGE_ENTRY_FIELDS = ("options", "export", "vault", "content_ref", "deadline_at", "mime", "trace")
+"""The fields of a job from which the entries of its pages are made."""
+DescribePages = Callable[[Sequence[Hint], Sequence[str | None]], Awaitable[list[dict[str, str]]]]
+"""Gets pages and, if they are new pages of one job, the values of PAGE_ENTRY_FIELDS."""
 
 
 class Queues:
@@ -103,13 +106,14 @@ class Queues:
             if not _says(error, "BUSYGROUP"):
                 raise
 
-    async def put(self, hints: Iterable[Hint]) -> None:
+    async def put(self, hints: Iterable[Hint], *, described: Sequence[str | None] = ()) -> None:
+        """Queues units. `described`: the values of PAGE_ENTRY_FIELDS, if the pages are new ones of one job."""
         queued = list(hints)
         if not queued:
             return
         added: list[tuple[Arg, ...]] = [
             ("XADD", hint.stream, "MAXLEN", "~", _STREAM_BOUND, "*", *fields)
-            for hint, fields in zip(queued, await self._entry_fields(queued), strict=True)
+            for hint, fields in zip(queued, await self._entry_fields(queued, described), strict=True)
         ]
         entries = Counter(hint.kind for hint in queued)
         due = self._signals.due(entries)
@@ -121,13 +125,15 @@ class Queues:
             await self._connection.commands([*added, *signals])
         self._signals.send_soon({kind: count for kind, count in entries.items() if kind not in due})
 
-    async def _entry_fields(self, hints: Sequence[Hint]) -> list[tuple[str, ...]]:
+    async def _entry_fields(
+        self, hints: Sequence[Hint], described: Sequence[str | None]
+    ) -> list[tuple[str, ...]]:
         """The fields of each entry; a page's also has the description that external dispatchers need."""
         fields = [hint.fields() for hint in hints]
         pages = [at for at, hint in enumerate(hints) if hint.kind is UnitKind.PAGE]
         if pages and self._describe_pages is not None:
-            described = await self._describe_pages([hints[at] for at in pages])
-            for at, more in zip(pages, described, strict=True):
+            found = await self._describe_pages([hints[at] for at in pages], described)
+            for at, more in zip(pages, found, strict=True):
                 merged = {**pairs(fields[at]), **more}
                 fields[at] = tuple(part for pair in merged.items() for part in pair)
         return fields
@@ -139,11 +145,12 @@ class Queues:
         units: Iterable[str],
         content_ref: str,
         priority: JobPriority = JobPriority.NORMAL,
+        *,
+        described: Sequence[str | None] = (),
     ) -> None:
         """Queues units of one job."""
-        await self.put(
-            Hint(job_id, unit, epoch, content_ref=content_ref, priority=priority) for unit in units
-        )
+        hints = (Hint(job_id, unit, epoch, content_ref=content_ref, priority=priority) for unit in units)
+        await self.put(hints, described=described)
 
     async def put_later(self, hint: Hint, not_before_s: float) -> None:
         await self._connection.command(

@@ -9,7 +9,8 @@ Weakness: a page that is added just after the last call ended waits for its time
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import replace
 
 from quire.clock import Clock
 from quire.coordination import keys
@@ -21,36 +22,53 @@ from quire.domain.job import JobPriority
 _EACH_S = 0.02
 _LONGEST_S = 10.0
 _MOVED_AT_ONCE = 500
+_EMPTY_S = 0.25
+"""How long a process does not ask for waiting pages after there were none; the process that parks one wakes it."""
 _LINE_KEPT_MS = 7 * 86_400_000
 _LATER_MS = {JobPriority.HIGH: -60_000, JobPriority.NORMAL: 0, JobPriority.LOW: 60_000}
 """A page of high priority goes before those that came up to a minute earlier. Bounded, so that none waits for ever."""
 
 
-@dataclass(frozen=True, slots=True)
 class Waiting:
-    connection: RedisConnection
-    queues: Queues
-    clock: Clock
+    """Raises CoordinationError during an outage of the server."""
 
-    async def park(self, claim: Claim, wait_s: float, *, in_line: bool) -> bool:
+    def __init__(self, connection: RedisConnection, queues: Queues, clock: Clock) -> None:
+        self.connection = connection
+        self.queues = queues
+        self.clock = clock
+        self._length = 0
+        """The length of the list when it was last seen, and what this process has added since."""
+        self._parked = asyncio.Event()
+        self._empty_until = 0.0
+        """Until when the list counts as empty, because nothing was in it."""
+
+    async def pause(self, least_s: float, most_s: float) -> None:
+        """Returns after least_s if pages may be waiting; else when this process parks one, or after most_s."""
+        if not self._length:
+            self._parked.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(most_s):
+                    await self._parked.wait()
+        await asyncio.sleep(least_s)
+
+    async def park(self, claim: Claim, wait_s: float, *, in_line: bool, tried: bool = True) -> bool:
         """Returns a unit to the queue until it is woken, at the latest after wait_s; False if the claim was lost.
 
         `in_line`: it waits for other calls to end, which wake it; its timer is only a safeguard, so it is set later
-        the longer the list is.
+        the longer the list is. `tried`: something is stored about its calls.
         """
         if in_line:
-            line = int(await self.connection.command("ZCARD", keys.AI_WAITING))
-            wait_s = max(wait_s, min(wait_s + line * _EACH_S, _LONGEST_S))
-        return await self._release(claim, wait_s, keys.AI_WAITING, failed=False)
+            wait_s = max(wait_s, min(wait_s + self._length * _EACH_S, _LONGEST_S))
+        return await self._release(claim, wait_s, keys.AI_WAITING, failed=False, tried=tried)
 
     async def park_until_recovery(self, claim: Claim, wait_s: float, *, failed: bool) -> bool:
         """Returns a unit to the queue until a breaker closes, at the latest after wait_s; False if the claim was lost.
 
         `failed`: counts a failed attempt.
         """
-        return await self._release(claim, wait_s, keys.AI_RECOVERING, failed=failed)
+        return await self._release(claim, wait_s, keys.AI_RECOVERING, failed=failed, tried=True)
 
-    async def _release(self, claim: Claim, wait_s: float, line: str, *, failed: bool) -> bool:
+    async def _release(self, claim: Claim, wait_s: float, line: str, *, failed: bool, tried: bool) -> bool:
         claim.settlement.begun = True
         hint = replace(claim.hint, entry_id=None)
         now = self.clock.now()
@@ -58,20 +76,26 @@ class Waiting:
         given = await self.connection.script(
             "job/wait",
             keys.JobKeys.of(hint.job_id).all(),
-            *(hint.unit, hint.epoch, claim.token, until_ms, int(failed)),
+            *(hint.unit, hint.epoch, claim.token, until_ms, int(failed), int(tried)),
         )
         if not given:
             return False
+        at_ms = int(now * 1000) + _LATER_MS[hint.priority]
         await asyncio.gather(
             self.queues.put_later(hint, until_ms / 1000),
-            self.connection.commands(
-                [
-                    ("ZADD", line, "NX", int(now * 1000) + _LATER_MS[hint.priority], hint.packed()),
-                    ("PEXPIRE", line, _LINE_KEPT_MS),
-                ]
-            ),
+            self.connection.command("ZADD", line, "NX", at_ms, hint.packed()),
         )
+        if line == keys.AI_WAITING:
+            self._expect(1)
+        else:
+            await self.connection.command("PEXPIRE", line, _LINE_KEPT_MS)
         return True
+
+    def _expect(self, added: int) -> None:
+        """This process has added units to the list: it is to wake them."""
+        self._length += added
+        self._empty_until = 0.0
+        self._parked.set()
 
     async def resume_recovering(self) -> int:
         """Moves the units that wait for a broken model to the waiting ones; returns how many.
@@ -84,13 +108,18 @@ class Waiting:
             added = [part for hint in hints for part in (now_ms + _LATER_MS[hint.priority], hint.packed())]
             await self.connection.command("ZADD", keys.AI_WAITING, "NX", *added)
             moved += len(hints)
+            self._expect(len(hints))
         return moved
 
     async def wake(self, count: int) -> int:
         """Queues the next waiting pages at once; returns how many."""
         woken = 0
-        while woken < count:
-            hints = await self._first(count - woken, keys.AI_WAITING)
+        while woken < count and self.clock.monotonic() >= self._empty_until:
+            wanted = count - woken
+            hints = await self._first(wanted, keys.AI_WAITING)
+            if len(hints) < wanted:
+                self._length = 0
+                self._empty_until = self.clock.monotonic() + _EMPTY_S
             if not hints:
                 break
             gone = await self.connection.commands(
@@ -110,4 +139,9 @@ class Waiting:
         return [Hint.unpack(packed) for packed in popped]
 
     async def length(self) -> int:
-        return int(await self.connection.command("ZCARD", keys.AI_WAITING))
+        """How many units wait. Also bounds how long the list is kept if no process wakes them any more."""
+        self._length = int(await self.connection.command("ZCARD", keys.AI_WAITING))
+        if self._length:
+            self._empty_until = 0.0
+            await self.connection.command("PEXPIRE", keys.AI_WAITING, _LINE_KEPT_MS)
+        return self._length

@@ -14,13 +14,29 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from quire.clock import Clock
-from quire.coordination.ai_admission import Admission, Ask, Busy, CallOutcome, Free, Lease, log_half_open
+from quire.coordination.ai_admission import (
+    Admission,
+    Busy,
+    CallOutcome,
+    Lease,
+    log_half_open,
+)
 from quire.dispatch.answer_cache import AnswerCache, CachedAnswer
 from quire.dispatch.call_log import ABANDONED, PAUSED, CallReport, log_call
 from quire.dispatch.call_outcomes import CallCounter, NullCallCounter, finish, outcome_of, reported_limits
 from quire.dispatch.candidates import Candidate, Candidates, untried
+from quire.dispatch.expected_room import ExpectedRoom, free_slots
 from quire.dispatch.ledger import Ledger, Size, Spent, estimate
-from quire.dispatch.page_task import Answered, Exhausted, Outcome, PagePicture, PageTask, Parked
+from quire.dispatch.page_task import (
+    Answered,
+    Attempt,
+    Exhausted,
+    Outcome,
+    PagePicture,
+    PageTask,
+    Parked,
+    asks_of,
+)
 from quire.dispatch.process_pauses import ProcessPauses
 from quire.dispatch.traced_calls import ask_provider, traced_page
 from quire.dispatch.waiting_policy import LEAST_CALL_S, UNAVAILABLE, WaitingPolicy, exhausted
@@ -50,8 +66,7 @@ _TYPICAL = Size(characters=5_000, own_characters=3_000, pixels=850 * 1100)
 OUT_OF_TIME = "page_timeout"
 _PAGES_ONLY = (configured_providers.OCR, configured_providers.DOLPHIN)
 
-
-Wake = Callable[[int], Awaitable[object]]
+Wake = Callable[[int], Awaitable[int]]
 Recovered = Callable[[], Awaitable[object]]
 
 
@@ -62,18 +77,6 @@ class DispatchOptions:
     page_total_timeout_s: float = 120.0
     max_tokens_out: int = 8192
     wait_max_s: float = 10.0
-
-
-@dataclass(frozen=True, slots=True)
-class _Attempt:
-    """One call: its page, candidate and lease, and what the page has spent before."""
-
-    task: PageTask
-    picture: PagePicture
-    candidate: Candidate
-    lease: Lease
-    spent: Spent
-    reserved_usd: float
 
 
 class Dispatcher:
@@ -108,6 +111,7 @@ class Dispatcher:
         self._tracer = tracer
         self._pauses = ProcessPauses(clock.monotonic)
         self._waiting = WaitingPolicy(ledger, clock, options.wait_max_s)
+        self._room = ExpectedRoom(clock)
 
     async def read(self, task: PageTask) -> Outcome:
         """Returns the answer, where to park the page, or why every candidate failed.
@@ -134,13 +138,13 @@ class Dispatcher:
             return cached
         if task.prepared and self._waiting.until_deadline(task) >= LEAST_CALL_S:
             return await self._ask_at_once(task, candidates)
-        spent = await self.ledger.spent(task.job_id, task.epoch, task.number)
+        spent = await self._spent(task)
         # Drawing a page is wasted work if no model is free.
-        seen = await self.admission.peek(
-            _asks(untried(candidates, spent.tried) or candidates, _TYPICAL, self._tokens_out(task))
-        )
-        if isinstance(seen, Busy):
-            return await self._waiting.when_busy(task, seen, spent)
+        left = untried(candidates, spent.tried) or candidates
+        if not self._room.take(left[0].target):
+            seen = await self.admission.peek(asks_of(left, _TYPICAL, self._tokens_out(task)))
+            if isinstance(seen, Busy):
+                return await self._waiting.when_busy(task, seen, spent)
         picture = await task.prepare()
         return await self._ask_in_turn(task, candidates, picture, spent)
 
@@ -148,8 +152,8 @@ class Dispatcher:
         """A page that was waiting for a slot is admitted in the same round trip in which its past calls are read."""
         picture = await task.prepare()
         spent, lease = await asyncio.gather(
-            self.ledger.spent(task.job_id, task.epoch, task.number),
-            self.admission.admit(_asks(candidates, task.size(picture), self._tokens_out(task))),
+            self._spent(task),
+            self.admission.admit(asks_of(candidates, task.size(picture), self._tokens_out(task))),
         )
         if spent.calls:  # it has failed calls already: leave out the candidates that were tried
             if isinstance(lease, Lease):
@@ -173,7 +177,7 @@ class Dispatcher:
                 return exhausted(replace(spent, reasons=(*spent.reasons, OUT_OF_TIME)), retryable=False)
             if self._waiting.until_deadline(task) < LEAST_CALL_S:
                 return Parked(max(0.0, self._waiting.until_deadline(task)), in_line=False)
-            lease = await self.admission.admit(_asks(left, task.size(picture), self._tokens_out(task)))
+            lease = await self.admission.admit(asks_of(left, task.size(picture), self._tokens_out(task)))
             if isinstance(lease, Busy):
                 return await self._waiting.when_busy(task, lease, spent)
             outcome = await self._call(self._attempt(task, picture, left[lease.place], lease, spent))
@@ -183,19 +187,15 @@ class Dispatcher:
 
     def _attempt(
         self, task: PageTask, picture: PagePicture, candidate: Candidate, lease: Lease, spent: Spent
-    ) -> _Attempt:
+    ) -> Attempt:
         guess = estimate(task.size(picture), self._tokens_out(task))
-        return _Attempt(task, picture, candidate, lease, spent, self.ledger.price(lease.target, guess))
+        return Attempt(task, picture, candidate, lease, spent, self.ledger.price(lease.target, guess))
 
     async def room(self) -> int:
         """Returns how many pages with default options could be admitted now, at most eight."""
         candidates = self.candidates.of(None, None)
-        asks = _asks(candidates, _TYPICAL, self._options.max_tokens_out)
-        if not isinstance(await self.admission.peek(asks), Free):
-            return 0
-        states = await self.admission.states([one.target for one in candidates])
-        slots = sum(max(0, one.cap - one.in_flight) for one in states if one.state == "closed")
-        return max(1, min(slots, _ROOM_USED))
+        asks = asks_of(candidates, _TYPICAL, self._options.max_tokens_out)
+        return await free_slots(self.admission, asks, _ROOM_USED)
 
     @property
     def answers_questions(self) -> bool:
@@ -219,12 +219,13 @@ class Dispatcher:
         _LOG.debug("AI providers loaded", extra={"providers": list(self.providers)})
 
     async def close(self) -> None:
+        await self.ledger.close()
         for provider in self.providers.values():
             await provider.close()
 
     # ---- one call ------------------------------------------------------------------------------------------
 
-    async def _call(self, attempt: _Attempt) -> Answered | Exhausted | Spent:
+    async def _call(self, attempt: Attempt) -> Answered | Exhausted | Spent:
         """Returns Spent if the call failed or its answer was rejected, and another candidate is next."""
         task, candidate, spent = attempt.task, attempt.candidate, attempt.spent
         ceiling = await self.ledger.reserve(task.job_id, task.team, attempt.reserved_usd, task.payer)
@@ -273,7 +274,7 @@ class Dispatcher:
             # From here on the answer is paid for: a cancellation must not lose it.
             return await finish(self._answered(attempt, answer, timed.ran_s()))
 
-    async def _answered(self, attempt: _Attempt, answer: VisionAnswer, seconds: float) -> Answered | Spent:
+    async def _answered(self, attempt: Attempt, answer: VisionAnswer, seconds: float) -> Answered | Spent:
         task, candidate, lease = attempt.task, attempt.candidate, attempt.lease
         used = answer.usage.tokens_in + answer.usage.tokens_out
         # First, so that the next page gets the slot.
@@ -299,7 +300,7 @@ class Dispatcher:
                 await self._cache.keep(task.fingerprint(candidate.name), answer, task.owner)
 
     async def _failed(
-        self, attempt: _Attempt, error: ProviderError, outcome: CallOutcome, seconds: float
+        self, attempt: Attempt, error: ProviderError, outcome: CallOutcome, seconds: float
     ) -> Exhausted | Spent:
         task, candidate, lease = attempt.task, attempt.candidate, attempt.lease
         usd = self.ledger.price(candidate.target, error.usage) if error.usage != TokenUsage() else 0.0
@@ -327,7 +328,7 @@ class Dispatcher:
             return exhausted(spent, retryable=False)
         return spent
 
-    async def _paused(self, attempt: _Attempt, seconds: float) -> Spent:
+    async def _paused(self, attempt: Attempt, seconds: float) -> Spent:
         """The same candidate may be called again: only the time that this process ran is counted, no attempt."""
         self._report(attempt, PAUSED, seconds)
         spent = replace(attempt.spent, seconds=attempt.spent.seconds + seconds)
@@ -338,7 +339,7 @@ class Dispatcher:
 
     def _report(
         self,
-        attempt: _Attempt,
+        attempt: Attempt,
         error_class: str | None,
         seconds: float,
         usage: TokenUsage = TokenUsage(),  # noqa: B008 - frozen
@@ -372,7 +373,7 @@ class Dispatcher:
         )
 
     async def _account(
-        self, attempt: _Attempt, spent: Spent, usd: float, usage: TokenUsage, *, keep: bool
+        self, attempt: Attempt, spent: Spent, usd: float, usage: TokenUsage, *, keep: bool
     ) -> None:
         """Books the call. During an outage it only logs: the answer must not be lost because of its bookkeeping."""
         task = attempt.task
@@ -408,13 +409,14 @@ class Dispatcher:
             # A successful call nearly always frees one slot, so one page is woken without waiting for the script. If it
             # asks before the slot is free, it is parked again, and `AiReading.wake_periodically` finds the slot.
             early = 1 if outcome is CallOutcome.OK and not lease.probe else 0
-            settled, _ = await asyncio.gather(settling, self._wake(early))
+            settled, woken = await asyncio.gather(settling, self._wake(early))
             if lease.probe and outcome is CallOutcome.OK and self._recovered is not None:
                 await self._recovered()
             # The freed slot and one more, so that the queue speeds up; many after a probe.
             room = min(settled.room, _ROOM_USED if lease.probe else 2) - early
-            if room > 0:
-                await self._wake(room)
+            if room > 0 and woken == early:
+                woken += await self._wake(room)
+            self._room.learn(lease.target, settled.room - woken)
         except CoordinationError as error:
             _LOG.warning("AI call not settled", extra={"model": str(lease.target), "code": error.code})
 
@@ -422,6 +424,11 @@ class Dispatcher:
         await self._settle(lease, CallOutcome.NEUTRAL, tokens=lease.tokens)
 
     # ---- decisions -----------------------------------------------------------------------------------------
+
+    async def _spent(self, task: PageTask) -> Spent:
+        if task.untried:
+            return Spent()
+        return await self.ledger.spent(task.job_id, task.epoch, task.number)
 
     async def _cached(self, task: PageTask, candidates: Sequence[Candidate]) -> Answered | None:
         if task.fingerprint is None:
@@ -442,8 +449,3 @@ class Dispatcher:
 
     def _tokens_out(self, task: PageTask) -> int:
         return task.max_tokens_out or self._options.max_tokens_out
-
-
-def _asks(candidates: Sequence[Candidate], size: Size, max_tokens_out: int) -> list[Ask]:
-    guess = estimate(size, max_tokens_out)
-    return [Ask(one.target, guess.tokens_in + guess.tokens_out) for one in candidates]

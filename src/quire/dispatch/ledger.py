@@ -117,6 +117,10 @@ class Ledger:
         """Loads the price list in a thread, because its import takes a moment."""
         await asyncio.to_thread(self._prices.preload)
 
+    async def close(self) -> None:
+        """Books what is not booked yet."""
+        await self._accounts.flush()
+
     def price(self, target: Target, usage: TokenUsage) -> float:
         """Returns the price in US dollars; 0 where it is unknown."""
         return self._prices.cost(target.provider, target.model, usage).usd

@@ -1,13 +1,14 @@
-"""A page as the dispatcher's input, and the three outcomes of dispatching it."""
+"""A page as the dispatcher's input, one call for it, and the three outcomes of dispatching it."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
+from quire.coordination.ai_admission import Ask, Lease
 from quire.dispatch.answer_checks import Verdict, check
 from quire.dispatch.candidates import Candidate
-from quire.dispatch.ledger import Size, Spent
+from quire.dispatch.ledger import Size, Spent, estimate
 from quire.domain.payer import Payer
 from quire.providers.provider_protocol import AnswerSchema, VisionAnswer
 
@@ -63,6 +64,8 @@ class PageTask:
     redraw: Callable[[int], Awaitable[bytes]] | None = None
     payer: Payer | None = None
     """The API key whose monthly budget pays for the calls."""
+    untried: bool = False
+    """Whether no call was made for the page before, and nothing is stored about any."""
 
     def size(self, picture: PagePicture) -> Size:
         """Returns what the tokens of a request with this picture depend on."""
@@ -87,10 +90,14 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class Parked:
-    """No candidate is free. `in_line`: it waits for other calls to end, and the end of one may wake it."""
+    """No candidate is free. `in_line`: it waits for other calls to end, and the end of one may wake it.
+
+    `tried`: something is stored about earlier calls or waits of the page.
+    """
 
     wait_s: float
     in_line: bool
+    tried: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,3 +110,21 @@ class Exhausted:
 
 
 Outcome = Answered | Parked | Exhausted
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One call: its page, candidate and lease, and what the page has spent before."""
+
+    task: PageTask
+    picture: PagePicture
+    candidate: Candidate
+    lease: Lease
+    spent: Spent
+    reserved_usd: float
+
+
+def asks_of(candidates: Sequence[Candidate], size: Size, max_tokens_out: int) -> list[Ask]:
+    """Returns what to ask the admission for: each candidate with the tokens that a call may use."""
+    guess = estimate(size, max_tokens_out)
+    return [Ask(one.target, guess.tokens_in + guess.tokens_out) for one in candidates]

@@ -45,13 +45,13 @@ class WaitingPolicy:
             return exhausted(spent)
         left_s = self.until_deadline(task)
         if left_s < LEAST_CALL_S:
-            return Parked(max(0.0, left_s), in_line=False)
+            return Parked(max(0.0, left_s), in_line=False, tried=spent != Spent())
         if broken:
             return await self._wait_for_probe(task, busy, spent)
         if busy.wait_s > left_s - LEAST_CALL_S:
             return _unavailable(spent)
         in_line = any(why in (BusyReason.IN_FLIGHT, BusyReason.PROBING) for why in busy.why)
-        return Parked(busy.wait_s, in_line)
+        return Parked(busy.wait_s, in_line, tried=spent != Spent())
 
     async def _wait_for_probe(self, task: PageTask, busy: Busy, spent: Spent) -> Parked | Exhausted:
         """Every breaker is open: parks the page until the next half-open probe, but only if that is due in time.

@@ -43,6 +43,8 @@ SECOND_OPINION = "second_opinion"
 _PICTURES_BYTES = 64 << 20
 _POOR_SUPPORT = 0.6
 _WAKE_EVERY_S = 0.1
+_WAKE_ANYWAY_S = 5.0
+"""For pages of other processes, each of which wakes its own."""
 
 
 class Pictures:
@@ -99,7 +101,7 @@ class AiReading:
         The end of a call wakes pages at once; but while every call hangs, none ends. Runs until cancelled.
         """
         while True:
-            await asyncio.sleep(_WAKE_EVERY_S)
+            await self.waiting.pause(_WAKE_EVERY_S, _WAKE_ANYWAY_S)
             with suppress(CoordinationError):
                 if await self.waiting.length():
                     await self.waiting.wake(await self.dispatcher.room())
@@ -171,13 +173,16 @@ class AiPage:
                 outcome, found = await self._second_opinion(task, outcome, found)
             self._ai.pictures.drop(job.id, number)
             record = await self._outlast(partial(self._record, outcome, found))
-            await self._ai.dispatcher.ledger.forget(job.id, self._claim.hint.epoch, number)
+            if self._claim.tried or outcome.spent.calls > 1:  # else nothing is stored about its calls
+                await self._ai.dispatcher.ledger.forget(job.id, self._claim.hint.epoch, number)
             return record
         if isinstance(outcome, Parked):
             wait_s = outcome.wait_s
             if job.deadline_at is not None:
                 wait_s = min(wait_s, max(0.0, job.deadline_at - self._parts.clock.now()))
-            await self._ai.waiting.park(self._claim, wait_s, in_line=outcome.in_line)
+            await self._ai.waiting.park(
+                self._claim, wait_s, in_line=outcome.in_line, tried=self._claim.tried or outcome.tried
+            )
             return None
         if outcome.retryable and await self._try_again(task, outcome):
             return None
@@ -200,7 +205,7 @@ class AiPage:
         tried = replace(first.spent, tried=(*first.spent.tried, first.candidate.name))
         await self._ai.dispatcher.ledger.keep(task.job_id, task.epoch, task.number, tried)
         try:
-            second = await self._ai.dispatcher.read(replace(task, fingerprint=None))
+            second = await self._ai.dispatcher.read(replace(task, fingerprint=None, untried=False))
         except PageError:
             return first, found
         if not isinstance(second, Answered):
@@ -245,6 +250,7 @@ class AiPage:
             owner=job.id,
             redraw=self._redraw,
             payer=job.payer,
+            untried=not self._claim.tried,
         )
         return task if self._question is None else self._question.apply_to(task)
 

@@ -50,7 +50,7 @@ class PageReader:
     async def page(self) -> None:
         """One page by its own route: again, or by a reader that takes its time."""
         number = unit_page(self._claim.hint.unit)
-        known = (await self._parts.jobs.pages(self._job.id, [number])).get(number)
+        known = self._claim.page
         route = Route.LOCAL
         if known and known.ref:
             route = self._best_route(known.page_class, known.reader, known.reasons)

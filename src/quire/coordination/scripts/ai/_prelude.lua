@@ -19,8 +19,10 @@ local NO_BREAKER = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, '', ''}
 -- The window is a second longer than the provider's, because calls take different times to arrive.
 local WINDOW_S, IDLE_MS = 61, 61000
 local BUCKET_KEPT_MS, BREAKER_KEPT_MS, CLOCK_KEPT_MS = 180000, 3600000, 86400000
+local CLOCK_WRITTEN_MS, ANSWERED_WRITTEN_MS = 50, 250
 
--- Time never goes back: after a jump back it continues from the latest time seen, at its own pace.
+-- Time never goes back: after a jump back it continues from the latest time written, at its own pace. The time is not
+-- written with every call, so it may repeat CLOCK_WRITTEN_MS once.
 local function read_clock(given, raw)
   local plain, seen, offset = tonumber(given), 0, 0
   if not plain then
@@ -31,12 +33,14 @@ local function read_clock(given, raw)
     local a, b = string.match(raw, '^(%S+) (%S+)$')
     seen, offset = tonumber(a), tonumber(b)
   end
-  if plain + offset < seen then offset = seen - plain end
-  return plain + offset, offset
+  local is_back = plain + offset < seen
+  if is_back then offset = seen - plain end
+  return plain + offset, offset, is_back or plain + offset - seen >= CLOCK_WRITTEN_MS
 end
 
-local function write_clock(key, now, offset)
-  redis.call('SET', key, string.format('%.0f %.0f', now, offset), 'PX', CLOCK_KEPT_MS)
+-- `is_due` is the third value of `read_clock`.
+local function write_clock(key, now, offset, is_due)
+  if is_due then redis.call('SET', key, string.format('%.0f %.0f', now, offset), 'PX', CLOCK_KEPT_MS) end
 end
 
 local function read_breaker(raw)

@@ -13,7 +13,7 @@ local lease, lease_ttl, start, take = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[
 local wides, asked, sticky, early = tonumber(ARGV[6]), ARGV[7], ARGV[8] == '1', tonumber(ARGV[9])
 local count = (#KEYS - 2 - wides) / 4
 local states = redis.call('MGET', unpack(KEYS, 1, 2 + wides + count))
-local now, offset = read_clock(ARGV[1], states[1])
+local now, offset, clock_due = read_clock(ARGV[1], states[1])
 if states[2] then
   local place, at, probe = string.match(states[2], '^(%S+) (%S+) (%S+)$')
   return {1, tonumber(place), tonumber(at), tonumber(probe)}
@@ -55,7 +55,7 @@ local function grant(i, place, r, t)
   redis.call('ZADD', KEYS[k + 3], string.format('%.0f', ends), lease)
   redis.call('PEXPIRE', KEYS[k + 3], lease_ttl)
   redis.call('SET', KEYS[2], string.format('%d %.0f %d', i, now, probe), 'PX', LEASE_KEPT_MS)
-  write_clock(KEYS[1], now, offset)
+  write_clock(KEYS[1], now, offset, clock_due)
   return {1, i, now, probe}
 end
 
@@ -140,5 +140,5 @@ if waiting then
   b[NEXT] = turn_ms + each_ms
   write_breaker(KEYS[2 + wides + waiting], b, now)
 end
-write_clock(KEYS[1], now, offset)
+write_clock(KEYS[1], now, offset, clock_due)
 return {0, math.ceil(soonest or ASK_AGAIN_MS), table.concat(letters)}

@@ -1,6 +1,6 @@
 -- Ends a call: removes its lease, replaces the estimate by the real usage, updates breaker and adaptive cap.
 -- KEYS  1 clock, 2 the provider's breaker, 3 the model's, 4 its leases, 5 rpm, 6 tpm, 7 errors:{ai} (list, newest first),
---       8 answered:{ai}:<provider>:<model> (string with TTL: set by each success)
+--       8 answered:{ai}:<provider>:<model> (string with TTL: when a call succeeded, to a quarter of a second)
 -- ARGV  1 now ms ('' = the server's own clock), 2 lease, 3 admitted at ms,
 --       4 outcome: ok | neutral (no evidence about the model) | fail | limit (429) | auth | unsent
 --       5 error code for display, 6 tokens reserved, 7 tokens used, 8 rpm, 9 tpm, 10 most in flight, 11 cap to start with,
@@ -14,9 +14,9 @@ local ERRORS_KEPT = 50
 local lease, admitted, outcome, code = ARGV[2], tonumber(ARGV[3]), ARGV[4], ARGV[5]
 local most, retry_after = tonumber(ARGV[10]), tonumber(ARGV[12])
 local LEASES = KEYS[4]
-local states = redis.call('MGET', KEYS[1], KEYS[2], KEYS[3], KEYS[5], KEYS[6])
-local now, offset = read_clock(ARGV[1], states[1])
-write_clock(KEYS[1], now, offset)
+local states = redis.call('MGET', KEYS[1], KEYS[2], KEYS[3], KEYS[5], KEYS[6], KEYS[8])
+local now, offset, clock_due = read_clock(ARGV[1], states[1])
+write_clock(KEYS[1], now, offset, clock_due)
 local wide, b = read_breaker(states[2]), read_breaker(states[3])
 if b[CAP] == 0 then b[CAP] = tonumber(ARGV[11]) end
 local rpm, tpm = stricter(tonumber(ARGV[8]), b[SEEN_RPM]), stricter(tonumber(ARGV[9]), b[SEEN_TPM])
@@ -77,7 +77,10 @@ if outcome == 'ok' then
     b[CAP] = math.min(b[CAP] + step, most)
   end
   b[OK] = b[OK] + 1
-  redis.call('SET', KEYS[8], 1, 'PX', ARGV[19])
+  local answered = tonumber(states[6] or nil) or 0
+  if now - answered >= ANSWERED_WRITTEN_MS then
+    redis.call('SET', KEYS[8], string.format('%.0f', now), 'PX', ARGV[19])
+  end
 elseif outcome == 'fail' or outcome == 'limit' then
   if outcome == 'limit' and admitted > b[CUT] then
     b[CAP] = math.max(1, math.min(b[CAP], most) / 2)

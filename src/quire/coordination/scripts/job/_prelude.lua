@@ -1,12 +1,15 @@
 -- Shared by every job script (put in front of it when loaded). All five keys of a job are in one hash slot.
 --   KEYS[1] job:{id}          hash    the main record, split/merge/download fields included
 --   KEYS[2] job:{id}:pages    hash    page number -> packed record (JSON; "st" is its status)
---   KEYS[3] job:{id}:work     hash    unit -> {e epoch, o owner, tk token, s starts, f failures, i issued ms, nb not before ms}
+--   KEYS[3] job:{id}:work     hash    unit -> {e epoch, o owner, tk token, s starts, f failures, i issued ms, nb not before ms,
+--                             w waits for a plane, sp 1 if it was tried before}
 --   KEYS[4] job:{id}:slow     zset    pages that wait to be read one by one, by number
 --   KEYS[5] job:{id}:events   stream  t type, d data (JSON); also the name of the pub/sub channel
 local JOB, PAGES, WORK, SLOW, EVENTS = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local EVENTS_KEPT = 1000
 local KEPT_AFTER_END_MS = 3600000
+local ARGUMENTS_AT_ONCE = 2000 -- Lua passes no more than some thousands in one call
+local COUNTS = {'total', 'next', 'out', 'chunk', 'window', 'slow_out', 'done', 'failed', 'merge.status', 'split.status'}
 
 local function num(field)
   return tonumber(redis.call('HGET', JOB, field)) or 0
@@ -21,20 +24,44 @@ local function emit(kind, data)
   redis.call('PUBLISH', EVENTS, id)
 end
 
+-- The fields of the record with these names, as a table.
+local function read_fields(names)
+  local found, values = {}, redis.call('HMGET', JOB, unpack(names))
+  for i, name in ipairs(names) do found[name] = values[i] or nil end
+  return found
+end
+
+-- One command for a flat list of arguments, or a few for a long one.
+local function call_with(command, key, args)
+  for first = 1, #args, ARGUMENTS_AT_ONCE do
+    redis.call(command, key, unpack(args, first, math.min(first + ARGUMENTS_AT_ONCE - 1, #args)))
+  end
+end
+
+local function add_units(units, added, epoch, now)
+  local entry, args = cjson.encode({e = epoch, o = '', s = 0, f = 0, i = now, nb = 0}), {}
+  for i, unit in ipairs(added) do
+    args[2 * i - 1], args[2 * i] = unit, entry
+    units[#units + 1] = unit
+  end
+  call_with('HSET', WORK, args)
+end
+
 local function add_unit(units, unit, epoch, now)
-  redis.call('HSET', WORK, unit, cjson.encode({e = epoch, o = '', s = 0, f = 0, i = now, nb = 0}))
-  units[#units + 1] = unit
+  add_units(units, {unit}, epoch, now)
+end
+
+local function progress_of(f)
+  local total, share = tonumber(f.total) or 0, 0
+  if total > 0 then
+    share = math.floor(80 * ((tonumber(f.done) or 0) + (tonumber(f.failed) or 0)) / total)
+  end
+  return (f['split.status'] == 'completed' and 10 or 0) + share
 end
 
 local function progress()
-  local f = redis.call('HMGET', JOB, 'status', 'split.status', 'done', 'failed', 'total')
-  if f[1] == 'completed' then return 100 end
-  local total = tonumber(f[5]) or 0
-  local share = 0
-  if total > 0 then
-    share = math.floor(80 * ((tonumber(f[3]) or 0) + (tonumber(f[4]) or 0)) / total)
-  end
-  return (f[2] == 'completed' and 10 or 0) + share
+  local f = read_fields({'status', 'split.status', 'done', 'failed', 'total'})
+  return f.status == 'completed' and 100 or progress_of(f)
 end
 
 local function emit_status(now)
@@ -62,31 +89,36 @@ local function set_deadline()
 end
 
 -- Issues the next units: never more pages of one document than its window; the merge when all pages have ended.
-local function refill(units, epoch, now)
-  local f = redis.call('HMGET', JOB, 'total', 'next', 'out', 'chunk', 'window', 'slow_out', 'done', 'failed',
-    'merge.status', 'split.status')
-  if f[10] ~= 'completed' then return end
-  local total, nxt, out = tonumber(f[1]) or 0, tonumber(f[2]) or 0, tonumber(f[3]) or 0
-  local chunk, window = tonumber(f[4]) or 1, tonumber(f[5]) or 1
-  local slow_out = tonumber(f[6]) or 0
+-- `f` has the fields COUNTS. Returns the fields that have changed, as field, value …; the caller writes them.
+local function next_units(f, units, epoch, now)
+  if f['split.status'] ~= 'completed' then return {'out', f.out or 0, 'slow_out', f.slow_out or 0} end
+  local total, nxt, out = tonumber(f.total) or 0, tonumber(f.next) or 0, tonumber(f.out) or 0
+  local chunk, window = tonumber(f.chunk) or 1, tonumber(f.window) or 1
+  local slow_out, added = tonumber(f.slow_out) or 0, {}
   while nxt < total and out < window do
     local last = math.min(nxt + chunk, total) - 1
-    add_unit(units, 'c' .. nxt .. '-' .. last, epoch, now)
+    added[#added + 1] = 'c' .. nxt .. '-' .. last
     out = out + (last - nxt + 1)
     nxt = last + 1
   end
-  while slow_out < window do
-    local popped = redis.call('ZPOPMIN', SLOW)
-    if #popped == 0 then break end
-    add_unit(units, 'p' .. popped[1], epoch, now)
-    slow_out = slow_out + 1
+  if slow_out < window then
+    local popped = redis.call('ZPOPMIN', SLOW, window - slow_out)
+    for i = 1, #popped, 2 do added[#added + 1] = 'p' .. popped[i] end
+    slow_out = slow_out + #popped / 2
   end
-  redis.call('HSET', JOB, 'next', nxt, 'out', out, 'slow_out', slow_out)
-  local finished = (tonumber(f[7]) or 0) + (tonumber(f[8]) or 0)
-  if total > 0 and finished >= total and (f[9] == false or f[9] == '') then
-    redis.call('HSET', JOB, 'merge.status', 'queued', 'merge.created_at', now)
-    add_unit(units, 'merge', epoch, now)
+  local changed = {'next', nxt, 'out', out, 'slow_out', slow_out}
+  local finished = (tonumber(f.done) or 0) + (tonumber(f.failed) or 0)
+  if total > 0 and finished >= total and (f['merge.status'] or '') == '' then
+    added[#added + 1] = 'merge'
+    for _, part in ipairs({'merge.status', 'queued', 'merge.created_at', now}) do changed[#changed + 1] = part end
   end
+  add_units(units, added, epoch, now)
+  f.next, f.out, f.slow_out = nxt, out, slow_out
+  return changed
+end
+
+local function refill(units, epoch, now)
+  call_with('HSET', JOB, next_units(read_fields(COUNTS), units, epoch, now))
 end
 
 -- Ends the job: deletes what only running work needs; the record stays until its TTL.

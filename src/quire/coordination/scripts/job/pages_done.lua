@@ -1,78 +1,102 @@
 -- A unit of pages is finished. First result wins; a page that already has one only counts as late.
--- ARGV  unit, epoch, now ms, tokens in, tokens out, cost in micro-dollars,
+-- ARGV  unit, epoch, now ms, tokens in, tokens out, cost in micro-dollars, number of fields to answer, those fields,
 --       then for each page: number, outcome (d done, f failed, s must be read one by one), packed record
--- Answers {accepted pages, deadline ms or 0, unit, unit …}: the units to queue.
+-- Answers {accepted pages, deadline ms or 0, {value of each field} if page units were issued, unit, unit …}: the units to queue.
 local unit, epoch, now = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
-local pages = (#ARGV - 6) / 3
-if redis.call('HGET', JOB, 'status') ~= 'processing' or not wanted(unit, epoch) then
+local first = 8 + tonumber(ARGV[7])
+local pages, is_chunk = (#ARGV - first + 1) / 3, string.sub(unit, 1, 1) == 'c'
+local names = {'status', 'timed_out', 'closed', 'late', 'tokens_in', 'tokens_out', 'cost_micro', 'slow_total', 'follow',
+  unpack(COUNTS)}
+for i = 8, first - 1 do names[#names + 1] = ARGV[i] end
+local f = read_fields(names)
+if f.status ~= 'processing' or not wanted(unit, epoch) then
   count_late(pages)
-  return {0, 0}
+  return {0, 0, {}}
 end
-redis.call('HDEL', WORK, unit)
-local done, failed, slow, late, seen = 0, 0, 0, 0, {}
-local timed_out = redis.call('HGET', JOB, 'timed_out') == '1'
-local closed = redis.call('HGET', JOB, 'closed') == ARGV[2]
-for i = 7, #ARGV, 3 do
+local numbers = {}
+for i = first, #ARGV, 3 do numbers[#numbers + 1] = ARGV[i] end
+local known, has_old = {}, true
+for i, old in ipairs(redis.call('HMGET', PAGES, unpack(numbers))) do
+  known[numbers[i]] = old
+  has_old = has_old and old
+end
+local done, failed, late, slow, records, seen = 0, 0, 0, {}, {}, {}
+for i = first, #ARGV, 3 do
   local number, outcome, record = ARGV[i], ARGV[i + 1], ARGV[i + 2]
-  local old = redis.call('HGET', PAGES, number)
+  local old = known[number]
   if old and terminal(cjson.decode(old).st) then
     late = late + 1
   else
-    if outcome == 's' and timed_out then
+    local packed = cjson.decode(record)
+    if outcome == 's' and f.timed_out == '1' then
       -- Too late to wait for a better reader: the local text is the result.
-      local packed = cjson.decode(record)
       packed.st, packed.src, packed.t1 = 'completed', 'mupdf_timeout_fallback', now / 1000
       record, outcome = cjson.encode(packed), 'd'
-    elseif outcome == 's' and closed then
-      record, outcome = given_up(cjson.decode(record), now)
+    elseif outcome == 's' and f.closed == ARGV[2] then
+      record, outcome = given_up(packed, now)
     end
-    redis.call('HSET', PAGES, number, record)
+    known[number] = record
+    records[#records + 1], records[#records + 2] = number, record
     if outcome == 'd' then done = done + 1
     elseif outcome == 'f' then failed = failed + 1
     else
-      slow = slow + 1
-      redis.call('ZADD', SLOW, number, number)
+      slow[#slow + 1], slow[#slow + 2] = number, number
     end
-    local packed = cjson.decode(record)
     -- Fields that the record does not have are absent from the event.
     seen[#seen + 1] = {number = tonumber(number), status = packed.st, source = packed.src, grade = packed.gr,
       confidence = packed.cf, words_missing = packed.wm, ungrounded = packed.ug, ungrounded_numbers = packed.un}
   end
 end
-if string.sub(unit, 1, 1) == 'c' then
-  redis.call('HINCRBY', JOB, 'out', -pages)
-else
-  redis.call('HINCRBY', JOB, 'slow_out', -1)
+call_with('HSET', PAGES, records)
+call_with('ZADD', SLOW, slow)
+
+local changed = {}
+local function add(field, by)
+  if by == 0 then return end
+  f[field] = (tonumber(f[field]) or 0) + by
+  changed[#changed + 1], changed[#changed + 2] = field, f[field]
 end
-redis.call('HINCRBY', JOB, 'done', done)
-redis.call('HINCRBY', JOB, 'failed', failed)
-if late > 0 then redis.call('HINCRBY', JOB, 'late', late) end
-if tonumber(ARGV[4]) > 0 then redis.call('HINCRBY', JOB, 'tokens_in', ARGV[4]) end
-if tonumber(ARGV[5]) > 0 then redis.call('HINCRBY', JOB, 'tokens_out', ARGV[5]) end
-if tonumber(ARGV[6]) > 0 then redis.call('HINCRBY', JOB, 'cost_micro', ARGV[6]) end
-if slow > 0 then
-  redis.call('HINCRBY', JOB, 'slow_total', slow)
-  set_deadline()
-end
+if is_chunk then f.out = (tonumber(f.out) or 0) - pages else f.slow_out = (tonumber(f.slow_out) or 0) - 1 end
+add('done', done)
+add('failed', failed)
+add('late', late)
+add('tokens_in', tonumber(ARGV[4]))
+add('tokens_out', tonumber(ARGV[5]))
+add('cost_micro', tonumber(ARGV[6]))
+add('slow_total', #slow / 2)
 local units = {}
-refill(units, epoch, now)
-if string.sub(unit, 1, 1) == 'c' and redis.call('HGET', JOB, 'follow') == '1' then
+-- Added before the finished unit is removed: an empty hash would be deleted, and its TTL with it.
+for _, part in ipairs(next_units(f, units, epoch, now)) do changed[#changed + 1] = part end
+call_with('HSET', JOB, changed)
+if is_chunk and f.follow == '1' then
   -- Every page has its local text and some wait for a better reader: the vault may file the text that is there.
-  local f = redis.call('HMGET', JOB, 'total', 'next', 'out', 'done', 'failed')
-  local total = tonumber(f[1])
-  if tonumber(f[2]) >= total and tonumber(f[3]) == 0 and tonumber(f[4]) + tonumber(f[5]) < total then
+  local total = tonumber(f.total)
+  if tonumber(f.next) >= total and tonumber(f.out) == 0 and (tonumber(f.done) or 0) + (tonumber(f.failed) or 0) < total then
     add_unit(units, 'vault', epoch, now)
   end
 end
-local ttl = redis.call('PTTL', JOB)
-redis.call('PEXPIRE', PAGES, ttl)
-redis.call('PEXPIRE', WORK, ttl)
-if slow > 0 then redis.call('PEXPIRE', SLOW, ttl) end
-if #seen > 0 then
-  local f = redis.call('HMGET', JOB, 'done', 'failed', 'total')
-  emit('pages', {pages = seen, progress = progress(), pages_completed = tonumber(f[1]),
-    pages_failed = tonumber(f[2]), total_pages = tonumber(f[3]), at = now / 1000})
-end
+redis.call('HDEL', WORK, unit)
 local deadline = 0
-if slow > 0 then deadline = num('deadline_at') end
-return {done + failed + slow, deadline, unpack(units)}
+if #slow > 0 then
+  set_deadline()
+  f.deadline_at = redis.call('HGET', JOB, 'deadline_at')
+  deadline = tonumber(f.deadline_at or nil) or 0
+end
+if is_chunk or not has_old then
+  local ttl = redis.call('PTTL', JOB)
+  redis.call('PEXPIRE', PAGES, ttl)
+  redis.call('PEXPIRE', WORK, ttl)
+  if #slow > 0 then redis.call('PEXPIRE', SLOW, ttl) end
+end
+if #seen > 0 then
+  emit('pages', {pages = seen, progress = progress_of(f), pages_completed = tonumber(f.done) or 0,
+    pages_failed = tonumber(f.failed) or 0, total_pages = tonumber(f.total), at = now / 1000})
+end
+local described = {}
+for _, one in ipairs(units) do
+  if string.sub(one, 1, 1) == 'p' then
+    for i = 8, first - 1 do described[i - 7] = f[ARGV[i]] or false end
+    break
+  end
+end
+return {done + failed + #slow / 2, deadline, described, unpack(units)}

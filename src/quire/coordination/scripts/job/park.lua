@@ -5,7 +5,7 @@
 local unit, epoch, token, counts = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[5]
 local entry = wanted(unit, epoch)
 if not entry or entry.tk ~= token then return 0 end
-entry.o, entry.tk, entry.nb = '', nil, tonumber(ARGV[4])
+entry.o, entry.tk, entry.nb, entry.sp = '', nil, tonumber(ARGV[4]), 1
 if counts == 'failed' then entry.f = entry.f + 1 end
 if counts == 'waiting' or counts == 'outage' then entry.s = math.max(0, entry.s - 1) end
 if counts == 'outage' then entry.w = (entry.w or 0) + 1 end
