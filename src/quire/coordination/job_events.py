@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +22,8 @@ _WAKE_ANYWAY_S = 5.0
 _WOKEN_AT_ONCE = 25
 _WAKE_PAUSE_S = 0.002
 _STARTED_AT_ONCE = 25
+_PAGES = "pages"
+"""The message of an event about pages; the message of the others is their type too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,7 @@ class Events:
     def __init__(self, connection: RedisConnection) -> None:
         self._connection = connection
         self._waiters: dict[str, set[asyncio.Event]] = {}
+        self._ignore_pages: set[asyncio.Event] = set()
         self._reads: dict[tuple[str, str], asyncio.Task[tuple[list[JobEvent], bool]]] = {}
         self._changed = asyncio.Event()
         self.starting = asyncio.Semaphore(_STARTED_AT_ONCE)
@@ -82,16 +85,20 @@ class Events:
         return events, missed or (bool(last_id) and not first)
 
     @asynccontextmanager
-    async def waiter(self, job_id: str) -> AsyncIterator[Waiter]:
+    async def waiter(self, job_id: str, *, ignores_pages: bool = False) -> AsyncIterator[Waiter]:
+        """`ignores_pages`: events of single pages don't wake it."""
         channel = JobKeys.of(job_id).events
         flag = asyncio.Event()
         known = self._waiters.setdefault(channel, set())
         known.add(flag)
+        if ignores_pages:
+            self._ignore_pages.add(flag)
         self._changed.set()
         try:
             yield Waiter(flag)
         finally:
             known.discard(flag)
+            self._ignore_pages.discard(flag)
             if not known:
                 self._waiters.pop(channel, None)
                 self._changed.set()
@@ -127,11 +134,14 @@ class Events:
         if not message.cancelled():
             found = message.result()
             if found and found["type"] == "message":
-                self._wake({found["channel"]})
+                ignored = self._ignore_pages if found["data"] == _PAGES else set()
+                self._wake({found["channel"]}, ignored)
 
-    def _wake(self, channels: set[str]) -> None:
+    def _wake(self, channels: set[str], ignored: Collection[asyncio.Event] = ()) -> None:
         """Some in each turn of the event loop, so that other requests are served between thousands of waiters."""
-        flags = [flag for channel in channels for flag in self._waiters.get(channel, ())]
+        flags = [
+            flag for channel in channels for flag in self._waiters.get(channel, ()) if flag not in ignored
+        ]
         _set_some(flags)
 
     def _wake_all(self) -> None:

@@ -116,7 +116,8 @@ class Engine:
         loop = asyncio.get_running_loop()
         until = loop.time() + timeout_s
         parsed = JobId.parse(job_id)
-        async with self._events.waiter(parsed.main if parsed else job_id) as waiter:
+        main = parsed.main if parsed else job_id
+        async with self._events.waiter(main, ignores_pages=main == job_id) as waiter:
             while True:
                 job = await self.job(team, job_id)
                 left = until - loop.time()

@@ -20,8 +20,8 @@ local function terminal(status)
 end
 
 local function emit(kind, data)
-  local id = redis.call('XADD', EVENTS, 'MAXLEN', '~', EVENTS_KEPT, '*', 't', kind, 'd', cjson.encode(data))
-  redis.call('PUBLISH', EVENTS, id)
+  redis.call('XADD', EVENTS, 'MAXLEN', '~', EVENTS_KEPT, '*', 't', kind, 'd', cjson.encode(data))
+  redis.call('PUBLISH', EVENTS, kind)
 end
 
 -- The fields of the record with these names, as a table.
