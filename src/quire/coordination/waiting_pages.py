@@ -9,6 +9,7 @@ Weakness: a page that is added just after the last call ended waits for its time
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 
@@ -36,6 +37,8 @@ class Waiting:
         self.connection = connection
         self.queues = queues
         self.clock = clock
+        self.take: Callable[[Hint], bool] | None = None
+        """Starts a woken unit in this process; False if there is no room for it. Else the unit is queued."""
         self._length = 0
         """The length of the list when it was last seen, and what this process has added since."""
         self._parked = asyncio.Event()
@@ -127,7 +130,7 @@ class Waiting:
             )
             # Pages that are no longer delayed were woken by their timer: the next ones follow.
             awake = [hint for hint, was_there in zip(hints, gone, strict=True) if was_there]
-            await self.queues.put(awake)
+            await self.queues.put([hint for hint in awake if self.take is None or not self.take(hint)])
             woken += len(awake)
         return woken
 

@@ -105,6 +105,14 @@ class WorkSignals:
             if self._flags.get(kind) is flag:
                 del self._flags[kind]
 
+    def wake(self, kind: UnitKind) -> bool:
+        """Ends the wait for this queue in this process; False if nothing waits for it."""
+        flag = self._flags.pop(kind, None)
+        if flag is None:
+            return False
+        flag.set()
+        return True
+
     async def run(self) -> None:
         """Listens until cancelled. After an error all queues are read: signals may be lost."""
         while True:

@@ -50,11 +50,14 @@ class RecoveryProbes:
         """Runs until cancelled; returns at once if AI_RECOVERY_PROBE is 0."""
         if not self._interval_s:
             return
+        rest_s = max(_POLL_S, self._interval_s / 4)
+        is_wanted = False
         async with asyncio.TaskGroup() as group:
             while True:
-                await asyncio.sleep(_POLL_S)
+                await asyncio.sleep(_POLL_S if is_wanted else rest_s)
                 try:
-                    broken = await self._broken() if await self._admission.recovery_wanted() else ()
+                    is_wanted = await self._admission.recovery_wanted()
+                    broken = await self._broken() if is_wanted else ()
                 except (CoordinationError, CoordinationCommandError) as error:
                     _LOG.debug("no look at the breakers", extra={"code": error.code})
                     continue

@@ -48,14 +48,24 @@ class EntryReader:
         self._in_hand: set[str] = set()
         self._more = set(kinds)
         """Queues that may have more entries: the last read was full or failed. The next read is at once, by shares."""
+        self._offered: dict[UnitKind, list[Hint]] = {}
 
     async def run(self) -> None:
         """Listens for signals until cancelled."""
         await self._signals.run()
 
     async def leave(self) -> None:
-        """Passes signals on that this worker may have received and not used. Raises CoordinationError."""
+        """Passes on signals and units that this worker may have received and not used. Raises CoordinationError."""
+        for hints in self._offered.values():
+            await self._queues.put(hints)
         await self._signals.send(self._kinds)
+
+    def offer(self, hint: Hint) -> bool:
+        """Gives the worker a unit that has no entry, if it waits for one of this kind; False if it does not."""
+        if self._stopping.is_set() or not self._may_read() or not self._signals.wake(hint.kind):
+            return False
+        self._offered.setdefault(hint.kind, []).append(hint)
+        return True
 
     def done(self, hint: Hint) -> None:
         """The worker no longer has this entry."""
@@ -103,6 +113,8 @@ class EntryReader:
         if not found:
             self._more.discard(kind)
             await self._signals.wait(kind)
+            if offered := self._offered.pop(kind, None):
+                return offered
             if not self._may_read():
                 await self._signals.send([kind])
                 return []

@@ -25,6 +25,8 @@ _LOG = logging.getLogger(__name__)
 _LOOK_EVERY_S = 0.05
 _LONGEST_PAUSE_S = 0.4
 """Where no unit could overtake, as in a service of one team, looks at a long queue become rare."""
+_LONGEST_PAUSE_OF_PAGES_S = 1.6
+"""A page alone is read by OCR or AI, which takes longer than that."""
 _ENTRIES_SEEN = 500
 _TEAMS_KNOWN = 10_000
 
@@ -106,7 +108,8 @@ class Overtaking:
                     greedy.add(team)
             if len(chosen) == room:
                 break
-        pause_s = _LOOK_EVERY_S if chosen else min(2 * pause_s, _LONGEST_PAUSE_S)
+        longest_s = _LONGEST_PAUSE_OF_PAGES_S if kind is UnitKind.PAGE else _LONGEST_PAUSE_S
+        pause_s = _LOOK_EVERY_S if chosen else min(2 * pause_s, longest_s)
         self._pauses[kind] = now + pause_s, pause_s
         return chosen
 

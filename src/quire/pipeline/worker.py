@@ -108,6 +108,8 @@ class Worker:
             parts.queues, worker_id, slots, unreceived, self._stopping, may_read=self._has_room
         )
         self._fairness = Overtaking(parts, slots, self._teams_in_hand, self._handle)
+        if parts.ai is not None:
+            parts.ai.waiting.take = self._entries.offer
 
     async def run(self) -> None:
         """Takes and runs units until drained or cancelled."""

@@ -47,13 +47,15 @@ local function grant(i, place, r, t)
     write_breaker(KEYS[2 + place], wide, now)
   end
   if b[N] > 0 then b[PROBE], b[PROBE_UNTIL], probe = lease, ends, 1 end
+  -- Not with every lease: the set is kept an hour longer, and one lease of eight extends that.
+  local extends = b[OUT] == 0 or string.byte(lease) % 8 == 0
   if b[OUT] == 0 then b[OUT_UNTIL] = ends end
   b[OUT] = b[OUT] + 1
   write_breaker(key, b, now)
   if r then write_bucket(KEYS[k + 1], r[1] + 1, now, r[2]) end
   if t then write_bucket(KEYS[k + 2], t[1] + t[4], now, t[2]) end
   redis.call('ZADD', KEYS[k + 3], string.format('%.0f', ends), lease)
-  redis.call('PEXPIRE', KEYS[k + 3], lease_ttl)
+  if extends then redis.call('PEXPIRE', KEYS[k + 3], lease_ttl + BREAKER_KEPT_MS) end
   redis.call('SET', KEYS[2], string.format('%d %.0f %d', i, now, probe), 'PX', LEASE_KEPT_MS)
   write_clock(KEYS[1], now, offset, clock_due)
   return {1, i, now, probe}

@@ -1,6 +1,6 @@
 -- Ends a call: removes its lease, replaces the estimate by the real usage, updates breaker and adaptive cap.
 -- KEYS  1 clock, 2 the provider's breaker, 3 the model's, 4 its leases, 5 rpm, 6 tpm, 7 errors:{ai} (list, newest first),
---       8 answered:{ai}:<provider>:<model> (string with TTL: when a call succeeded, to a quarter of a second)
+--       8 answered:{ai}:<provider>:<model> (string with TTL: when a call succeeded, to a second)
 -- ARGV  1 now ms ('' = the server's own clock), 2 lease, 3 admitted at ms,
 --       4 outcome: ok | neutral (no evidence about the model) | fail | limit (429) | auth | unsent
 --       5 error code for display, 6 tokens reserved, 7 tokens used, 8 rpm, 9 tpm, 10 most in flight, 11 cap to start with,
