@@ -169,3 +169,25 @@ async def test_no_entry_is_left_without_a_signal_when_it_comes_soon_after_anothe
 async def _signals_sent(connection: RedisConnection) -> int:
     found = re.search(r"cmdstat_zadd:calls=(\d+)", await connection.command("INFO", "commandstats"))
     return int(found[1]) if found else 0
+
+
+async def test_a_waiting_reader_gets_a_unit_when_its_own_process_offers_one(
+    queues: Queues, clock: ShiftedClock
+) -> None:
+    stopping = asyncio.Event()
+    await queues.ensure_groups([UnitKind.READ])
+    unreceived = UnreceivedEntries(queues, "one", clock)
+    reader = EntryReader(queues, "one", [UnitKind.READ], unreceived, stopping)
+    first, second = chunks(2)
+    with patient():
+        reading = asyncio.create_task(reader.next(UnitKind.READ, 2))
+        await until(lambda: reader.offer(first))
+        assert not reader.offer(second), "it no longer waits"
+        assert await reading == [first]
+        reading = asyncio.create_task(reader.next(UnitKind.READ, 2))
+        await until(lambda: reader.offer(second))
+        stopping.set()
+        found = await reading
+    assert not reader.offer(first), "it has stopped"
+    await reader.leave()
+    assert [second] == found or (await queues.depth(UnitKind.READ))["waiting"] == 1

@@ -223,8 +223,6 @@ class Dispatcher:
         for provider in self.providers.values():
             await provider.close()
 
-    # ---- one call ------------------------------------------------------------------------------------------
-
     async def _call(self, attempt: Attempt) -> Answered | Exhausted | Spent:
         """Returns Spent if the call failed or its answer was rejected, and another candidate is next."""
         task, candidate, spent = attempt.task, attempt.candidate, attempt.spent
@@ -422,8 +420,6 @@ class Dispatcher:
 
     async def _abandon(self, lease: Lease) -> None:
         await self._settle(lease, CallOutcome.NEUTRAL, tokens=lease.tokens)
-
-    # ---- decisions -----------------------------------------------------------------------------------------
 
     async def _spent(self, task: PageTask) -> Spent:
         if task.untried:
