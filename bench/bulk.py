@@ -1,7 +1,7 @@
 """Bulk runs: kill -9 at random seeds, throughput beside a bare loop of the same reader calls, memory, ten million keys.
 
     python bench/bulk.py kills [--seeds 20] [--engine local|ray]   # every page exactly once, whatever is killed when
-    python bench/bulk.py throughput FOLDER [--copies 1]            # against two bare processes, side by side
+    python bench/bulk.py throughput FOLDER [--copies 1] [--rounds 1] [--engines local,ray]   # beside two bare processes
     python bench/bulk.py memory FOLDER [--files 20000]             # memory of all processes over many files
     python bench/bulk.py manifest [--keys 10000000]                # planning, planning again, finding a shard
 
@@ -20,6 +20,7 @@ import random
 import resource
 import shutil
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -123,40 +124,76 @@ def _bare(paths: list[str]) -> int:
     return pages
 
 
-def throughput(source: Path, copies: int, folder: Path, only: str, engine: str) -> None:
-    """The same files by a bare loop in two processes and by `quire bulk`; the start of processes is included."""
+def throughput(source: Path, copies: int, folder: Path, engines: list[str], rounds: int) -> None:
+    """The same files by a bare loop in two processes and by `quire bulk`, in turns; the start of processes is included.
+
+    `others_s` is the CPU time that other programs of the machine took meanwhile: with much of it, seconds say little.
+    """
     lake = folder / "lake"
     lake.mkdir()
     files = [one for one in sorted(source.rglob("*.pdf")) if one.is_file()]
     for copy in range(copies):
         for number, one in enumerate(files):
             shutil.copy(one, lake / f"{copy:03}-{number:04}.pdf")
+    found: dict[str, list[dict[str, float]]] = {}
+    for number in range(rounds):
+        for name in ("bare", *engines):
+            busy = _machine_cpu_s()
+            figures = (
+                _bare_figures(lake) if name == "bare" else _bulk_figures(lake, folder / f"out-{number}", name)
+            )
+            figures["others_s"] = _machine_cpu_s() - busy - figures["cpu_s"]
+            found.setdefault(name, []).append(figures)
+            print(
+                json.dumps({"what": name, **{key: round(value, 2) for key, value in figures.items()}}),
+                flush=True,
+            )
+    for name in engines:
+        print(json.dumps({"engine": name, **_compared(found[name], found["bare"])}), flush=True)
+    if {"local", "ray"} <= set(engines):
+        both = _compared(found["ray"], found["local"])
+        print(
+            json.dumps({"ray beside local": both, "more_cpu": round(1 / both["cpu_ratio"] - 1, 3)}),
+            flush=True,
+        )
+
+
+def _machine_cpu_s() -> float:
+    times = psutil.cpu_times()
+    return float(times.user + times.nice + times.system + times.irq + times.softirq)
+
+
+def _bare_figures(lake: Path) -> dict[str, float]:
     paths = sorted(str(one) for one in lake.iterdir())
-    figures: dict[str, float] = {}
-    if only in ("", "bare"):
-        began = time.monotonic()
-        meter = _CpuMeter(os.getpid())
-        with multiprocessing.get_context("spawn").Pool(2) as pool:
-            pages = sum(pool.imap_unordered(_bare, ([path] for path in paths), chunksize=4))
-            figures["bare_cpu_s"] = meter.stop()
-        figures["bare_s"] = time.monotonic() - began
-        figures["bare_pages"] = pages
-    if only in ("", "bulk"):
-        began = time.monotonic()
-        driver = _bulk(lake, folder / "out", "--workers", "2", "--no-dedupe", "--engine", engine)
-        meter = _CpuMeter(driver.pid)
-        driver.wait()
-        figures["bulk_s"] = time.monotonic() - began
-        figures["bulk_cpu_s"] = meter.stop()
-        report = json.loads((folder / "out" / "_quire" / "report.json").read_text())
-        figures["bulk_pages"] = report["all_parts"]["pages"]
-        figures["reading_s"] = report["seconds"]
-    if not only:
-        rates = figures["bulk_pages"] / figures["bulk_s"], figures["bare_pages"] / figures["bare_s"]
-        figures["ratio"] = round(rates[0] / rates[1], 3)
-        each = figures["bulk_cpu_s"] / figures["bulk_pages"], figures["bare_cpu_s"] / figures["bare_pages"]
-        figures["cpu_ratio"] = round(each[1] / each[0], 3)
-    print(json.dumps({name: round(value, 2) for name, value in figures.items()}), flush=True)
+    began, meter = time.monotonic(), _CpuMeter(os.getpid())
+    with multiprocessing.get_context("spawn").Pool(2) as pool:
+        pages = sum(pool.imap_unordered(_bare, ([path] for path in paths), chunksize=4))
+        cpu_s = meter.stop()
+    return {"pages": pages, "seconds": time.monotonic() - began, "cpu_s": cpu_s}
+
+
+def _bulk_figures(lake: Path, target: Path, engine: str) -> dict[str, float]:
+    place = target.with_name(f"{target.name}-{engine}")
+    began = time.monotonic()
+    driver = _bulk(lake, place, "--workers", "2", "--no-dedupe", "--engine", engine)
+    meter = _CpuMeter(driver.pid)
+    driver.wait()
+    seconds = time.monotonic() - began
+    report = json.loads((place / "_quire" / "report.json").read_text())
+    return {"pages": report["all_parts"]["pages"], "seconds": seconds, "cpu_s": meter.stop()}
+
+
+def _compared(mine: list[dict[str, float]], other: list[dict[str, float]]) -> dict[str, float]:
+    """Rates beside those of another program, by the clock and by CPU time; medians of the rounds."""
+
+    def median(figures: list[dict[str, float]], name: str) -> float:
+        return statistics.median(one["pages"] / one[name] for one in figures)
+
+    return {
+        "ratio": round(median(mine, "seconds") / median(other, "seconds"), 3),
+        "cpu_ratio": round(median(mine, "cpu_s") / median(other, "cpu_s"), 3),
+        "cpu_ms_a_page": round(1_000 / median(mine, "cpu_s"), 2),
+    }
 
 
 class _CpuMeter:
@@ -313,7 +350,8 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--engine", default="local")
     parser.add_argument("--copies", type=int, default=1)
-    parser.add_argument("--only", default="", choices=("", "bare", "bulk"))
+    parser.add_argument("--engines", default="local", help="for throughput: local,ray")
+    parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--files", type=int, default=20_000)
     parser.add_argument("--keys", type=int, default=10_000_000)
     args = parser.parse_args()
@@ -324,7 +362,7 @@ def main() -> None:
         if args.what == "kills":
             kills(args.seeds, args.engine, folder)
         elif args.what == "throughput":
-            throughput(args.source, args.copies, folder, args.only, args.engine)
+            throughput(args.source, args.copies, folder, args.engines.split(","), args.rounds)
         elif args.what == "memory":
             memory(args.source, args.files, folder)
         else:

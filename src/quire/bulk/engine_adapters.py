@@ -63,6 +63,25 @@ def map_in_pandas(frames: Iterable[Any], **options: Any) -> Iterator[Any]:
         yield pandas.DataFrame(list(read_documents(pairs, **options)), columns=list(COLUMNS))
 
 
+def daft_pages(**options: Any) -> Any:
+    """Returns a function for Daft that makes one struct a page of the columns with keys and contents."""
+    import daft
+
+    kinds = {
+        "text": daft.DataType.string(),
+        "texts": daft.DataType.list(daft.DataType.string()),
+        "int32": daft.DataType.int32(),
+        "int64": daft.DataType.int64(),
+        "float": daft.DataType.float64(),
+    }
+    row = daft.DataType.struct({name: kinds[column_kind(name)] for name in COLUMNS})
+
+    def pages(key: str, content: bytes) -> Iterator[dict[str, Any]]:
+        yield from read_documents([(key, content)], **options)
+
+    return daft.func(return_dtype=row)(pages)
+
+
 def _size(document: str | os.PathLike[str]) -> int:
     try:
         return os.stat(document).st_size  # noqa: PTH116 - a path of any kind
