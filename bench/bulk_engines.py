@@ -20,7 +20,12 @@ sys.path[:0] = [str(Path(__file__).parent.parent)]
 from tests.bulk.rows import check_complete, make_lake, rows_in  # noqa: E402
 
 _TITLES = {"ray": "Ray Data", "daft": "Daft", "spark": "Spark"}
-_ALONE = {"BENCH_IN_NAMESPACE": "1", "RAY_ADDRESS": "local", "SPARK_LOCAL_IP": "127.0.0.1"}
+_ALONE = {
+    "PYSPARK_PYTHON": sys.executable,
+    "BENCH_IN_NAMESPACE": "1",
+    "RAY_ADDRESS": "local",
+    "SPARK_LOCAL_IP": "127.0.0.1",
+}
 _DOCS = Path(__file__).parent.parent / "docs" / "bulk.md"
 
 

@@ -30,7 +30,7 @@ from quire.reading.pool.cage import CageOptions
 from quire.reading.pool.child_pool import ChildPool, PoolOptions
 
 FORMATS = ("text", "html", "elements", "chunks")
-_LANGUAGE_SAMPLE = 4_000
+_LANGUAGE_SAMPLE = 3_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +66,7 @@ class ShardReader:
                 slow_processes=0,
             )
         )
+        self._model = asyncio.ensure_future(in_thread(_load_language_model))
         # One more than there are processes: the next document is fetched while they read.
         self._room = asyncio.Semaphore(options.processes + 1)
 
@@ -79,6 +80,7 @@ class ShardReader:
             reader._pool.warm()
             yield reader
         finally:
+            await asyncio.wait([reader._model])
             await reader._pool.close()
             reader._folder.remove()
 
@@ -109,7 +111,9 @@ class ShardReader:
         if document.action in (DUPLICATE, DELETED):
             return [replace(base, kind=document.action)]
         reading = await self._reading(document)
-        return document_rows(base, reading, self._options.formats)
+        await self._model
+        # In a thread: reader processes wait for the event loop.
+        return await in_thread(document_rows, base, reading, self._options.formats)
 
     async def _reading(self, document: PlannedDocument) -> DocumentReading:
         key, etag = document.key, document.etag
@@ -206,6 +210,13 @@ def chunks_by_page(pages: Iterable[tuple[int, bytes]]) -> dict[int, str]:
         begins = min((place.page for place in piece.places), default=first)
         found.setdefault(begins, []).append(piece.as_dict())
     return {number: json.dumps(chunks, ensure_ascii=False) for number, chunks in found.items()}
+
+
+def _load_language_model() -> None:
+    """Loads the model for all documents to come; otherwise the first ones would each load it."""
+    from quire.classification.local_classifier import load_language_model
+
+    load_language_model()
 
 
 def _language(pages: Sequence[ReadPage]) -> str | None:

@@ -77,6 +77,11 @@ def language_of(text: str) -> str | None:
     return str(language) if float(probability) >= _SURE else None
 
 
+def load_language_model() -> None:
+    """Loads the model of `language_of`, which takes about half a second."""
+    _identifier()
+
+
 @functools.cache
 def _identifier() -> Any:
     """The one of this reader process: it takes a moment to load."""

@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
         with interrupts.as_keyboard_interrupt():
             work = command.estimate() if args.dry_run else command.run()
             return asyncio.run(interrupts.stoppable(work))
-    except StateConflictError as error:  # another run is at work
+    except StateConflictError as error:  # another run is at work, or has not planned yet
         say(f"quire: {error.public}")
         return FAILED
     except RequestError as error:
@@ -111,6 +111,10 @@ class _Command:
     async def run(self) -> int:
         if self._args.no_plan:
             plans = await self._bulk.plans()
+            if not plans.headers:
+                raise StateConflictError(
+                    f"There is no plan in {self._target.url} yet. Run `quire bulk` with --plan-only first."
+                )
         else:
             plans, _added = await self._bulk.plan(SystemClock())
         share = ShardShare(self._args.shard_index, self._args.shard_count)
