@@ -63,6 +63,18 @@ async def test_job_pages_and_objects_stay_when_their_time_is_up(
     assert (mended.status, mended.result_ref) == ("completed", row.result_ref)
 
 
+async def test_reprocess_changes_nothing_when_it_is_refused(tmp_path: Path) -> None:
+    async with vault_at(tmp_path, **QUIET) as (_, vault):
+        document_id = await add(vault, NOTE)
+        row = await settled(vault, document_id)
+        catalog = await vault.catalog()
+        await catalog.begin_processing(TEAM, document_id, seen=row.attempt)  # another request was first
+        before = await catalog.get(TEAM, document_id)
+        refused = await vault.reprocess(TEAM, document_id, password="another")
+        assert refused.outcome == "running"
+        assert await catalog.get(TEAM, document_id) == before
+
+
 async def test_nothing_is_expired_by_a_process_without_the_vault(tmp_path: Path) -> None:
     from tests.support.running import quire
 
