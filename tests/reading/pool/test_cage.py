@@ -194,8 +194,10 @@ async def test_folders_of_readers_are_removed_with_them_and_after_a_kill(tmp_pat
     assert not left.path.exists()
     third = ChildFolders(tmp_path)
     assert second.make().path.exists(), "a living process keeps its folders"
+    closed = third.make()
     second.close()
     third.close()
+    assert not closed.hide(), "a task may end while the pool is closed"
     assert sorted(one.name for one in folder_of(tmp_path)) == ["a.txt"]
 
 

@@ -76,8 +76,11 @@ class ChildFolder:
             self._remove()
         with contextlib.suppress(FileNotFoundError, IsADirectoryError, PermissionError):
             os.unlink(self.result)  # noqa: PTH108 - after every task
-        with os.scandir(self.path / TEMPORARY) as left:
-            return next(left, None) is None
+        try:
+            with os.scandir(self.path / TEMPORARY) as left:
+                return next(left, None) is None
+        except OSError:  # the pool was closed in the same moment
+            return False
 
     @property
     def result(self) -> str:
