@@ -49,12 +49,12 @@ def chosen(corpus: Path, count: int) -> list[Path]:
         for name in SETS
     ]
     sets = [[one for one in files if 0 < one.stat().st_size < _MOST_BYTES] for files in sets]
-    found = scans[:_SCANS]
-    place = 0
-    while len(found) < count and any(place < len(files) for files in sets):
+    # Scans last: at load 24 each of them takes many minutes.
+    scans, found, place = scans[:_SCANS], [], 0
+    while len(found) + len(scans) < count and any(place < len(files) for files in sets):
         found += [files[place] for files in sets if place < len(files)]
         place += 1
-    return found[:count]
+    return [*found[: count - len(scans)], *scans]
 
 
 @contextlib.contextmanager
