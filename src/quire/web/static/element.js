@@ -133,7 +133,7 @@ const READ = {
 
 export const readBy = (source) => READ[source] || source;
 
-export const money = (dollars) => `$${dollars < 0.01 ? dollars.toFixed(4) : dollars.toFixed(2)}`;
+export const money = (dollars) => `$${dollars > 0 && dollars < 0.01 ? dollars.toFixed(4) : dollars.toFixed(2)}`;
 
 const TONES = { queued: "idle", processing: "busy", completed: "good", failed: "bad", cancelled: "idle" };
 const SIGNS = { idle: "·", busy: "…", good: "✓", warn: "!", bad: "✕" };

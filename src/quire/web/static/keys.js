@@ -57,7 +57,7 @@ function creation(made, refresh) {
 }
 
 function drawKeys(panel, found, refresh) {
-  const rows = found.map((key) => [key.name, h("code", {}, key.id), key.scope, badge(key.state), key.requests_per_minute || "no limit",
+  const rows = found.map((key) => [key.name, h("code.id", {}, key.id), key.scope, badge(key.state), key.requests_per_minute || "no limit",
     key.budget_usd ? `${money(key.used_this_month.cost_usd)} of ${money(key.budget_usd)}` : `${money(key.used_this_month.cost_usd)}, no budget`,
     key.last_used_at ? ago(key.last_used_at) : "never", key.expires_at ? key.expires_at.slice(0, 10) : "never",
     key.state === "valid" && action("Revoke", async () => {
@@ -78,6 +78,6 @@ function badge(state) {
 
 function drawAudit(panel, entries) {
   fill(panel, h("h2", {}, "Audit log"), entries.length
-    ? table(["When", "Action", "Key", "By"], entries.map((one) => [one.at ? ago(one.at) : "", one.action, h("code", {}, one.subject), one.actor]))
+    ? table(["When", "Action", "Key", "By"], entries.map((one) => [one.at ? ago(one.at) : "", one.action, h("code.id", {}, one.subject), one.actor]))
     : h("p.hint", {}, "No key was made or revoked yet."));
 }

@@ -25,7 +25,7 @@ function model(one) {
     meter("In flight", one.in_flight, one.in_flight_allowed, `${one.in_flight} of ${one.in_flight_allowed} (at most ${one.in_flight_max})`),
     meter("Requests", one.requests_used, one.requests_per_minute, share(one.requests_used, one.requests_per_minute)),
     meter("Tokens", one.tokens_used, one.tokens_per_minute, share(one.tokens_used, one.tokens_per_minute)),
-    h("p.hint", {}, `${plural(one.calls_ok, "call")} answered, ${one.calls_failed.toLocaleString()} failed${one.last_error ? `, lately ${one.last_error}` : ""}`));
+    h("p.hint", {}, `${plural(one.calls_ok, "call")} answered, ${one.calls_failed.toLocaleString()} failed${one.last_error ? `, the last one: ${one.last_error}` : ""}`));
 }
 
 const share = (used, limit) => (limit ? `${Math.round(used).toLocaleString()} of ${limit.toLocaleString()} a minute` : "no known limit");
