@@ -17,6 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +29,7 @@ from measuring import ROOT, scratch, service, table
 EXAMPLES = ROOT / "deploy" / "proxies"
 NAME = "quire.example.org"
 KEY = "a-key-of-the-bench-0123456789"  # what comes through a proxy needs one
-LIMIT = 3
+LIMIT = 1  # a minute, so that a slow machine does not earn the next request in the meantime
 WAIT_S = 60.0
 
 
@@ -177,10 +178,12 @@ def check_address(port: int) -> str:
     seen = {}
     for address in ("127.0.0.2", "127.0.0.3"):
         caller = Caller(port, address)
-        seen[address] = [caller.ask("POST", "/parse", body, "image/png").status for _ in range(LIMIT + 1)]
+        with ThreadPoolExecutor(LIMIT + 1) as threads:
+            sent = [threads.submit(caller.ask, "POST", "/parse", body, "image/png") for _ in range(LIMIT + 1)]
+        seen[address] = sorted(one.result().status for one in sent)
     right = [200] * LIMIT + [429]
     return (
-        f"429 after {LIMIT} of each client"
+        f"each client has its own limit: {right}"
         if all(one == right for one in seen.values())
         else f"FAILED: {seen}"
     )
