@@ -13,6 +13,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from arro3.io import read_parquet
 
 from quire.cli import main
 from tests.bulk.rows import check_complete, make_lake, rows_of
@@ -83,6 +84,10 @@ def test_a_second_run_reads_only_what_is_new_and_compaction_keeps_the_current_ro
     (lake / "copy.pdf").write_bytes((lake / "a.pdf").read_bytes())
     assert _run(str(lake), str(target), "--formats", "text,elements,chunks,html") == 0
     first = {row["key"]: row for row in rows_of(target)}
+    schema = read_parquet(next(target.glob("part-*.parquet"))).schema
+    assert (
+        schema.field("reasons").type.value_field.name == "element"
+    )  # as the Parquet standard has it, for Iceberg
     assert first["copy.pdf"]["kind"] == "duplicate"
     assert first["copy.pdf"]["content"] == first["a.pdf"]["content"] != ""
     assert json.loads(first["a.pdf"]["elements"])["elements"]

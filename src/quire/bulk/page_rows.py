@@ -228,7 +228,8 @@ def _lists(values: Sequence[Sequence[str]]) -> Any:
     offsets = np.zeros(len(values) + 1, np.int32)
     np.cumsum([len(one) for one in values], out=offsets[1:])
     flat = Array([_encodable(text) for one in values for text in one], DataType.string())
-    return list_array(offsets, flat, type=DataType.list(Field("item", DataType.string(), nullable=True)))
+    # The name that the Parquet standard has for it: Iceberg finds the column only so.
+    return list_array(offsets, flat, type=DataType.list(Field("element", DataType.string(), nullable=True)))
 
 
 def _encodable(text: str) -> str:
