@@ -1,17 +1,22 @@
 """How often pages that are called good are good, on labelled pages.
 
     python bench/grades.py CORPUS [--keep FOLDER] [--sets typeset,mixed,wild,gnarly,scans,spoilt] [--wrong]
+    python bench/grades.py CORPUS --sets drawn,redrawn [--seed 1] [--pages 140] [--keep FOLDER] [--wrong]
 
 CORPUS has folders as `corpus/README.md` describes them. A page is read as `quire convert` reads it without AI: its text
 layer, or OCR where it has none or a bad one. `spoilt` has pages of `typeset` that are drawn, spoilt as scans are, and
-read by OCR. `--keep` stores the readings, so that thresholds can be tried without reading again.
+read by OCR. `drawn` has pages that `drawn_scans.py` draws and spoils, in ten layouts and fourteen conditions; `redrawn`
+has pages of `mixed`, `tables`, `gnarly` and `wild` whose text layer is read well, drawn and spoilt in the same ways,
+another half of them and other conditions by the seed: their known text is what the reader of text PDFs reads.
+`--keep` stores the readings, so that thresholds can be tried without reading again.
 
 Labels. Pages with a known text are labelled by it: the words of the page that are in the known text, in its order
 (longest common subsequence), must be .85 of the page's words, and, for documents of one page, .85 of the text's words.
 Pages without one, and pages where that rule errs (the known text leaves out or moves captions, notes, formulas), were
 compared with their pictures by eye; `bench/page_labels.tsv` has these labels and the reason of each.
 
-A third of the documents, chosen by the SHA-256 of their names, is kept aside: no threshold was set by them.
+A third of the documents, chosen by the SHA-256 of their names, is kept aside: no threshold was set by them. Of
+drawn pages every other ten are kept aside.
 """
 
 from __future__ import annotations
@@ -21,6 +26,7 @@ import csv
 import hashlib
 import os
 import pickle
+import random
 import re
 import sys
 import unicodedata
@@ -36,6 +42,7 @@ os.environ["ORT_DISABLE_TELEMETRY"] = "1"
 from rapidfuzz.distance import LCSseq  # noqa: E402
 from tests.reading.ocr import scans, script_pages  # noqa: E402
 
+from drawn_scans import CONDITIONS, DrawnScan, drawn_scan  # noqa: E402
 from measuring import table  # noqa: E402
 from quire.domain.element import Element  # noqa: E402
 from quire.domain.page import Grade, PageClass  # noqa: E402
@@ -45,12 +52,15 @@ from quire.reading.grading.page_doubts import PageKind, page_doubts  # noqa: E40
 from quire.reading.grading.page_grade import Judgement, OcrEvidence, judge_ocr, judge_text  # noqa: E402
 from quire.reading.local_reader import KEPT_LAYER  # noqa: E402
 from quire.reading.ocr.ocr_stages import OcrOptions, recognise  # noqa: E402
+from quire.reading.ocr.page_ocr import best_reading  # noqa: E402
 from quire.reading.ocr.scan_elements import lay_out_scan  # noqa: E402
 from quire.reading.pdf.page_reader import read_pages  # noqa: E402
 from quire.reading.pdf.page_render import RenderOptions, draw_page  # noqa: E402
 
 SETS = ("typeset", "mixed", "wild", "gnarly", "scans", "spoilt")
+DRAWN = ("drawn", "redrawn")
 LEAST = 0.85
+LEAST_WORDS = 30
 PAGES = 8
 LABELS = Path(__file__).with_name("page_labels.tsv")
 DPI = 200
@@ -106,14 +116,18 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=1, help="begin with this page of each document")
     parser.add_argument("--keep", type=Path, help="a folder for the readings")
     parser.add_argument("--other-half", action="store_true", help="spoil the other half of `typeset`")
+    parser.add_argument("--seed", type=int, default=1, help="of drawn pages")
+    parser.add_argument("--pages", type=int, default=140, help="how many pages are drawn")
     parser.add_argument("--wrong", action="store_true", help="list the pages whose grade and label disagree")
     asked = parser.parse_args()
     looked_at = _labels()
     rows: list[tuple[str, str, str, str, Reading]] = []
     for group in asked.sets.split(","):
-        for reading, truth, is_single in _readings(
-            asked.corpus, group, asked.keep, asked.first, other_half=asked.other_half
-        ):
+        if group in DRAWN:
+            found = _drawn_readings(asked, group)
+        else:
+            found = _readings(asked.corpus, group, asked.keep, asked.first, other_half=asked.other_half)
+        for reading, truth, is_single in found:
             judged, text = reading.judged()
             if judged.grade is None:
                 continue
@@ -148,6 +162,8 @@ def _print_part(part: str, rows: list[tuple[str, str, str, str, Reading]]) -> No
 
 
 def _part(name: str) -> str:
+    if drawn := re.match(r"drawn/\d+-(\d+) ", name):
+        return "kept aside" if int(drawn[1]) // 10 % 2 else "thresholds"
     return "kept aside" if hashlib.sha256(name.encode()).digest()[0] % 3 == 0 else "thresholds"
 
 
@@ -180,6 +196,59 @@ def _readings(
                     file.write_bytes(pickle.dumps(reading))
             if reading is not None:
                 yield reading, truth, count == 1
+
+
+def _drawn_readings(asked: argparse.Namespace, group: str) -> Iterator[tuple[Reading, str, bool]]:
+    for scan in (
+        _drawn(asked.corpus, asked.seed, asked.pages)
+        if group == "drawn"
+        else _redrawn(asked.corpus, asked.seed)
+    ):
+        file = (
+            asked.keep / f"{group}__{asked.seed}__{scan.name.replace('/', '_')}.pickle"
+            if asked.keep
+            else None
+        )
+        if file and file.exists():
+            reading = pickle.loads(file.read_bytes())
+        else:
+            found = best_reading(scan.picture, 1, OcrOptions(dpi=DPI, languages="eng+deu"))
+            empty = Reading(
+                scan.name, 1, found.laid.markdown, "", 0.0, found.laid.elements, PageClass.SCANNED
+            )
+            reading = replace(empty, evidence=found.found.evidence)
+            if file:
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_bytes(pickle.dumps(reading))
+        yield reading, scan.text, True
+
+
+def _drawn(corpus: Path, seed: int, count: int) -> Iterator[DrawnScan]:
+    return (drawn_scan(corpus, seed, number) for number in range(count))
+
+
+def _redrawn(corpus: Path, seed: int) -> Iterator[DrawnScan]:
+    """Pages with text as scans: those that the reader of text PDFs reads well, a half of them for each seed."""
+    for path in sorted(
+        file for group in ("mixed", "tables", "gnarly", "wild") for file in corpus.glob(f"{group}/*/*.pdf")
+    ):
+        for number in (1, 2, 4):
+            chance = random.Random(f"{path.stem} {number} {seed}")
+            if chance.random() < 0.5:
+                continue
+            try:
+                found = read_pages(str(path), None, [number])[0]
+            except QuireError:
+                continue
+            if found.page_class != PageClass.TEXT_ONLY or len(found.text.split()) < LEAST_WORDS:
+                continue
+            doubts = page_doubts(found.elements)
+            if judge_text(found.text, found.signals.garbled_ratio, doubts).grade is not Grade.GOOD:
+                continue
+            picture = draw_page(str(path), None, number, RenderOptions(dpi=DPI, color="gray"))
+            condition = chance.choice(tuple(CONDITIONS))
+            spoilt = CONDITIONS[condition](picture, chance.randrange(1 << 30))
+            yield DrawnScan(f"redrawn/{path.name} {number} ({condition})", spoilt, found.markdown)
 
 
 def _documents(corpus: Path, group: str) -> Iterator[tuple[Path, str | None]]:

@@ -9,6 +9,9 @@ import pytest
 from quire.domain.page import Grade
 from quire.reading.grading.page_doubts import READ_ACROSS
 from quire.reading.grading.page_grade import (
+    CUT_OFF,
+    DOUBTFUL_WORDS,
+    INK_LEFT_OUT,
     LOW_PLAUSIBILITY,
     OcrEvidence,
     judge_ocr,
@@ -52,11 +55,23 @@ def test_nothing_is_judged_when_there_is_no_text(text: str) -> None:
 
 
 def test_ocr_is_good_only_when_everything_speaks_for_it() -> None:
-    sure = OcrEvidence(0.96, 0.01, 0.98)
+    sure = OcrEvidence(0.96, 0.01, 0.02)
     assert judge_ocr(ENGLISH, sure).grade is Grade.GOOD
     assert judge_ocr(ENGLISH, OcrEvidence(0.6, 0.5)).grade is Grade.LOW
-    assert judge_ocr(ENGLISH, OcrEvidence(0.96, 0.01, 0.4)).grade is not Grade.GOOD
+    assert judge_ocr(ENGLISH, OcrEvidence(0.96, 0.01, 0.05)).reasons == (INK_LEFT_OUT,)
+    assert judge_ocr(ENGLISH, OcrEvidence(0.96, 0.01, 0.3)).grade is Grade.LOW
     assert judge_ocr(codecs.encode(ENGLISH, "rot13"), sure).grade is Grade.LOW
+
+
+def test_ocr_is_not_good_when_its_reader_is_usually_surer() -> None:
+    assert judge_ocr(ENGLISH, OcrEvidence(0.96, usual=0.94)).grade is Grade.GOOD
+    assert judge_ocr(ENGLISH, OcrEvidence(0.96, usual=0.97)).reasons == (DOUBTFUL_WORDS,)
+
+
+def test_ocr_is_not_good_when_lines_touch_the_edge_of_the_picture() -> None:
+    assert judge_ocr(ENGLISH, OcrEvidence(0.96, cut_lines=2, lines=30)).grade is Grade.GOOD
+    assert judge_ocr(ENGLISH, OcrEvidence(0.96, cut_lines=4, lines=30)).reasons == (CUT_OFF,)
+    assert judge_ocr(ENGLISH, OcrEvidence(0.96, cut_lines=4, lines=100)).grade is Grade.GOOD
 
 
 def test_ocr_is_not_good_when_columns_are_read_across() -> None:

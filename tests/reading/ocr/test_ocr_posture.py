@@ -10,12 +10,12 @@ from quire.reading.ocr.ocr_words import Box
 from quire.reading.ocr.page_posture import (
     Posture,
     Turn,
-    covered,
     dense_strip,
     evened,
     posture_of,
     upright,
 )
+from quire.reading.ocr.unread_ink import unread_share
 from tests.reading.ocr import scans
 
 FACES = [("tiro", 11, 1), ("helv", 9, 2)]
@@ -70,7 +70,8 @@ def test_tiny_pictures_pass_when_they_are_looked_at(size: tuple[int, int]) -> No
     straight, _ = upright(picture, posture_of(picture))
     assert evened(straight).size == straight.size
     assert dense_strip(straight).width == straight.width
-    assert 0.0 <= covered(straight, []) <= 1.0
+    assert unread_share(straight, [], 0.0) == 0.0
+    assert 0.0 <= unread_share(straight, [(0, 0, 1, 1)], 0.0) <= 1.0
 
 
 def test_paper_is_white_and_ink_black_when_the_light_was_bad(sheet: scans.Sheet) -> None:
@@ -98,24 +99,6 @@ def test_boxes_lead_back_when_the_page_was_turned(turns: int, skew: float) -> No
 
 def test_boxes_stay_inside_the_picture_when_they_lead_out_of_it() -> None:
     assert Turn(1, 0.0, (100, 50), (50, 100)).back((-500, -500, 900, 900)) == (0, 0, 100, 50)
-
-
-def test_ink_outside_the_boxes_shows_when_half_the_page_was_left_out(sheet: scans.Sheet) -> None:
-    width, height = sheet.picture.size
-    line = round(11 / 72 * sheet.dpi)
-    lines = [(0, top, width, top + line) for top in range(0, height, line)]
-    assert covered(sheet.picture, lines) == 1.0
-    assert 0.3 < covered(sheet.picture, lines[: len(lines) // 2]) < 0.7
-    assert covered(sheet.picture, []) < 0.1
-
-
-def test_charts_are_no_text_when_they_lie_outside_the_boxes(sheet: scans.Sheet) -> None:
-    width, height = sheet.picture.size
-    line = round(11 / 72 * sheet.dpi)
-    chart = Image.new("L", (width, height), 255)
-    for bar in range(8):
-        chart.paste(40, (100 + 60 * bar, 400 - 30 * bar, 130 + 60 * bar, 700))
-    assert covered(chart, [(100, 800, 400, 800 + line)]) > 0.9
 
 
 @pytest.mark.parametrize("turned", [False, True])

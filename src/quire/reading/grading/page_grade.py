@@ -14,6 +14,7 @@ from quire.reading.grading.plausibility import plausibility
 LOW_PLAUSIBILITY = "implausible_text"
 SYMBOL_DEBRIS = "symbol_debris"
 INK_LEFT_OUT = "ink_left_out"
+CUT_OFF = "cut_off"
 DOUBTFUL_WORDS = "doubtful_words"
 UNSUPPORTED = "not_supported_by_page"
 UNGROUNDED_NUMBERS = "ungrounded_numbers"
@@ -24,7 +25,8 @@ _ODD_WEIGHT = 1.6
 _DEBRIS_WEIGHT = 2.5
 _USUAL_DEBRIS = 0.01
 _DISORDER = 0.88
-_COVERED = 0.8
+_UNREAD = 0.03
+_LEAST_CUT, _CUT_SHARE = 3, 0.05
 _GOOD, _FAIR = 0.92, 0.75
 _BELOW_GOOD = 0.91
 
@@ -44,8 +46,11 @@ class OcrEvidence:
 
     confidence: float | None
     doubtful: float = 0.0
-    covered: float = 1.0
+    unread: float = 0.0  # of the letters that the picture shows, those that are in no word
     has_ink: bool = True
+    cut_lines: int = 0  # lines that touch the edge of the picture
+    lines: int = 0
+    usual: float = 0.0  # the confidence that this reader has at least on pages that it reads right
     doubts: tuple[str, ...] = ()  # reasons to doubt the order of the text
 
 
@@ -84,13 +89,18 @@ def judge_ocr(text: str, evidence: OcrEvidence) -> Judgement:
     confidence = evidence.confidence * factor
     if evidence.doubtful > 0.1:
         confidence *= 1.0 - 0.5 * evidence.doubtful
+    if evidence.doubtful > 0.1 or evidence.confidence < evidence.usual:
+        confidence = min(confidence, _BELOW_GOOD)
         reasons = (*reasons, DOUBTFUL_WORDS)
     if evidence.doubts:
         confidence *= _DISORDER
         reasons = (*reasons, *evidence.doubts)
-    if evidence.covered < _COVERED:
-        confidence *= 0.5 + 0.5 * evidence.covered
+    if evidence.unread > _UNREAD:
+        confidence = min(confidence * (1.0 - evidence.unread), _BELOW_GOOD)
         reasons = (*reasons, INK_LEFT_OUT)
+    if evidence.cut_lines >= max(_LEAST_CUT, _CUT_SHARE * evidence.lines):
+        confidence = min(confidence, _BELOW_GOOD)
+        reasons = (*reasons, CUT_OFF)
     return _judgement(confidence, reasons)
 
 

@@ -22,7 +22,6 @@ from quire.reading.ocr.ocr_words import Box, OcrLine, OcrWord, RecognisedPage
 from quire.reading.ocr.page_posture import (
     Posture,
     Turn,
-    covered,
     dense_strip,
     evened,
     posture_of,
@@ -30,6 +29,7 @@ from quire.reading.ocr.page_posture import (
 )
 from quire.reading.ocr.quick_reader import QUICK_READER, TesseractModels
 from quire.reading.ocr.scan_rules import rules_in
+from quire.reading.ocr.unread_ink import unread_share
 from quire.reading.pdf.drawn_rules import Rules
 
 if TYPE_CHECKING:
@@ -46,7 +46,10 @@ CAREFUL_FAILED = "careful_reader_failed"
 _SURE = 0.94
 _DOUBTFUL = 0.7
 _MOST_DOUBTFUL = 0.035
-_COVERED = 0.8
+_MOST_UNREAD = 0.05
+_CAREFUL_IS_SURE = 0.975
+"""The careful reader is surer than the quick one of all that it reads, of wrong words too."""
+_EDGE_PX = 3
 _GRAINY = 13.0
 _WRONG_WAY = 0.78
 _SURE_AGAIN = 0.85
@@ -101,7 +104,7 @@ class Recognised:
     turn: Turn
     reader: str
     notes: tuple[str, ...] = ()
-    covered: float = 1.0
+    unread: float = 0.0
     has_ink: bool = True
     rules: Rules = field(default_factory=Rules)
 
@@ -115,9 +118,22 @@ class Recognised:
         words = list(self.seen.words())
         total = sum(len(word.text) for word in words)
         doubtful = sum(len(word.text) for word in words if word.confidence < _DOUBTFUL)
+        lines = [line.box() for line in self.seen.lines()]
         return OcrEvidence(
-            self.confidence, doubtful / total if total else 0.0, self.covered, has_ink=self.has_ink
+            self.confidence,
+            doubtful / total if total else 0.0,
+            self.unread,
+            self.has_ink,
+            sum(map(self._is_cut, lines)),
+            len(lines),
+            _CAREFUL_IS_SURE if self.reader == CAREFUL_READER else 0.0,
         )
+
+    def _is_cut(self, line: Box) -> bool:
+        """Whether a line touches the edge of the picture as it came: what is behind that is missing."""
+        left, top, right, bottom = self.turn.back(line)
+        width, height = self.turn.from_size
+        return left < _EDGE_PX or top < _EDGE_PX or right > width - _EDGE_PX or bottom > height - _EDGE_PX
 
 
 def recognise(picture: Image.Image, options: OcrOptions) -> Recognised:
@@ -194,8 +210,7 @@ class _Reading:
         notes = (TURNED, *self._notes) if self._turn.turns else tuple(self._notes)
         kept = seen.without_noise()
         boxes = [word.box for word in kept.words()]
-        # On a grainy page specks look like ink that was left out.
-        share = covered(self._page, boxes, kept.blank) if boxes and self._posture.noise < _GRAINY else 1.0
+        share = unread_share(self._page, boxes, self._posture.noise)
         rules = rules_in(self._page) if boxes else Rules()
         return Recognised(kept, self._turn, reader, notes, share, self._posture.ink, rules)
 
@@ -258,7 +273,8 @@ class _Reading:
         doubtful = sum(len(word.text) for word in seen.words() if word.confidence < _DOUBTFUL)
         if sure < _SURE or doubtful > _MOST_DOUBTFUL * total:
             return False
-        return covered(self._page, [word.box for word in seen.words()], seen.blank) >= _COVERED
+        boxes = [word.box for word in seen.without_noise().words()]
+        return unread_share(self._page, boxes, self._posture.noise) <= _MOST_UNREAD
 
     def _mended(self, seen: RecognisedPage) -> RecognisedPage:
         """The same with doubtful words read again, each taken where the careful reader is surer of it."""

@@ -28,8 +28,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "OCR_READERS",
+    "Attempt",
     "OcrOptions",
     "available",
+    "best_reading",
     "check_languages",
     "languages",
     "missing",
@@ -110,6 +112,11 @@ def recognise_page(path: str, password: str | None, number: int, options: OcrOpt
     reader read it and how sure it is; its reasons say what was done on the way.
     """
     picture = _picture(path, password, number, options)
+    return _packed(number, best_reading(picture, number, options), _POINTS_PER_INCH / options.dpi)
+
+
+def best_reading(picture: Image.Image, number: int, options: OcrOptions) -> Attempt:
+    """The best reading of a grey picture of a page. Raises as `recognise_page` does."""
     best = _attempt(number, recognise(picture, options), options)
     wanted = (Grade.GOOD,) if options.is_thorough else (Grade.GOOD, Grade.FAIR)
     if best.judged.grade not in (None, *wanted):
@@ -119,7 +126,7 @@ def recognise_page(path: str, password: str | None, number: int, options: OcrOpt
                 best = replace(again, notes=(READ_AGAIN,))
             if best.judged.grade in wanted:
                 break
-    return _packed(number, best, _POINTS_PER_INCH / options.dpi)
+    return best
 
 
 def recognised_words(
@@ -150,13 +157,15 @@ _WORDS = re.compile(r"[^\W\d_]{3,}\W+[^\W\d_]{3,}")
 
 
 @dataclass(frozen=True, slots=True)
-class _Attempt:
+class Attempt:
+    """One reading of a page, laid out and judged."""
+
     found: Recognised
     laid: PageReading
     judged: Judgement
     notes: tuple[str, ...] = ()
 
-    def is_better_than(self, other: _Attempt) -> bool:
+    def is_better_than(self, other: Attempt) -> bool:
         """By confidence. On a page where the other reading saw no text, doubtful signs are no text either."""
         if (
             not other.laid.markdown
@@ -167,14 +176,14 @@ class _Attempt:
         return (self.judged.confidence or 0.0) > (other.judged.confidence or 0.0)
 
 
-def _attempt(number: int, found: Recognised, options: OcrOptions) -> _Attempt:
+def _attempt(number: int, found: Recognised, options: OcrOptions) -> Attempt:
     scale = _POINTS_PER_INCH / options.dpi
     laid = lay_out_scan(number, found.seen, found.rules, scale, join_hyphens=options.join_hyphens)
     evidence = replace(found.evidence, doubts=page_doubts(laid.elements, PageKind(by_ocr=True)))
     if is_shapes(laid, found.seen.height * scale):
         laid = replace(laid, markdown="", text="", elements=())
         evidence = replace(evidence, confidence=None, doubts=())
-    return _Attempt(found, laid, judge_ocr(laid.markdown, evidence))
+    return Attempt(found, laid, judge_ocr(laid.markdown, evidence))
 
 
 def is_shapes(laid: PageReading, height_pt: float) -> bool:
@@ -187,7 +196,7 @@ def is_shapes(laid: PageReading, height_pt: float) -> bool:
     return sum(map(str.isalnum, laid.markdown)) <= 2 and is_tall
 
 
-def _packed(number: int, best: _Attempt, scale: float) -> Chunk:
+def _packed(number: int, best: Attempt, scale: float) -> Chunk:
     text, seen = best.laid.markdown, best.found.seen
     reasons = ("scan" if text else "no_text_found_by_ocr", *best.found.notes, *best.notes)
     signals = PageSignals(chars=len(text), width_pt=seen.width * scale, height_pt=seen.height * scale)

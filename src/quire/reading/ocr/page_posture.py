@@ -9,8 +9,6 @@ direction of the stripes and the strokes above and below them decide.
 from __future__ import annotations
 
 import math
-import statistics
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +19,6 @@ from quire.reading.ocr.ink_lines import (
     best_angle,
     clear_ink_mask,
     grain,
-    ink_bands,
     ink_mask,
     ink_points,
     line_bands,
@@ -39,7 +36,6 @@ _LEAST_SKEW = 0.25
 _SPECKS = 30
 _STRIP_SHARE = 0.1
 _LEAST_STRIP_PX = 160
-_MARGIN_PX = 3
 _CLEAR_DIRECTION = 1.25
 _CLEARLY_HANGING = 0.1
 _SPECKLED = 8.0
@@ -221,34 +217,6 @@ def evened(picture: Image.Image) -> Image.Image:
         part = full[top:bottom] / np.maximum(np.asarray(under), 1.0)
         out[top:bottom] = np.clip((part - low) / (1.0 - low) * 245.0 + 10.0, 0, 255)
     return Image.fromarray(out)
-
-
-def covered(picture: Image.Image, words: Sequence[Box], other: Sequence[Box] = ()) -> float:
-    """The share of the ink of an upright page that is in the boxes; 1 for a page without ink.
-
-    Ink outside of them counts only where it is in bands as tall as the words: charts and rules don't.
-    """
-    import numpy as np
-
-    small = small_copy(picture)
-    ink = ink_mask(np.asarray(small, dtype=np.float32), 0.0)
-    total = int(np.count_nonzero(ink))
-    if total < _SPECKS:
-        return 1.0
-    ratio = small.width / picture.width
-    for left, top, right, bottom in (*words, *other):
-        ink[
-            max(0, int(top * ratio) - _MARGIN_PX) : int(bottom * ratio) + _MARGIN_PX + 1,
-            max(0, int(left * ratio) - _MARGIN_PX) : int(right * ratio) + _MARGIN_PX + 1,
-        ] = False
-    usual = statistics.median(bottom - top for _, top, _, bottom in words) * ratio if words else 0.0
-    left_out = 0.0
-    for strip in np.array_split(ink, STRIPS, axis=1):
-        counts, _ = row_profile(strip, 0.0)
-        for first, last in ink_bands(counts):
-            if not usual or 0.5 * usual <= last - first <= 2.0 * usual:
-                left_out += float(counts[first:last].sum())
-    return 1.0 - left_out / total
 
 
 def dense_strip(picture: Image.Image) -> Image.Image:
