@@ -1,7 +1,7 @@
 """How often pages that are called good are good, on labelled pages.
 
     python bench/grades.py CORPUS [--keep FOLDER] [--sets typeset,mixed,wild,gnarly,scans,spoilt] [--wrong]
-    python bench/grades.py CORPUS --sets drawn,redrawn [--seed 1] [--pages 140] [--keep FOLDER] [--wrong]
+    python bench/grades.py CORPUS --sets drawn,redrawn [--seed 1] [--pages 0-140] [--keep FOLDER] [--wrong]
 
 CORPUS has folders as `corpus/README.md` describes them. A page is read as `quire convert` reads it without AI: its text
 layer, or OCR where it has none or a bad one. `spoilt` has pages of `typeset` that are drawn, spoilt as scans are, and
@@ -117,7 +117,7 @@ def main() -> None:
     parser.add_argument("--keep", type=Path, help="a folder for the readings")
     parser.add_argument("--other-half", action="store_true", help="spoil the other half of `typeset`")
     parser.add_argument("--seed", type=int, default=1, help="of drawn pages")
-    parser.add_argument("--pages", type=int, default=140, help="how many pages are drawn")
+    parser.add_argument("--pages", default="0-140", help="which pages are drawn")
     parser.add_argument("--wrong", action="store_true", help="list the pages whose grade and label disagree")
     asked = parser.parse_args()
     looked_at = _labels()
@@ -223,8 +223,8 @@ def _drawn_readings(asked: argparse.Namespace, group: str) -> Iterator[tuple[Rea
         yield reading, scan.text, True
 
 
-def _drawn(corpus: Path, seed: int, count: int) -> Iterator[DrawnScan]:
-    return (drawn_scan(corpus, seed, number) for number in range(count))
+def _drawn(corpus: Path, seed: int, pages: str) -> Iterator[DrawnScan]:
+    return (drawn_scan(corpus, seed, number) for number in range(*map(int, pages.split("-"))))
 
 
 def _redrawn(corpus: Path, seed: int) -> Iterator[DrawnScan]:

@@ -1,6 +1,6 @@
 """How often turned pages are made upright, and how often upright ones are turned, in six scripts.
 
-    python bench/orientation.py [--seed 1] [--every 1]
+    python bench/orientation.py [--seed 1] [--every 1] [--scripts latin,arabic]
 
 Six scripts × six layouts × five conditions are drawn with the fonts inside MuPDF, each upright and turned by one, two
 and three quarters: 540 turned pages and 180 upright ones. `--every 4` takes a quarter of them. CPU is what the whole
@@ -32,12 +32,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--every", type=int, default=1, help="take every n-th page")
+    parser.add_argument("--scripts", default=",".join(script_pages.SENTENCES))
     asked = parser.parse_args()
     right: defaultdict[tuple[str, bool], list[bool]] = defaultdict(list)
     work_s = model_s = 0.0
     wrong: list[str] = []
     count = 0
-    for script in script_pages.SENTENCES:
+    for script in asked.scripts.split(","):
         for layout in script_pages.LAYOUTS:
             page = script_pages.script_page(script, layout, asked.seed)
             for place, (condition, spoil) in enumerate(script_pages.CONDITIONS.items()):

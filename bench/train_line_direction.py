@@ -1,257 +1,144 @@
-"""Makes the weights of `reading/ocr/line_direction.py` from drawn pages.
+"""Trains the network of `reading/ocr/line_direction.py` on pieces of lines that `bench/draw_line_pieces.py` has drawn.
 
-    python bench/train_line_direction.py --words WORDFREQ_DATA [--seeds 0-52] [--out line_direction.bin]
+    python bench/train_line_direction.py pieces.npz [more.npz …] [--epochs 12] [--to line_direction.onnx]
 
-WORDFREQ_DATA is the folder `data` of the wheel `wordfreq` (word lists, CC BY-SA 4.0); the fonts are those of Debian's
-`fonts-dejavu` and `fonts-noto`. The fonts inside MuPDF, with which `bench/orientation.py` draws its pages, are not
-used, and neither are its sentences. Each page is taken upright and upside down. The pages of one seed of ten are
-kept aside; the share of their pieces of lines that are told right is printed.
+Needs PyTorch and `onnx`, which are no dependencies of Quire, and nothing of Quire. The pages of one seed of ten are
+kept aside; the share of their pieces of lines that are told right is printed for each script. The seed of the weights
+is fixed; the sums of another processor or another version of PyTorch differ in their last digits, and the weights with
+them, so what a second run must reproduce are the printed shares. A run that was stopped goes on with its last epoch.
 """
 
 from __future__ import annotations
 
 import argparse
-import gzip
-import os
-import random
-import sys
 from pathlib import Path
 
-os.environ["OPENBLAS_NUM_THREADS"] = "1"
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+import numpy as np
+import torch
+from torch import nn
 
-import msgspec  # noqa: E402
-import numpy as np  # noqa: E402
-from PIL import Image, ImageDraw, ImageFont  # noqa: E402
-from tests.reading.ocr import scans, script_pages  # noqa: E402
-
-from quire.reading.ocr import ink_lines, line_direction  # noqa: E402
-
-NOTO, DEJAVU = "truetype/noto/Noto{}.ttf", "truetype/dejavu/DejaVu{}.ttf"
-CJK = ("opentype/noto/NotoSansCJK-Regular.ttc", "opentype/noto/NotoSerifCJK-Regular.ttc")
+BATCH = 256
+RATE = 2e-3
+KEPT_ASIDE = 9
+SCRIPTS = (
+    *("latin", "cyrillic", "greek", "arabic", "urdu", "hebrew"),
+    *("devanagari", "bengali", "tamil", "chinese", "japanese", "korean"),
+)
 
 
-def _fonts(pattern: str, *names: str) -> list[str]:
-    return [pattern.format(name) for name in names]
+class LineNetwork(nn.Module):
+    """Scores a piece of a line: how clearly it is upright, upside down, and no line at all.
 
+    One part sees the piece and the same piece turned by half a turn, so that both ways up are scored alike.
+    """
 
-EUROPEAN = [
-    *_fonts(DEJAVU, "Sans", "Sans-Bold", "Serif", "Serif-Italic", "SansMono", "SerifCondensed"),
-    *_fonts(NOTO, "Sans-Regular", "Serif-Regular", "Sans-Bold", "Serif-Italic", "SerifDisplay-Regular"),
-]
-SCRIPTS: dict[str, tuple[str, list[str]]] = {
-    "latin": ("en de fr es pl vi tr it fi", EUROPEAN),
-    "cyrillic": ("ru uk bg mk", EUROPEAN),
-    "greek": ("el", EUROPEAN),
-    "arabic": (
-        "ar fa",
-        [
-            *_fonts(NOTO, "SansArabic-Regular", "SansArabic-Bold", "KufiArabic-Regular", "KufiArabic-Bold"),
-            *_fonts(DEJAVU, "Sans", "SansMono", "Sans-Bold"),
-        ],
-    ),
-    "urdu": ("ur", _fonts(NOTO, "NastaliqUrdu-Regular", "SansArabic-Regular")),
-    "hebrew": (
-        "he",
-        [
-            *_fonts(NOTO, "SansHebrew-Regular", "SansHebrew-Bold", "RashiHebrew-Regular"),
-            DEJAVU.format("Sans"),
-        ],
-    ),
-    "devanagari": ("hi", _fonts(NOTO, "SansDevanagari-Regular", "SansDevanagari-Bold")),
-    "bengali": ("bn", _fonts(NOTO, "SansBengali-Regular", "SerifBengali-Regular")),
-    "tamil": ("ta", _fonts(NOTO, "SansTamil-Regular", "SerifTamil-Regular")),
-    "chinese": ("zh", list(CJK)),
-    "japanese": ("ja", list(CJK)),
-    "korean": ("ko", list(CJK)),
-}
-RIGHT_TO_LEFT = {"arabic", "urdu", "hebrew"}
-WITHOUT_SPACES = {"chinese", "japanese"}
-CONDITIONS = (*script_pages.CONDITIONS.values(), scans.noisy, scans.blurred)
-PX_A_PT = 150 / 72
-WIDTH_PT, HEIGHT_PT = 595, 842
-MOST_WORDS, MOST_PIECES = 6_000, 40
-SPECKLED = 8.0
+    def __init__(self) -> None:
+        super().__init__()
+        self.shapes = nn.Sequential(
+            *self._layer(1, 12, 5, 2),
+            nn.MaxPool2d(2),
+            *self._layer(12, 32, 3, 1),
+            nn.MaxPool2d((1, 2)),
+            *self._layer(32, 48, 3, 1),
+        )
+        self.scores = nn.Sequential(nn.Linear(7 * 48, 32), nn.ReLU(), nn.Dropout(0.2), nn.Linear(32, 2))
 
-
-class DrawnPage:
-    """One page of random words in one font."""
-
-    def __init__(self, script: str, seed: int, words: Path, fonts: Path) -> None:
-        self._chance = random.Random(f"{script}{seed}")
-        languages, files = SCRIPTS[script]
-        self._words = word_list(words, self._chance.choice(languages.split()))
-        self._font = str(fonts / self._chance.choice(files))
-        self._space = "" if script in WITHOUT_SPACES else " "
-        self._direction = "rtl" if script in RIGHT_TO_LEFT else "ltr"
-        self._leading = self._chance.uniform(1.35, 1.8) * (1.6 if "Nastaliq" in self._font else 1)
-        size = round(WIDTH_PT * PX_A_PT), round(HEIGHT_PT * PX_A_PT)
-        self._picture = Image.new("L", size, 255)
-        self._pen = ImageDraw.Draw(self._picture)
-        self._lay_out()
-        self.picture = self._chance.choice(CONDITIONS)(self._picture, seed)
-
-    def _lay_out(self) -> None:
-        chance = self._chance
-        layout = chance.choice(("prose", "columns", "table", "sparse", "letter"))
-        if layout == "prose":
-            self._column(60, 50, 535, 110, chance.uniform(12, 22), 1)
-            self._column(60, 115, 535, 780, chance.uniform(8, 14))
-        elif layout == "columns":
-            size = chance.uniform(7.5, 11)
-            for left, right in ((50, 285), (310, 545)):
-                self._column(left, 100, right, 790, size)
-        elif layout == "table":
-            self._table(chance.choice((3, 4, 5)), chance.randint(6, 18), chance.uniform(8, 11))
-        elif layout == "sparse":
-            self._column(
-                90, chance.randint(100, 420), 505, 800, chance.uniform(16, 30), chance.choice((1, 2))
-            )
-        else:
-            self._column(60, 60, 260, 140, 10, 4)
-            self._column(60, 220, 535, chance.choice((340, 520)), chance.uniform(9, 12))
-
-    def _column(
-        self, left: float, top: float, right: float, bottom: float, size: float, most: int = 999
-    ) -> None:
-        font = ImageFont.truetype(self._font, round(size * PX_A_PT))
-        y, step = top * PX_A_PT, size * PX_A_PT * self._leading
-        while y + step < bottom * PX_A_PT and most:
-            text = self._line(font, (right - left) * PX_A_PT)
-            width = self._pen.textlength(text, font=font, direction=self._direction)
-            x = right * PX_A_PT - width if self._direction == "rtl" else left * PX_A_PT
-            self._pen.text((x, y), text, font=font, fill=0, direction=self._direction)
-            y, most = y + step * self._chance.choice((1, 1, 1, 1, 1, 1, 1, 1.5)), most - 1
-
-    def _line(self, font: ImageFont.FreeTypeFont, width: float) -> str:
-        text = self._word()
-        while len(text) < 400:
-            longer = text + self._space + self._word()
-            if self._pen.textlength(longer, font=font, direction=self._direction) > width:
-                break
-            text = longer
-        return text if self._chance.random() > 0.12 else text[: max(5, len(text) // 2)]
-
-    def _word(self) -> str:
-        chance = self._chance
-        if chance.random() < 0.08:
-            return str(chance.randint(1, 9999))
-        word = chance.choice(self._words[: 800 if chance.random() < 0.5 else None])
+    @staticmethod
+    def _layer(inputs: int, outputs: int, side: int, step: int) -> tuple[nn.Module, ...]:
         return (
-            word.capitalize() if chance.random() < 0.15 else word + chance.choice(("", "", "", "", ",", "."))
+            nn.Conv2d(inputs, outputs, side, step, padding=side // 2),
+            nn.BatchNorm2d(outputs),
+            nn.ReLU(),
         )
 
-    def _table(self, columns: int, rows: int, size: float) -> None:
-        font, width = ImageFont.truetype(self._font, round(size * PX_A_PT)), 475 / columns
-        ruled = self._chance.random() < 0.6
-        for row in range(rows):
-            for column in range(columns):
-                x, y = (60 + column * width) * PX_A_PT, (120 + 28 * row) * PX_A_PT
-                if ruled:
-                    self._pen.rectangle((x, y, x + width * PX_A_PT, y + 28 * PX_A_PT), outline=0)
-                is_label = not row or not column
-                text = self._word() if is_label else f"{self._chance.uniform(1, 9999):,.1f}"
-                self._pen.text((x + 5, y + 6), text, font=font, fill=0)
+    def forward(self, pieces: torch.Tensor) -> torch.Tensor:
+        both = torch.cat((pieces, pieces.flip(2, 3)))
+        upright, none = self.scores(self.shapes(both).mean(3).flatten(1)).unbind(1)
+        count = pieces.shape[0]
+        return torch.stack((upright[:count], upright[count:], (none[:count] + none[count:]) / 2), 1)
 
 
-def word_list(folder: Path, language: str, known: dict[str, list[str]] = {}) -> list[str]:  # noqa: B006
-    """The most frequent words of a language, the most frequent first."""
-    if language not in known:
-        raw = (folder / f"small_{language}.msgpack.gz").read_bytes()
-        bins = msgspec.msgpack.decode(gzip.decompress(raw))
-        words = [word for words in bins[1:] for word in words if not word.isdigit()]
-        known[language] = words[:MOST_WORDS]
-    return known[language]
+def loaded(files: list[Path]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Pieces, their ways (0 upright, 1 upside down, 2 on a side), seeds and scripts."""
+    parts = [np.load(file) for file in files]
+    pieces = np.concatenate([part["pieces"] for part in parts])
+    ways = np.concatenate([part["ways"] for part in parts])
+    return pieces, np.array((0, 2, 1, 2))[ways[:, 0]], ways[:, 1], ways[:, 2]
 
 
-def pieces(picture: Image.Image, half_turns: int) -> np.ndarray:
-    noise, small = ink_lines.grain(np.asarray(picture)), ink_lines.small_copy(picture)
-    if noise > SPECKLED:
-        ink = ink_lines.clear_ink_mask(small)
-    else:
-        ink = ink_lines.ink_mask(np.asarray(small, dtype=np.float32), noise)
-    ink = np.rot90(ink, 2 * half_turns)
-    skew, _ = ink_lines.best_angle(*ink_lines.ink_points(ink))
-    return line_direction.piece_counts(ink, skew)[:MOST_PIECES]
+def spoilt(pieces: torch.Tensor, dice: torch.Generator) -> torch.Tensor:
+    """The pieces with grain, another weight of tone, and moved by up to two pixels."""
+    count = len(pieces)
+    down, across = torch.randint(-2, 3, (2,), generator=dice).tolist()
+    pieces = torch.roll(pieces, (down, across), (2, 3))
+    power = torch.empty(count, 1, 1, 1).uniform_(0.6, 1.6, generator=dice)
+    grain = torch.empty(count, 1, 1, 1).uniform_(0.0, 0.15, generator=dice)
+    return pieces.clamp(1e-3, 1) ** power + grain * torch.randn(pieces.shape, generator=dice)
 
 
-def examples(words: Path, fonts: Path, seeds: range) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rows of numbers, 1 for upright and -1 for upside down, and whether the row is kept aside."""
-    rows, ways, aside = [], [], []
-    for seed in seeds:
-        for script in SCRIPTS:
-            picture = DrawnPage(script, seed, words, fonts).picture
-            for half_turns in (0, 1):
-                found = pieces(picture, half_turns)
-                rows.append(found.astype(np.float32))
-                ways += [1 - 2 * half_turns] * len(found)
-                aside += [seed % 10 == 9] * len(found)
-    return np.concatenate(rows), np.array(ways, np.float32), np.array(aside)
+def trained(pieces: np.ndarray, ways: np.ndarray, epochs: int, state: Path) -> LineNetwork:
+    torch.manual_seed(0)
+    network = LineNetwork()
+    batches = (len(pieces) + BATCH - 1) // BATCH
+    optimiser = torch.optim.AdamW(network.parameters(), RATE, weight_decay=1e-2)
+    rates = torch.optim.lr_scheduler.OneCycleLR(optimiser, 2 * RATE, total_steps=epochs * batches)
+    loss_of = nn.CrossEntropyLoss(label_smoothing=0.03)
+    kept = (network, optimiser, rates)
+    done = 0
+    if state.exists():
+        done, *states = torch.load(state)
+        for one, values in zip(kept, states, strict=True):
+            one.load_state_dict(values)
+    for epoch in range(done, epochs):
+        dice = torch.Generator().manual_seed(epoch)
+        total = 0.0
+        for chosen in torch.randperm(len(pieces), generator=dice).split(BATCH):
+            seen = torch.from_numpy(pieces[chosen.numpy()]).float()[:, None] / 255
+            loss = loss_of(network(spoilt(seen, dice)), torch.from_numpy(ways[chosen.numpy()]))
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+            rates.step()
+            total += float(loss.detach()) * len(chosen)
+        print(f"epoch {epoch + 1}: loss {total / len(pieces):.4f}", flush=True)
+        torch.save((epoch + 1, *(one.state_dict() for one in kept)), state)
+    return network.eval()
 
 
-def trained(rows: np.ndarray, ways: np.ndarray, epochs: int = 16) -> list[np.ndarray]:
-    """The weights, by Adam on the logistic loss of the difference between both scores of a piece."""
-    dice = np.random.default_rng(0)
-    turned = line_direction.turned_counts(rows)
-    mean, spread = (
-        np.concatenate((rows, turned)).mean(0),
-        np.concatenate((rows, turned)).std(0) + np.float32(0.05),
-    )
-    up, down = (rows - mean) / spread, (turned - mean) / spread
-    inputs, hidden = rows.shape[1], line_direction.HIDDEN
-    weights = [
-        dice.normal(0, inputs**-0.5, (inputs, hidden)).astype(np.float32),
-        np.zeros(hidden, np.float32),
-        dice.normal(0, hidden**-0.5, hidden).astype(np.float32),
-    ]
-    first, second = [np.zeros_like(one) for one in weights], [np.zeros_like(one) for one in weights]
-    step = 0
-    for epoch in range(epochs):
-        rate, order = 3e-3 * (1 - epoch / epochs) + 1e-4, dice.permutation(len(rows))
-        for chosen in np.array_split(order, max(1, len(order) // 256)):
-            step += 1
-            for at, slope in enumerate(_slopes(weights, up[chosen], down[chosen], ways[chosen], dice)):
-                first[at] = 0.9 * first[at] + 0.1 * slope
-                second[at] = 0.999 * second[at] + 0.001 * slope**2
-                scale = np.sqrt(second[at] / (1 - 0.999**step)) + 1e-8
-                weights[at] -= (rate * first[at] / (1 - 0.9**step) / scale).astype(np.float32)
-    return [weights[0] / spread[:, None], weights[1] - mean / spread @ weights[0], weights[2]]
-
-
-def _slopes(
-    weights: list[np.ndarray], up: np.ndarray, down: np.ndarray, ways: np.ndarray, dice: np.random.Generator
-) -> list[np.ndarray]:
-    up, down = (one + 0.1 * dice.standard_normal(one.shape, dtype=np.float32) for one in (up, down))
-    units = [np.tanh(one @ weights[0] + weights[1]) for one in (up, down)]
-    says = np.clip(ways * ((units[0] - units[1]) @ weights[2]), -20, 20)
-    error = (-ways / (1 + np.exp(says)) / len(ways)).astype(np.float32)
-    above, below = (
-        sign * (1 - one**2) * weights[2] * error[:, None] for sign, one in zip((1, -1), units, strict=True)
-    )
-    return [
-        up.T @ above + down.T @ below + 3e-4 * weights[0],
-        above.sum(0) + below.sum(0),
-        (units[0] - units[1]).T @ error + 3e-4 * weights[2],
-    ]
+def shares(network: LineNetwork, pieces: np.ndarray, ways: np.ndarray) -> np.ndarray:
+    """For each piece, whether it is told right."""
+    with torch.inference_mode():
+        parts = torch.from_numpy(pieces).split(1024)
+        found = torch.cat([network(part.float()[:, None] / 255).argmax(1) for part in parts])
+    return found.numpy() == ways
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--words", type=Path, required=True)
-    parser.add_argument("--fonts", type=Path, default=Path("/usr/share/fonts"))
-    parser.add_argument("--seeds", default="0-52")
-    parser.add_argument("--out", type=Path, default=Path("line_direction.bin"))
+    parser.add_argument("pieces", type=Path, nargs="+")
+    parser.add_argument("--epochs", type=int, default=12)
+    parser.add_argument("--to", type=Path, default=Path("line_direction.onnx"))
     asked = parser.parse_args()
-    start, end = map(int, asked.seeds.split("-"))
-    rows, ways, aside = examples(asked.words, asked.fonts, range(start, end))
-    weights = trained(rows[~aside], ways[~aside])
+    pieces, ways, seeds, scripts = loaded(asked.pieces)
+    aside = seeds % 10 == KEPT_ASIDE
+    network = trained(pieces[~aside], ways[~aside], asked.epochs, asked.to.with_suffix(".state"))
     for name, part in (("trained on", ~aside), ("kept aside", aside)):
-        both = rows[part], line_direction.turned_counts(rows[part])
-        scores = [np.tanh(one @ weights[0] + weights[1]) @ weights[2] for one in both]
-        right = np.mean((scores[0] - scores[1]) * ways[part] > 0)
-        print(f"{name}: {part.sum()} pieces of lines, {100 * right:.1f} % right")
-    np.concatenate([one.ravel() for one in weights]).astype("<f2").tofile(asked.out)
+        right = shares(network, pieces[part], ways[part])
+        print(f"{name}: {part.sum()} pieces of lines, {100 * right.mean():.1f} % right")
+    for number, script in enumerate(SCRIPTS):
+        text = right[(scripts[aside] == number) & (ways[aside] < 2)]
+        print(f"  {script}, upright or upside down: {100 * text.mean():.1f} % of {len(text)}")
+    example = torch.zeros(2, 1, *pieces.shape[1:])
+    axes = {"pieces": {0: "count"}, "scores": {0: "count"}}
+    torch.onnx.export(
+        network,
+        (example,),
+        asked.to,
+        input_names=["pieces"],
+        output_names=["scores"],
+        dynamic_axes=axes,
+        dynamo=False,
+    )
 
 
 if __name__ == "__main__":

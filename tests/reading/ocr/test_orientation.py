@@ -50,14 +50,20 @@ def test_page_is_made_upright_and_upright_page_is_kept_when_its_script_varies(
 
 @pytest.mark.parametrize("script", ["latin", "arabic", "devanagari"])
 def test_lines_are_upright_one_way_and_upside_down_the_other_when_their_script_varies(script: str) -> None:
-    small = ink_lines.small_copy(script_pages.script_page(script, "letter", 2))
-    ink = ink_lines.ink_mask(np.asarray(small, dtype=np.float32), 0.0)
-    assert line_direction.uprightness(ink, 0.0) > 3
-    assert line_direction.uprightness(np.rot90(ink, 2), 0.0) < -3
+    page = script_pages.script_page(script, "letter", 2)
+    for quarters, likely in ((0, 0), (2, 1), (1, 2)):
+        found = ways_up(script_pages.turned(page, quarters))
+        assert max(range(3), key=lambda way: found[way]) == likely
 
 
 def test_nothing_is_said_of_lines_when_there_are_none() -> None:
-    assert line_direction.uprightness(np.zeros((400, 300), dtype=bool), 0.0) == 0.0
+    assert ways_up(Image.new("L", (300, 400), 255)) == (0.0, 0.0, 0.0)
+
+
+def ways_up(picture: Image.Image) -> tuple[float, float, float]:
+    small = ink_lines.small_copy(picture)
+    ink = ink_lines.ink_mask(np.asarray(small, dtype=np.float32), 0.0)
+    return line_direction.ways_up(picture, small, ink, 0.0)
 
 
 def test_lines_across_the_page_are_not_turned_by_a_quarter_when_the_model_is_not_very_sure(

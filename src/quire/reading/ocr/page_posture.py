@@ -9,6 +9,7 @@ direction of the stripes and the strokes above and below them decide.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -39,10 +40,8 @@ _LEAST_STRIP_PX = 160
 _CLEAR_DIRECTION = 1.25
 _CLEARLY_HANGING = 0.1
 _SPECKLED = 8.0
-_OVERRULES_LINES = 0.88
-_CLEAR_LINES, _MOST_BELIEF, _TO_TURN = 2.0, 4.0, 1.0
-_UNDECIDED = 0.15
-_EDGE = 0.08
+_MODEL_WEIGHT, _MOST_DOUBT, _USUALLY_UPRIGHT = 1.0, 4.0, 1.0
+_CERTAIN = 3.0
 _PAPER_CELLS = 40
 _INK_PERCENT = 0.7
 _BAND_PX = 256
@@ -60,7 +59,6 @@ class Posture:
     noise: float = 0.0  # the grain's standard deviation, in grey levels
     certain: bool = False  # whether the model is sure of the turns
     ink: bool = False  # whether there is anything on the page
-    way_up: float = 0.0  # from 0 to 1: how sure it is that this is the right way up
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,38 +102,52 @@ def posture_of(picture: Image.Image) -> Posture:
     if not page_orientation.available():
         return _posture_by_strokes(ink, noise)
     found = page_orientation.orientation_of(small)
-    turns = found.turns
-    if not found.is_sure or (turns % 2 and found.sure < _OVERRULES_LINES):
+    if not found.is_sure:
         found = page_orientation.orientation_of_parts(small)
-        turns = _turns_by_parts(found, ink)
-    skew, _ = best_angle(*ink_points(np.rot90(ink, turns)))
-    upright_lines = line_direction.uprightness(np.rot90(ink, turns), skew)
-    belief = found.chances[turns], found.chances[(turns + 2) % 4]
-    way_up = _CLEAR_LINES * upright_lines + _model_belief(*belief)
+    sides = [_side(picture, small, ink, turns) for turns in (0, 1)]
+    scores = [_way_score(turns, sides, found) for turns in range(4)]
+    turns = max(range(4), key=lambda way: scores[way])
+    others = max(score for way, score in enumerate(scores) if way != turns)
+    skew = sides[turns % 2].skew
     return Posture(
-        (turns + 2) % 4 if way_up < -_TO_TURN else turns % 4,
+        turns,
         skew if abs(skew) >= _LEAST_SKEW else 0.0,
         noise,
-        certain=found.is_sure,
+        certain=scores[turns] - others >= _CERTAIN,
         ink=True,
-        way_up=found.sure,
     )
 
 
-def _turns_by_parts(found: page_orientation.Orientation, ink: Pixels) -> int:
-    """The turns that the views of the page's parts ask for, held to the direction of the lines where they disagree."""
-    sideways = int(found.sideways > 0.5)
-    if abs(found.sideways - 0.5) < _UNDECIDED:
-        rows, columns = (round(_EDGE * side) for side in ink.shape)
-        # The edges of a photographed page look like lines.
-        lines = _line_direction(ink[rows : ink.shape[0] - rows, columns : ink.shape[1] - columns])
-        sideways = sideways if lines is None else lines
-    return found.best_of((sideways, sideways + 2))
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """The lines that run across the picture after some quarter turns: how they lean, and which way up they are."""
+
+    skew: float
+    upright: float
+    upside_down: float
+    none: float
 
 
-def _model_belief(upright: float, upside_down: float) -> float:
-    """How much more likely the model finds this way up than the other, as a logarithm within bounds."""
-    return max(-_MOST_BELIEF, min(_MOST_BELIEF, math.log((upright + 1e-4) / (upside_down + 1e-4))))
+def _side(picture: Image.Image, small: Image.Image, ink: Pixels, turns: int) -> _Side:
+    import numpy as np
+    from PIL import Image
+
+    if turns:
+        picture, small = (one.transpose(Image.Transpose.ROTATE_90) for one in (picture, small))
+    turned = np.rot90(ink, turns)
+    skew, _ = best_angle(*ink_points(turned))
+    return _Side(skew, *line_direction.ways_up(picture, small, turned, skew))
+
+
+def _way_score(turns: int, sides: Sequence[_Side], found: page_orientation.Orientation) -> float:
+    """How likely these quarter turns make the page upright: what its lines say, and what the model says.
+
+    Most pages come upright, so that a page is turned only for a reason.
+    """
+    along, across = sides[turns % 2], sides[1 - turns % 2]
+    lines = (along.upright if turns < 2 else along.upside_down) + across.none
+    model = max(-_MOST_DOUBT, math.log(found.chances[turns] + 1e-6))
+    return lines + _MODEL_WEIGHT * model + (0.0 if turns else _USUALLY_UPRIGHT)
 
 
 def _line_direction(ink: Pixels) -> int | None:
@@ -157,8 +169,8 @@ def _posture_by_strokes(ink: Pixels, noise: float) -> Posture:
     skew, _ = best_angle(*ink_points(np.rot90(ink, turns)))
     way_up = _upwardness(np.rot90(ink, turns), skew)
     if way_up < -_CLEARLY_HANGING:
-        turns, way_up = turns + 2, -way_up
-    return Posture(turns, skew if abs(skew) >= _LEAST_SKEW else 0.0, noise, ink=True, way_up=way_up)
+        turns += 2
+    return Posture(turns, skew if abs(skew) >= _LEAST_SKEW else 0.0, noise, ink=True)
 
 
 def upright(picture: Image.Image, posture: Posture) -> tuple[Image.Image, Turn]:
