@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "OCR_READERS",
-    "Attempt",
+    "OcrAttempt",
     "OcrOptions",
     "available",
     "best_reading",
@@ -115,7 +115,7 @@ def recognise_page(path: str, password: str | None, number: int, options: OcrOpt
     return _packed(number, best_reading(picture, number, options), _POINTS_PER_INCH / options.dpi)
 
 
-def best_reading(picture: Image.Image, number: int, options: OcrOptions) -> Attempt:
+def best_reading(picture: Image.Image, number: int, options: OcrOptions) -> OcrAttempt:
     """The best reading of a grey picture of a page. Raises as `recognise_page` does."""
     best = _attempt(number, recognise(picture, options), options)
     wanted = (Grade.GOOD,) if options.is_thorough else (Grade.GOOD, Grade.FAIR)
@@ -157,7 +157,7 @@ _WORDS = re.compile(r"[^\W\d_]{3,}\W+[^\W\d_]{3,}")
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class OcrAttempt:
     """One reading of a page, laid out and judged."""
 
     found: Recognised
@@ -165,7 +165,7 @@ class Attempt:
     judged: Judgement
     notes: tuple[str, ...] = ()
 
-    def is_better_than(self, other: Attempt) -> bool:
+    def is_better_than(self, other: OcrAttempt) -> bool:
         """By confidence. On a page where the other reading saw no text, doubtful signs are no text either."""
         if (
             not other.laid.markdown
@@ -176,14 +176,14 @@ class Attempt:
         return (self.judged.confidence or 0.0) > (other.judged.confidence or 0.0)
 
 
-def _attempt(number: int, found: Recognised, options: OcrOptions) -> Attempt:
+def _attempt(number: int, found: Recognised, options: OcrOptions) -> OcrAttempt:
     scale = _POINTS_PER_INCH / options.dpi
     laid = lay_out_scan(number, found.seen, found.rules, scale, join_hyphens=options.join_hyphens)
     evidence = replace(found.evidence, doubts=page_doubts(laid.elements, PageKind(by_ocr=True)))
     if is_shapes(laid, found.seen.height * scale):
         laid = replace(laid, markdown="", text="", elements=())
         evidence = replace(evidence, confidence=None, doubts=())
-    return Attempt(found, laid, judge_ocr(laid.markdown, evidence))
+    return OcrAttempt(found, laid, judge_ocr(laid.markdown, evidence))
 
 
 def is_shapes(laid: PageReading, height_pt: float) -> bool:
@@ -196,7 +196,7 @@ def is_shapes(laid: PageReading, height_pt: float) -> bool:
     return sum(map(str.isalnum, laid.markdown)) <= 2 and is_tall
 
 
-def _packed(number: int, best: Attempt, scale: float) -> Chunk:
+def _packed(number: int, best: OcrAttempt, scale: float) -> Chunk:
     text, seen = best.laid.markdown, best.found.seen
     reasons = ("scan" if text else "no_text_found_by_ocr", *best.found.notes, *best.notes)
     signals = PageSignals(chars=len(text), width_pt=seen.width * scale, height_pt=seen.height * scale)
