@@ -153,7 +153,7 @@ async def test_quick_reader_stands_when_the_careful_one_has_not_enough_memory(tm
     sheet = scans.sheet(8, filled=0.2)
     path = tmp_path / "scan.png"
     path.write_bytes(scans.png(scans.noisy(sheet.picture, 8)))
-    pool = ChildPool(PoolOptions(processes=1, memory_bytes=384 << 20))
+    pool = ChildPool(PoolOptions(processes=1, memory_bytes=448 << 20))
     try:
         chunk = await pool.run(recognise_page, str(path), None, 1, OcrOptions(), timeout_s=5 * DEADLINE_S)
         again = await pool.run(recognise_page, str(path), None, 1, OcrOptions(), timeout_s=5 * DEADLINE_S)

@@ -69,5 +69,6 @@ def _session() -> Any:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1  # there is a reader process for each core
     options.log_severity_level = 4
+    options.enable_cpu_mem_arena = False  # it would keep the memory of the largest page
     network = files(__package__).joinpath("line_direction.onnx").read_bytes()
     return onnxruntime.InferenceSession(network, options, providers=["CPUExecutionProvider"])

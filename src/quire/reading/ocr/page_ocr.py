@@ -21,6 +21,7 @@ from quire.reading.ocr.ocr_stages import CAREFUL, QUICK, OcrOptions, Recognised,
 from quire.reading.ocr.quick_reader import QUICK_READER
 from quire.reading.ocr.scan_elements import lay_out_scan
 from quire.reading.pdf.line_pieces import PageWord
+from quire.reading.pdf.page_reader import layout_parser
 from quire.reading.pdf.page_render import RenderOptions, draw_page
 
 if TYPE_CHECKING:
@@ -117,6 +118,7 @@ def recognise_page(path: str, password: str | None, number: int, options: OcrOpt
 
 def best_reading(picture: Image.Image, number: int, options: OcrOptions) -> OcrAttempt:
     """The best reading of a grey picture of a page. Raises as `recognise_page` does."""
+    layout_parser()  # loaded first: with the careful reader's models in memory there may be no room for it
     best = _attempt(number, recognise(picture, options), options)
     wanted = (Grade.GOOD,) if options.is_thorough else (Grade.GOOD, Grade.FAIR)
     if best.judged.grade not in (None, *wanted):

@@ -128,14 +128,14 @@ def read_pdf(source: PdfSource, numbers: Sequence[int], options: ReadOptions) ->
             _edges(source).put(n, tuple(page.edges.values()))
     seen = {n: page_errors(n)(_ordered)(source, page, options) for n, page in seen.items()}
     hard = {n: page.view.rotation for n, page in sorted(seen.items()) if page.lines and page.plain is None}
-    blocks = lay_out(source.handle, hard, _parser()) if hard else {}
+    blocks = lay_out(source.handle, hard, layout_parser()) if hard else {}
     done = {n: page_errors(n)(_compose)(page, blocks.get(n), options) for n, page in seen.items()}
     return [done[n] for n in numbers]
 
 
 @functools.cache
-def _parser() -> Any:
-    """One parser per process: it holds no document, only its settings."""
+def layout_parser() -> Any:
+    """One parser of page layouts per process: it holds no document, only its settings."""
     return make_parser()
 
 
