@@ -18,6 +18,7 @@ from quire.objects.bulk_locations import BulkLocation
 from quire.settings import load
 from tests.support.cloud_servers import ACCOUNT, KEY, Azure, Cloud
 from tests.support.link_servers import serving
+from tests.support.waiting import DEADLINE_S
 
 _DOCUMENTS = {f"{number}.pdf": b"%%PDF %d" % number * (number + 1) for number in range(5)}
 
@@ -28,8 +29,8 @@ class Lake:
     def __init__(self, cloud: Cloud, url: str, settings: dict[str, str]) -> None:
         self.cloud = cloud
         clouds = clouds_of(load(settings))
-        self.source = BulkLocation.open(f"{url}/in", clouds, patience_s=0)
-        self.target = BulkLocation.open(f"{url}/out", clouds, patience_s=0)
+        self.source = BulkLocation.open(f"{url}/in", clouds, patience_s=DEADLINE_S)
+        self.target = BulkLocation.open(f"{url}/out", clouds, patience_s=DEADLINE_S)
 
 
 @pytest.fixture(params=["gs", "az"])

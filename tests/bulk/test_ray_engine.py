@@ -115,7 +115,7 @@ async def test_the_shards_of_a_dead_actor_are_read_by_others() -> None:
     queue = await _drive(cluster, 9, [2, 1])
     assert (queue.finished, queue.failed) == (9, [])
     assert cluster.read == Counter(range(9))
-    assert cluster.started == 4
+    assert cluster.started in (3, 4)  # the other seat may have nothing left to do
 
 
 async def test_a_run_ends_with_an_error_when_every_actor_dies(monkeypatch: pytest.MonkeyPatch) -> None:
