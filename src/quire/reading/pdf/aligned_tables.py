@@ -313,7 +313,7 @@ def _join_wrapped(
     """Rows that only carry on the row above are joined to it."""
     result: list[list[str]] = []
     previous: Row | None = None
-    label_start = 0.0  # text that goes on never begins farther to the left
+    label_start = 0.0
     for cells, row in zip(grid, run, strict=True):
         filled = [i for i, c in enumerate(cells) if c]
         close = previous is not None and row.top - previous.bottom < 0.6 * row.height
@@ -321,7 +321,8 @@ def _join_wrapped(
             above = result[-1]
             text_only = not any(is_number(cells[i]) for i in filled)
             carries_on = text_only and len(filled) < len(columns) and all(above[i] for i in filled)
-            carries_on = carries_on and row.pieces[0].x0 > label_start - _EDGE_PT / 2
+            if 0 in filled:  # a label that goes on never begins farther to the left
+                carries_on = carries_on and row.pieces[0].x0 > label_start - _EDGE_PT / 2
             lower = all(re.match(r"[a-z(]", cells[i]) for i in filled)
             wraps = 0 not in filled or lower or _fills(previous, columns[0])
             if carries_on and wraps and (lower or 0 not in filled or len(filled) == 1):
