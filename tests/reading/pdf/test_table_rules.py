@@ -91,6 +91,13 @@ def test_rule_below_a_head_tells_which_columns_it_is_over() -> None:
     assert len(table.rows) == 2 + len(TOWNS)
 
 
+def test_prose_between_a_ruled_head_and_figures_stays_outside() -> None:
+    prose: list[tuple[float, str]] = [(72.0, "These figures were sent in by all of the regions in spring")]
+    part = DrawnRule(98.0 + STEP, 190.0, 310.0)
+    (table,) = find_aligned(words([*HEAD, prose, *body(TOWNS)]), _ruled(part), [])
+    assert [row[0] for row in table.rows] == TOWNS
+
+
 def test_section_head_is_not_taken_for_more_of_the_label_above_it() -> None:
     rows = body(TOWNS)
     rows[2:2] = [[(80.0, "Islands and reefs")], [(72.0, "Others, by coast")]]

@@ -184,7 +184,7 @@ def _table(run: Sequence[Row], above: Sequence[Row], rules: Rules) -> Table | No
     if not _convincing(grid, len(columns), run, rules):
         return None
     ruled = find_head(rules, columns, [(row.top + row.bottom) / 2 for row in run])
-    if ruled is not None:
+    if ruled is not None and _is_head(ruled, [*above, *run], columns):
         return _with_ruled_head(ruled, run, above, columns)
     head = _head(above, run[0], columns)
     whole, rows = [*head, *run], [*(_cells(row, columns) for row in head), *grid]
@@ -194,6 +194,23 @@ def _table(run: Sequence[Row], above: Sequence[Row], rules: Rules) -> Table | No
     )
     box = (columns[0][0] - 1, whole[0].top - 1, columns[-1][1] + 1, run[-1].bottom + 1)
     return Table(box, tuple(tuple(row) for row in merged))
+
+
+def _is_head(head: RuledHead, rows: Sequence[Row], columns: Sequence[tuple[float, float]]) -> bool:
+    """Whether the texts between the rules are short, and nothing but section heads is between them and the figures."""
+    left, right = columns[0][0] - 2 * _HANG_PT, columns[-1][1] + 2 * _HANG_PT
+    inside = [row for row in rows if head.holds((row.top + row.bottom) / 2)]
+    below = [row for row in rows if (row.top + row.bottom) / 2 > head.bottom]
+    first = next((at for at, row in enumerate(below) if _tabular(row)), len(below))
+    return (
+        all(
+            len(p.words) <= _SHORT_WORDS and left <= p.x0 and p.x1 <= right
+            for row in inside
+            for p in row.pieces
+        )
+        and first <= _ROWS_BETWEEN
+        and all(map(_is_short, below[:first]))
+    )
 
 
 def _with_ruled_head(
