@@ -15,7 +15,7 @@ from quire.catalog.catalog import Catalog, CatalogOptions
 from quire.catalog.database import migrating
 from quire.catalog.database.database import Database
 from quire.catalog.database.migrating import HEAD, KNOWN, migrate
-from quire.catalog.search.search_index import insert_rows, piece_row, prepare_body, prepare_head
+from quire.catalog.search.search_index import piece_row, prepare_body, prepare_head
 from quire.catalog.search.text_pieces import TextPiece
 from quire.domain.vault_document import Vector
 from quire.errors import CatalogError, SettingsError
@@ -64,7 +64,16 @@ async def test_documents_are_all_there_when_the_tables_come_from_the_first_versi
         head = prepare_head("Old", ["Été"], "old.pdf", None, postgres=old.postgres)
         body = prepare_body([TextPiece(1, 1, "Ancient words")], postgres=old.postgres)
         rows = [piece_row("blue", 1, piece) for piece in (*head.pieces, *body.pieces)]
-        await insert_rows(connection, rows, postgres=old.postgres)
+        names = [name for name in rows[0] if name not in ("places", "words")]
+        columns, values = ", ".join(names), ", ".join(f":{name}" for name in names)
+        if old.postgres:
+            columns, values = f"{columns}, words", f"{values}, CAST(CAST(:words AS text) AS tsvector)"
+        for row in rows:
+            del row["places"]
+            await connection.execute(
+                text(f"INSERT INTO document_pieces ({columns}) VALUES ({values})"),
+                row,
+            )
         await connection.execute(
             text(
                 "INSERT INTO search_terms (team, term, reversed, documents) VALUES ('blue', 'ancient', 'tneicna', 1)"

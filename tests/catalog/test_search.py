@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from quire.catalog.catalog import Catalog
-from quire.domain.vault_document import ContentPage, DocumentFilters, DocumentState, Snippet
+from quire.domain.text_chunk import ChunkPlace
+from quire.domain.vault_document import ChunkStart, ContentPage, DocumentFilters, DocumentState, Snippet
 from tests.catalog.stored_documents import new, stored
 
 
@@ -131,6 +132,24 @@ async def test_snippet_shows_the_words_and_their_page_when_the_text_is_long(cata
         "<b>Lighthouse</b> keeper’s & wife's café" in hit.snippet.text
     )  # as it is: escaping is the caller's
     assert len(hit.snippet.text) < 330
+
+
+async def test_snippet_has_the_chunk_and_the_element_of_its_words(catalog: Catalog) -> None:
+    await catalog.create(new("a"))
+    attempt = await catalog.begin_processing("blue", "a")
+    assert attempt is not None
+    first = ChunkPlace(2, "p2-e9", (1.0, 2.0, 3.0, 4.0))
+    second = ChunkPlace(3, "p3-e1", (5.0, 6.0, 7.0, 8.0), len("The keeper of\n\n"))
+    texts = [
+        ContentPage("Nothing here.", 1, (ChunkStart(0, 0, "h0"),), (ChunkPlace(1, "p1-e1", None),)),
+        ContentPage("The keeper of\n\nthe lighthouse.", 2, (ChunkStart(0, 1, "h1"),), (first, second)),
+    ]
+    await catalog.set_content("blue", "a", attempt, texts)
+    snippets = [(await catalog.search("blue", query)).hits[0].snippet for query in ("lighthouse", "keeper")]
+    assert snippets == [
+        Snippet("The keeper of  the lighthouse.", ((19, 29),), 3, ChunkStart(0, 1, "h1"), (second,)),
+        Snippet("The keeper of  the lighthouse.", ((4, 10),), 2, ChunkStart(0, 1, "h1"), (first,)),
+    ]
 
 
 async def test_title_highlights_and_summary_snippet_are_given_when_only_the_head_fits(

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from quire.catalog.search.piece_places import packed_places, unpacked_places
 from quire.catalog.search.query_reading import same_stem
-from quire.catalog.search.snippets import best_snippet, highlights
+from quire.catalog.search.snippets import StoredPiece, best_snippet, highlights
 from quire.catalog.search.team_terms import change, distance
 from quire.catalog.search.text_pieces import MAX_PIECES, PIECE_CHARS, cut
 from quire.catalog.search.word_rules import slug, spans, storable, words
-from quire.domain.vault_document import ContentPage
+from quire.domain.text_chunk import ChunkPlace
+from quire.domain.vault_document import ChunkStart, ContentPage
 
 
 @pytest.mark.parametrize(
@@ -86,6 +90,39 @@ def test_pieces_hold_the_text_up_to_the_bound_and_no_more(texts: list[str], most
         assert "".join("".join(piece.text.split()) for piece in pieces) == "".join(whole.split())
 
 
+@given(st.lists(st.lists(st.text("ab \n.", min_size=1, max_size=900), min_size=1, max_size=6), max_size=6))
+def test_places_are_where_their_text_is_when_pieces_are_cut(texts: list[list[str]]) -> None:
+    pages: list[ContentPage] = []
+    for number, parts in enumerate(texts):
+        marked = [f"<{number}.{place}>{part}" for place, part in enumerate(parts)]
+        starts = accumulate((len(one) for one in marked[:-1]), initial=0)
+        places = tuple(ChunkPlace(number, f"<{number}.{n}>", None, at) for n, at in enumerate(starts))
+        pages.append(ContentPage("".join(marked), number, (ChunkStart(0, number, "h"),), places))
+    pieces, _ = cut(pages, 1_000_000)
+    for piece in pieces:
+        assert [one.index for one in piece.chunks] == [piece.page]
+        for place in piece.places:
+            shown = piece.text[place.start : place.start + len(place.element)]
+            assert place.start == 0 or (shown and place.element.startswith(shown))
+    said = {place.element for piece in pieces for place in piece.places}
+    assert said == {f"<{number}.{n}>" for number, parts in enumerate(texts) for n in range(len(parts))}
+
+
+def test_texts_are_joined_with_their_places_when_there_are_more_than_pieces() -> None:
+    pages = [
+        ContentPage(f"text{n}", n, (ChunkStart(0, n, "h"),), (ChunkPlace(n, f"e{n}", None),))
+        for n in range(MAX_PIECES + 1)
+    ]
+    pieces, truncated = cut(pages, 1_000_000)
+    assert not truncated
+    assert len(pieces) < MAX_PIECES
+    found = unpacked_places(packed_places(pieces[1]))
+    assert found == (pieces[1].chunks, pieces[1].places)
+    for chunk, place in zip(*found, strict=True):
+        assert pieces[1].text.startswith(f"text{chunk.index}", chunk.start)
+        assert (place.page, place.start) == (chunk.index, chunk.start)
+
+
 def test_pieces_grow_when_the_text_is_very_long() -> None:
     pieces, truncated = cut([ContentPage("word " * 4_000_000)], 20_000_000)
     assert not truncated
@@ -100,7 +137,7 @@ def test_counts_change_by_what_was_added_and_removed() -> None:
 @given(st.text(max_size=2000), st.text(max_size=30))
 def test_highlights_lie_within_the_snippet(text: str, query: str) -> None:
     wanted = dict.fromkeys(words(query), 1.0)
-    found = best_snippet([(text, 3)], wanted)
+    found = best_snippet([StoredPiece(text, 3)], wanted)
     if not text:
         assert found is None
         return

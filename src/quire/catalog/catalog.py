@@ -243,6 +243,15 @@ class Catalog:
             return None
         return ContentKept(len(pieces), sum(len(piece.text) for piece in pieces), truncated)
 
+    async def without_places_of_all_teams(
+        self, before_pk: int | None = None, limit: int = 20
+    ) -> tuple[Sequence[VaultDocument], int | None]:
+        """Completed documents whose text an earlier version stored without its places, the newest first.
+
+        Returns some of those below `before_pk`, and where to go on; None at the end.
+        """
+        return await self._documents.without_places(before_pk, limit)
+
     async def complete(
         self,
         team: str,

@@ -261,8 +261,12 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Highlighted:
+    """A text with its matches. A snippet has its page, its chunk (index and hash), and the boxes of what was found."""
+
     pieces: tuple[Piece, ...]
     page: int | None = None
+    chunk: dict[str, Any] | None = None
+    boxes: tuple[dict[str, Any], ...] = ()
 
     def __str__(self) -> str:
         return "".join(piece.text for piece in self.pieces)

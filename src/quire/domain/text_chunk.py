@@ -42,6 +42,8 @@ class ChunkPlace:
     page: int
     element: str
     box: Box | None
+    start: int = 0
+    """Where the element begins in the text of the chunk."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from quire.domain.text_chunk import ChunkPlace
+
 STALE_AFTER_S = 600.0
 """Pending for longer than this is stale (ten minutes, as in the source)."""
 
@@ -214,11 +216,22 @@ class DocumentPage:
 
 
 @dataclass(frozen=True, slots=True)
+class ChunkStart:
+    """Where a text chunk begins in a text. `index` and `hash` are those of `GET /documents/{id}/chunks`."""
+
+    start: int
+    index: int
+    hash: str
+
+
+@dataclass(frozen=True, slots=True)
 class ContentPage:
-    """The text of one page of a document, for search. `number` is None where pages mean nothing."""
+    """A text of a document, for search: a text chunk with its places, or a page. `number` is its first page."""
 
     text: str
     number: int | None = None
+    chunks: tuple[ChunkStart, ...] = ()
+    places: tuple[ChunkPlace, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,6 +271,9 @@ class Snippet:
     text: str
     highlights: tuple[tuple[int, int], ...] = ()
     page: int | None = None
+    chunk: ChunkStart | None = None
+    places: tuple[ChunkPlace, ...] = ()
+    """The elements that have the highlighted words; without such words, those of the shown text."""
 
 
 @dataclass(frozen=True, slots=True)

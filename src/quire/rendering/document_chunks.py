@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from quire.domain.element import RUNNING_KINDS, Element, PageElements
 from quire.domain.text_chunk import (
     BYTES_PER_TOKEN,
@@ -89,7 +91,7 @@ class Chunker:
             _kind(held),
             _joined(held),
             self._headings,
-            tuple(ChunkPlace(block.page, block.element.id, block.box) for block in held),
+            tuple(_places(held)),
             len(_joined(held[: len(self._repeated)])),
             min(sure, default=None),
             False if False in grounds else None if None in grounds else True,
@@ -122,6 +124,15 @@ def _joined(blocks: list[ChunkBlock]) -> str:
         text += block.text
         before = block
     return text
+
+
+def _places(held: list[ChunkBlock]) -> Iterator[ChunkPlace]:
+    """The places of the blocks; the text of `_joined` has each block at its `start`."""
+    start = 0
+    for before, block in zip([None, *held], held, strict=False):
+        if before is not None:
+            start += len(before.text) + (1 if before.is_item and block.is_item else 2)
+        yield ChunkPlace(block.page, block.element.id, block.box, start)
 
 
 def _kind(held: list[ChunkBlock]) -> str:

@@ -15,6 +15,7 @@ from quire.domain.vault_document import (
     DocumentStatus,
     SearchHit,
     SearchPage,
+    Snippet,
     VaultDocument,
 )
 
@@ -149,8 +150,23 @@ class MarkedView(BaseModel):
     html: str
 
 
+class FoundBoxView(BaseModel):
+    page: int
+    element: str
+    box: list[float] | None = Field(description="x0, y0, x1, y1 in points; null where it is not known.")
+
+
+class FoundChunkView(BaseModel):
+    index: int = Field(description="The chunk's index in `/documents/{id}/chunks` with its defaults.")
+    hash: str
+
+
 class SnippetView(MarkedView):
     page: int | None
+    chunk: FoundChunkView | None = Field(
+        None, description="Null for a text that is not the document's content."
+    )
+    boxes: list[FoundBoxView] = Field([], description="The elements that have the words that were found.")
 
 
 class HitView(BaseModel):
@@ -250,7 +266,9 @@ class Viewer:
         title, snippet = hit.document.title, None
         if hit.snippet is not None:
             pieces = marked(hit.snippet.text, hit.snippet.highlights)
-            snippet = SnippetView(pieces=pieces, html=as_html(pieces), page=hit.snippet.page)
+            snippet = SnippetView(
+                pieces=pieces, html=as_html(pieces), page=hit.snippet.page, **_found_at(hit.snippet)
+            )
         named = marked(title, hit.title_highlights) if title else []
         return HitView(
             document=self.document(hit.document),
@@ -259,6 +277,16 @@ class Viewer:
             title=MarkedView(pieces=named, html=as_html(named)) if title else None,
             snippet=snippet,
         )
+
+
+def _found_at(snippet: Snippet) -> dict[str, Any]:
+    """The chunk and the boxes of what was found."""
+    chunk = snippet.chunk and FoundChunkView(index=snippet.chunk.index, hash=snippet.chunk.hash)
+    boxes = [
+        FoundBoxView(page=one.page, element=one.element, box=list(one.box) if one.box else None)
+        for one in snippet.places
+    ]
+    return {"chunk": chunk, "boxes": boxes}
 
 
 def links(row: VaultDocument) -> DocumentLinks:

@@ -92,12 +92,13 @@ PIECES = Table(
     Column("head", Text, nullable=False),
     Column("often", Text, nullable=False),
     Column("body", Text, nullable=False),
+    Column("places", Text),
 )
 """`id` is the document's pk * 4096 + the piece's number. Number 0 is the head: title, tags, file name and summary.
 
 `team_word` is the team as a single word for the index. `head`, `often` and `body` are folded words; `often` are those
-that the piece repeats. The indexes over them are the database's own: the FTS5 table `document_words`, or the tsvector
-column `words`.
+that the piece repeats. `places` is JSON of the chunks and elements of the piece (`search/piece_places.py`). The
+indexes over the words are the database's own: the FTS5 table `document_words`, or the tsvector column `words`.
 """
 
 TERMS = Table(

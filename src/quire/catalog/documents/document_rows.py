@@ -11,7 +11,7 @@ from sqlalchemy import Row, Select, Update, delete, func, insert, literal, selec
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from quire.catalog.database.database import Database
-from quire.catalog.database.schema import ALIASES, DOCUMENTS
+from quire.catalog.database.schema import ALIASES, DOCUMENTS, PIECE_BITS, PIECES
 from quire.catalog.documents import cursors, document_filters, document_tags, row_mapping, word_listing
 from quire.catalog.search import search_index, vector_rows
 from quire.catalog.search.search_index import Prepared
@@ -29,6 +29,7 @@ from quire.domain.vault_document import (
 )
 
 _PAGE_OF_EXPORT = 200
+_CHECKED_AT_ONCE = 5_000
 _PENDING = DocumentStatus.PENDING.value
 _CONVERTED = (
     "job_id", "result_ref", "pages", "kind", "content_type", "content_ref", "content_hash", "size_bytes",
@@ -308,6 +309,30 @@ class DocumentRows:
         )
         async with self._database.reading() as connection:
             return [row_mapping.document(row) for row in await connection.execute(query)]
+
+    async def without_places(
+        self, before_pk: int | None, limit: int
+    ) -> tuple[Sequence[VaultDocument], int | None]:
+        async with self._database.reading() as connection:
+            if before_pk is None:
+                last = (await connection.execute(select(func.max(DOCUMENTS.c.pk)))).scalar()
+                before_pk = (last or 0) + 1
+            first = max(0, before_pk - _CHECKED_AT_ONCE)
+            query = (
+                select(DOCUMENTS)
+                .join(PIECES, PIECES.c.id == DOCUMENTS.c.pk * (1 << PIECE_BITS) + 1)
+                .where(
+                    DOCUMENTS.c.pk >= first,
+                    DOCUMENTS.c.pk < before_pk,
+                    DOCUMENTS.c.status == DocumentStatus.COMPLETED.value,
+                    PIECES.c.places.is_(None),
+                )
+                .order_by(DOCUMENTS.c.pk.desc())
+                .limit(limit)
+            )
+            rows = (await connection.execute(query)).all()
+        after = rows[-1].pk if len(rows) == limit else first
+        return [row_mapping.document(row) for row in rows], after or None
 
     async def assign_tags(self, team: str, document_id: str, names: Sequence[str]) -> tuple[str, ...] | None:
         async def change(connection: AsyncConnection) -> tuple[str, ...] | None:

@@ -18,6 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from quire.catalog.database.database import statement
 from quire.catalog.database.schema import BUCKET_BITS, PIECE_BITS, PIECES
 from quire.catalog.documents.document_filters import one_of, team_word
+from quire.catalog.search.snippets import StoredPiece
 
 _PIECES_OF_DOCUMENT = 2
 
@@ -254,14 +255,14 @@ def _reach(scope: Scope, one: PostingQuery) -> _Reach:
 
 async def texts_of(
     connection: AsyncConnection, piece_ids: Sequence[int], *, postgres: bool
-) -> dict[int, tuple[str, int | None]]:
-    """The texts of these pieces and their pages."""
+) -> dict[int, StoredPiece]:
+    """The texts of these pieces with their pages and places."""
     rows = await connection.execute(
-        select(PIECES.c.id, PIECES.c.text, PIECES.c.page).where(
+        select(PIECES.c.id, PIECES.c.text, PIECES.c.page, PIECES.c.places).where(
             one_of(PIECES.c.id, piece_ids, postgres=postgres)
         )
     )
-    return {piece_id: (text_of, page) for piece_id, text_of, page in rows.all()}
+    return {piece_id: StoredPiece(text_of, page, places) for piece_id, text_of, page, places in rows.all()}
 
 
 def _fts5(team: str | None, one: PostingQuery) -> str:

@@ -18,6 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from quire.catalog.database.schema import BUCKET_BITS, PIECE_BITS, PIECES, TEAMS
 from quire.catalog.documents.document_filters import team_word
 from quire.catalog.search import team_terms
+from quire.catalog.search.piece_places import packed_places
 from quire.catalog.search.text_pieces import TextPiece
 from quire.catalog.search.word_rules import words
 
@@ -39,6 +40,7 @@ class Indexed:
     body: str
     lexemes: str | None
     """The words as PostgreSQL takes them; none for SQLite."""
+    places: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +75,8 @@ def prepare_body(pieces: Iterable[TextPiece], *, postgres: bool) -> Prepared:
 def _indexed(piece: TextPiece, head: Sequence[str], body: Sequence[str], *, postgres: bool) -> Indexed:
     often = [word for word, times in Counter(body).items() if times >= _OFTEN]
     lexemes = _lexemes(head, often, body) if postgres else None
-    return Indexed(
-        piece.number, piece.page, piece.text, " ".join(head), " ".join(often), " ".join(body), lexemes
-    )
+    texts = (" ".join(head), " ".join(often), " ".join(body))
+    return Indexed(piece.number, piece.page, piece.text, *texts, lexemes, packed_places(piece))
 
 
 def _lexemes(head: Iterable[str], often: Iterable[str], body: Iterable[str]) -> str:
@@ -170,6 +171,7 @@ def piece_row(team: str, document_pk: int, piece: Indexed) -> dict[str, Any]:
         "head": piece.head,
         "often": piece.often,
         "body": piece.body,
+        "places": piece.places,
     }
     # The place of a word is part of the lexeme. Weights would do as well, but they are not in the index: each row
     # would have to be read. The team is a lexeme too, and about how new the document is, because this index

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
+from quire.catalog.search.piece_places import unpacked_places
+from quire.catalog.search.text_pieces import overlapping
 from quire.catalog.search.word_rules import spans
-from quire.domain.vault_document import Snippet
+from quire.domain.text_chunk import ChunkPlace
+from quire.domain.vault_document import ChunkStart, Snippet
 
 SNIPPET_CHARS = 240
 _LEAD_CHARS = 60
@@ -18,14 +22,22 @@ def highlights(text: str, wanted: Mapping[str, float]) -> tuple[tuple[int, int],
     return tuple((start, end) for start, end, _ in _found(text, wanted))
 
 
-def best_snippet(texts: Sequence[tuple[str, int | None]], wanted: Mapping[str, float]) -> Snippet | None:
-    """A snippet of the first text (each with its page) that has a wanted word, or else of the first text."""
-    some = [(text, page) for text, page in texts if text]
-    for text, page in some:
-        found = _found(text, wanted)
+class StoredPiece(NamedTuple):
+    """A piece of a document's text as its row has it; `places` is packed."""
+
+    text: str
+    page: int | None = None
+    places: str | None = None
+
+
+def best_snippet(pieces: Sequence[StoredPiece], wanted: Mapping[str, float]) -> Snippet | None:
+    """A snippet of the first piece that has a wanted word, or else of the first piece with text."""
+    some = [piece for piece in pieces if piece.text]
+    for piece in some:
+        found = _found(piece.text, wanted)
         if found:
-            return _cut(text, found, wanted, page)
-    return _cut(some[0][0], [], wanted, some[0][1]) if some else None
+            return _cut(piece, found, wanted)
+    return _cut(some[0], [], wanted) if some else None
 
 
 def _found(text: str, wanted: Mapping[str, float]) -> list[tuple[int, int, set[str]]]:
@@ -49,10 +61,9 @@ def _places(text: str, word: str) -> Iterator[int]:
         at = text.find(word, at + 1)
 
 
-def _cut(
-    text: str, found: list[tuple[int, int, set[str]]], wanted: Mapping[str, float], page: int | None
-) -> Snippet:
+def _cut(piece: StoredPiece, found: list[tuple[int, int, set[str]]], wanted: Mapping[str, float]) -> Snippet:
     """The part of the text with the most, and the rarest, of the wanted words; its beginning if there are none."""
+    text = piece.text
     first = _best_start(found, wanted)
     start = 0 if first is None else _word_start(text, max(0, first - _LEAD_CHARS))
     end = _word_end(text, min(len(text), start + SNIPPET_CHARS))
@@ -61,8 +72,22 @@ def _cut(
     # One blank for each blank character keeps every offset as it is.
     shown = _BLANK.sub(" ", text[start:end])
     shift = len(before) - start
-    marked = tuple((a + shift, b + shift) for a, b, _ in found if a >= start and b <= end)
-    return Snippet(f"{before}{shown}{after}", marked, page)
+    inside = [(a, b) for a, b, _ in found if a >= start and b <= end]
+    marked = tuple((a + shift, b + shift) for a, b in inside)
+    chunk, places = _origin(piece, inside or [(start, end)])
+    page = places[0].page if places else piece.page
+    return Snippet(f"{before}{shown}{after}", marked, page, chunk, places)
+
+
+def _origin(
+    piece: StoredPiece, spans_shown: Sequence[tuple[int, int]]
+) -> tuple[ChunkStart | None, tuple[ChunkPlace, ...]]:
+    """The chunk of the first span, and the elements that the spans are of."""
+    chunks, places = unpacked_places(piece.places)
+    first = spans_shown[0]
+    of_chunk = overlapping(chunks, *first)
+    shown = [one for a, b in spans_shown for one in overlapping(places, a, b)]
+    return (of_chunk[0] if of_chunk else None), tuple(dict.fromkeys(shown))
 
 
 def _best_start(found: list[tuple[int, int, set[str]]], wanted: Mapping[str, float]) -> int | None:

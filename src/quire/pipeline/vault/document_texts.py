@@ -1,25 +1,80 @@
-"""The text of a finished conversion: page by page for search, and its beginning for a classifier."""
+"""The text of a finished conversion: its text chunks for search, and its beginning for a classifier."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
+from collections.abc import Sequence
+from contextlib import aclosing
 from typing import Any
 
+from quire.domain.element import RUNNING_KINDS, Element
 from quire.domain.job import JobStatus, PageRecord
-from quire.domain.vault_document import ContentPage
+from quire.domain.text_chunk import ChunkOptions, ChunkPlace, TextChunk
+from quire.domain.vault_document import ChunkStart, ContentPage
+from quire.errors import DocumentError, PageError
 from quire.objects.object_store import ObjectStore
+from quire.pipeline.document_elements import DocumentElements, ElementPage
+from quire.pipeline.parts import Parts
 from quire.pipeline.stages.merge_stage import unpack_pages
+from quire.rendering.document_chunks import Chunker
+
+_LOG = logging.getLogger(__name__)
 
 _MOST_BYTES = 16 << 20
 """Search keeps some million characters of a document; more is not read."""
 _LAST_BYTES = 8 << 10
 
 
-async def content_pages(objects: ObjectStore, result: dict[str, Any]) -> list[ContentPage]:
-    """Returns the pages with text, in order, up to a bound. Raises MissingError if a retry has replaced the result."""
-    raw = await objects.get(result["pages_key"])
-    text = await _read(objects, result["key"], 0, _MOST_BYTES)
+async def searchable_texts(parts: Parts, result: dict[str, Any]) -> list[ContentPage]:
+    """Returns the chunks of a document in order, up to a bound. Raises MissingError if a retry has replaced the result.
+
+    They are those of `GET /documents/{id}/chunks` with its defaults. Where a page has no elements and none can be made
+    of its Markdown, the document is searched by the Markdown of its pages, which has no boxes.
+    """
+    raw = await parts.objects.get(result["pages_key"])
+    records = [record for _, record in sorted(unpack_pages(raw).items()) if _has_text(record)]
+    try:
+        return await _chunks(DocumentElements(parts, records))
+    except (DocumentError, PageError) as error:
+        _LOG.warning("search has no boxes of a document", extra={"code": error.code})
+    text = await _read(parts.objects, result["key"], 0, _MOST_BYTES)
     return await asyncio.to_thread(_cut, raw, text)
+
+
+async def _chunks(elements: DocumentElements) -> list[ContentPage]:
+    chunker = Chunker(ChunkOptions())
+    found: list[ContentPage] = []
+    size = 0
+    async with aclosing(elements.runs()) as runs:
+        async for run in runs:
+            new = await asyncio.to_thread(_of_run, chunker, run)
+            found += new
+            size += sum(len(one.text) for one in new)
+            if size > _MOST_BYTES:
+                break
+    return [*found, *map(_of_chunk, chunker.end())]
+
+
+def _of_run(chunker: Chunker, run: Sequence[ElementPage]) -> list[ContentPage]:
+    found: list[ContentPage] = []
+    for one in run:
+        found += map(_of_chunk, chunker.add(one.page))
+        found += filter(None, (_of_running_line(element, one.page.number) for element in one.page.elements))
+    return found
+
+
+def _of_chunk(chunk: TextChunk) -> ContentPage:
+    start = ChunkStart(0, chunk.index, chunk.hash)
+    page = chunk.places[0].page if chunk.places else None
+    return ContentPage(chunk.text, page, (start,), chunk.places)
+
+
+def _of_running_line(element: Element, page: int) -> ContentPage | None:
+    """A header or footer that the Markdown has too, as it is not repeated. Chunks leave it out; search must find it."""
+    if element.kind not in RUNNING_KINDS or element.repeated or not element.plain_text.strip():
+        return None
+    return ContentPage(element.plain_text, page, (), (ChunkPlace(page, element.id, element.box),))
 
 
 async def text_excerpt(objects: ObjectStore, result: dict[str, Any], most_bytes: int) -> str:

@@ -17,7 +17,7 @@ from quire.domain.vault_document import ContentPage, DocumentStatus, VaultDocume
 from quire.errors import MissingError, QuireError
 from quire.pipeline.partial_result import PartialResult, has_text, page_text
 from quire.pipeline.stages.early_stage import is_unread, read_early
-from quire.pipeline.vault.document_texts import content_pages
+from quire.pipeline.vault.document_texts import searchable_texts
 from quire.pipeline.vault.document_types import known_of
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ async def _undo_if_late(vault: Vault, row: VaultDocument) -> None:
     if job is None or job.status is not JobStatus.COMPLETED or not job.result:
         return
     try:
-        pages = await content_pages(vault.parts.objects, job.result)
+        pages = await searchable_texts(vault.parts, job.result)
     except MissingError:  # a retry has replaced the result; its end files the text
         return
     await (await vault.catalog()).set_content(row.team, row.id, row.attempt, pages)

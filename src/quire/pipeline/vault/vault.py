@@ -35,7 +35,7 @@ from quire.pipeline.parts import Parts
 from quire.pipeline.stages.export_stage import forget_local_result
 from quire.pipeline.upkeep.record_archive import RecordArchive
 from quire.pipeline.vault.attached_documents import AttachedDocuments
-from quire.pipeline.vault.document_texts import content_pages
+from quire.pipeline.vault.document_texts import searchable_texts
 from quire.pipeline.vault.document_types import known_of
 from quire.pipeline.vault.early_text import is_still_reading
 from quire.pipeline.vault.embedder import Embedder
@@ -251,7 +251,7 @@ class Vault:
         result = job.result or {}
         if row.result_ref == result.get("key"):
             return True
-        pages = await content_pages(self.parts.objects, result)
+        pages = await searchable_texts(self.parts, result)
         if await catalog.set_content(row.team, row.id, row.attempt, pages) is None:
             return False
         found = replace(known_of(job), result_ref=result.get("key"), pages=job.total_pages)

@@ -14,11 +14,13 @@ from quire.domain.job import JobType
 from quire.domain.vault_document import DocumentStatus, VaultDocument
 from quire.errors import QuireError
 from quire.pipeline.vault.embed_step import Backlog
+from quire.pipeline.vault.place_backlog import PlaceBacklog
 from quire.pipeline.vault.vault import Vault
 
 _LOG = logging.getLogger(__name__)
 _AT_ONCE = 1_000
 _EMBEDDED_AT_ONCE = 64
+_PLACED_AT_ONCE = 20
 
 
 class GivenUpError(QuireError):
@@ -33,6 +35,7 @@ class Sweeper:
         self._vault = vault
         self._owner = owner
         self._backlog = Backlog(vault, vault.embedder) if vault.embedder else None
+        self._places = PlaceBacklog(vault)
         self._interval_s = vault.parts.settings.vault.sweep_interval_s
 
     async def run(self) -> None:
@@ -44,6 +47,7 @@ class Sweeper:
             try:
                 await self.revive()
                 await self._vault.tidy()
+                await self.store_places()
                 await self.embed()
             except NoEmbedderFreeError:
                 continue
@@ -62,13 +66,21 @@ class Sweeper:
 
     async def embed(self) -> int:
         """Embeds a page of the backlog unless another process holds the lease; returns how many texts."""
-        vault = self._vault
-        if self._backlog is None:
-            return 0
-        lease_s = max(2 * self._interval_s, 2 * vault.parts.settings.vault.embedding_timeout_s)
-        if not await vault.parts.workers.hold_embedding(self._owner, lease_s):
+        if self._backlog is None or not await self._holds_backlog():
             return 0
         return await self._backlog.next_page(_EMBEDDED_AT_ONCE)
+
+    async def store_places(self) -> int:
+        """Stores chunks and boxes of some documents of an earlier version; returns how many. One process at a time."""
+        if self._places.is_done or not await self._holds_backlog():
+            return 0
+        return await self._places.next_page(_PLACED_AT_ONCE)
+
+    async def _holds_backlog(self) -> bool:
+        """Whether this process works on the backlog of the vault; another one takes over when it ends."""
+        vault = self._vault
+        lease_s = max(2 * self._interval_s, 2 * vault.parts.settings.vault.embedding_timeout_s)
+        return await vault.parts.workers.hold_embedding(self._owner, lease_s)
 
     async def _has_running_job(self, row: VaultDocument) -> bool:
         """Whether a job is running whose end will advance the document. Long conversions are not stale."""
