@@ -34,6 +34,17 @@ async def test_put_is_read_back_when_stored(store: ObjectStore) -> None:
     assert await store.size(KEY) == 4
 
 
+async def test_copy_stays_as_it_is_when_its_source_changes(store: ObjectStore) -> None:
+    await store.put(KEY, b"one")
+    await store.copy(KEY, "jobs/cd34/copy")
+    await store.put(KEY, b"two!")
+    assert await store.get("jobs/cd34/copy") == b"one"
+    await store.delete(KEY)
+    assert await store.get("jobs/cd34/copy") == b"one"
+    with pytest.raises(MissingError):
+        await store.copy(KEY, "jobs/cd34/other")
+
+
 @pytest.mark.parametrize(
     "key", ["a/with space (1).pdf", "a/Größe–☃.pdf", "a/50%25#1?x=y&z~.pdf", "a/x:y=z,@+!.md"]
 )

@@ -27,6 +27,7 @@ from quire.api.jobs import (
     job_event_routes,
     job_routes,
     result_routes,
+    upload_routes,
 )
 from quire.api.operations import health_routes, key_routes, operations_routes
 from quire.api.parse import parse_routes
@@ -109,6 +110,7 @@ def create_app(runtime: Runtime) -> FastAPI:
     for router in (
         convert_routes.router,
         batch_routes.router,
+        upload_routes.router,
         job_routes.router,
         result_routes.router,
         element_routes.router,

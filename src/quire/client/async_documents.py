@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from quire.client import service_calls
+from quire.client.direct_upload import direct_source
 from quire.client.exceptions import NotFoundError, TookTooLongError, UnreadableError, UsageError
 from quire.client.records import Added, Chunk, Document, Found, Hit, Reprocessed, Tag, Uploaded, read, rows
 from quire.client.saved_files import json_lines, save, texts
@@ -82,6 +83,7 @@ class AsyncDocuments:
     ) -> Added:
         """Adds a document: a path, the bytes themselves, or an address. It is worked on from then on; see `wait`."""
         fields = (options or Options()).fields()
+        source = await direct_source(self._transport, source, name) or source
         call = service_calls.submitting("/documents", source, name, fields, idempotency_key)
         added = read(Uploaded, await self._json(call)).documents
         if not added:

@@ -13,6 +13,7 @@ from contextlib import aclosing
 from typing import Any
 
 from quire.client import service_calls
+from quire.client.direct_upload import direct_source
 from quire.client.exceptions import (
     JobFailedError,
     RefusedError,
@@ -79,6 +80,7 @@ class Conversions:
     ) -> Conversion:
         """With `held_s` the service may answer with the result at once, if it is ready by then."""
         wait = {"wait": held_s} if held_s > 0 else {}
+        source = await direct_source(self._transport, source, name) or source
         call = service_calls.submitting("/convert", source, name, fields, key, **wait)
         try:
             answer = await self._transport.ask(call)

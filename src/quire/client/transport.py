@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import IO, Any
 from urllib.parse import urlsplit
 
 import aiohttp
+from yarl import URL
 
 from quire.client.exceptions import (
     BusyError,
@@ -123,6 +124,40 @@ class Transport:
             # Closed, not released: the rest is not read.
             response.close()
             await entered.__aexit__(None, None, None)
+
+    async def put_file(self, url: str, headers: Mapping[str, str], path: Path) -> None:
+        """Puts a file at a signed address, which must not see the key of the service."""
+        failed = 0
+        while True:
+            try:
+                await self._put_once(url, headers, path)
+            except ClientError as error:
+                failed += 1
+                await self._wait_or_raise(failed, error)
+            else:
+                return
+
+    async def _put_once(self, url: str, headers: Mapping[str, str], path: Path) -> None:
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=self._timeout_s, sock_read=self._timeout_s)
+        with await _open(path) as content:
+            try:
+                # The address is signed letter by letter, so it is sent as it came.
+                async with self._opened().put(
+                    URL(url, encoded=True),
+                    data=content,
+                    headers={"Content-Type": "application/octet-stream", **headers},
+                    allow_redirects=False,
+                    timeout=timeout,
+                ) as answer:
+                    status = answer.status
+            except (aiohttp.ClientError, OSError, TimeoutError) as error:
+                raise UnreachableError(
+                    "The connection to the object store of the service broke off."
+                ) from error
+        if status >= 500:
+            raise UnreachableError(f"The object store of the service answers {status}.")
+        if status >= 300:
+            raise UnreadableError(f"The object store of the service refuses the file with status {status}.")
 
     async def _wait_or_raise(self, failed: int, error: ClientError) -> None:
         wait_s = self._retrying.wait_s(failed, error)

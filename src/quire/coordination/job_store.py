@@ -355,11 +355,11 @@ class JobStore:
     async def count_active(self) -> int:
         return int(await self._connection.command("ZCARD", keys.ACTIVE))
 
-    async def register_objects(self, job_id: str, for_s: float) -> float:
+    async def register_objects(self, job_id: str, for_s: float, *, extend: bool = False) -> float:
         """Schedules the deletion of the objects of a job that does not exist yet, and returns when they are deleted.
-        Creating the job extends it."""
+        Creating the job extends it. `extend` replaces an earlier time."""
         until = now_ms(self._clock) + int(for_s * 1000)
-        await self._connection.command("ZADD", keys.EXPIRY, "NX", until, job_id)
+        await self._connection.command("ZADD", keys.EXPIRY, "GT" if extend else "NX", until, job_id)
         return until / 1000
 
     async def objects_kept_until(self, job_id: str) -> float:

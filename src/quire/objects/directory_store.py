@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 from collections.abc import AsyncIterator, Callable, Iterator
 from io import FileIO
 from pathlib import Path
@@ -15,12 +16,13 @@ from quire.objects.object_store import (
     PIECE_BYTES,
     ObjectStore,
     ObjectWriter,
+    SignedUpload,
     checked_key,
     in_thread,
     missing,
     unusable,
 )
-from quire.objects.temporary_files import TemporaryFile, sweep
+from quire.objects.temporary_files import TemporaryFile, make_private_folder, sweep
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -98,6 +100,14 @@ class DirectoryStore(ObjectStore):
                 while block := await self._in_thread(file.read, BLOCK_BYTES):
                     await out.write(block)
 
+    async def copy(self, key: str, target: str) -> None:
+        if not await self._in_thread(self._copy, self._path(key), self._path(target)):
+            raise self._absent(key)
+
+    async def upload_link(self, key: str, for_s: float, size: int) -> SignedUpload | None:
+        checked_key(key)
+        return None
+
     @contextlib.asynccontextmanager
     async def local(self, key: str) -> AsyncIterator[Path]:
         path = self._path(key)
@@ -132,6 +142,20 @@ class DirectoryStore(ObjectStore):
             temporary.move_to(path)
         finally:
             temporary.discard()
+
+    def _copy(self, path: Path, target: Path) -> bool:
+        """False if there is no such file. A second name is a copy: a file is replaced as a whole, never changed."""
+        if _size(path) is None:
+            return False
+        second = self._incoming / secrets.token_hex(16)
+        make_private_folder(self._incoming)
+        second.hardlink_to(path)
+        try:
+            make_private_folder(target.parent)
+            second.replace(target)
+        finally:
+            second.unlink(missing_ok=True)
+        return True
 
     def _delete(self, path: Path) -> None:
         if path.is_file():  # a prefix is not an object

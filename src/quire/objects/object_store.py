@@ -13,6 +13,7 @@ import hashlib
 import urllib.parse
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import ParamSpec, Self, TypeVar
@@ -28,6 +29,14 @@ PIECE_BYTES = 256 << 10  # handed out when streaming
 SCRATCH_BYTES = 2 << 30
 _LONGEST_KEY = 1024
 _LONGEST_SEGMENT = 200  # leaves room for what a file system or a temporary name adds
+
+
+@dataclass(frozen=True, slots=True)
+class SignedUpload:
+    """A PUT that needs no other credentials. The client must send the headers."""
+
+    url: str
+    headers: Mapping[str, str]
 
 
 class ObjectStore(abc.ABC):
@@ -103,6 +112,17 @@ class ObjectStore(abc.ABC):
     @abc.abstractmethod
     async def put_file(self, key: str, path: Path) -> None:
         """Stores the content of a local file, of any size, and keeps no local copy."""
+
+    @abc.abstractmethod
+    async def copy(self, key: str, target: str) -> None:
+        """Copies an object inside the store, so that its bytes don't come here. Raises MissingError."""
+
+    @abc.abstractmethod
+    async def upload_link(self, key: str, for_s: float, size: int) -> SignedUpload | None:
+        """Returns a signed address to which a client can PUT the object itself for `for_s` seconds.
+
+        None if the store can't sign, or takes no file of this size in one request.
+        """
 
     @abc.abstractmethod
     def local(self, key: str) -> AbstractAsyncContextManager[Path]:

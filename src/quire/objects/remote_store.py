@@ -23,6 +23,7 @@ from quire.objects.object_store import (
     PIECE_BYTES,
     ObjectStore,
     ObjectWriter,
+    SignedUpload,
     checked_key,
     in_thread,
     missing,
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 _PART_BYTES = 5 << 20  # the smallest part that S3 accepts; with 10,000 parts at most: 50 GB
 _PARTS_AT_ONCE = 2
 _LISTED_AT_ONCE = 1000
+_MOST_PUT_BYTES = 5_000_000_000  # S3 takes, and copies, no more in one request
+_PUT_HEADERS = {"az": {"x-ms-blob-type": "BlockBlob"}}
 
 
 class RemoteStore(ObjectStore):
@@ -121,6 +124,18 @@ class RemoteStore(ObjectStore):
             await obstore.put_async(
                 self._store, checked_key(key), path, chunk_size=_PART_BYTES, max_concurrency=_PARTS_AT_ONCE
             )
+
+    async def copy(self, key: str, target: str) -> None:
+        self._scratch.forget(checked_key(target))
+        with self._translated(key):
+            await obstore.copy_async(self._store, checked_key(key), target)
+
+    async def upload_link(self, key: str, for_s: float, size: int) -> SignedUpload | None:
+        if size > _MOST_PUT_BYTES:
+            return None
+        with self._translated():
+            url = await obstore.sign_async(self._store, "PUT", checked_key(key), timedelta(seconds=for_s))
+        return SignedUpload(url, _PUT_HEADERS.get(self._url.partition("://")[0], {}))
 
     @contextlib.asynccontextmanager
     async def local(self, key: str) -> AsyncIterator[Path]:

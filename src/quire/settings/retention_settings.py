@@ -44,7 +44,7 @@ class RetentionSettings:
         "LINK_TTL",
         "1h",
         setting_kinds.duration("1s", _LONGEST_SIGNED),
-        "How long a signed link to a result or an original is good for.",
+        "How long a signed link to a result or an original, or for an upload, is good for.",
     )
 
     @property

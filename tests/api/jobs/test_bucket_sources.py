@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
+from quire.client import AsyncQuire
 from quire.errors import DownloadError
 from quire.objects.buckets import Address, Buckets
+from quire.objects.object_store import ObjectStore
 from quire.pipeline.stages.download_stage import clouds_of
 from quire.settings import load
 from tests.support.link_servers import Received
@@ -44,6 +46,12 @@ def fetch(url: str) -> bytes:
     with urllib.request.urlopen(url, timeout=DEADLINE_S) as answer:
         body: bytes = answer.read()
     return body
+
+
+def put_file(url: str, data: bytes) -> None:
+    request = urllib.request.Request(url, data=data, method="PUT")
+    with urllib.request.urlopen(request, timeout=DEADLINE_S) as answer:
+        assert answer.status == 200
 
 
 def status(url: str) -> int:
@@ -112,9 +120,14 @@ async def test_documents_come_and_go_by_buckets_when_the_keys_are_right(
 
 
 async def test_objects_and_links_are_in_the_bucket_when_the_store_is_there(
-    s3: S3, bucket: str, serve: Callable[..., Server], make_pdf: Callable[..., bytes]
+    s3: S3,
+    bucket: str,
+    serve: Callable[..., Server],
+    make_pdf: Callable[..., bytes],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    server = serve(**s3.settings, OBJECT_STORE=f"s3://{bucket}/quire/store", LINK_TTL="2s")
+    server = serve(**s3.settings, OBJECT_STORE=f"s3://{bucket}/quire/store", LINK_TTL="10m")
     document = make_pdf("kept in a bucket", "second page")
     async with client_of(server) as client:
         taken = await client.post("/convert?wait=60&link=1", data=_form(document))
@@ -135,6 +148,24 @@ async def test_objects_and_links_are_in_the_bucket_when_the_store_is_there(
         assert keys
         assert all(key.startswith(f"quire/store/jobs/{job_id}/") for key in keys)
 
+        direct = make_pdf("put by the client")
+        upload = (await client.post("/uploads", json={"size": len(direct), "filename": "d.pdf"})).json
+        assert upload["signed"]
+        assert urllib.parse.urlsplit(upload["url"]).netloc == urllib.parse.urlsplit(s3.endpoint).netloc
+        put_file(upload["url"], direct)
+        done = await client.post("/convert?wait=60", json={"source": upload["source"]})
+        assert done.json["result"]["markdown"] == "put by the client"
+        path = tmp_path / "large é.pdf"
+        path.write_bytes(make_pdf("put by our client"))
+        monkeypatch.setattr("quire.client.direct_upload.DIRECT_FROM_BYTES", 1)
+        async with AsyncQuire(client.url, timeout_s=DEADLINE_S) as quire:
+            converted = await quire.convert(path)
+        assert converted.markdown == "put by our client"
+        job = (await client.get(f"/jobs/{converted.job_id}")).json
+        assert (job["filename"], job["download"] is None) == ("large é.pdf", False), (
+            "it was no part of the request"
+        )
+
 
 def _form(document: bytes) -> Any:
     import aiohttp
@@ -153,6 +184,26 @@ def test_a_signed_link_opens_nothing_when_its_time_is_up(seaweedfs: S3) -> None:
     link = asyncio.run(buckets.link(Address.parse("s3://links-that-expire/a.md"), 1))
     wait_until(lambda: status(link) != 200, "the link has expired")
     assert status(link) in (400, 403)
+
+
+def test_a_signed_upload_takes_the_file_of_its_key_alone(seaweedfs: S3, tmp_path: Path) -> None:
+    seaweedfs.client().create_bucket(Bucket="uploads-by-clients")
+    clouds = clouds_of(load(seaweedfs.settings))
+    store = ObjectStore.open("s3://uploads-by-clients/quire", tmp_path, clouds=clouds)
+
+    async def used() -> bytes:
+        signed = await store.upload_link("jobs/a/original", 600, 3)
+        assert signed is not None
+        assert not signed.headers
+        await asyncio.to_thread(put_file, signed.url, b"%PD")
+        with pytest.raises(urllib.error.HTTPError):
+            await asyncio.to_thread(put_file, signed.url.replace("jobs/a", "jobs/b"), b"%PD")
+        await store.copy("jobs/a/original", "jobs/c/original")
+        assert await store.upload_link("jobs/a/original", 600, 6_000_000_000) is None, "S3 takes no such PUT"
+        return await store.get("jobs/c/original")
+
+    assert asyncio.run(used()) == b"%PD"
+    assert seaweedfs.keys("uploads-by-clients") == ["quire/jobs/a/original", "quire/jobs/c/original"]
 
 
 async def test_documents_are_refused_when_the_signature_is_wrong(seaweedfs: S3) -> None:

@@ -78,7 +78,7 @@ class ConvertOptions(BaseModel):
 class SourceRequest(ConvertOptions):
     source: str = Field(
         description="`https://…`, also a share link of Google Drive or Dropbox; `s3://…`, `gs://…` or `az://…` in an "
-        "allowed bucket, or a bare key in AWS_S3_BUCKET; `file://…` under FILES_BASE."
+        "allowed bucket, or a bare key in AWS_S3_BUCKET; `file://…` under FILES_BASE; `upload://…` of `POST /uploads`."
     )
 
 

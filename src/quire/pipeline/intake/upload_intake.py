@@ -24,6 +24,7 @@ from quire.errors import (
 from quire.links import check_url, safe_filename, starting_point
 from quire.objects.buckets import in_bucket
 from quire.objects.object_store import ObjectWriter
+from quire.pipeline.intake.direct_uploads import DirectUploads, is_direct_upload
 from quire.pipeline.intake.local_files import LocalFile, open_local_file
 from quire.pipeline.object_keys import FILE_SCHEME, file_ref, original_key
 from quire.pipeline.parts import Parts
@@ -148,10 +149,12 @@ class UploadIntake:
             )
 
     def local_source(self, url: str) -> LocalFile | None:
-        """The file that a permitted `file://` source names, open; None for a permitted link or object in a bucket.
+        """The file that a permitted `file://` source names, open; None for a direct upload, a permitted link or object.
 
         Raises RequestError, LinkRefusedError, DownloadError or TooLargeError.
         """
+        if is_direct_upload(url):
+            return None
         if in_bucket(url):
             buckets_of(self._parts).check(url)
             return None
@@ -214,14 +217,22 @@ class UploadIntake:
                     async for piece in file.pieces():
                         await upload.writer.write(piece)
             return await self.accept_upload(submission, upload, {"kind": "file", "url": url})
-        job_id = self._job_id(submission)
         parts = urlsplit(url)
+        if is_direct_upload(url):
+            return await self._accept_direct(submission, url)
+        job_id = self._job_id(submission)
         if in_bucket(url):
             new = self._new_job(submission, job_id, source={"kind": "bucket", "url": url})
         else:
             shown = {"kind": "link", "url": f"{parts.scheme}://{parts.hostname or ''}{parts.path}"}
             new = self._new_job(submission, job_id, source=shown)
         return await self._create(new)
+
+    async def _accept_direct(self, submission: Submission, url: str) -> Accepted:
+        """Creates the job of a file that is in the object store; the worker checks and hashes it."""
+        found = await DirectUploads(self._parts).check(submission.team, url)
+        named = submission if submission.filename else replace(submission, filename=found.filename)
+        return await self._create(self._new_job(named, self._job_id(named), source={"kind": "upload"}))
 
     async def accept_path(self, submission: Submission, path: Path) -> Accepted:
         """Creates the job of a file that the user of `quire convert` named; it is read in place, without a copy."""

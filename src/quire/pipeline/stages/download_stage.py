@@ -16,6 +16,7 @@ from quire.links import LinkPolicy, download, safe_filename
 from quire.objects.buckets import Buckets, in_bucket
 from quire.objects.cloud_clients import Clouds
 from quire.objects.partial_downloads import Partial, remove_old_partials
+from quire.pipeline.intake.direct_uploads import DirectUploads, is_direct_upload
 from quire.pipeline.object_keys import original_key
 from quire.pipeline.parts import Parts
 from quire.settings import Settings
@@ -31,6 +32,9 @@ async def run_download(claim: Claim, parts: Parts) -> None:
     if not url:
         raise LinkRefusedError("The job has no link to fetch.")
     key = original_key(job.id, job.filename or urlsplit(url).path)
+    if is_direct_upload(url):
+        await _take_upload(claim, parts, url, key)
+        return
     await forget_old_downloads(parts)
     partial = Partial(_downloads(parts), job.id, parts.sealer.fingerprint("download", url))
     async with partial, parts.objects.writer(key) as out:
@@ -45,6 +49,14 @@ async def run_download(claim: Claim, parts: Parts) -> None:
             "size": out.size,
             "filename": job.filename or filename,
         },
+    )
+
+
+async def _take_upload(claim: Claim, parts: Parts, url: str, key: str) -> None:
+    upload, sha256 = await DirectUploads(parts).copy_to(key, claim.job.team, url)
+    filename = claim.job.filename or upload.filename
+    await parts.jobs.fetched(
+        claim, {"content_ref": key, "sha256": sha256, "size": upload.size, "filename": filename}
     )
 
 

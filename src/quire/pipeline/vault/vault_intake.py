@@ -14,6 +14,7 @@ from quire.errors import RequestError, StateConflictError
 from quire.links import safe_filename
 from quire.objects.buckets import in_bucket
 from quire.objects.object_store import ObjectWriter
+from quire.pipeline.intake.direct_uploads import DirectUploads, is_direct_upload
 from quire.pipeline.intake.local_files import LocalFile
 from quire.pipeline.intake.upload_intake import Submission
 from quire.pipeline.object_keys import original_key
@@ -106,8 +107,12 @@ class VaultIntake:
             with file:
                 return await self._accept_file(submission, file, url)
         parts = urlsplit(url)
+        if is_direct_upload(url):
+            found = await DirectUploads(self._parts).check(submission.team, url)
+            submission = submission if submission.filename else replace(submission, filename=found.filename)
         shown = f"{parts.scheme}://{parts.hostname or ''}{parts.path}"
-        source = {"kind": "bucket", "url": url} if in_bucket(url) else {"kind": "link", "url": shown}
+        kind = "upload" if is_direct_upload(url) else "bucket" if in_bucket(url) else "link"
+        source = {"kind": kind, "url": shown if kind == "link" else url}
         document_id = _document_id(submission, 0)
         new = NewDocument(
             team=submission.team,
