@@ -49,7 +49,8 @@ def fetch(url: str) -> bytes:
 
 
 def put_file(url: str, data: bytes) -> None:
-    request = urllib.request.Request(url, data=data, method="PUT")
+    kind = {"Content-Type": "application/octet-stream"}  # urllib would call it a form
+    request = urllib.request.Request(url, data=data, method="PUT", headers=kind)
     with urllib.request.urlopen(request, timeout=DEADLINE_S) as answer:
         assert answer.status == 200
 
