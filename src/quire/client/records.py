@@ -78,6 +78,8 @@ class Page:
     ungrounded: int = 0
     ungrounded_numbers: int = 0
     provisional: bool = False
+    reused_from: str | None = None
+    """The page of the version before whose reading this is."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,6 +128,8 @@ class PageRecord:
     ungrounded_numbers: int = 0
     """Numbers in an AI answer that are not among the page's own words."""
     grade: Grade | None = None
+    reused_from: str | None = None
+    """The page of the version before whose reading this is, as in `<job id>-p7`."""
 
     def packed(self) -> dict[str, Any]:
         """As kept in Redis and in the pages object: short names, nothing that is at its default."""
@@ -184,6 +186,7 @@ _SHORT = {
     "ug": "ungrounded",
     "un": "ungrounded_numbers",
     "gr": "grade",
+    "ru": "reused_from",
 }
 
 

@@ -48,6 +48,8 @@ class JobOptions:
     """The languages of the scans, joined with `+`; None takes those of the settings."""
     reading_effort: ReadingEffort | None = None
     """None takes that of the settings."""
+    version_of: str | None = None
+    """The job of the version before: its readings are used for pages that have not changed."""
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -67,6 +69,7 @@ class JobOptions:
             "force_ocr": self.force_ocr,
             "ocr_languages": self.ocr_languages,
             "reading_effort": self.reading_effort.value if self.reading_effort else None,
+            "version_of": self.version_of,
         }
         return {name: value for name, value in asked.items() if value}
 
@@ -87,4 +90,5 @@ class JobOptions:
             force_ocr=bool(found.get("force_ocr")),
             ocr_languages=found.get("ocr_languages"),
             reading_effort=ReadingEffort(found["reading_effort"]) if found.get("reading_effort") else None,
+            version_of=found.get("version_of"),
         )

@@ -33,5 +33,6 @@ def page_view(job_id: str, record: PageRecord) -> dict[str, Any]:
         "words_missing": record.words_missing,
         "ungrounded": record.ungrounded,
         "ungrounded_numbers": record.ungrounded_numbers,
+        "reused_from": record.reused_from,
         "error": record.error,
     }

@@ -14,7 +14,7 @@ from quire.api.doors.door_intake import ArrivedFile, DoorIntake
 from quire.api.http.error_responses import MediaTypeError
 from quire.api.http.request_bodies import media_type, read_json
 from quire.api.http.services import Services
-from quire.api.jobs.submission_fields import Fields, read_fields
+from quire.api.jobs.submission_fields import Fields, read_fields, refuse_version
 from quire.domain.document_batch import BatchItem
 from quire.domain.job import JobSecrets
 from quire.errors import DownloadError, OverloadedError, PageError, RequestError
@@ -102,6 +102,7 @@ class BatchRequest:
         fields = read_fields(given)
         if fields.secrets.source_url or fields.result_to:
             raise RequestError("source, result_to: are for POST /convert. A batch takes `sources`.")
+        refuse_version(fields)
         if fields.secrets.callback_url:
             check_url(fields.secrets.callback_url, link_policy(self._parts))
         return fields

@@ -24,7 +24,7 @@ from quire.api.jobs.result_routes import (
     result_answer,
     result_link,
 )
-from quire.api.jobs.submission_fields import read_fields, read_key, submission
+from quire.api.jobs.submission_fields import read_fields, read_key, refuse_version, submission
 from quire.api.jobs.upload_receiver import receive_upload
 from quire.api.jobs.written_results import FormatParam
 from quire.domain.included_details import IncludedDetails
@@ -72,6 +72,12 @@ class ConvertOptions(BaseModel):
         None,
         description="`s3://bucket/prefix/` (or `gs://`, `az://`) in an allowed bucket: the Markdown is put under it as "
         "well, as `<job id>/<name>.md`. Of `POST /convert` only; the vault keeps its results itself.",
+    )
+
+    version_of: str | None = Field(
+        None,
+        description="Of `POST /documents` only: the id of the document that this is a new version of. Pages whose "
+        "content is the same are not read again.",
     )
 
 
@@ -174,6 +180,8 @@ async def check_room(engine: Engine, team: str, key: str | None) -> None:
 async def _accept_source(request: Request, services: Services, team: str, key: str | None) -> Accepted:
     intake = services.runtime.engine.intake
     asked = await read_source(request, services.runtime.settings, team, key)
+    if asked.options.version_of:
+        raise RequestError("version_of: is for POST /documents.")
     intake.check(asked)
     return await intake.accept_source(asked)
 
@@ -199,7 +207,9 @@ async def _accept_upload(
     def finished(given: dict[str, str], filename: str) -> Submission:
         if "source" in given:
             raise RequestError("source: a form takes a `file`; a link is sent as application/json.")
-        return submission(team, read_fields(given), filename, key)
+        fields = read_fields(given)
+        refuse_version(fields)
+        return submission(team, fields, filename, key)
 
     draft = Submission(team=team, idempotency_key=key)
     received = await receive_upload(request, intake, draft, finished, max_bytes)

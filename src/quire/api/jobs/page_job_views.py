@@ -37,6 +37,9 @@ class PageView(BaseModel):
     ungrounded: int = Field(description="Elements of an AI answer that the page's own words do not support.")
     ungrounded_numbers: int = Field(description="Numbers of an AI answer that the page does not have.")
     size_bytes: int = Field(description="Of the page's Markdown.")
+    reused_from: str | None = Field(
+        None, description="The page of the version before whose reading this is: its content is the same."
+    )
     error: dict[str, Any] | None
     url: str
     image_url: str

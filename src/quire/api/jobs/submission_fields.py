@@ -54,6 +54,7 @@ def read_fields(given: Mapping[str, Any]) -> Fields:
             force_ocr=read.get("force_ocr", False),
             ocr_languages=read.get("ocr_languages"),
             reading_effort=read.get("reading_effort"),
+            version_of=read.get("version_of"),
         ),
         JobSecrets(
             password=read.get("password"),
@@ -64,6 +65,12 @@ def read_fields(given: Mapping[str, Any]) -> Fields:
         read.get("force", False),
         read.get("result_to", ""),
     )
+
+
+def refuse_version(fields: Fields) -> None:
+    """Raises RequestError where a request that makes no document of the vault names the version before."""
+    if fields.options.version_of:
+        raise RequestError("version_of: is for POST /documents.")
 
 
 def read_key(header: str | None) -> str | None:
@@ -181,4 +188,5 @@ _READERS: dict[str, Callable[[str, Any], Any]] = {
     "ocr_languages": read_languages,
     "reading_effort": _effort,
     "result_to": _text(2_048),
+    "version_of": _text(200),
 }

@@ -22,8 +22,9 @@ from quire.api.http.responses import json_answer
 from quire.api.http.services import VaultDep
 from quire.api.jobs.convert_routes import documented_body, read_source
 from quire.api.jobs.submission_fields import read_fields, read_key, submission
-from quire.api.vault.document_routes import viewer
+from quire.api.vault.document_routes import document_of, viewer
 from quire.api.vault.document_views import RejectedView, TakenInView
+from quire.domain.job import conversion_job_id
 from quire.errors import QuireError, RequestError, TooLargeError
 from quire.pipeline.intake.upload_intake import Submission
 from quire.pipeline.vault.vault import Vault
@@ -76,10 +77,19 @@ async def take_in(
 
 
 async def _source(request: Request, vault: Vault, team: str, key: str | None) -> Response:
-    asked = await read_source(request, vault.parts.settings, team, key)
+    asked = await _with_version(vault, await read_source(request, vault.parts.settings, team, key))
     _check(vault, asked)
     taken = await VaultIntake(vault).accept_source(asked)
     return _answer(vault, [taken], [])
+
+
+async def _with_version(vault: Vault, asked: Submission) -> Submission:
+    """The submission with the conversion of the document that it is a version of. Raises MissingError."""
+    if not asked.options.version_of:
+        return asked
+    row = await document_of(vault, asked.team, asked.options.version_of)
+    earlier = conversion_job_id(row.team, row.id)
+    return replace(asked, options=replace(asked.options, version_of=earlier))
 
 
 def _check(vault: Vault, asked: Submission) -> None:
@@ -106,7 +116,7 @@ class _Form:
     async def answer(self) -> Response:
         try:
             await self._receive()
-            asked = self._submission()
+            asked = await _with_version(self._vault, self._submission())
         except BaseException:
             await self._discard()
             raise

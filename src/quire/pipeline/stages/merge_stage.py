@@ -94,7 +94,7 @@ async def _write(
         out = await stack.enter_async_context(objects.writer(key))
         beside = await stack.enter_async_context(objects.writer(elements_ref(key))) if has_elements else None
         for run in text_runs(ordered, _RUN_BYTES):
-            for record, (text, elements) in zip(run, await _contents(objects, run), strict=True):
+            for record, (text, elements) in zip(run, await page_contents(objects, run), strict=True):
                 if moved:
                     await out.write(SEPARATOR)
                     at += len(SEPARATOR)
@@ -135,7 +135,7 @@ def text_runs(ordered: Sequence[PageRecord], most_bytes: int) -> Iterator[list[P
         yield run
 
 
-async def _contents(objects: ObjectStore, run: list[PageRecord]) -> list[tuple[bytes, bytes]]:
+async def page_contents(objects: ObjectStore, run: list[PageRecord]) -> list[tuple[bytes, bytes]]:
     """The Markdown and the encoded elements of every page of a run."""
     ref = run[0].ref
     if ref is None:
@@ -206,6 +206,7 @@ def summary(job: MainJob, records: list[PageRecord]) -> dict[str, Any]:
         "ungrounded_numbers": sum(record.ungrounded_numbers for record in read),
         "grades": dict(Counter(record.grade.value for record in read if record.grade)),
         "timeout_occurred": job.timed_out,
+        **({"pages_reused": reused} if (reused := sum(bool(one.reused_from) for one in records)) else {}),
         "title": job.info.get("title"),
         "author": job.info.get("author"),
         "filename": job.filename,

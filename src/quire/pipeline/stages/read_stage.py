@@ -18,6 +18,7 @@ from quire.errors import PageError, QuireError
 from quire.pipeline.early_text_policy import early_text_delay_s
 from quire.pipeline.local_readers import local_reader
 from quire.pipeline.object_keys import chunk_key, local_document
+from quire.pipeline.page_reuse import ReusedPage, planned_pages, reused_pages, reused_record
 from quire.pipeline.parts import Parts
 from quire.pipeline.stages.ai_pages import AiPage, failed_call, with_spent
 from quire.pipeline.stages.illustrations import Illustrations
@@ -28,6 +29,11 @@ from quire.reading.ocr.page_ocr import OCR_READERS
 from quire.reading.pdf.page_reader import MARKUP_READERS
 
 _OCR_POLL_S = 0.2
+_SOURCES = {
+    Route.LOCAL: {PageSource.LOCAL},
+    Route.OCR: {PageSource.OCR},
+    Route.AI: {PageSource.AI, PageSource.CACHE, PageSource.BATCH},
+}
 
 
 class PageReader:
@@ -43,9 +49,22 @@ class PageReader:
     async def chunk(self) -> None:
         first, last = chunk_places(self._claim.hint.unit)
         numbers = PageRanges.parse(self._job.ranges).numbers(first, last + 1)
-        async with self._local() as reader:
-            found = await reader.read(numbers)
-        await self._record(found)
+        planned = await planned_pages(self._parts, self._job, numbers)
+        reused = await reused_pages(
+            self._parts, [one for one in planned if self._is_by_best_route(one.record)]
+        )
+        taken = {one.planned.number for one in reused}
+        rest = [number for number in numbers if number not in taken]
+        found: list[Chunk | UnreadPage] = []
+        if rest:
+            async with self._local() as reader:
+                found = await reader.read(rest)
+        await self._record(found, reused)
+
+    def _is_by_best_route(self, record: PageRecord) -> bool:
+        """Whether a page of the version before was read as it would be read now."""
+        route = self._best_route(record.page_class, record.reader, record.reasons)
+        return record.source in _SOURCES[route]
 
     async def page(self) -> None:
         """One page by its own route: again, or by a reader that takes its time."""
@@ -169,7 +188,7 @@ class PageReader:
     def _failed(self, number: int, error: QuireError) -> PageRecord:
         return failed_page(number, error, self._claim.starts, self._started_at, self._parts.clock.now())
 
-    async def _record(self, found: Sequence[Chunk | UnreadPage]) -> None:
+    async def _record(self, found: Sequence[Chunk | UnreadPage], reused: Sequence[ReusedPage] = ()) -> None:
         records: list[PageRecord] = []
         blocks: list[bytes] = []
         at = 0
@@ -183,6 +202,11 @@ class PageReader:
             records += (self._page_record(page, key, at) for page in one.pages)
             blocks.append(one.block)
             at += len(one.block)
+        for page in reused:
+            now = self._parts.clock.now()
+            records.append(reused_record(page, key, at, self._claim.starts, now))
+            blocks += (page.text, page.elements)
+            at += len(page.text) + len(page.elements)
         if blocks:
             await self._parts.objects.put(key, b"".join(blocks) if len(blocks) > 1 else blocks[0])
         if self._claim.hint.kind is UnitKind.READ:

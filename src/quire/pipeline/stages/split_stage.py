@@ -11,6 +11,7 @@ from quire.errors import TooManyPagesError
 from quire.pipeline.intake.attachment_jobs import Attachments
 from quire.pipeline.local_readers import local_reader
 from quire.pipeline.object_keys import local_document
+from quire.pipeline.page_reuse import plan_reuse, reading_identity
 from quire.pipeline.parts import Parts
 from quire.reading.files.document_source import sha256_of
 
@@ -23,6 +24,9 @@ async def run_split(claim: Claim, parts: Parts) -> None:
         info = await local_reader(claim, parts, str(path), password).inspect()
         # A file that is read in place was not hashed at upload; the cache of AI answers needs the hash.
         sha256 = job.sha256 or (await _hash(parts, str(path)) if parts.ai is not None else "")
+        identity = reading_identity(parts, job)
+        if not info.encrypted:
+            await plan_reuse(parts, job, str(path), info.mime, identity)
         attachments = await Attachments(claim, parts, str(path), info.attachments).create()
     limit = parts.settings.limits.max_pages
     ranges = PageRanges.parse(job.options.pages).clip(info.page_count)
@@ -41,6 +45,7 @@ async def run_split(claim: Claim, parts: Parts) -> None:
                 "encrypted": info.encrypted,
                 "title": info.title,
                 "author": info.author,
+                "reading": identity,
                 **({"attachments": attachments} if attachments else {}),
             }
         ),

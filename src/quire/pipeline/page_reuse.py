@@ -1,0 +1,194 @@
+"""Reuse of pages: a new version of a document takes the readings of pages that are equal in the version before.
+
+The split compares the fingerprints of both files and stores a plan beside the job; each chunk of pages follows it.
+What goes wrong with the version before (it is gone, damaged, encrypted) costs the reuse, never the document.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import asdict, dataclass, replace
+
+from quire import __version__
+from quire.domain.element import Element, PageElements
+from quire.domain.element_codec import decode, encode
+from quire.domain.job import JobStatus, MainJob, PageRecord
+from quire.domain.page import Grade
+from quire.errors import DocumentError, MissingError, PageError
+from quire.pipeline.object_keys import job_prefix, local_document
+from quire.pipeline.parts import Parts
+from quire.pipeline.stages.merge_stage import page_contents, text_runs, unpack_pages
+from quire.pipeline.upkeep.record_archive import RecordArchive
+from quire.reading.pdf.page_fingerprints import page_fingerprints
+
+_LOG = logging.getLogger(__name__)
+_PDF = "application/pdf"
+_NOT_READING = frozenset({"pages", "timeout_seconds", "version_of"})
+_RUN_BYTES = 4 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedPage:
+    """A page whose content is that of an earlier page. `record` is the earlier page's, with its number."""
+
+    number: int
+    job_id: str
+    record: PageRecord
+
+
+@dataclass(frozen=True, slots=True)
+class ReusedPage:
+    """A page as the version before has it, with its own number in it."""
+
+    planned: PlannedPage
+    text: bytes
+    elements: bytes
+
+
+def reading_identity(parts: Parts, job: MainJob) -> str:
+    """Equal for jobs that read equal pages alike: the version of Quire, the options, the prompt and the settings."""
+    settings, options = parts.settings, job.options.identity()
+    return parts.sealer.fingerprint(
+        *("reading", __version__, parts.sealer.unseal(job.id, job.sealed).prompt),
+        {name: value for name, value in options.items() if name not in _NOT_READING},
+        *(settings.reading.effort, settings.reading.strip_running_headers, settings.reading.join_hyphens),
+        *(asdict(settings.page_class), settings.ocr.languages),
+    )[:32]
+
+
+async def plan_reuse(parts: Parts, job: MainJob, path: str, mime: str, identity: str) -> None:
+    """Stores which pages of the document at `path` can be taken from the version before, if there is one."""
+    if not job.options.version_of or mime != _PDF:
+        return
+    earlier = await RecordArchive(parts.jobs, parts.objects).job(job.options.version_of)
+    if (
+        earlier is None
+        or earlier.team != job.team
+        or earlier.info.get("reading") != identity
+        or not earlier.result
+    ):
+        return
+    try:
+        records = unpack_pages(await parts.objects.get(earlier.result["pages_key"]))
+        plan = await _matched(parts, path, earlier, records)
+    except (MissingError, DocumentError, PageError) as error:
+        _LOG.info("no pages of the version before", extra={"job_id": job.id, "code": error.code})
+        return
+    packed = {number: {"n": record.number, **record.packed()} for number, record in plan.items()}
+    stored = {"job": earlier.id, "pages": packed}
+    await parts.objects.put(_plan_key(job.id), json.dumps(stored, separators=(",", ":")).encode())
+
+
+async def _matched(
+    parts: Parts, path: str, earlier: MainJob, records: dict[int, PageRecord]
+) -> dict[int, PageRecord]:
+    timeout_s = parts.settings.reading.page_timeout_s * 3
+    async with AsyncExitStack() as stack:
+        old_path = await stack.enter_async_context(local_document(parts.objects, earlier.content_ref or ""))
+        old = await parts.pool.run(page_fingerprints, str(old_path), timeout_s=timeout_s)
+    new = await parts.pool.run(page_fingerprints, path, timeout_s=timeout_s)
+    places: dict[str, list[int]] = {}
+    for number, fingerprint in enumerate(old, 1):
+        if fingerprint and _is_reusable(records.get(number)):
+            places.setdefault(fingerprint, []).append(number)
+    found: dict[int, PageRecord] = {}
+    for number, fingerprint in enumerate(new, 1):
+        there = places.get(fingerprint)
+        if there:
+            found[number] = records[number if number in there else there[0]]
+    return found
+
+
+def _is_reusable(record: PageRecord | None) -> bool:
+    """Whether the page was read by its best reader, and not badly."""
+    return (
+        record is not None
+        and record.best_route
+        and record.ref is not None
+        and record.words > 0
+        and record.grade in (Grade.GOOD, Grade.FAIR)
+    )
+
+
+async def planned_pages(parts: Parts, job: MainJob, numbers: Sequence[int]) -> list[PlannedPage]:
+    """Those of the pages that the plan of the job has; none without a plan."""
+    if not job.options.version_of:
+        return []
+    try:
+        plan = json.loads(await parts.objects.get(_plan_key(job.id)))
+    except MissingError:
+        return []
+    found: list[PlannedPage] = []
+    for number in numbers:
+        packed = plan["pages"].get(str(number))
+        if packed is not None:
+            record = PageRecord.unpack(packed["n"], packed)
+            found.append(PlannedPage(number, plan["job"], record))
+    return found
+
+
+async def reused_pages(parts: Parts, planned: Sequence[PlannedPage]) -> list[ReusedPage]:
+    """The texts and elements of the planned pages; none if the version before was read again or deleted meanwhile."""
+    by_place = {(one.record.offset, one.record.number): one for one in planned}
+    ordered = [by_place[place] for place in sorted(by_place)]
+    contents: dict[int, tuple[bytes, bytes]] = {}
+    try:
+        for run in text_runs([one.record for one in ordered], _RUN_BYTES):
+            for record, content in zip(run, await page_contents(parts.objects, run), strict=True):
+                contents[record.number] = content
+    except MissingError:
+        return []
+    return [
+        ReusedPage(one, text, renumbered(elements, one.number))
+        for one in planned
+        for text, elements in [contents[one.record.number]]
+    ]
+
+
+def renumbered(packed: bytes, number: int) -> bytes:
+    """The elements of a page as those of the page with this number."""
+    if not packed:
+        return b""
+    page = decode(packed)
+    if page.number == number:
+        return packed
+    old, new = f"p{page.number}-", f"p{number}-"
+    elements = tuple(_renamed(element, old, new) for element in page.elements)
+    return encode(PageElements(number, elements, page.reader, page.width, page.height))
+
+
+def _renamed(element: Element, old: str, new: str) -> Element:
+    parent = element.parent
+    return replace(
+        element,
+        id=new + element.id.removeprefix(old),
+        parent=new + parent.removeprefix(old) if parent else parent,
+    )
+
+
+def reused_record(page: ReusedPage, key: str, at: int, attempts: int, now: float) -> PageRecord:
+    """The record of a reused page, whose text is at `at` of the object `key`, before its elements."""
+    return replace(
+        page.planned.record,
+        number=page.planned.number,
+        status=JobStatus.COMPLETED,
+        attempts=attempts,
+        tokens_in=0,
+        tokens_out=0,
+        cost_usd=0.0,
+        started_at=now,
+        completed_at=now,
+        ref=key,
+        offset=at,
+        length=len(page.text),
+        elements_offset=at + len(page.text) if page.elements else 0,
+        elements_length=len(page.elements),
+        reused_from=f"{page.planned.job_id}-p{page.planned.record.number}",
+    )
+
+
+def _plan_key(job_id: str) -> str:
+    return f"{job_prefix(job_id)}reuse.json"

@@ -1,0 +1,149 @@
+"""A new version of a document in the vault reads only the pages whose content has changed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pymupdf
+import pytest
+
+from quire.domain.element import Element, ElementKind, PageElements
+from quire.domain.element_codec import decode, encode
+from quire.domain.job import JobOptions, PageRecord, ReadingEffort, conversion_job_id
+from quire.domain.page import Grade
+from quire.errors import DocumentError
+from quire.pipeline.intake.upload_intake import Submission
+from quire.pipeline.page_reuse import _is_reusable, renumbered
+from quire.pipeline.vault.vault import Vault
+from quire.pipeline.vault.vault_intake import VaultIntake
+from quire.reading.pdf.page_fingerprints import page_fingerprints
+from tests.support.vault_running import TEAM, add, settled, vault_at
+
+QUIET = {
+    "LOCAL_CLASSIFIER": "0",
+    "EMBEDDING_PROVIDER": "off",
+    "VAULT_SWEEP_INTERVAL": "1d",
+    "READER_PROCESSES": "1",
+}
+SENTENCES = [
+    f"Page {letter} of the handbook explains the duty of watch {letter} in plain words."
+    for letter in "ABCDEF"
+]
+
+
+def made(texts: list[str], path: Path) -> bytes:
+    document = pymupdf.open()
+    for text in texts:
+        document.new_page().insert_text((72, 100), text)
+    document.save(path)
+    return path.read_bytes()
+
+
+def changed(old: bytes, path: Path) -> bytes:
+    """A new first page, and another text on what was the third; all objects get other numbers."""
+    document = pymupdf.open(stream=old, filetype="pdf")
+    document.new_page(0).insert_text((72, 100), "A foreword that is new in this version of the handbook.")
+    document[3].insert_text((72, 140), "This paragraph was added to the page by hand.")
+    document.save(path, garbage=3)
+    return path.read_bytes()
+
+
+async def add_version(vault: Vault, data: bytes, earlier: str, **options: object) -> str:
+    chosen = JobOptions(version_of=conversion_job_id(TEAM, earlier), **options)  # type: ignore[arg-type]
+    submission = Submission(team=TEAM, options=chosen, filename="handbook.pdf", force=True)
+    intake = VaultIntake(vault)
+    upload = await intake.begin_upload(submission)
+    async with upload.writer:
+        await upload.write(data)
+    return (await intake.accept_upload(submission, upload)).document.id
+
+
+async def test_only_changed_pages_are_read_when_a_new_version_comes(tmp_path: Path) -> None:
+    first = made(SENTENCES, tmp_path / "1.pdf")
+    second = changed(first, tmp_path / "2.pdf")
+    async with vault_at(tmp_path / "data", **QUIET) as (one, vault):
+        old_id = await add(vault, first, name="handbook.pdf")
+        old_row = await settled(vault, old_id)
+        ids = [
+            await add_version(vault, second, old_id),
+            await add_version(vault, second, old_id, reading_effort=ReadingEffort.FAST),
+            await add(vault, second, name="handbook.pdf"),
+        ]
+        rows = [await settled(vault, document_id) for document_id in ids]
+        jobs = [await vault.conversion(row) for row in (old_row, *rows)]
+        records: list[list[PageRecord]] = [await one.engine.pages(job) for job in jobs if job]
+        results = [
+            b"".join([x async for x in one.engine.text(await one.engine.result(job))]) for job in jobs if job
+        ]
+        elements = [
+            [element async for run in (await one.engine.elements(job)).runs() for element in run]
+            for job in (jobs[1], jobs[3])
+            if job
+        ]
+        metadata = [job.result["metadata"] for job in jobs if job and job.result]
+
+    old_job = conversion_job_id(TEAM, old_id)
+    taken = [record.reused_from for record in records[1]]
+    assert taken == [
+        None,
+        *(f"{old_job}-p{n}" for n in (1, 2)),
+        None,
+        *(f"{old_job}-p{n}" for n in (4, 5, 6)),
+    ]
+    assert results[1] == results[3], "the same text as without the version before"
+    assert [page.page for page in elements[0]] == [page.page for page in elements[1]], "and the same elements"
+    assert [bool(record.reused_from) for record in records[2]] == [False] * 7, (
+        "other options may read a page otherwise"
+    )
+    assert [found.get("pages_reused") for found in metadata] == [None, 5, None, None]
+
+
+def test_elements_get_the_number_of_their_new_page() -> None:
+    elements = (
+        Element("p3-e1", ElementKind.FIGURE),
+        Element("p3-e2", ElementKind.CAPTION, "Figure", parent="p3-e1"),
+    )
+    page = decode(renumbered(encode(PageElements(3, elements, "mupdf")), 12))
+    assert page.number == 12
+    assert [(one.id, one.parent) for one in page.elements] == [("p12-e1", None), ("p12-e2", "p12-e1")]
+    assert renumbered(b"", 12) == b""
+
+
+def test_badly_read_pages_are_read_again() -> None:
+    good = PageRecord.unpack(1, {"st": "completed", "src": "local", "w": 5, "ref": "x", "gr": "good"})
+    assert _is_reusable(good)
+    assert not _is_reusable(None)
+    for change in ({"grade": Grade.LOW}, {"grade": None}, {"words": 0}, {"ref": None}):
+        assert not _is_reusable(replace(good, **change)), change  # type: ignore[arg-type]
+    fallback = PageRecord.unpack(1, {**good.packed(), "src": "mupdf_fallback"})
+    assert not _is_reusable(fallback)
+
+
+def test_fingerprints_follow_what_is_on_the_page(tmp_path: Path) -> None:
+    first = made(SENTENCES[:2], tmp_path / "1.pdf")
+    before = page_fingerprints(str(tmp_path / "1.pdf"))
+    assert len(set(before)) == 2
+
+    def after(edit: str) -> list[str]:
+        document = pymupdf.open(stream=first, filetype="pdf")
+        page = document[0]
+        if edit == "link":
+            page.insert_link(
+                {"kind": pymupdf.LINK_URI, "from": pymupdf.Rect(1, 1, 9, 9), "uri": "https://e.example"}
+            )
+        elif edit == "turn":
+            page.set_rotation(90)
+        elif edit == "picture":
+            pixmap = pymupdf.Pixmap(pymupdf.csRGB, pymupdf.IRect(0, 0, 4, 4))
+            page.insert_image(pymupdf.Rect(10, 10, 50, 50), pixmap=pixmap)
+        document.save(tmp_path / "2.pdf", garbage=4, deflate=edit == "nothing")
+        return page_fingerprints(str(tmp_path / "2.pdf"))
+
+    assert after("nothing") == before
+    for edit in ("link", "turn", "picture"):
+        assert after(edit)[0] != before[0], edit
+        assert after(edit)[1] == before[1], edit
+    (tmp_path / "3.pdf").write_bytes(b"%PDF-1.7 nothing")
+    with pytest.raises(DocumentError):
+        page_fingerprints(str(tmp_path / "3.pdf"))
