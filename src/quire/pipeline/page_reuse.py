@@ -17,7 +17,7 @@ from quire.domain.element import Element, PageElements
 from quire.domain.element_codec import decode, encode
 from quire.domain.job import JobStatus, MainJob, PageRecord
 from quire.domain.page import Grade
-from quire.errors import DocumentError, MissingError, PageError
+from quire.errors import MissingError, PlaneError, QuireError
 from quire.pipeline.object_keys import job_prefix, local_document
 from quire.pipeline.parts import Parts
 from quire.pipeline.stages.merge_stage import page_contents, text_runs, unpack_pages
@@ -74,7 +74,9 @@ async def plan_reuse(parts: Parts, job: MainJob, path: str, mime: str, identity:
     try:
         records = unpack_pages(await parts.objects.get(earlier.result["pages_key"]))
         plan = await _matched(parts, path, earlier, records)
-    except (MissingError, DocumentError, PageError) as error:
+    except PlaneError:
+        raise
+    except QuireError as error:
         _LOG.info("no pages of the version before", extra={"job_id": job.id, "code": error.code})
         return
     packed = {number: {"n": record.number, **record.packed()} for number, record in plan.items()}
@@ -139,13 +141,15 @@ async def reused_pages(parts: Parts, planned: Sequence[PlannedPage]) -> list[Reu
         for run in text_runs([one.record for one in ordered], _RUN_BYTES):
             for record, content in zip(run, await page_contents(parts.objects, run), strict=True):
                 contents[record.number] = content
-    except MissingError:
+        return [
+            ReusedPage(one, text, renumbered(elements, one.number))
+            for one in planned
+            for text, elements in [contents[one.record.number]]
+        ]
+    except PlaneError:
+        raise
+    except QuireError:  # gone, or damaged
         return []
-    return [
-        ReusedPage(one, text, renumbered(elements, one.number))
-        for one in planned
-        for text, elements in [contents[one.record.number]]
-    ]
 
 
 def renumbered(packed: bytes, number: int) -> bytes:

@@ -12,7 +12,7 @@ from quire.domain.element import RUNNING_KINDS, Element
 from quire.domain.job import JobStatus, PageRecord
 from quire.domain.text_chunk import ChunkOptions, ChunkPlace, TextChunk
 from quire.domain.vault_document import ChunkStart, ContentPage
-from quire.errors import DocumentError, PageError
+from quire.errors import MissingError, PlaneError, QuireError
 from quire.objects.object_store import ObjectStore
 from quire.pipeline.document_elements import DocumentElements, ElementPage
 from quire.pipeline.parts import Parts
@@ -30,13 +30,15 @@ async def searchable_texts(parts: Parts, result: dict[str, Any]) -> list[Content
     """Returns the chunks of a document in order, up to a bound. Raises MissingError if a retry has replaced the result.
 
     They are those of `GET /documents/{id}/chunks` with its defaults. Where a page has no elements and none can be made
-    of its Markdown, the document is searched by the Markdown of its pages, which has no boxes.
+    of its Markdown, or they are damaged, the document is searched by the Markdown of its pages, which has no boxes.
     """
     raw = await parts.objects.get(result["pages_key"])
     records = [record for _, record in sorted(unpack_pages(raw).items()) if _has_text(record)]
     try:
         return await _chunks(DocumentElements(parts, records))
-    except (DocumentError, PageError) as error:
+    except (MissingError, PlaneError):
+        raise
+    except QuireError as error:  # damaged elements cost the boxes, never the document
         _LOG.warning("search has no boxes of a document", extra={"code": error.code})
     text = await _read(parts.objects, result["key"], 0, _MOST_BYTES)
     return await asyncio.to_thread(_cut, raw, text)
