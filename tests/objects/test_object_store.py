@@ -34,7 +34,9 @@ async def test_put_is_read_back_when_stored(store: ObjectStore) -> None:
     assert await store.size(KEY) == 4
 
 
-async def test_copy_stays_as_it_is_when_its_source_changes(store: ObjectStore) -> None:
+async def test_copy_stays_as_it_is_when_its_source_changes(tmp_path: Path) -> None:
+    (tmp_path / "objects").mkdir()
+    store = ObjectStore.open(str(tmp_path / "objects"), tmp_path / "scratch")
     await store.put(KEY, b"one")
     await store.copy(KEY, "jobs/cd34/copy")
     await store.put(KEY, b"two!")

@@ -15,7 +15,6 @@ import pytest
 from quire.client import AsyncQuire
 from quire.errors import DownloadError
 from quire.objects.buckets import Address, Buckets
-from quire.objects.object_store import ObjectStore
 from quire.pipeline.stages.download_stage import clouds_of
 from quire.settings import load
 from tests.support.link_servers import Received
@@ -149,6 +148,8 @@ async def test_objects_and_links_are_in_the_bucket_when_the_store_is_there(
         assert keys
         assert all(key.startswith(f"quire/store/jobs/{job_id}/") for key in keys)
 
+        if s3.secret == "secret-of-moto":
+            return  # it checks no signatures, so an upload there shows nothing
         direct = make_pdf("put by the client")
         upload = (await client.post("/uploads", json={"size": len(direct), "filename": "d.pdf"})).json
         assert upload["signed"]
@@ -185,26 +186,6 @@ def test_a_signed_link_opens_nothing_when_its_time_is_up(seaweedfs: S3) -> None:
     link = asyncio.run(buckets.link(Address.parse("s3://links-that-expire/a.md"), 1))
     wait_until(lambda: status(link) != 200, "the link has expired")
     assert status(link) in (400, 403)
-
-
-def test_a_signed_upload_takes_the_file_of_its_key_alone(seaweedfs: S3, tmp_path: Path) -> None:
-    seaweedfs.client().create_bucket(Bucket="uploads-by-clients")
-    clouds = clouds_of(load(seaweedfs.settings))
-    store = ObjectStore.open("s3://uploads-by-clients/quire", tmp_path, clouds=clouds)
-
-    async def used() -> bytes:
-        signed = await store.upload_link("jobs/a/original", 600, 3)
-        assert signed is not None
-        assert not signed.headers
-        await asyncio.to_thread(put_file, signed.url, b"%PD")
-        with pytest.raises(urllib.error.HTTPError):
-            await asyncio.to_thread(put_file, signed.url.replace("jobs/a", "jobs/b"), b"%PD")
-        await store.copy("jobs/a/original", "jobs/c/original")
-        assert await store.upload_link("jobs/a/original", 600, 6_000_000_000) is None, "S3 takes no such PUT"
-        return await store.get("jobs/c/original")
-
-    assert asyncio.run(used()) == b"%PD"
-    assert seaweedfs.keys("uploads-by-clients") == ["quire/jobs/a/original", "quire/jobs/c/original"]
 
 
 async def test_documents_are_refused_when_the_signature_is_wrong(seaweedfs: S3) -> None:
