@@ -95,6 +95,7 @@ async def test_lists_show_use_and_audit_and_never_the_key(guarded: Server) -> No
     connection = RedisConnection.open(url)
     ledger = Ledger(AiAccounts(connection), PriceList(), SystemClock())
     await ledger.charge("", "alpha", 0.0, 12.345678, TokenUsage(900, 100), payer=Payer(key["id"], 0))
+    await ledger.close()
     await connection.close()
     listed = command("keys", "list", DATA_DIR=str(guarded.data_dir)).stdout
     [line] = [line for line in listed.splitlines() if key["id"] in line]

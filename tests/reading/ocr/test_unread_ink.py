@@ -61,6 +61,15 @@ def test_rules_and_pictures_are_not_letters_when_they_are_outside_of_words() -> 
     assert unread_share(tall, boxes_of(range(12)), 0.0) < 0.01
 
 
+def test_texture_of_a_picture_is_not_letters() -> None:
+    picture = Image.new("L", (SHEET.picture.width, SHEET.picture.height + 700), 255)
+    picture.paste(SHEET.picture, (0, 0))
+    shades = np.random.default_rng(3).normal(128, 90, (500, 700)).clip(0, 255).astype(np.uint8)
+    picture.paste(Image.fromarray(shades), (200, SHEET.picture.height + 100))
+    assert unread_share(picture, boxes_of(range(12)), 0.0) < 0.03
+    assert unread_share(picture, boxes_of(range(9)), 0.0) > 0.15, "lost lines beside it are seen"
+
+
 def test_bars_of_a_chart_are_not_letters() -> None:
     picture = Image.new("L", (SHEET.picture.width, SHEET.picture.height + 800), 255)
     picture.paste(SHEET.picture, (0, 0))

@@ -1,9 +1,9 @@
 """Counts the letters of a page that no recognised word covers.
 
 Letters are dark (or, in dark areas, light) connected shapes of the size that the shapes inside the words have. Outside
-of the words such a shape counts only beside another one of its height on the same line, so specks, bullets, rules and
-the texture of pictures don't. A page with many more specks than letters, in rows, has text too faint to be read.
-Regions that a reader calls empty or a picture count like all others.
+of the words such a shape counts only beside another one of its height on the same line, so specks, bullets and rules
+don't; nor do shapes among many specks, as in the texture of a picture. A page with many more specks than letters, in
+rows, has text too faint to be read. Regions that a reader calls empty or a picture count like all others.
 
 Weakness: letters that touch rules or each other over a whole line are not seen as letters.
 """
@@ -30,6 +30,7 @@ _SHORTEST, _TALLEST, _WIDEST = 0.3, 2.2, 5.0
 _LEAST_FILLED = 0.08
 _NEXT_LETTER, _LEVEL = 1.2, 0.35
 _MARGIN = 0.35
+_CELL, _SPECKS, _GRAINY_SHARE = 4.0, 0.5, 0.1
 _MANY_SPECKS, _FEW_LETTERS = 2.0, 50
 _ROW_PX, _UNEVEN = 4, 3.0
 _FAINT = 0.5
@@ -59,7 +60,7 @@ def unread_share(picture: Image.Image, words: Sequence[Box], noise: float) -> fl
     heights = shapes[inside, 3] - shapes[inside, 1]
     usual = float(np.median(heights[heights >= 0.5 * np.percentile(heights, 80)]))
     letters = _is_letter(shapes, usual)
-    outside = shapes[letters & ~inside]
+    outside = shapes[letters & ~inside & ~_is_texture(shapes, letters, inside, usual)]
     unread = int(np.count_nonzero(_has_neighbour(outside)))
     read = int(np.count_nonzero(letters & inside))
     boxes[:, 0], boxes[:, 2] = 0, small.width  # dots that lead from one word to another are no faint text
@@ -155,6 +156,18 @@ def _is_letter(shapes: Pixels, usual: float) -> Pixels:
     width, height = shapes[:, 2] - shapes[:, 0], shapes[:, 3] - shapes[:, 1]
     is_sized = (height >= _SHORTEST * usual) & (height <= _TALLEST * usual) & (width <= _WIDEST * usual)
     return is_sized & (shapes[:, 4] >= _LEAST_FILLED * width * height)
+
+
+def _is_texture(shapes: Pixels, letters: Pixels, inside: Pixels, usual: float) -> Pixels:
+    """Whether each shape is among many specks; none is if words are among specks too, as on a grainy page."""
+    import numpy as np
+
+    _, cells = np.unique((shapes[:, :2] // (_CELL * usual)).astype(np.int64), axis=0, return_inverse=True)
+    is_speck = shapes[:, 3] - shapes[:, 1] < _SHORTEST * usual
+    found = (np.bincount(cells, is_speck) > _SPECKS * np.bincount(cells, letters))[cells]
+    read = letters & inside
+    is_grainy = np.count_nonzero(found & read) > _GRAINY_SHARE * np.count_nonzero(read)
+    return np.zeros(len(shapes), dtype=bool) if is_grainy else found
 
 
 def _is_in_lines(shapes: Pixels) -> bool:
