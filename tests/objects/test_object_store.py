@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import hashlib
 import json
 import os
@@ -34,7 +35,16 @@ async def test_put_is_read_back_when_stored(store: ObjectStore) -> None:
     assert await store.size(KEY) == 4
 
 
-async def test_copy_stays_as_it_is_when_its_source_changes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("has_second_names", [True, False])
+async def test_copy_stays_as_it_is_when_its_source_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_second_names: bool
+) -> None:
+    if not has_second_names:
+
+        def refused(*_: object) -> None:
+            raise PermissionError(errno.EPERM, "no hard links here")
+
+        monkeypatch.setattr(os, "link", refused)
     (tmp_path / "objects").mkdir()
     store = ObjectStore.open(str(tmp_path / "objects"), tmp_path / "scratch")
     await store.put(KEY, b"one")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import shutil
 from collections.abc import AsyncIterator, Callable, Iterator
 from io import FileIO
 from pathlib import Path
@@ -149,8 +150,11 @@ class DirectoryStore(ObjectStore):
             return False
         second = self._incoming / secrets.token_hex(16)
         make_private_folder(self._incoming)
-        second.hardlink_to(path)
         try:
+            try:
+                second.hardlink_to(path)
+            except OSError:  # a file system without second names
+                shutil.copyfile(path, second)
             make_private_folder(target.parent)
             second.replace(target)
         finally:

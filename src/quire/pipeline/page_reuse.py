@@ -1,6 +1,7 @@
 """Reuse of pages: a new version of a document takes the readings of pages that are equal in the version before.
 
-The split compares the fingerprints of both files and stores a plan beside the job; each chunk of pages follows it.
+The split compares the fingerprints of both files and stores a plan beside the job, in pieces of some hundred pages;
+each chunk of pages follows its piece. A split that is repeated stores the same pieces again.
 What goes wrong with the version before (it is gone, damaged, encrypted) costs the reuse, never the document.
 """
 
@@ -11,6 +12,8 @@ import logging
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass, replace
+from itertools import groupby
+from typing import Any
 
 from quire import __version__
 from quire.domain.element import Element, PageElements
@@ -28,6 +31,8 @@ _LOG = logging.getLogger(__name__)
 _PDF = "application/pdf"
 _NOT_READING = frozenset({"pages", "timeout_seconds", "version_of"})
 _RUN_BYTES = 4 << 20
+_PIECE_PAGES = 256
+"""Each chunk of pages reads its piece of the plan, so a plan in one piece would be read thousands of times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +60,7 @@ def reading_identity(parts: Parts, job: MainJob) -> str:
         *("reading", __version__, parts.sealer.unseal(job.id, job.sealed).prompt),
         {name: value for name, value in options.items() if name not in _NOT_READING},
         *(settings.reading.effort, settings.reading.strip_running_headers, settings.reading.join_hyphens),
-        *(asdict(settings.page_class), settings.ocr.languages),
+        *(asdict(settings.page_class), asdict(settings.ocr)),
     )[:32]
 
 
@@ -79,9 +84,12 @@ async def plan_reuse(parts: Parts, job: MainJob, path: str, mime: str, identity:
     except QuireError as error:
         _LOG.info("no pages of the version before", extra={"job_id": job.id, "code": error.code})
         return
-    packed = {number: {"n": record.number, **record.packed()} for number, record in plan.items()}
-    stored = {"job": earlier.id, "pages": packed}
-    await parts.objects.put(_plan_key(job.id), json.dumps(stored, separators=(",", ":")).encode())
+    pieces: dict[int, dict[int, dict[str, Any]]] = {}
+    for number, record in plan.items():
+        pieces.setdefault(_piece(number), {})[number] = {"n": record.number, **record.packed()}
+    for piece, pages in pieces.items():
+        stored = json.dumps({"job": earlier.id, "pages": pages}, separators=(",", ":"))
+        await parts.objects.put(_plan_key(job.id, piece), stored.encode())
 
 
 async def _matched(
@@ -119,16 +127,17 @@ async def planned_pages(parts: Parts, job: MainJob, numbers: Sequence[int]) -> l
     """Those of the pages that the plan of the job has; none without a plan."""
     if not job.options.version_of:
         return []
-    try:
-        plan = json.loads(await parts.objects.get(_plan_key(job.id)))
-    except MissingError:
-        return []
     found: list[PlannedPage] = []
-    for number in numbers:
-        packed = plan["pages"].get(str(number))
-        if packed is not None:
-            record = PageRecord.unpack(packed["n"], packed)
-            found.append(PlannedPage(number, plan["job"], record))
+    for piece, some in groupby(numbers, _piece):
+        try:
+            plan = json.loads(await parts.objects.get(_plan_key(job.id, piece)))
+        except MissingError:
+            continue
+        for number in some:
+            packed = plan["pages"].get(str(number))
+            if packed is not None:
+                record = PageRecord.unpack(packed["n"], packed)
+                found.append(PlannedPage(number, plan["job"], record))
     return found
 
 
@@ -194,5 +203,10 @@ def reused_record(page: ReusedPage, key: str, at: int, attempts: int, now: float
     )
 
 
-def _plan_key(job_id: str) -> str:
-    return f"{job_prefix(job_id)}reuse.json"
+def _piece(number: int) -> int:
+    """The piece of the plan that a page is in."""
+    return (number - 1) // _PIECE_PAGES
+
+
+def _plan_key(job_id: str, piece: int) -> str:
+    return f"{job_prefix(job_id)}reuse-{piece}.json"

@@ -59,7 +59,10 @@ async def add_version(vault: Vault, data: bytes, earlier: str, **options: object
     return (await intake.accept_upload(submission, upload)).document.id
 
 
-async def test_only_changed_pages_are_read_when_a_new_version_comes(tmp_path: Path) -> None:
+async def test_only_changed_pages_are_read_when_a_new_version_comes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("quire.pipeline.page_reuse._PIECE_PAGES", 3)  # so that a chunk needs several pieces
     first = made(SENTENCES, tmp_path / "1.pdf")
     second = changed(first, tmp_path / "2.pdf")
     async with vault_at(tmp_path / "data", **QUIET) as (one, vault):
