@@ -208,8 +208,9 @@ async def test_figures_are_cut_from_their_pages_and_all_formats_come_as_a_zip(cl
 async def test_scan_comes_back_as_a_pdf_whose_words_are_found(
     client: Client, server: Server, make_pdf: Pdf
 ) -> None:
-    scan = await client.upload(scanned_pdf("HARBOUR", 2), wait=60, force_ocr="true", reading_effort="fast")
+    scan = await client.upload(scanned_pdf("HARBOUR", 2), force_ocr="true", reading_effort="fast")
     job_id = scan.json["job_id"]
+    await client.over(job_id)
     found = await client.get(f"/jobs/{job_id}/result?format=pdf")
     assert (found.status, found.headers["Content-Type"]) == (200, "application/pdf")
     with pymupdf.open(stream=found.body, filetype="pdf") as made:
@@ -224,7 +225,8 @@ async def test_scan_comes_back_as_a_pdf_whose_words_are_found(
     typed = await client.get(f"/jobs/{await converted(client, make_pdf(text))}/result?format=pdf")
     with pymupdf.open(stream=typed.body, filetype="pdf") as made:
         assert made[0].get_text().strip() == text
-    note = await client.upload(fresh("words of a note").encode(), name="note.txt", wait=60)
+    note = await client.upload(fresh("words of a note").encode(), name="note.txt")
+    await client.over(note.json["job_id"])
     refused = await client.get(f"/jobs/{note.json['job_id']}/result?format=pdf")
     assert (refused.status, refused.json["code"]) == (409, "conflict")
     assert "text/plain" in refused.json["error"]
