@@ -150,3 +150,17 @@ def test_fingerprints_follow_what_is_on_the_page(tmp_path: Path) -> None:
     (tmp_path / "3.pdf").write_bytes(b"%PDF-1.7 nothing")
     with pytest.raises(DocumentError):
         page_fingerprints(str(tmp_path / "3.pdf"))
+
+
+def test_page_has_no_fingerprint_when_its_objects_are_too_deep_and_others_keep_theirs(tmp_path: Path) -> None:
+    made(SENTENCES[:2], tmp_path / "1.pdf")
+    before = page_fingerprints(str(tmp_path / "1.pdf"))
+    document = pymupdf.open(tmp_path / "1.pdf")
+    below = "1"
+    for _ in range(40):
+        xref = document.get_new_xref()
+        document.update_object(xref, f"<</Below {below}>>")
+        below = f"{xref} 0 R"
+    document.xref_set_key(document[0].xref, "Resources", f"<</Properties {below}>>")
+    document.save(tmp_path / "2.pdf")
+    assert page_fingerprints(str(tmp_path / "2.pdf")) == ["", before[1]]

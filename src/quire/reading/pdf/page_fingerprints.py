@@ -66,7 +66,10 @@ def _resources(handle: Any, xref: int) -> str:
 
 
 class _ObjectHashes:
-    """Hashes of objects with all that they refer to. A hash that was cut short at a cycle is not kept."""
+    """Hashes of objects with all that they refer to. A hash that was cut short at a cycle is not kept.
+
+    Raises what MuPDF raises for a damaged object, and RecursionError.
+    """
 
     def __init__(self, handle: Any) -> None:
         self._handle = handle
@@ -83,19 +86,20 @@ class _ObjectHashes:
         known = self._known.get(xref)
         if known is not None:
             return known
-        if xref in self._open or depth > _DEEPEST or not 0 < xref < self._count:
+        if depth > _DEEPEST:  # what is below would not be in the hash
+            raise RecursionError(f"Objects refer to others more than {_DEEPEST} deep.")
+        if xref in self._open or not 0 < xref < self._count:
             self._is_cut = True
             return "cycle"
-        self._open.add(xref)
         was_cut, self._is_cut = self._is_cut, False
-        digest = hashlib.sha256(
-            self.of_text(self._handle.xref_object(xref, compressed=True), depth + 1).encode(
-                "utf-8", "replace"
-            )
-        )
-        if self._handle.xref_is_stream(xref):
-            digest.update(self._handle.xref_stream_raw(xref))
-        self._open.discard(xref)
+        self._open.add(xref)
+        try:
+            text = self.of_text(self._handle.xref_object(xref, compressed=True), depth + 1)
+            digest = hashlib.sha256(text.encode("utf-8", "replace"))
+            if self._handle.xref_is_stream(xref):
+                digest.update(self._handle.xref_stream_raw(xref))
+        finally:
+            self._open.discard(xref)
         if not self._is_cut:
             self._known[xref] = digest.hexdigest()
         self._is_cut = self._is_cut or was_cut
