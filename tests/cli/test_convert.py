@@ -33,6 +33,16 @@ def test_markdown_goes_to_stdout_when_one_document_is_given(cli: Cli) -> None:
     assert [path.name for path in cli.folder.iterdir()] == ["one.pdf"]
 
 
+def test_pages_of_low_confidence_are_named_at_the_end_when_there_are_any(cli: Cli) -> None:
+    garbage = "\n".join(["xqzvk wjqxz kvbqx zzgkv qxjwv bvkqz xwqjk vzxqk"] * 12)
+    plain = "The harbour office paid for the repairs because the old bridge was no longer safe."
+    make_pdf(cli.folder / "one.pdf", plain, garbage, plain, garbage)
+    done = cli.run("convert", "one.pdf", OCR_MODE="quick")
+    assert done.code == 0
+    last = done.said.splitlines()[-1]
+    assert last.startswith("one.pdf: pages 2, 4 may be read wrongly (low confidence)")
+
+
 def test_nothing_is_said_when_quiet(cli: Cli) -> None:
     make_pdf(cli.folder / "one.pdf", "Words")
     done = cli.run("convert", "-q", "one.pdf", "-o", "out.md")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,8 @@ import pytest
 
 from quire.domain.job import JobStatus, MainJob, UnitKind
 from tests.support.environment import ROOT
-from tests.support.running import at_rest, convert, job_of, quire, upload
-from tests.support.waiting import until
+from tests.support.running import at_rest, convert, job_of, pages, quire, upload
+from tests.support.waiting import eventually, until
 
 TEXT = ROOT / "samples" / "text.pdf"
 
@@ -93,3 +94,24 @@ async def test_the_end_is_sent_as_it_was_recorded_when_the_job_ends_between_two_
         monkeypatch.setattr(one.parts.jobs, "get", cancelled_first)
         rest = [event async for event in one.engine.events(job, first.id)]
         assert [(event.type, event.data["status"]) for event in rest if event] == [("status", "cancelled")]
+
+
+async def test_events_and_records_say_how_well_pages_were_read_when_one_is_garbage(
+    tmp_path: Path, make_pdf: Callable[..., bytes]
+) -> None:
+    garbage = "\n".join(["xqzvk wjqxz kvbqx zzgkv qxjwv bvkqz xwqjk vzxqk"] * 12)
+    plain = "The harbour office paid for the repairs because the old bridge was no longer safe."
+    kinds = [kind for kind in UnitKind if kind is not UnitKind.MERGE]  # the end of a job deletes its events
+    async with quire(tmp_path, kinds=kinds, OCR_MODE="quick") as one:
+        job = await job_of(one, (await upload(one, make_pdf(plain, garbage))).job_id)
+
+        async def told() -> dict[int, Any] | None:
+            events, _ = await one.engine.events_source.after(job.id, "")
+            found = {page["number"]: page for event in events for page in event.data.get("pages", ())}
+            return found if [page["status"] for page in found.values()] == ["completed"] * 2 else None
+
+        seen = await eventually(told, "both pages are read")
+        records = await pages(one, await job_of(one, job.id))
+    graded = [("good", 1.0), ("low", 0.0)]
+    assert [(seen[number]["grade"], seen[number]["confidence"]) for number in (1, 2)] == graded
+    assert [(page.grade, page.confidence) for page in records.values()] == graded

@@ -33,7 +33,7 @@ from quire.cli.mail_attachments import relinked, write_attachments
 from quire.cli.plain_text import plain_text
 from quire.cli.progress import Progress, progress
 from quire.cli.startup import errors_only, everything
-from quire.cli.terminal_text import summary_line
+from quire.cli.terminal_text import summary_lines
 from quire.domain.included_details import IncludedDetails
 from quire.domain.job import JobOptions, JobSecrets, JobStatus, MainJob, Mode, ReadingEffort, UnitKind
 from quire.domain.output_options import FigureForm, HeaderForm, OutputOptions, TableForm
@@ -272,8 +272,8 @@ async def _convert_one(engine: Engine, request: _Request, task: _Task, shown: Pr
         place = "" if error.filename in (None, name) else f"{error.filename}: "
         shown.finish(task.place, f"quire: {name}: {place}{error.strerror or error}.", failed=True)
         return exit_codes.FAILED
-    lines = [summary_line(name, job, records), *(f"quire: {name}: {problem}" for problem in problems)]
-    shown.finish(task.place, "\n".join(lines))
+    lines = (*summary_lines(name, job, records), *(f"quire: {name}: {problem}" for problem in problems))
+    shown.finish(task.place, *lines)
     return exit_codes.PARTIAL if job.pages_failed or problems else exit_codes.OK
 
 

@@ -127,9 +127,7 @@ def _follow(client: Client, args: argparse.Namespace, shown: Progress) -> dict[s
     said = f": {error['error']}" if error.get("error") else ""
     line = f"{name}: {last.get('status')}, {_pages(last)} pages{said}"
     low = (client.get(path).get("metadata") or {}).get("low_confidence_pages") or []
-    if low:
-        line += f"\n{name}: {low_line(low)}"
-    shown.finish(0, line)
+    shown.finish(0, line, *([f"{name}: {low_line(low)}"] if low else []))
     return last
 
 

@@ -20,8 +20,8 @@ class Progress(Protocol):
     def update(self, place: int, name: str, done: int, total: int) -> None:
         """So many pages are done; `total` is 0 until the document has been opened."""
 
-    def finish(self, place: int, line: str, *, failed: bool = False) -> None:
-        """The document is over, and this is to be said about it."""
+    def finish(self, place: int, *lines: str, failed: bool = False) -> None:
+        """The document is over, and these lines are to be said about it."""
 
     def close(self) -> None:
         """Nothing more will come."""
@@ -42,9 +42,10 @@ class Silence:
     def update(self, place: int, name: str, done: int, total: int) -> None:
         pass
 
-    def finish(self, place: int, line: str, *, failed: bool = False) -> None:
+    def finish(self, place: int, *lines: str, failed: bool = False) -> None:
         if failed:
-            say(line)
+            for line in lines:
+                say(line)
 
     def close(self) -> None:
         pass
@@ -67,10 +68,12 @@ class Lines:
         count = f"[{self._finished}/{self._documents}] " if self._documents > 1 else ""
         say(f"{count}{name}: {done}/{total} pages")
 
-    def finish(self, place: int, line: str, *, failed: bool = False) -> None:
+    def finish(self, place: int, *lines: str, failed: bool = False) -> None:
         self._finished += 1
         count = f"[{self._finished}/{self._documents}] " if self._documents > 1 and not failed else ""
-        say(f"{count}{line}")
+        for line in lines:
+            say(f"{count}{line}")
+            count = ""
 
     def close(self) -> None:
         pass
@@ -110,7 +113,7 @@ class Bars:
         else:
             self._bars.update(bar, total=total or None, completed=done, count=count)
 
-    def finish(self, place: int, line: str, *, failed: bool = False) -> None:
+    def finish(self, place: int, *lines: str, failed: bool = False) -> None:
         bar = self._of.pop(place, None)
         if bar is not None:
             self._bars.remove_task(bar)
@@ -119,7 +122,8 @@ class Bars:
             self._bars.update(
                 self._all, completed=self._finished, count=f"{self._finished}/{self._documents}"
             )
-        self._bars.console.print(printable(line), markup=False, highlight=False, soft_wrap=True)
+        for line in lines:
+            self._bars.console.print(printable(line), markup=False, highlight=False, soft_wrap=True)
 
     def close(self) -> None:
         self._bars.stop()

@@ -35,8 +35,8 @@ _MOST_REASONS = 3
 _MOST_NUMBERS = 10
 
 
-def summary_line(name: str, job: MainJob, records: Sequence[PageRecord]) -> str:
-    """`report.pdf: 15 pages (12 local, 3 ocr), 1.2 s`, and what could not be read."""
+def summary_lines(name: str, job: MainJob, records: Sequence[PageRecord]) -> list[str]:
+    """`report.pdf: 15 pages (12 local, 3 ocr), 1.2 s`, and what could not be read; then the pages of low grade."""
     read = (one for one in records if one.status is JobStatus.COMPLETED)
     sources = Counter(one.source.value for one in read if one.source)
     how = ", ".join(f"{count} {source}" for source, count in sources.most_common())
@@ -50,9 +50,7 @@ def summary_line(name: str, job: MainJob, records: Sequence[PageRecord]) -> str:
     if unread:
         line += f"; could not read {unread}"
     low = [one.number for one in records if one.status is JobStatus.COMPLETED and one.grade is Grade.LOW]
-    if low:
-        line += f"\n{name}: {low_line(low)}"
-    return line
+    return [line, f"{name}: {low_line(low)}"] if low else [line]
 
 
 def low_line(numbers: list[int]) -> str:

@@ -19,7 +19,7 @@ from quire.cli.exit_codes import CommandUsageError, say
 from quire.cli.interrupts import until_stopped
 from quire.cli.mail_attachments import relinked, write_attachments
 from quire.cli.startup import errors_only, everything, run_service
-from quire.cli.terminal_text import summary_line
+from quire.cli.terminal_text import summary_lines
 from quire.cli.watch_inbox import Inbox, InboxFile, digest_of
 from quire.cli.watch_journal import Journal
 from quire.cli.watch_outbox import Outbox, touched
@@ -311,7 +311,8 @@ class Watch:
             return  # changed while it was read: what was read is of no version of it
         self._tally.converted += 1
         self._tally.partial += bool(job.pages_failed or problems)
-        say(summary_line(found.name, job, records))
+        for line in summary_lines(found.name, job, records):
+            say(line)
         for problem in problems:
             say(f"quire: {found.name}: {problem}")
 

@@ -23,7 +23,7 @@ import functools
 import re
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any
 
@@ -136,7 +136,7 @@ class PageRecord:
         packed: dict[str, Any] = {"st": self.status.value}
         for short, long in _SHORT.items():
             value = getattr(self, long)
-            if value is None or value in (0, ()):
+            if value == _DEFAULTS[long]:  # a confidence of 0 is not an unknown one
                 continue
             if isinstance(value, float):
                 value = round(value, 6)
@@ -188,6 +188,7 @@ _SHORT = {
     "gr": "grade",
     "ru": "reused_from",
 }
+_DEFAULTS = {one.name: one.default for one in fields(PageRecord)}
 
 
 @dataclass(frozen=True, slots=True)
