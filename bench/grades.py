@@ -33,6 +33,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -117,7 +118,7 @@ def main() -> None:
     parser.add_argument("--keep", type=Path, help="a folder for the readings")
     parser.add_argument("--other-half", action="store_true", help="spoil the other half of `typeset`")
     parser.add_argument("--seed", type=int, default=1, help="of drawn pages")
-    parser.add_argument("--pages", default="0-140", help="which pages are drawn")
+    parser.add_argument("--pages", default="0-140", help="which of the drawn pages, from and to before")
     parser.add_argument("--wrong", action="store_true", help="list the pages whose grade and label disagree")
     asked = parser.parse_args()
     looked_at = _labels()
@@ -202,7 +203,7 @@ def _drawn_readings(asked: argparse.Namespace, group: str) -> Iterator[tuple[Rea
     for scan in (
         _drawn(asked.corpus, asked.seed, asked.pages)
         if group == "drawn"
-        else _redrawn(asked.corpus, asked.seed)
+        else islice(_redrawn(asked.corpus, asked.seed), *_span(asked.pages))
     ):
         file = (
             asked.keep / f"{group}__{asked.seed}__{scan.name.replace('/', '_')}.pickle"
@@ -224,14 +225,20 @@ def _drawn_readings(asked: argparse.Namespace, group: str) -> Iterator[tuple[Rea
 
 
 def _drawn(corpus: Path, seed: int, pages: str) -> Iterator[DrawnScan]:
-    return (drawn_scan(corpus, seed, number) for number in range(*map(int, pages.split("-"))))
+    return (drawn_scan(corpus, seed, number) for number in range(*_span(pages)))
+
+
+def _span(pages: str) -> tuple[int, int]:
+    first, _, after = pages.partition("-")
+    return int(first), int(after)
 
 
 def _redrawn(corpus: Path, seed: int) -> Iterator[DrawnScan]:
     """Pages with text as scans: those that the reader of text PDFs reads well, a half of them for each seed."""
-    for path in sorted(
-        file for group in ("mixed", "tables", "gnarly", "wild") for file in corpus.glob(f"{group}/*/*.pdf")
-    ):
+    groups = ("mixed", "tables", "gnarly", "wild")
+    paths = sorted(file for group in groups for file in corpus.glob(f"{group}/*/*.pdf"))
+    random.Random(seed).shuffle(paths)  # so that the first ones stand for all
+    for path in paths:
         for number in (1, 2, 4):
             chance = random.Random(f"{path.stem} {number} {seed}")
             if chance.random() < 0.5:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 from pathlib import Path
 
+import pymupdf
 import pytest
+from PIL import Image
 
 from quire.domain.job import JobStatus, Mode
 from quire.domain.page import Grade
@@ -96,3 +99,30 @@ def test_model_gets_the_elements_in_their_order_when_there_are_any(
     assert "Own text" in long.text  # a hint that costs more than the text itself is not sent
     assert "Own text" not in silent.text
     assert plain.crops == ()
+
+
+def test_dense_tables_are_drawn_again_larger_when_crops_are_asked_for(tmp_path: Path) -> None:
+    document = pymupdf.open()
+    page = document.new_page()
+    page.insert_textbox(
+        (72, 60, 520, 140), "Prices of the parts that the yard keeps in its stores.", fontsize=11
+    )
+    for row in range(40):
+        y = 160 + row * 8
+        page.draw_line((72, y), (400, y))
+        for column, text in enumerate((f"part {row}", f"{row * 7}.50", f"{row * 3}")):
+            page.insert_text((76 + column * 110, y + 6), text, fontsize=5)
+    for x in (72, 182, 292, 400):
+        page.draw_line((x, 160), (x, 160 + 39 * 8))
+    path = str(tmp_path / "dense.pdf")
+    document.save(path)
+    render = RenderOptions(dpi=100)
+    whole = picture_page(path, None, 1, render, ContextOptions(table_crops=2))
+    (crop,) = whole.crops
+    with Image.open(io.BytesIO(crop)) as part, Image.open(io.BytesIO(whole.image)) as all_of_it:
+        assert (
+            part.width > 2 * all_of_it.width * 328 / 595
+        )  # twice as fine as the page, and no wider than the table
+        assert part.height < 2 * all_of_it.height * 0.5
+    assert "its tables in small type" in whole.text
+    assert picture_page(path, None, 1, render, ContextOptions(table_crops=0)).crops == ()

@@ -94,10 +94,17 @@ _ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder(_StoredPage)
 
 
-def encode(page: PageElements) -> bytes:
-    """The stored form of a page; `decode` gives it back, its boxes rounded to a tenth of a point."""
+def encode(page: PageElements, confidences: Sequence[float | None] = ()) -> bytes:
+    """The stored form of a page; `decode` gives it back, its boxes rounded to a tenth of a point.
+
+    `confidences` are those of its elements, where there are any: making every element anew would cost more than this.
+    """
     size = (round(page.width, 1), round(page.height, 1))
-    packed = [_packed(element, page.number, place) for place, element in enumerate(page.elements)]
+    sure = confidences or [element.confidence for element in page.elements]
+    packed = [
+        _packed(element, page.number, place, confidence)
+        for place, (element, confidence) in enumerate(zip(page.elements, sure, strict=True))
+    ]
     text = _json(_StoredPage(page.number, packed, page.reader, size))
     return bytes([VERSION]) + zlib.compress(text, _COMPRESSION)
 
@@ -140,8 +147,8 @@ def _page(packed: _StoredPage) -> PageElements:
     )
 
 
-def _packed(element: Element, page: int, place: int) -> _StoredElement:
-    confidence, grounded = element.confidence, element.grounded
+def _packed(element: Element, page: int, place: int, confidence: float | None) -> _StoredElement:
+    grounded = element.grounded
     return _StoredElement(
         _KINDS[element.kind],
         "" if element.id == element_id(page, place) else element.id,

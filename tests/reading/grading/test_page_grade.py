@@ -6,7 +6,10 @@ import codecs
 
 import pytest
 
-from quire.domain.page import Grade
+from quire.domain.element import Element, ElementKind
+from quire.domain.element_codec import decode
+from quire.domain.page import Grade, PageClass, PageReading
+from quire.reading.files.page_chunks import pack
 from quire.reading.grading.page_doubts import READ_ACROSS
 from quire.reading.grading.page_grade import (
     CUT_OFF,
@@ -14,8 +17,10 @@ from quire.reading.grading.page_grade import (
     INK_LEFT_OUT,
     LOW_PLAUSIBILITY,
     OcrEvidence,
+    grade_of,
     judge_ocr,
     judge_text,
+    text_confidence,
 )
 from quire.reading.grading.plausibility import plausibility
 from tests.reading.ocr.script_pages import SENTENCES
@@ -83,3 +88,20 @@ def test_ocr_is_not_good_when_columns_are_read_across() -> None:
 def test_page_is_low_when_it_has_ink_and_no_words() -> None:
     assert judge_ocr("", OcrEvidence(None)).grade is Grade.LOW
     assert judge_ocr("", OcrEvidence(None, has_ink=False)).grade is None
+
+
+def test_element_of_garbage_is_unsure_when_the_rest_of_its_page_is_plain() -> None:
+    texts = [ENGLISH, "Xqzvk wjqxz kvbqx zzgkv qxjwv bvkqz xwqjk vzxqk. " * 3, "Hrdlička"]
+    elements = tuple(Element("", ElementKind.PARAGRAPH, text) for text in texts)
+    figure = Element("", ElementKind.FIGURE)
+    reading = PageReading(1, PageClass.TEXT_ONLY, "", "x", "mupdf", elements=(*elements, figure))
+    found = decode(pack([reading]).block[1:]).elements
+    plain, garbage, name = (element.confidence or 0.0 for element in found[:3])
+    assert plain == 1.0
+    assert grade_of(garbage) is Grade.LOW
+    assert grade_of(name) is not Grade.LOW
+    assert found[3].confidence is None
+
+
+def test_element_is_unsure_when_it_has_debris() -> None:
+    assert text_confidence("The chair answered that both would be known.", 0.2) == pytest.approx(0.5)

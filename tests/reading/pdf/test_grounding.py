@@ -46,6 +46,9 @@ def test_invented_sentence_is_marked_and_counted() -> None:
     found = grounded(f"{LINES[1]}\n\nThe mayor praised every sailor and promised a bigger lighthouse.")
     assert [(one.grounded, one.box is None) for one in found.elements] == [(True, False), (False, True)]
     assert (found.ungrounded, found.ungrounded_numbers) == (1, 0)
+    sure, invented = (one.confidence or 0.0 for one in found.elements)
+    assert sure == 1.0
+    assert invented < 0.5
 
 
 def test_sentence_of_words_from_all_over_the_page_is_marked() -> None:

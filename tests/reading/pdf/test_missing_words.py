@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import pymupdf
+
 from quire.domain.element import Element, ElementKind, TableGrid
 from quire.reading.pdf.block_matching import FilledBlock
 from quire.reading.pdf.compose import place_lines
 from quire.reading.pdf.layout_blocks import LayoutBlock
 from quire.reading.pdf.missing_words import lines_with, missing_words
+from quire.reading.pdf.page_reader import read_pages
 from quire.reading.pdf.text_lines import TextLine
+from tests.reading.conftest import PROSE, Make
 
 
 def paragraph(text: str, **fields: object) -> Element:
@@ -100,3 +104,27 @@ def test_exponents_are_not_missing_when_their_figures_are_parts_of_other_words()
     found = paragraph("1² + 2² = 6 (11)")
     assert missing_words("12 + 22 = 6(11)", [found]) == []
     assert missing_words("12 + 22 = 6(11) 12", [found]) == ["12"]
+
+
+def test_numerators_and_a_line_beside_a_figure_are_on_the_page_when_it_is_read(save: Make) -> None:
+    document = pymupdf.open()
+    page = document.new_page()
+    page.insert_font(fontname="F0", fontbuffer=pymupdf.Font("helv").buffer)
+    page.insert_textbox((72, 60, 520, 200), PROSE * 2, fontsize=11)
+    for row, (above, below) in enumerate((("1", "4"), ("3", "8"), ("2", "3"))):
+        for x, y, text, size in (
+            (72, 0, "Add", 11),
+            (96, -4, above, 6.5),
+            (100, 0, "⁄", 11),
+            (103, 1, below, 6.5),
+        ):
+            page.insert_text((x, 220 + 18 * row + y), text, fontsize=size, fontname="F0")
+        page.insert_text((115, 220 + 18 * row), "cup of oil", fontsize=11, fontname="F0")
+    blue = pymupdf.Pixmap(pymupdf.csRGB, (0, 0, 60, 60))
+    blue.set_rect(blue.irect, (90, 120, 200))
+    page.insert_image((72, 300, 252, 480), pixmap=blue)
+    page.insert_text((270, 390), "The finished loaf, cut in half.", fontsize=11)
+    page.insert_textbox((72, 500, 520, 640), PROSE * 2, fontsize=11)
+    (reading,) = read_pages(save(document), None, [1])
+    assert reading.words_missing == 0
+    assert all(part in reading.markdown for part in ("1⁄4", "3⁄8", "2⁄3", "The finished loaf, cut in half."))

@@ -15,9 +15,10 @@ from quire.domain.page import Grade, PageClass, PageReading
 from quire.domain.page_ranges import PageRanges
 from quire.reading.files.document_source import DocumentInfo, inspect
 from quire.reading.grading.page_doubts import PageKind, page_doubts
-from quire.reading.grading.page_grade import Judgement, judge_text
+from quire.reading.grading.page_grade import Judgement, judge_text, text_confidence
 from quire.reading.pdf.mupdf import empty_store
 from quire.reading.pdf.page_reader import ReadOptions, read_pages, read_text
+from quire.reading.pdf.page_signals import garbled_ratio
 
 _ANY_COUNT = 1 << 30
 
@@ -93,7 +94,12 @@ def pack(readings: Sequence[PageReading], judgement: Judgement | None = None) ->
         text = reading.markdown if has_text else empty_note(reading.number, reading.reasons)
         texts.append(text.encode("utf-8", "replace"))
         shown.append(has_text)
-    stored = [encode(page_elements(reading)) if reading.elements else b"" for reading in readings]
+    stored = [
+        encode(page_elements(reading), () if judgement else _confidences(reading))
+        if reading.elements
+        else b""
+        for reading in readings
+    ]
     pages: list[PageSlice] = []
     offset, elements_offset = 0, sum(map(len, texts))
     for reading, part, has_text, packed in zip(readings, texts, shown, stored, strict=True):
@@ -125,6 +131,17 @@ def _judged(reading: PageReading) -> Judgement:
     has_graphics = reading.page_class is PageClass.HAS_GRAPHICS and reading.signals.width_pt > 0
     doubts = page_doubts(reading.elements, PageKind(has_graphics=has_graphics))
     return judge_text(reading.text, reading.signals.garbled_ratio, doubts, has_graphics=has_graphics)
+
+
+def _confidences(reading: PageReading) -> list[float | None]:
+    """How sure each element of a text layer is; None for one without text."""
+    has_debris = reading.signals.garbled_ratio > 0
+    return [
+        text_confidence(text, garbled_ratio(text) if has_debris else 0.0)
+        if (text := element.plain_text)
+        else None
+        for element in reading.elements
+    ]
 
 
 def page_elements(reading: PageReading) -> PageElements:

@@ -76,7 +76,7 @@ def judge_text(
         confidence *= _DISORDER
         reasons = (*reasons, *doubts)
     if debris > _USUAL_DEBRIS:
-        confidence *= max(0.0, 1.0 - _DEBRIS_WEIGHT * debris)
+        confidence *= _debris_factor(debris)
         reasons = (*reasons, SYMBOL_DEBRIS)
     return _judgement(confidence, reasons)
 
@@ -119,11 +119,26 @@ def judge_answer(support: float | None, agreement: float | None, ungrounded_numb
     return _judgement(confidence, reasons)
 
 
+def text_confidence(text: str, debris: float = 0.0) -> float:
+    """How sure one element of a text layer is, from 0 to 1. In few letters one odd name is no garbage."""
+    found = plausibility(text)
+    weight = min(1.0, found.letters / _ENOUGH_LETTERS)
+    return _odd_factor(weight * found.implausible) * _debris_factor(debris)
+
+
 def _plausible(text: str) -> tuple[float, tuple[str, ...]]:
     found = plausibility(text)
     if found.letters < _ENOUGH_LETTERS or found.implausible <= _USUAL_ODD:
         return 1.0, ()
-    return max(0.0, 1.0 - _ODD_WEIGHT * (found.implausible - _USUAL_ODD)), (LOW_PLAUSIBILITY,)
+    return _odd_factor(found.implausible), (LOW_PLAUSIBILITY,)
+
+
+def _odd_factor(implausible: float) -> float:
+    return min(1.0, max(0.0, 1.0 - _ODD_WEIGHT * (implausible - _USUAL_ODD)))
+
+
+def _debris_factor(debris: float) -> float:
+    return max(0.0, 1.0 - _DEBRIS_WEIGHT * debris) if debris > _USUAL_DEBRIS else 1.0
 
 
 def _judgement(confidence: float, reasons: tuple[str, ...]) -> Judgement:

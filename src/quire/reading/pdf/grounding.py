@@ -1,6 +1,7 @@
 """Compares the elements of a model's answer with the words that the page itself has.
 
-An element that enough of the page's words support gets their box. One that is not supported, or has a number that the
+An element that enough of the page's words support gets their box; its confidence is the share of its words that the
+page has there. One that is not supported, or has a number that the
 page has not, is marked, so that an invented sentence or number can be seen and counted.
 
 Where the page's text layer supports too little of an answer, as on a scan, the answer is compared with the words that
@@ -168,7 +169,8 @@ class _PageIndex:
         places = self._anywhere(keys) if is_table else self._nearest(keys)
         supported = len(places) >= _ENOUGH * len(keys)
         box = self._box(places) if supported else None
-        return replace(element, box=box, grounded=supported and not unknown), unknown
+        share = round(len(places) / len(keys), 3)
+        return replace(element, box=box, confidence=share, grounded=supported and not unknown), unknown
 
     def _anywhere(self, keys: Sequence[str]) -> list[int]:
         """A place for each of the keys: the cells of a table may be in any order."""
