@@ -36,6 +36,7 @@ from quire.dispatch.ledger import Ceilings, Ledger
 from quire.domain.job import UnitKind
 from quire.domain.routing import Readers
 from quire.errors import CoordinationError
+from quire.objects.disk_guard import DiskGuard
 from quire.objects.object_store import ObjectStore
 from quire.pipeline.engine import Engine
 from quire.pipeline.intake.sealing import Sealer
@@ -223,6 +224,7 @@ async def _parts(
         queues=queues,
         workers=Workers(connection, clock, settings.worker.ttl_s),
         objects=objects,
+        disk=DiskGuard.of(settings, clock),
         pool=pool,
         sealer=Sealer.from_secret(secret) if secret else Sealer.from_data_dir(data_dir),
         readers=Readers(ocr=_reads_scans(settings), ai_reads_all=settings.ai.send_all_pages),
@@ -421,6 +423,7 @@ def _batcher(
             queue=queue,
             workers=parts.workers,
             objects=parts.objects,
+            disk=parts.disk,
             pool=parts.pool,
             backend=backend,
             clock=parts.clock,

@@ -30,6 +30,7 @@ QuireError
 └── PlaneError               a plane is out of reach; worth another try
     ├── CoordinationError
     ├── ObjectsError
+    │   └── DiskFullError    a disk of this host is full; it takes no new work until there is room
     ├── CatalogError
     └── DataDirInUseError    another process owns the data directory; not worth another try
 
@@ -208,6 +209,10 @@ class CoordinationCommandError(QuireError):
 
 class ObjectsError(PlaneError):
     code = "objects_unavailable"
+
+
+class DiskFullError(ObjectsError):
+    code = "disk_full"
 
 
 class CatalogError(PlaneError):

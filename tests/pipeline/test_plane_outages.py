@@ -15,8 +15,9 @@ from quire.clock import SystemClock
 from quire.coordination.job_records import Claim
 from quire.domain.job import JobStatus, UnitKind
 from quire.errors import ObjectsError
-from quire.pipeline import disk_guard, plane_outages
-from quire.pipeline.disk_guard import DiskGuard
+from quire.objects import disk_guard
+from quire.objects.disk_guard import DiskGuard
+from quire.pipeline import plane_outages
 from quire.pipeline.parts import Parts
 from quire.pipeline.plane_outages import outlast
 from quire.pipeline.stages.split_stage import run_split
@@ -123,7 +124,7 @@ async def test_a_full_disk_is_no_attempt_and_the_worker_comes_back(
         job_id = (await upload(one, marked_pdf(tmp_path / "a.pdf", 1))).job_id
         async with worker(one, {**STAGES, UnitKind.SPLIT: split}):
             assert (await over(one, job_id)).status is JobStatus.COMPLETED
-    assert caplog.text.index("the worker takes no units") < caplog.text.index("the worker takes units again")
+    assert caplog.text.index("no new work is taken") < caplog.text.index("work is taken again")
 
 
 async def test_a_worker_takes_no_units_and_reports_it_when_its_disk_is_full(

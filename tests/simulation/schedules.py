@@ -79,6 +79,7 @@ class Process:
                 workers=workers,
                 reports=reports,
                 objects=None,
+                disk=SimpleNamespace(is_full=False, note_error=lambda _error: False),
                 tracer=None,
                 ai=None,
             ),

@@ -157,12 +157,13 @@ class BatchFormer:
         if self.depth <= 0:
             self.depth = await self._parts.queue.depth()
         while not self._stopping and self.depth > 0 and len(self._ends_at) < self._options.slots:
-            if self._behind() or not await self._next():
+            if self._behind() or self._parts.disk.is_full or not await self._next():
                 return
 
     async def _next(self, release: str = "") -> bool:
         """Claims the next batch; True if there was one."""
-        batch_id = "" if self._stopping or self._behind() else _new_id()
+        is_last = self._stopping or self._behind() or self._parts.disk.is_full
+        batch_id = "" if is_last else _new_id()
         # Counting the arriving requests keeps small batches from taking the slots just before those are queued.
         demand = max(1, self.depth + self.arriving)
         size = batch_size(demand, self._others_busy_s(release), self._options.max_batch_size, self.model)
@@ -207,6 +208,8 @@ class BatchFormer:
         if self._ahead is not None or not self._ends_at or self.depth < most or not self.model.measured:
             return math.inf
         if self._stopping or self._behind() or self._paused() or now < self._not_ahead_before_s:
+            return math.inf
+        if self._parts.disk.is_full:
             return math.inf
         first, *others = sorted(self._ends_at.values())
         # If less than a full batch is best, its size is decided when the slot is free.

@@ -26,6 +26,7 @@ from quire.coordination.parse_requests import (
     RequestOutcome,
 )
 from quire.errors import CoordinationError, MissingError, ObjectsError, PageError
+from quire.objects.disk_guard import DiskGuard
 from quire.objects.object_store import ObjectStore
 from quire.telemetry.metrics import BatchingMetrics
 
@@ -73,6 +74,7 @@ class SenderParts:
     backend: Backend
     breaker: BackendBreaker
     objects: ObjectStore
+    disk: DiskGuard
     shelves: Shelves
     memory: BodyMemory
     waiters: Waiters
@@ -405,5 +407,6 @@ class BatchSender:
             try:
                 return await write()
             except (CoordinationError, ObjectsError) as error:
+                self.parts.disk.note_error(error)
                 _LOG.warning("results not written yet", extra={"code": error.code})
                 await asyncio.sleep(_PLANE_RETRY_S)

@@ -37,6 +37,7 @@ from quire.coordination.parse_requests import (
     RequestAccepted,
 )
 from quire.errors import MissingError, NotReadyError, QuireError
+from quire.objects.disk_guard import DiskGuard
 from quire.objects.object_store import ObjectStore
 from quire.reading.pool.child_pool import ChildPool
 from quire.settings.batching_settings import BatchingSettings
@@ -59,6 +60,7 @@ class BatcherParts:
     queue: ParseQueue
     workers: Workers
     objects: ObjectStore
+    disk: DiskGuard
     pool: ChildPool
     backend: Backend
     clock: Clock
@@ -112,6 +114,7 @@ class Batcher:
             backend=parts.backend,
             breaker=BackendBreaker(queue, parts.backend, clock, settings.failure_threshold),
             objects=objects,
+            disk=parts.disk,
             shelves=shelves,
             memory=self.memory,
             waiters=self._waiters,
@@ -152,7 +155,7 @@ class Batcher:
     # Called for callers
 
     async def admit(self, client: str) -> None:
-        """Raises ClientRateLimitedError, StoppingError, QueueFullError or BackendUnavailableError.
+        """Raises ClientRateLimitedError, StoppingError, DiskFullError, QueueFullError or BackendUnavailableError.
 
         Called before the body is read.
         """
@@ -166,6 +169,7 @@ class Batcher:
                 )
         if self._stopping:
             raise StoppingError("The service is stopping. Try again shortly.", retry_after_s=1)
+        self._parts.disk.refuse_if_full()
         if self.former.opened_until_s > self._parts.clock.now():
             raise self._unavailable(self.former.opened_until_s)
         if self.former.depth >= self._settings.backpressure_threshold:

@@ -15,6 +15,7 @@ from quire.batching.body_memory import BodyMemory
 from quire.batching.object_shelves import Shelves
 from quire.batching.waiting_callers import Waiters
 from quire.clock import Clock
+from quire.coordination.liveness import BEATS_IN_A_TTL
 from quire.coordination.parse_queue import WORK, ParseQueue
 from quire.coordination.parse_requests import QueueStatus
 from quire.errors import CoordinationError, ObjectsError
@@ -89,7 +90,7 @@ _IDLE_ROUND_S = 2.0
 _URGENT_HEALTH_S = 1.0  # between health checks while the breaker is open and requests wait
 _REFRESH_EVERY = 40  # rounds; finds results whose wake-up was missed
 _EXPIRE_EVERY = 20
-_IDLE_EVERY = 20  # rounds; while nothing is queued or sent anywhere, the others only ask whether that changed
+_IDLE_EVERY = 60  # rounds; while nothing is queued or sent anywhere, the others only ask whether that changed
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +128,7 @@ class Upkeep:
         while True:
             with suppress(CoordinationError):
                 await self.heartbeat()
-            await asyncio.sleep(self._options.ttl_s / 4)
+            await asyncio.sleep(self._options.ttl_s / BEATS_IN_A_TTL)
 
     async def run_wakeups(self) -> None:
         """Receives wake-ups: requests that other replicas have finished, and new work."""

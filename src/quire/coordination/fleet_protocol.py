@@ -26,7 +26,7 @@ PROTOCOL = 1
 OLDEST_PROTOCOL = 1
 _LOG = logging.getLogger(__name__)
 _KNOWN_MS = 60_000
-_RENEW_S = 20.0
+_RENEW_S = 25.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,13 +42,8 @@ HOUSEKEEPER = "lock:housekeeper"
 
 
 def worker(worker_id: str) -> str:
-    """string with TTL: alive while it exists."""
+    """string with TTL: alive while it exists. A worker's has the time (ms) and the units that it held then, as JSON."""
     return f"worker:{worker_id}"
-
-
-def worker_holds(worker_id: str) -> str:
-    """string with TTL: the time (ms) of the worker's heartbeat and the units that it held then, as JSON."""
-    return f"worker:{worker_id}:holds"
 
 
 def removed_job(job_id: str) -> str:

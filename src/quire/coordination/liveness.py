@@ -19,6 +19,9 @@ from quire.clock import Clock, now_ms
 from quire.coordination import keys
 from quire.coordination.connection import RedisConnection
 
+BEATS_IN_A_TTL = 3
+"""How often a process beats in the time after which it counts as dead: two beats may be lost."""
+
 
 @dataclass(frozen=True, slots=True)
 class WorkerId:
@@ -61,25 +64,19 @@ class Workers:
         self._connection = connection
         self._clock = clock
         self.ttl_s = ttl_s
-        self._housekeeper: WorkerId | None = None
+        self._housekeeper = ""
+        """The last known holder of the housekeeper lock."""
 
     async def beat(self, worker_id: str, held: Sequence[str] = ()) -> None:
         """Renews the heartbeat; `held` are the units (`held_unit`) that the worker works on."""
         now = now_ms(self._clock)
-        ttl_ms = int(self.ttl_s * 1000)
-        await self._connection.commands(
-            [
-                ("SET", keys.worker(worker_id), now, "PX", ttl_ms),
-                ("SET", keys.worker_holds(worker_id), json.dumps([now, *held]), "PX", ttl_ms),
-                ("ZADD", keys.WORKERS, now, worker_id),
-            ]
-        )
+        beat = ("SET", keys.worker(worker_id), json.dumps([now, *held]), "PX", int(self.ttl_s * 1000))
+        await self._connection.commands([beat, ("ZADD", keys.WORKERS, now, worker_id)])
 
     async def leave(self, worker_id: str) -> None:
         await self._connection.commands(
             [
                 ("DEL", keys.worker(worker_id)),
-                ("DEL", keys.worker_holds(worker_id)),
                 ("ZREM", keys.WORKERS, worker_id),
                 ("ZREM", keys.WORKERS_DISK_FULL, worker_id),
             ]
@@ -109,9 +106,13 @@ class Workers:
         The server may have lost the end of a unit, so that only its claim is left. Both times are by the worker's own
         clock; the margin covers a claim whose answer came late.
         """
-        found = await self._connection.command("GET", keys.worker_holds(worker_id))
-        at, *held = json.loads(found) if found else [0]
-        return at > (since_s + self.ttl_s) * 1000 and unit not in held
+        named = json.loads(await self._connection.command("GET", keys.worker(worker_id)) or "0")
+        if not isinstance(
+            named, list
+        ):  # it is gone, or a process of an earlier version, which names no units here
+            return False
+        at, *held = named
+        return bool(at > (since_s + self.ttl_s) * 1000) and unit not in held
 
     async def alive(self, worker_id: str) -> bool:
         parsed = WorkerId.parse(worker_id)
@@ -148,13 +149,17 @@ class Workers:
 
         The lock has a TTL of its own, because a process without workers can be the housekeeper and has no heartbeat.
         """
-        holder = await self._hold(keys.HOUSEKEEPER, worker_id, ttl_s)
-        self._housekeeper = WorkerId.parse(holder)
-        return holder == worker_id
+        if self._housekeeper != worker_id:  # a look costs less than a try to take it
+            self._housekeeper = str(await self._connection.command("GET", keys.HOUSEKEEPER) or "")
+            if self._housekeeper not in ("", worker_id) and not self.is_housekeeper_dead():
+                return False
+        self._housekeeper = await self._hold(keys.HOUSEKEEPER, worker_id, ttl_s)
+        return self._housekeeper == worker_id
 
     def is_housekeeper_dead(self) -> bool:
         """Whether the last known holder of the housekeeper lock ran on this machine and its process has ended."""
-        return self._housekeeper is not None and self._housekeeper.is_known_dead()
+        known = WorkerId.parse(self._housekeeper)
+        return known is not None and known.is_known_dead()
 
     async def hold_embedding(self, worker_id: str, ttl_s: float) -> bool:
         """Takes or renews the embedder lock for ttl_s seconds; returns whether this process holds it."""

@@ -19,6 +19,7 @@ from typing import Any
 from quire.clock import Clock, now_ms
 from quire.coordination.connection import Arg, RedisConnection, pairs
 from quire.coordination.dead_letters import DeadLetter, FailedCall, dead_letter_of
+from quire.coordination.entry_removals import EntryRemovals
 from quire.coordination.keys import QUEUES, QueueKeys
 from quire.coordination.priority_shares import PriorityShares
 from quire.coordination.work_signals import SignalSender, WorkSignals, signal_commands
@@ -91,6 +92,7 @@ class Queues:
         self._clock = clock
         self._describe_pages = describe_pages
         self._signals = SignalSender(connection)
+        self.removals = EntryRemovals(connection)
         self._put_later = asyncio.Event()
         self._next_due_s = math.inf  # of the entries that this process has delayed since `wait_for_delayed`
 
@@ -198,7 +200,14 @@ class Queues:
         self._next_due_s = math.inf
 
     async def read(self, kind: UnitKind, consumer: str, count: int, block_s: float) -> list[Hint]:
-        """New entries; waits up to block_s for them. Creates the group again if the server has lost it.
+        """New entries; waits up to block_s for them. Creates the group again if the server has lost it."""
+        found, _ = await self.read_mixed(kind, consumer, count, block_s)
+        return found
+
+    async def read_mixed(
+        self, kind: UnitKind, consumer: str, count: int, block_s: float = 0
+    ) -> tuple[list[Hint], bool]:
+        """As `read`, and whether entries of several priorities were there.
 
         COUNT holds for each stream, so entries of several priorities that arrive at the same moment may be more than
         were asked for: those of the lowest priority are queued again.
@@ -222,7 +231,7 @@ class Queues:
             if fields
         ]
         await self._put_back(found[count:])
-        return found[:count]
+        return found[:count], len(by_stream) > 1
 
     async def _read_new(self, queue: QueueKeys, consumer: str, count: int, block_s: float) -> Any:
         command = ("XREADGROUP", "GROUP", queue.group, consumer, "COUNT", count)
@@ -272,6 +281,11 @@ class Queues:
         if hint.entry_id:
             await self._connection.commands(self._removal(hint))
 
+    def done_soon(self, hint: Hint) -> None:
+        """As `done`, together with the other entries of the next moment, and without an error."""
+        if hint.entry_id:
+            self.removals.add(hint.stream, QUEUES[hint.kind].group, hint.entry_id)
+
     def _removal(self, hint: Hint) -> list[tuple[str, ...]]:
         stream, entry_id = hint.stream, hint.entry_id or ""
         return [("XACK", stream, QUEUES[hint.kind].group, entry_id), ("XDEL", stream, entry_id)]
@@ -284,6 +298,15 @@ class Queues:
         ):
             found.update(some)
         return dict(found)
+
+    async def undelivered(self, pending: Mapping[UnitKind, int]) -> list[UnitKind]:
+        """The queues with entries that no worker has read, given how many each has that are not acknowledged."""
+        of_stream = [(kind, stream) for kind in pending for stream in QUEUES[kind].streams]
+        lengths = await self._connection.commands(("XLEN", stream) for _, stream in of_stream)
+        entries: Counter[UnitKind] = Counter()
+        for (kind, _), length in zip(of_stream, lengths, strict=True):
+            entries[kind] += int(length)
+        return [kind for kind, unacknowledged in pending.items() if entries[kind] > unacknowledged]
 
     async def _consumers(self, stream: str, group: str) -> dict[str, int]:
         rows = await self._info("CONSUMERS", stream, group)

@@ -23,7 +23,7 @@ from quire.domain.job import JobPriority
 _EACH_S = 0.02
 _LONGEST_S = 10.0
 _MOVED_AT_ONCE = 500
-_EMPTY_S = 0.25
+_EMPTY_S = 1.0
 """How long a process does not ask for waiting pages after there were none; the process that parks one wakes it."""
 _LINE_KEPT_MS = 7 * 86_400_000
 _LATER_MS = {JobPriority.HIGH: -60_000, JobPriority.NORMAL: 0, JobPriority.LOW: 60_000}

@@ -5,8 +5,8 @@ each member to the worker that has waited longest (BZPOPMIN), which then reads t
 not take all entries, it signals again. So an entry wakes one worker, however many wait.
 
 Weakness: a signal is lost with the worker that received it, or with a process that dies within 5 ms of adding entries.
-The worker that leaves and the sweeper that finds a dead one signal again, and every worker reads its queues from time
-to time without a signal.
+The worker that leaves and the sweeper that finds a dead one signal again; the housekeeper signals every ten seconds
+for queues with entries that nobody has read; and every worker reads its queues once a minute without a signal.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from quire.errors import CoordinationCommandError, CoordinationError
 _LOG = logging.getLogger(__name__)
 _MEMBERS = 8
 _BLOCK_S = 4.0  # less than the client waits for an answer, so that a lost connection is noticed
-_READ_ANYWAY_S = 20.0
+_READ_ANYWAY_S = 60.0
 _INTERRUPT_TTL_S = 60
 _PAUSE_S = 0.2
 _APART_S = 0.005
@@ -91,7 +91,7 @@ class WorkSignals:
         await self._connection.commands(signal_commands(dict.fromkeys(kinds, 1)))
 
     async def wait(self, kind: UnitKind) -> None:
-        """Returns when entries may have been added to the queue, and after about 20 s at the latest."""
+        """Returns when entries may have been added to the queue, and after about a minute at the latest."""
         flag = self._flags[kind] = asyncio.Event()
         self._changed.set()
         try:

@@ -50,7 +50,7 @@ class RecoveryProbes:
         """Runs until cancelled; returns at once if AI_RECOVERY_PROBE is 0."""
         if not self._interval_s:
             return
-        rest_s = max(_POLL_S, self._interval_s / 4)
+        rest_s = max(_POLL_S, self._interval_s / 3)
         is_wanted = False
         async with asyncio.TaskGroup() as group:
             while True:

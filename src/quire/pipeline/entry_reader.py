@@ -19,6 +19,8 @@ _LOG = logging.getLogger(__name__)
 _SERVER_AWAY_S = 0.2
 _REFUSED_S = 5.0
 _NOT_NOW_S = 0.5
+_READS_BY_SHARES = 50
+"""So many reads are by shares after entries of several priorities were seen; a look without shares follows."""
 
 
 class EntryReader:
@@ -45,6 +47,8 @@ class EntryReader:
         self._may_read = may_read
         self._signals = queues.signals(consumer)
         self._shares = {kind: PriorityShares() for kind in kinds if QUEUES[kind].prioritised}
+        self._by_shares = dict.fromkeys(kinds, 0)
+        """How many of the next reads of each queue are by shares: a script, of which most need nothing."""
         self._in_hand: set[str] = set()
         self._more = set(kinds)
         """Queues that may have more entries: the last read was full or failed. The next read is at once, by shares."""
@@ -118,7 +122,7 @@ class EntryReader:
             if not self._may_read():
                 await self._signals.send([kind])
                 return []
-            found = await self._queues.read(kind, self._consumer, room, 0)
+            found = await self._read_mixed(kind, room)
             if len(found) >= room:
                 await self._signals.send([kind])  # another worker may have room for more
         if len(found) >= room:
@@ -129,6 +133,14 @@ class EntryReader:
 
     async def _read_rest(self, kind: UnitKind, room: int) -> list[Hint]:
         """New entries without waiting for a signal."""
-        if kind in self._shares:
-            return await self._queues.read_shares(kind, self._consumer, self._shares[kind].next(room))
-        return await self._queues.read(kind, self._consumer, room, 0)
+        if not self._by_shares[kind]:
+            return await self._read_mixed(kind, room)
+        self._by_shares[kind] -= 1
+        return await self._queues.read_shares(kind, self._consumer, self._shares[kind].next(room))
+
+    async def _read_mixed(self, kind: UnitKind, room: int) -> list[Hint]:
+        """New entries, the highest priority first. If there were several, the next reads are by shares."""
+        found, is_mixed = await self._queues.read_mixed(kind, self._consumer, room)
+        if is_mixed:
+            self._by_shares[kind] = _READS_BY_SHARES
+        return found

@@ -10,6 +10,7 @@ from quire.coordination.job_store import JobStore
 from quire.coordination.liveness import Workers
 from quire.coordination.streams import Queues
 from quire.domain.routing import Readers
+from quire.objects.disk_guard import DiskGuard
 from quire.objects.object_store import ObjectStore
 from quire.pipeline.intake.sealing import Sealer
 from quire.pipeline.job_reports import JobReports
@@ -30,6 +31,7 @@ class Parts:
     queues: Queues
     workers: Workers
     objects: ObjectStore
+    disk: DiskGuard
     pool: ChildPool
     sealer: Sealer
     readers: Readers

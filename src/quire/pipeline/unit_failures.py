@@ -8,7 +8,6 @@ from quire.coordination.job_records import Claim, PageOutcome
 from quire.domain.job import UnitKind, chunk_places, unit_page
 from quire.domain.page_ranges import PageRanges
 from quire.errors import CatalogError, ObjectsError, QuireError
-from quire.pipeline.disk_guard import DiskGuard, is_disk_full
 from quire.pipeline.parts import Parts
 from quire.pipeline.plane_outages import PlaneOutages
 from quire.pipeline.retry_delay import retry_delay_s
@@ -22,9 +21,8 @@ _LOG = logging.getLogger(__name__)
 class UnitFailures:
     """The failures of one worker. Raises CoordinationError or CoordinationCommandError."""
 
-    def __init__(self, parts: Parts, disk: DiskGuard) -> None:
+    def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self._disk = disk
         self._outages = PlaneOutages(parts)
 
     def plane_answers(self) -> None:
@@ -33,9 +31,8 @@ class UnitFailures:
 
     async def settle(self, claim: Claim, error: Exception) -> None:
         """Releases or ends the unit after `error`."""
-        if is_disk_full(error):
+        if self._parts.disk.note_error(error):
             # Another worker may have room: this one takes no units for a while, and the attempt does not count.
-            self._disk.report_full()
             await self._outages.wait(claim, error if isinstance(error, QuireError) else _unexpected(error))
             return
         if not isinstance(error, QuireError):

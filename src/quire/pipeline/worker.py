@@ -15,11 +15,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from quire.coordination.job_records import Claim, Refused
-from quire.coordination.liveness import held_unit
+from quire.coordination.liveness import BEATS_IN_A_TTL, held_unit
 from quire.coordination.streams import Hint
 from quire.domain.job import UnitKind
 from quire.errors import CoordinationCommandError, CoordinationError, QuireError
-from quire.pipeline.disk_guard import DiskGuard
 from quire.pipeline.entry_reader import EntryReader
 from quire.pipeline.overtaking import Overtaking
 from quire.pipeline.parts import Parts
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     from quire.telemetry.tracer import Tracer
 
 _LOG = logging.getLogger(__name__)
-_WATCH_EVERY_S = 0.4
+_WATCH_EVERY_S = 1.0
 _SERVER_AWAY_S = 0.5
 _MAX_STARTS = 50
 """How often a unit may be started at all. Failed attempts are bounded by JOB_MAX_ATTEMPTS; this bounds units whose
@@ -101,8 +100,8 @@ class Worker:
         """Set while units are claimed; the watch of a worker at rest waits for it."""
         self._beaten = asyncio.Event()
         self._disk_reported = False
-        self._disk = DiskGuard.of(parts.settings, parts.clock)
-        self._failures = UnitFailures(parts, self._disk)
+        self._disk = parts.disk
+        self._failures = UnitFailures(parts)
         unreceived = UnreceivedEntries(parts.queues, worker_id, parts.clock)
         self._entries = EntryReader(
             parts.queues, worker_id, slots, unreceived, self._stopping, may_read=self._has_room
@@ -133,6 +132,7 @@ class Worker:
                 listen.cancel()
         finally:
             with suppress(QuireError):
+                await self._parts.queues.removals.flush()
                 await self._entries.leave()
                 await self._parts.workers.leave(self.id)
             _LOG.info("worker stopped", extra={"worker": self.id, "in_hand": self.in_hand})
@@ -196,7 +196,7 @@ class Worker:
                 self._busy.set()
                 await self._attempt(claim)
                 self._held.pop(token)
-            await self._parts.queues.done(hint)
+            self._parts.queues.done_soon(hint)
         except asyncio.CancelledError:
             held = self._held.pop(token, None)
             unwanted = held is not None and held.unwanted
@@ -302,7 +302,7 @@ class Worker:
                 self._beaten.set()
             except (CoordinationError, CoordinationCommandError) as error:
                 _LOG.warning("heartbeat failed", exc_info=error, extra={"code": error.code})
-            await asyncio.sleep(self._parts.workers.ttl_s / 4)
+            await asyncio.sleep(self._parts.workers.ttl_s / BEATS_IN_A_TTL)
 
     async def _watch(self) -> None:
         """Stops units whose claim is no longer valid: cancelled, past the deadline, or taken over by another worker."""

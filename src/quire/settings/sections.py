@@ -65,7 +65,7 @@ class GeneralSettings:
         "1GB",
         setting_kinds.size("0B", "1000TB", bare_unit="MB"),
         "With less free space than this at DATA_DIR, `/health` is `degraded`; with less than a sixteenth of it, a "
-        "worker takes no work until there is twice as much.",
+        "process takes no work, uploads or images until there is twice as much.",
     )
 
 

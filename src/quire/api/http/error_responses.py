@@ -82,6 +82,7 @@ STATUSES: dict[type[errors.QuireError], int] = {
     errors.CoordinationCommandError: 500,
     errors.CoordinationError: 503,
     errors.ObjectsError: 503,
+    errors.DiskFullError: 503,
     errors.CatalogError: 503,
     errors.DataDirInUseError: 503,
     ForbiddenError: 403,
@@ -140,7 +141,7 @@ def status_of(error: errors.QuireError) -> int:
 
 def error_response(request: Request, error: errors.QuireError) -> Response:
     shown = error.as_dict()
-    if isinstance(error, errors.PlaneError):
+    if isinstance(error, errors.PlaneError) and not isinstance(error, errors.DiskFullError):
         # Its text names addresses inside the service.
         _LOG.warning("a plane failed", extra={"code": error.code, "error": error.public})
         shown["error"] = _UNAVAILABLE
@@ -176,7 +177,7 @@ def install(app: FastAPI) -> None:
         assert isinstance(error, errors.QuireError)  # noqa: S101 - registered for nothing else
         if status_of(error) == 500:
             _LOG.error("request failed", exc_info=error)
-        return error_response(request, error)
+        return error_response(request, request.app.state.services.runtime.parts.disk.for_caller(error))
 
     async def routing(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)  # noqa: S101 - registered for nothing else

@@ -148,6 +148,8 @@ class Readiness:
 
     def _disk_issues(self) -> list[str]:
         general = self._runtime.settings.general
+        if self._runtime.parts.disk.is_full:
+            return ["This host's disk is full: it takes no new documents or images (MIN_FREE_DISK)."]
         try:
             free = shutil.disk_usage(general.data_dir).free
         except OSError:

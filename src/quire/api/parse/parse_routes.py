@@ -359,6 +359,7 @@ def _parsed(parsed: ParseResult) -> bytes:
 
 
 def _refusal(request: Request, error: QuireError, parse_id: str = "") -> Response:
+    error = services(request).runtime.parts.disk.for_caller(error)
     if isinstance(error, ClientRateLimitedError):
         status = 429
     elif isinstance(error, ResponseTimeoutError):

@@ -53,7 +53,8 @@ class DirectUploads:
         self._parts = parts
 
     async def begin(self, team: str, filename: str, size: int, sha256: str = "") -> DirectUpload:
-        """Raises RequestError or TooLargeError for a file that can't be accepted."""
+        """Raises RequestError or TooLargeError for a file that can't be accepted, and DiskFullError."""
+        self._parts.disk.refuse_if_full()
         if size < 1:
             raise RequestError("size: expected the size of the file in bytes, at least 1.")
         most = self._parts.settings.limits.max_upload_bytes
@@ -87,7 +88,8 @@ class DirectUploads:
         return DirectUpload(**json.loads(raw))
 
     def writer(self, upload: DirectUpload) -> ObjectWriter:
-        """For a file that arrives over our own HTTP."""
+        """For a file that arrives over our own HTTP. Raises DiskFullError before any of its bytes is read."""
+        self._parts.disk.refuse_if_full()
         return self._parts.objects.writer(upload.key)
 
     async def check(self, team: str, url: str) -> DirectUpload:

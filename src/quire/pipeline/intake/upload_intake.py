@@ -109,7 +109,8 @@ class UploadIntake:
         self._parts = parts
 
     async def check_room(self) -> None:
-        """Raises OverloadedError when more documents wait than the bound allows."""
+        """Raises OverloadedError when more documents wait than the bound allows, and DiskFullError."""
+        self._parts.disk.refuse_if_full()
         bound = self._parts.settings.limits.queue_max_documents
         waiting = await self._parts.jobs.count_active()
         if waiting >= bound:

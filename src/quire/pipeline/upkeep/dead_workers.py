@@ -5,9 +5,9 @@ from __future__ import annotations
 from quire.clock import Clock
 from quire.coordination.liveness import Workers
 
-_SCAN_EVERY_S = 3.0
+_SCAN_EVERY_S = 10.0
 _WORKERS_A_SECOND = 20
-"""With more than 60 workers the scans that no missing heartbeat causes become rarer: 15 s for 300 workers."""
+"""With more than 200 workers the scans that no missing heartbeat causes become rarer: 15 s for 300 workers."""
 
 
 class DeadWorkers:

@@ -39,8 +39,9 @@ _RENEW_S = 1.0
 _RELEASE_S = 1.0
 _TICK_S = 0.02
 _IDLE_TICK_S = 0.5
-_LOCK_EVERY_S = 2.5
-"""How often other processes ask for the lock. They notice at once that its holder on the same host has ended."""
+_LOCK_LOOKS = 4
+"""How often other processes look at the lock in the time of WORKER_TTL. They notice at once that its holder on the same
+host has ended."""
 _ROUND_S = 1.0
 _TRIM_EVERY_S = 30.0
 _GRACE_S = 10.0
@@ -130,7 +131,7 @@ class Housekeeper:
                 await self._wait_for_lock()
 
     async def _wait_for_lock(self) -> None:
-        for _ in range(int(_LOCK_EVERY_S / _IDLE_TICK_S)):
+        for _ in range(max(1, int(self._parts.workers.ttl_s / _LOCK_LOOKS / _IDLE_TICK_S))):
             await asyncio.sleep(_IDLE_TICK_S)
             if self._parts.workers.is_housekeeper_dead():
                 return
@@ -251,6 +252,9 @@ class Housekeeper:
                 else:
                     await self._parts.queues.forget_consumer(kind, consumer)
                     await self._parts.queues.signals(self._id).send([kind])  # it may have received one
+        unacknowledged = {kind: sum(one.values()) for kind, one in zip(UnitKind, found, strict=True)}
+        # A process that dies right after adding entries may not have signalled.
+        await self._parts.queues.signals(self._id).send(await self._parts.queues.undelivered(unacknowledged))
         self._dead.scanned()
 
     async def _take_over(self, kind: UnitKind, dead: str) -> None:

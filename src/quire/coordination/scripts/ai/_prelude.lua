@@ -19,7 +19,7 @@ local NO_BREAKER = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, '', ''}
 -- The window is a second longer than the provider's, because calls take different times to arrive.
 local WINDOW_S, IDLE_MS = 61, 61000
 local BUCKET_KEPT_MS, BREAKER_KEPT_MS, CLOCK_KEPT_MS = 180000, 3600000, 86400000
-local CLOCK_WRITTEN_MS, ANSWERED_WRITTEN_MS = 250, 1000
+local CLOCK_WRITTEN_MS, ANSWERED_WRITTEN_MS = 1000, 1000
 
 -- Time never goes back: after a jump back it continues from the latest time written, at its own pace. The time is not
 -- written with every call, so it may repeat CLOCK_WRITTEN_MS once.

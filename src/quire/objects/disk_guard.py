@@ -1,7 +1,8 @@
-"""The free space of the disks that a worker writes to. A worker with a full disk takes no units until there is room.
+"""The free space of the disks that a process writes to. With a full disk it takes no new work until there is room: no
+units, no uploads, no images.
 
-Weakness: free space is read at most once a second, so a unit that has just started may still meet a full disk. Its
-error is reported here, and the unit waits for another worker or for room.
+Weakness: free space is read at most once a second, so what has just started may still meet a full disk. Its error is
+reported here; a unit then waits for another worker or for room, and a caller is asked to come back.
 """
 
 from __future__ import annotations
@@ -13,15 +14,19 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from quire.clock import Clock
+from quire.errors import DiskFullError, QuireError
 from quire.settings import Settings
 
 _LOG = logging.getLogger(__name__)
 _STEP_BACK, _COME_BACK = 16, 8
-"""The parts of MIN_FREE_DISK: below the first a worker takes no units, from the second on it takes them again."""
+"""The parts of MIN_FREE_DISK: below the first a process takes no work, from the second on it takes work again."""
 _READ_EVERY_S = 1.0
 _REPORTED_S = 15.0
 """How long the disk counts as full after a write was refused: a quota or used-up inodes don't show as free space."""
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+_REFUSAL = (
+    "The disk of this host is full. It takes no new documents or images until there is room; try again later."
+)
 
 
 def is_disk_full(error: BaseException | None) -> bool:
@@ -53,7 +58,7 @@ class DiskGuard:
 
     @property
     def is_full(self) -> bool:
-        """Whether the worker must not take units now."""
+        """Whether the process must not take work now."""
         now = self._clock.monotonic()
         if now >= self._read_again_at:
             self._read_again_at = now + _READ_EVERY_S
@@ -61,6 +66,22 @@ class DiskGuard:
             share = _COME_BACK if self._is_full else _STEP_BACK
             self._note(now < self._refused_until or free < self._least_bytes // share, free)
         return self._is_full
+
+    def refuse_if_full(self) -> None:
+        """Call it before something new is accepted. Raises DiskFullError."""
+        if self.is_full:
+            raise DiskFullError(_REFUSAL, retry_after_s=_REPORTED_S)
+
+    def note_error(self, error: BaseException) -> bool:
+        """Whether an error says that the disk is full; then it counts as full for a while."""
+        if not is_disk_full(error):
+            return False
+        self.report_full()
+        return True
+
+    def for_caller(self, error: QuireError) -> QuireError:
+        """The error to answer with: DiskFullError instead of one whose cause is a full disk."""
+        return DiskFullError(_REFUSAL, retry_after_s=_REPORTED_S) if self.note_error(error) else error
 
     def report_full(self) -> None:
         """Call it when a write was refused because the disk is full."""
@@ -70,11 +91,11 @@ class DiskGuard:
     def _note(self, is_full: bool, free_bytes: int) -> None:
         if is_full and not self._is_full:
             _LOG.warning(
-                "the worker takes no units: its disk is full (MIN_FREE_DISK)",
+                "no new work is taken: the disk is full (MIN_FREE_DISK)",
                 extra={"free_bytes": free_bytes},
             )
         elif self._is_full and not is_full:
-            _LOG.warning("the worker takes units again: its disk has room", extra={"free_bytes": free_bytes})
+            _LOG.warning("work is taken again: the disk has room", extra={"free_bytes": free_bytes})
         self._is_full = is_full
 
 

@@ -1,0 +1,96 @@
+"""A service whose disk is full: it refuses what is new, answers everything else, and comes back by itself."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.marked_documents import marked_pdf
+from tests.support.serving import Answer, Client, Server, client_of
+from tests.support.waiting import eventually, until
+
+_DISK_MB = 64
+_IMAGE = bytes.fromhex(
+    "89504e470d0a1a0a0000000d49484452000000010000000108000000003a7e9b550000000a49444154789c636000000002000148afa471"
+    "0000000049454e44ae426082"
+)
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of its own."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mounting = ["mount", "-t", "tmpfs", "-o", f"size={_DISK_MB}m", "none", str(folder)]
+    if subprocess.run(mounting, capture_output=True, check=False).returncode:
+        pytest.skip("this process may not mount a disk")
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+async def _new_requests(client: Client, document: bytes) -> list[Answer]:
+    return [
+        await client.upload(document),
+        await client.post("/convert", json={"source": "https://example.com/a.pdf"}),
+        await client.post("/uploads", json={"filename": "a.pdf", "size": 10}),
+        await client.post("/parse", data=_IMAGE, headers={"Content-Type": "image/png"}),
+    ]
+
+
+async def test_new_work_is_refused_while_the_disk_is_full_and_the_rest_goes_on(
+    start_server: Callable[..., Server], disk: Path, tmp_path: Path
+) -> None:
+    server = start_server(OBJECT_STORE=str(disk / "objects"), MIN_FREE_DISK="256MB").wait_ready()
+    document = marked_pdf(tmp_path / "a.pdf", 2).read_bytes()
+    other = marked_pdf(tmp_path / "b.pdf", 1, 7).read_bytes()
+    async with client_of(server) as client:
+        kept = (await client.upload(document)).json["job_id"]
+        await client.over(kept)
+        filler = disk / "filler"
+        filler.write_bytes(bytes((_DISK_MB - 10) << 20))
+
+        async def is_refused() -> bool:
+            return (await client.upload(other)).status == 503
+
+        await until(is_refused, "the refusal of an upload")
+        for refused in await _new_requests(client, other):
+            assert (refused.status, refused.json["code"], refused.json["retryable"]) == (
+                503,
+                "disk_full",
+                True,
+            )
+            assert "disk of this host is full" in refused.json["error"]
+            assert int(refused.headers["Retry-After"]) >= 1
+        assert (await client.get(f"/jobs/{kept}/result")).status == 200
+        health = await client.get("/health")
+        assert (health.status, health.json["status"]) == (200, "degraded")
+        assert "takes no new documents or images" in " ".join(health.json["issues"])
+        assert (await client.get("/health/ready")).status == 200
+
+        filler.unlink()
+
+        async def accepted_id() -> str | None:
+            answer = await client.upload(other)
+            return answer.json["job_id"] if answer.status == 202 else None
+
+        accepted = await eventually(accepted_id, "an upload that is accepted")
+        assert (await client.over(accepted))["status"] == "completed"
+        parsed = await client.post("/parse", data=_IMAGE, headers={"Content-Type": "image/png"})
+        assert parsed.status in (200, 422), "read, or refused for what is in it"
+
+
+async def test_an_upload_that_meets_the_end_of_the_disk_is_no_fault_of_the_service(
+    start_server: Callable[..., Server], disk: Path
+) -> None:
+    """Where free space was not short before: MIN_FREE_DISK 0 stands for a quota, which free space does not show."""
+    server = start_server(OBJECT_STORE=str(disk / "objects"), MIN_FREE_DISK="0B").wait_ready()
+    async with client_of(server) as client:
+        refused = await client.upload(b"%PDF-1.4\n" + bytes((_DISK_MB + 1) << 20))
+        assert (refused.status, refused.json["code"], refused.json["retryable"]) == (503, "disk_full", True)
+        again = await client.upload(b"%PDF-1.4 x")
+        assert (again.status, again.json["code"]) == (503, "disk_full"), "for a while nothing new is taken"
+        assert (await client.get("/health")).json["status"] == "degraded"
+        assert list((disk / "objects" / ".incoming").glob("*")) == [], "nothing of the upload is left"
