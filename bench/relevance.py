@@ -5,6 +5,7 @@
 MRR is one divided by the place of the first right answer, recall@5 the share of right answers among the first five,
 both averaged over the questions. `--sweep` tries other weights of the mix, each with the questions cut into two halves,
 and ends with each half asked with the weights that were best on the other: what can be expected of other questions.
+The first lines are of long documents: the same 200 bound together by ten, with and without vectors of their chunks.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from tests.catalog.relevance import Question, make, score
-from tests.catalog.relevant import answers, fill
+from tests.catalog.relevance import Question, make, make_binders, score
+from tests.catalog.relevant import answers, binder_answers, embed_chunks, fill, fill_binders
 from tests.support.postgres import PostgresServer
 
 from quire.catalog.catalog import Catalog, CatalogOptions
@@ -40,6 +41,24 @@ async def measure(options: CatalogOptions, ways: dict[str, Weights]) -> dict[str
     for name, weights in ways.items():
         found[name] = await answers(options, SystemClock(), embedder, questions, weights)
     return found
+
+
+async def measure_binders(options: CatalogOptions) -> None:
+    binders, questions, right = make_binders()
+    embedder = LocalEmbedder()
+    catalog = await Catalog.open(options, SystemClock())
+    await fill_binders(catalog, embedder, binders)
+    for name in ("without vectors of chunks", "with vectors of chunks"):
+        found, shown = await binder_answers(catalog, embedder, questions, right)
+        halves = [score(questions[n::2], found[n::2]) for n in (0, 1)]
+        of_all = score(questions, found)
+        print(
+            f"long documents, {name:26} {of_all.mrr:.3f} / {of_all.recall_at_5:.3f}, right page {shown:.3f}; "
+            f"halves {halves[0].mrr:.3f} / {halves[0].recall_at_5:.3f}, "
+            f"{halves[1].mrr:.3f} / {halves[1].recall_at_5:.3f}"
+        )
+        await embed_chunks(catalog, embedder)
+    await catalog.close()
 
 
 def table(questions: list[Question], found: dict[str, list[list[str]]]) -> None:
@@ -101,6 +120,8 @@ def main() -> None:
         url = server.fresh_database() if server else ""
         options = CatalogOptions(file=Path(folder) / "catalog.db", url=url)
         found = asyncio.run(measure(options, _ways(given.sweep)))
+        url = server.fresh_database() if server else ""
+        asyncio.run(measure_binders(CatalogOptions(file=Path(folder) / "binders.db", url=url)))
         if server:
             server.stop()
     questions = make()[1]

@@ -11,8 +11,9 @@ from sqlalchemy import insert, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from quire.catalog.database.database import Database
-from quire.catalog.database.schema import ASSIGNMENTS, DOCUMENTS, TAGS
+from quire.catalog.database.schema import ASSIGNMENTS, CHUNK_VECTORS, DOCUMENTS, TAGS
 from quire.catalog.search import search_index
+from quire.catalog.search.chunk_sheet import packed_sheet, packed_vector
 from quire.catalog.search.text_pieces import TextPiece
 from quire.catalog.search.vector_rows import as_text
 from quire.catalog.search.word_rules import slug
@@ -22,6 +23,8 @@ TEAM = "bench"
 _DIMS = 256
 _WORDS = 60_000
 _AT_A_TIME = 2_000
+_CHUNKS = 4
+"""Vectors of chunks that each document has, as if it were of several pages."""
 _SYLLABLES = ("ba", "ce", "di", "fo", "gu", "ha", "je", "ki", "lo", "mu", "na", "pe", "qui", "ro", "su", "ta", "ve",
               "wi", "xo", "yu", "za", "bri", "cle", "dro", "fla", "gre")  # fmt: skip
 
@@ -152,6 +155,7 @@ async def load(database: Database, vault: MadeVault) -> bool:
                 "documents",
                 "document_pieces",
                 "document_embeddings",
+                "document_chunk_embeddings",
                 "search_terms",
                 "document_tag_assignments",
             ):
@@ -222,3 +226,17 @@ async def _some(
             for offset, row in enumerate(values)
         ],
     )
+    chunks = [packed_vector(row) for row in vault.vectors(first + 1, _CHUNKS * many)]
+    await connection.execute(
+        insert(CHUNK_VECTORS),
+        [
+            {
+                "document_pk": (first + offset) * vault.spacing + 1,
+                "revision": 1, "state": 2, "model": vault.model, "dims": _DIMS, "chunks": _CHUNKS, "most": 4_000,
+                "sheet": packed_sheet(
+                    [(n + 1, n) for n in range(_CHUNKS)], dict(enumerate(chunks[_CHUNKS * offset :][:_CHUNKS]))
+                ),
+            }
+            for offset in range(many)
+        ],
+    )  # fmt: skip

@@ -103,6 +103,32 @@ def make() -> tuple[list[MadeDocument], list[Question]]:
     return documents, [_question(line, slots) for line in questions]
 
 
+@dataclass(frozen=True)
+class Binder:
+    """A long document: some of the documents, one on each page."""
+
+    id: str
+    pages: tuple[MadeDocument, ...]
+
+
+def make_binders(pages: int = 10) -> tuple[list[Binder], list[Question], list[dict[str, set[int]]]]:
+    """The same documents bound together, the questions about the binders, and the right pages for each question."""
+    documents, questions = make()
+    binders = [
+        Binder(f"binder-{at // pages}", tuple(documents[at : at + pages]))
+        for at in range(0, len(documents), pages)
+    ]
+    places = {one.id: (binder.id, page) for binder in binders for page, one in enumerate(binder.pages, 1)}
+    asked, right = [], []
+    for question in questions:
+        there: dict[str, set[int]] = {}
+        for binder_id, page in (places[one] for one in question.answers):
+            there.setdefault(binder_id, set()).add(page)
+        right.append(there)
+        asked.append(Question(question.category, question.text, frozenset(there)))
+    return binders, asked, right
+
+
 def score(questions: list[Question], answers: list[list[str]]) -> Scores:
     """What the answers (ids, best first) are worth."""
     reciprocal, recall = 0.0, 0.0

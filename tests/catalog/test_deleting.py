@@ -17,6 +17,7 @@ TABLES = (
     "document_tag_assignments",
     "document_tag_embeddings",
     "document_embeddings",
+    "document_chunk_embeddings",
     "document_pieces",
     "search_terms",
 )

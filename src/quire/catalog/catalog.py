@@ -19,6 +19,7 @@ from quire.catalog.database.database import Database
 from quire.catalog.database.migrating import migrate, wait_for_turn
 from quire.catalog.documents import document_tags
 from quire.catalog.documents.document_rows import DocumentRows
+from quire.catalog.search.chunk_vectors import ChunksToEmbed, ChunkVectors
 from quire.catalog.search.nearness import PostgresNearness, SqliteNearness
 from quire.catalog.search.ranking import DEFAULT_WEIGHTS, Weights
 from quire.catalog.search.search_engine import Search, SearchRequest
@@ -79,9 +80,10 @@ class Catalog:
         self._options = options
         self._documents = DocumentRows(database, clock, options.stale_after_s)
         self._vectors = Vectors(database)
+        self._chunks = ChunkVectors(database)
         self.keys = AccessRows(database, clock)
         nearness = PostgresNearness() if database.postgres else SqliteNearness(options.vector_cache_bytes)
-        self._search = Search(database, self._documents, nearness, options.weights)
+        self._search = Search(database, self._documents, nearness, self._chunks, options.weights)
 
     @classmethod
     async def open(cls, options: CatalogOptions, clock: Clock) -> Catalog:
@@ -333,6 +335,29 @@ class Catalog:
     async def put_tag_vectors(self, texts: Sequence[TextToEmbed], vectors: Sequence[Vector]) -> int:
         """The same for tags."""
         return await self._vectors.put_tags(texts, vectors)
+
+    async def chunks_to_embed(
+        self, team: str, document_id: str, model: str, most: int
+    ) -> ChunksToEmbed | None:
+        """The chunks of a completed document, the first `most`, and which have no vector of this model.
+
+        None when all of them have one, or when the document isn't there.
+        """
+        return await self._chunks.missing(team, document_id, model, most)
+
+    async def has_chunks_to_embed(self, team: str, document_id: str, model: str, most: int) -> bool:
+        """Whether `chunks_to_embed` would find something; it reads no text."""
+        return await self._chunks.missing(team, document_id, model, most, texts=False) is not None
+
+    async def put_chunk_vectors(self, asked: ChunksToEmbed) -> bool:
+        """Stores the vectors added so far. False when the document is gone or its text has changed meanwhile."""
+        return await self._chunks.put(asked)
+
+    async def documents_with_chunks_to_embed_of_all_teams(
+        self, model: str, most: int, before_pk: int | None = None, limit: int = 20
+    ) -> tuple[Sequence[tuple[str, str]], int | None]:
+        """Team and id of completed documents whose chunks have no vectors, the newest first; None at the end."""
+        return await self._chunks.documents_missing(model, most, before_pk, limit)
 
     # Search
 

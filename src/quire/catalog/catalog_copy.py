@@ -35,6 +35,7 @@ _TABLES = (
     "search_terms",
     "document_embeddings",
     "document_tag_embeddings",
+    "document_chunk_embeddings",
     "api_keys",
     "audit_log",
 )

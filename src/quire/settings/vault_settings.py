@@ -138,6 +138,13 @@ class VaultSettings:
         setting_kinds.integer(8, 4_096),
         "The length of OpenAI's vectors; longer ones cost space and little else.",
     )
+    embedding_chunks: int = setting(
+        "EMBEDDING_CHUNKS",
+        "2000",
+        setting_kinds.integer(0, 4_000),
+        "How many chunks of a document get a vector of their own, from its beginning; 0 means none. With OpenAI's "
+        "default model 2,000 chunks cost up to two US cents.",
+    )
     embedding_timeout_s: float = setting(
         "EMBEDDING_TIMEOUT", "30s", setting_kinds.duration("100ms", "10m"), "The time of one embedding."
     )

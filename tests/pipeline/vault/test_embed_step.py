@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
+
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from quire.dispatch.remote_embedder import NoEmbedderFreeError
+from quire.domain.vault_document import Snippet
 from quire.pipeline.vault.embed_step import query_vector
 from quire.pipeline.vault.vault import Vault
 from quire.pipeline.vault.vault_sweeper import Sweeper
@@ -33,7 +38,8 @@ async def _embedded(vault: Vault, document_id: str) -> None:
 
     async def has_vectors() -> bool:
         missing = await catalog.document_to_embed(TEAM, document_id, model)
-        return missing is None and not await catalog.tags_to_embed(TEAM, document_id, model)
+        chunks = await catalog.has_chunks_to_embed(TEAM, document_id, model, 2_000)
+        return missing is None and not chunks and not await catalog.tags_to_embed(TEAM, document_id, model)
 
     await until(has_vectors, f"vectors of {model}")
 
@@ -53,6 +59,62 @@ async def test_bundled_model_finds_by_meaning(tmp_path: Path) -> None:
 
     assert found.hits
     assert found.hits[0].document.id == apples
+
+
+async def test_hit_by_meaning_has_a_box_and_documents_of_an_earlier_version_get_vectors_of_their_chunks(
+    tmp_path: Path, make_pdf: Any
+) -> None:
+    fruit, cars = (
+        "The orchard sells apples, pears and plums.",
+        "The garage repairs brakes and engines of cars.",
+    )
+    pages = ["\n".join([one] * 60) for one in (fruit, cars)]
+    async with vault_at(tmp_path, VAULT_SWEEP_INTERVAL="1d") as (_, vault):
+        document_id = await add(vault, make_pdf(*pages))
+        await settled(vault, document_id)
+        await _embedded(vault, document_id)
+        catalog, query = await vault.catalog(), "automobile mechanic"
+
+        async def shown() -> Snippet | None:
+            vector = await query_vector(vault, TEAM, query)
+            hits = (await catalog.search(TEAM, query, query_vector=vector)).hits
+            return hits[0].snippet if hits else None
+
+        async def forget(connection: AsyncConnection) -> None:
+            await connection.execute(text("DELETE FROM document_chunk_embeddings"))
+
+        first = await shown()
+        await catalog._database.write(forget)
+        bare = await shown()
+        swept = [await Sweeper(vault, "test").embed_chunks() for _ in range(2)]
+        again = await shown()
+
+    assert first is not None
+    assert (first.page, first.highlights) == (2, ())
+    assert first.chunk is not None
+    assert {(one.page, one.box is not None) for one in first.places} == {(2, True)}
+    assert bare is None, "its title and summary say nothing of cars"
+    assert swept[0] >= 2
+    assert swept[1] == 0
+    assert again == first
+
+
+async def test_chunks_get_no_vectors_when_that_is_switched_off(tmp_path: Path, sim: RunningSimulator) -> None:
+    settings = BY_OPENAI | {"OPENAI_BASE_URL": sim.openai_url, "EMBEDDING_CHUNKS": "0"}
+    async with vault_at(tmp_path, **settings) as (_, vault):
+        document_id = await add(vault, NOTE)
+        await settled(vault, document_id)
+        catalog = await vault.catalog()
+
+        async def embedded() -> bool:
+            missing = await catalog.document_to_embed(TEAM, document_id, "openai:small:16")
+            return missing is None and not await catalog.tags_to_embed(TEAM, document_id, "openai:small:16")
+
+        await until(embedded, "vectors of the document and its tags")
+        swept = await Sweeper(vault, "test").embed_chunks()
+        missing = await catalog.has_chunks_to_embed(TEAM, document_id, "openai:small:16", 1)
+
+    assert (swept, missing) == (0, True)
 
 
 async def test_vectors_come_from_openai_and_are_made_anew_after_a_change_of_model(

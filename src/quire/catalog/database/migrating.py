@@ -18,8 +18,8 @@ from quire.errors import CatalogError
 if TYPE_CHECKING:
     from alembic.config import Config
 
-HEAD = "0007"
-KNOWN = ("0001", "0002", "0003", "0004", "0005", "0006", "0007")
+HEAD = "0008"
+KNOWN = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008")
 _LOCK = 0x7175697265  # "quire": the advisory lock that a migration holds
 
 

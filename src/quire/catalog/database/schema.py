@@ -136,6 +136,21 @@ TAG_VECTORS = Table(
 )
 """`embedding` is float16 bytes on SQLite and `halfvec` on PostgreSQL; only the vector stores touch it."""
 
+CHUNK_VECTORS = Table(
+    "document_chunk_embeddings",
+    METADATA,
+    Column("document_pk", ForeignKey("documents.pk", ondelete="CASCADE"), primary_key=True),
+    Column("revision", BigInteger, nullable=False),
+    Column("state", Integer, nullable=False),
+    Column("model", Text, nullable=False),
+    Column("dims", Integer, nullable=False),
+    Column("chunks", Integer, nullable=False),
+    Column("most", Integer, nullable=False),
+    Column("sheet", LargeBinary, nullable=False),
+)
+"""The vectors of the pieces of a document (`search/chunk_sheet.py`). `revision` counts its texts; `state` is 0 for a
+sheet of an earlier text, 1 while vectors are added, 2 when all are there. `most` is how many pieces may have one."""
+
 PIECE_BITS = 12
 
 BUCKET_BITS = 12

@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from quire.catalog.database.database import Database
 from quire.catalog.database.schema import ALIASES, DOCUMENTS, PIECE_BITS, PIECES
 from quire.catalog.documents import cursors, document_filters, document_tags, row_mapping, word_listing
-from quire.catalog.search import search_index, vector_rows
+from quire.catalog.search import chunk_vectors, search_index, vector_rows
 from quire.catalog.search.search_index import Prepared
 from quire.catalog.search.word_rules import storable
 from quire.clock import Clock
@@ -173,6 +173,7 @@ class DocumentRows:
     async def _remove(self, connection: AsyncConnection, row: Row[Any]) -> None:
         await document_tags.remove(connection, row.team, row.pk)
         await vector_rows.forget_document(connection, row.team, row.pk)
+        await chunk_vectors.forget_chunks(connection, row.pk)
         await search_index.remove(connection, row.team, row.pk, postgres=self._postgres)
         await connection.execute(delete(DOCUMENTS).where(DOCUMENTS.c.pk == row.pk))
 
@@ -255,6 +256,7 @@ class DocumentRows:
             if row is None or row.attempt != attempt or (early and not _is_replaceable(row, early)):
                 return False
             await search_index.replace_body(connection, team, row.pk, body, postgres=self._postgres)
+            await chunk_vectors.text_changed(connection, row.pk)
             if not row.summary:
                 await vector_rows.forget_document(connection, team, row.pk)
             return True

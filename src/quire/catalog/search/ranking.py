@@ -21,6 +21,8 @@ LEVELS = {"head": 1.0, "often": 0.8, "all": 0.5}
 
 _SUMMARY_FLOOR = 0.10
 _TAG_FLOOR = 0.45
+_CHUNK = 0.6
+"""What the nearest chunk of a document counts beside its summary: the best of many is near by chance, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +112,10 @@ def tag_score(cosine: float) -> float:
     return max(0.0, (cosine - _TAG_FLOOR) / (1 - _TAG_FLOOR))
 
 
-def mixed(weights: Weights, text: float, summary: float, tags: float) -> float:
-    """The score, rounded so that it is the same number each time it is computed."""
-    return round(weights.text * text + weights.summary * summary + weights.tags * tags, 6)
+def mixed(weights: Weights, parts: Mapping[str, float]) -> float:
+    """The score, rounded so that it is the same number each time it is computed.
+
+    What a document means is what its summary says or what its nearest chunk says, whichever is nearer.
+    """
+    meaning = max(parts["summary"], _CHUNK * parts["chunk"])
+    return round(weights.text * parts["text"] + weights.summary * meaning + weights.tags * parts["tags"], 6)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlalchemy import String, cast, func, select, union_all
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -21,11 +21,13 @@ from quire.catalog.documents import cursors, row_mapping, word_listing
 from quire.catalog.documents.document_filters import Narrowing, of_team, one_of
 from quire.catalog.documents.document_rows import DocumentRows
 from quire.catalog.search import postings, query_reading, ranking
+from quire.catalog.search.chunk_sheet import NearestPiece, text_key
+from quire.catalog.search.chunk_vectors import ChunkVectors
 from quire.catalog.search.nearness import Nearness
 from quire.catalog.search.postings import CandidateDocuments, Meaning, best_documents
 from quire.catalog.search.query_reading import ReadQuery
 from quire.catalog.search.ranking import LEVELS, Weights
-from quire.catalog.search.snippets import best_snippet, highlights
+from quire.catalog.search.snippets import StoredPiece, best_snippet, highlights, words_in
 from quire.domain.vault_document import DocumentFilters, SearchHit, SearchPage, Vector
 
 _COMMON = 1_500
@@ -61,6 +63,7 @@ class _Scored:
     score: float
     parts: Mapping[str, float]
     pieces: Sequence[int]
+    nearest: NearestPiece | None = None
 
     @property
     def key(self) -> tuple[float, str]:
@@ -86,12 +89,18 @@ class _Near:
 
 class Search:
     def __init__(
-        self, database: Database, documents: DocumentRows, nearness: Nearness, weights: Weights
+        self,
+        database: Database,
+        documents: DocumentRows,
+        nearness: Nearness,
+        chunks: ChunkVectors,
+        weights: Weights,
     ) -> None:
         self._database = database
         self._postgres = database.postgres
         self._documents = documents
         self._nearness = nearness
+        self._chunks = chunks
         self._weights = weights
 
     async def search(self, request: SearchRequest) -> SearchPage:
@@ -110,6 +119,9 @@ class Search:
         )
         read, _ = by_words
         ranked = await self._ranked(request, field, by_words, by_meaning)
+        if request.vector is not None:
+            ranked = await self._with_chunks(request.vector, ranked)
+        ranked = [one for one in ranked if one.score >= _LEAST_SCORE]
         if score is not None:
             ranked = [one for one in ranked if one.key > (-score, after_id)]
         page = ranked[: request.limit]
@@ -206,11 +218,26 @@ class Search:
                 "text": counting.score(head, [body.split() for _, body in own]),
                 "summary": ranking.summary_score(cosines.get(pk, 0.0)),
                 "tags": ranking.tag_score(tags.get(pk, 0.0)),
+                "chunk": 0.0,
             }
-            score = ranking.mixed(self._weights, parts["text"], parts["summary"], parts["tags"])
-            if score >= _LEAST_SCORE:
-                scored.append(_Scored(pk, document_id, score, parts, pieces[pk]))
+            score = ranking.mixed(self._weights, parts)
+            scored.append(_Scored(pk, document_id, score, parts, pieces[pk]))
         return sorted(scored, key=lambda one: one.key)
+
+    async def _with_chunks(self, vector: Vector, ranked: Sequence[_Scored]) -> list[_Scored]:
+        """The same with the nearest chunk of each of the first documents, which can only raise their scores.
+
+        So none of the others comes before one of them, and pages that follow each other stay apart.
+        """
+        nearest = await self._chunks.nearest([one.pk for one in ranked], vector)
+        found = [self._with_chunk(one, nearest.get(one.pk)) for one in ranked]
+        return sorted(found, key=lambda one: one.key)
+
+    def _with_chunk(self, one: _Scored, nearest: NearestPiece | None) -> _Scored:
+        if nearest is None:
+            return one
+        parts = {**one.parts, "chunk": ranking.summary_score(nearest.cosine)}
+        return replace(one, score=ranking.mixed(self._weights, parts), parts=parts, nearest=nearest)
 
     async def _cosines(
         self, request: SearchRequest, near: _Near, pks: Collection[int]
@@ -259,7 +286,7 @@ class Search:
     async def _hits(self, team: str, read: ReadQuery, page: Sequence[_Scored]) -> list[SearchHit]:
         pks = [one.pk for one in page]
         # The best piece of the content; where only the head fits, the summary; where there is none, the beginning.
-        pieces = [piece for one in page for piece in (*one.pieces, (one.pk << PIECE_BITS) + 1)]
+        pieces = [piece for one in page for piece in (*one.pieces, _first(one), *_nearest(one))]
         async with self._database.reading() as connection:
             rows = await connection.execute(
                 select(DOCUMENTS).where(one_of(DOCUMENTS.c.pk, pks, postgres=self._postgres), of_team(team))
@@ -274,11 +301,41 @@ class Search:
             if one.pk not in found:
                 continue
             document = found[one.pk]
-            order = (*one.pieces[1:], one.pieces[0], (one.pk << PIECE_BITS) + 1)
-            shown = best_snippet([texts[piece] for piece in order if piece in texts], wanted)
+            order = (*one.pieces[1:], one.pieces[0], _first(one))
+            by_words = [texts[piece] for piece in order if piece in texts]
+            shown = best_snippet(self._with_nearest(read, one, texts, by_words), wanted)
             marked = highlights(document.title or "", wanted)
             hits.append(SearchHit(document, one.score, shown, marked, one.parts))
         return hits
+
+    def _with_nearest(
+        self, read: ReadQuery, one: _Scored, texts: Mapping[int, StoredPiece], by_words: list[StoredPiece]
+    ) -> list[StoredPiece]:
+        """The pieces to show, best first: the chunk that is nearest alone if it fits better than one by words."""
+        nearest = next((texts[piece] for piece in _nearest(one) if piece in texts), None)
+        # Compared by its text: a process of an earlier version may have replaced it without a new vector.
+        if nearest is None or one.nearest is None or text_key(nearest.text) != one.nearest.key:
+            return by_words
+        best = max((_share(read, texts[piece]) for piece in one.pieces[1:] if piece in texts), default=0.0)
+        more = self._weights.text * (best - _share(read, nearest))
+        return [nearest] if self._weights.summary * one.parts["chunk"] > more else by_words
+
+
+def _share(read: ReadQuery, piece: StoredPiece) -> float:
+    """How much of the query's words is in a piece, the rare ones counting more."""
+    forms = {form for group in read.groups for form in group.forms}
+    there = words_in(piece.text, forms)
+    found = sum(group.rarity for group in read.groups if not there.isdisjoint(group.forms))
+    return found / (sum(group.rarity for group in read.groups) or 1.0)
+
+
+def _first(one: _Scored) -> int:
+    """The first piece of the content."""
+    return (one.pk << PIECE_BITS) + 1
+
+
+def _nearest(one: _Scored) -> list[int]:
+    return [] if one.nearest is None else [(one.pk << PIECE_BITS) + one.nearest.number]
 
 
 def _plan(read: ReadQuery, depth: int, few: int | None) -> tuple[list[postings.PostingQuery], list[Meaning]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from quire.catalog.search.piece_places import unpacked_places
@@ -20,6 +20,11 @@ _BLANK = re.compile(r"\s")
 def highlights(text: str, wanted: Mapping[str, float]) -> tuple[tuple[int, int], ...]:
     """Returns the spans of the wanted words in the text."""
     return tuple((start, end) for start, end, _ in _found(text, wanted))
+
+
+def words_in(text: str, wanted: Collection[str]) -> set[str]:
+    """Those of the wanted words that the text has."""
+    return {word for _, _, words in _found(text, dict.fromkeys(wanted, 1.0)) for word in words}
 
 
 class StoredPiece(NamedTuple):

@@ -1,4 +1,4 @@
-"""The embed step: vectors of a document's title, summary and tags. Enrichment only: no status depends on it."""
+"""The embed step: vectors of a document's title, summary, tags and chunks. Enrichment only: no status depends on it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from quire.dispatch.remote_embedder import NoEmbedderFreeError
 from quire.domain.payer import Payer, current_payer
 from quire.domain.vault_document import TextToEmbed, Vector
 from quire.errors import CatalogError, ObjectsError, QuireError
+from quire.pipeline.vault.chunk_embedding import embed_chunks
 from quire.pipeline.vault.classify_step import postpone, start_delay_s
 from quire.pipeline.vault.embedder import Embedder
 from quire.pipeline.vault.vault import Vault
@@ -26,7 +27,7 @@ _LONGEST_QUERY_CHARS = 500
 
 
 async def run_embed(claim: Claim, vault: Vault) -> None:
-    """Embeds one document and its tags. Raises QuireError, which the worker counts as a failed attempt."""
+    """Embeds one document, its tags and its chunks. Raises QuireError, which the worker counts as a failed attempt."""
     link, embedder = claim.job.vault, vault.embedder
     if link is None or embedder is None:
         await vault.steps.done(claim)
@@ -44,6 +45,7 @@ async def run_embed(claim: Claim, vault: Vault) -> None:
             await catalog.put_document_vectors([document], vectors)
         if tags:
             await catalog.put_tag_vectors(tags, await _vectors(vault, embedder, tags, claim.job.payer))
+        await embed_chunks(vault, embedder, (link.team, link.document_id), claim.job.payer)
     except NoEmbedderFreeError as busy:
         now = vault.parts.clock.now()
         await vault.parts.jobs.park(claim, now + max(busy.wait_s, _LEAST_WAIT_S), failed=False)

@@ -291,8 +291,12 @@ class Vault:
         if self.embedder is None:
             return False
         model = self.embedder.model
-        words = await catalog.document_to_embed(row.team, row.id, model)
-        if words is None and not await catalog.tags_to_embed(row.team, row.id, model):
+        most = self.parts.settings.vault.embedding_chunks
+        if (
+            await catalog.document_to_embed(row.team, row.id, model) is None
+            and not await catalog.tags_to_embed(row.team, row.id, model)
+            and not (most and await catalog.has_chunks_to_embed(row.team, row.id, model, most))
+        ):
             return False
         payer = Payer.parse((row.metadata.get("request") or {}).get("payer"))
         link = VaultLink(row.team, row.id, row.attempt)

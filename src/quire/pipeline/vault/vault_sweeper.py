@@ -13,6 +13,7 @@ from quire.dispatch.remote_embedder import NoEmbedderFreeError
 from quire.domain.job import JobType
 from quire.domain.vault_document import DocumentStatus, VaultDocument
 from quire.errors import QuireError
+from quire.pipeline.vault.chunk_embedding import ChunkBacklog
 from quire.pipeline.vault.embed_step import Backlog
 from quire.pipeline.vault.place_backlog import PlaceBacklog
 from quire.pipeline.vault.vault import Vault
@@ -21,6 +22,7 @@ _LOG = logging.getLogger(__name__)
 _AT_ONCE = 1_000
 _EMBEDDED_AT_ONCE = 64
 _PLACED_AT_ONCE = 20
+_CHUNKS_AT_ONCE = 1_024
 
 
 class GivenUpError(QuireError):
@@ -35,6 +37,7 @@ class Sweeper:
         self._vault = vault
         self._owner = owner
         self._backlog = Backlog(vault, vault.embedder) if vault.embedder else None
+        self._chunks = ChunkBacklog(vault, vault.embedder) if vault.embedder else None
         self._places = PlaceBacklog(vault)
         self._interval_s = vault.parts.settings.vault.sweep_interval_s
 
@@ -49,6 +52,7 @@ class Sweeper:
                 await self._vault.tidy()
                 await self.store_places()
                 await self.embed()
+                await self.embed_chunks()
             except NoEmbedderFreeError:
                 continue
             except QuireError as error:
@@ -69,6 +73,12 @@ class Sweeper:
         if self._backlog is None or not await self._holds_backlog():
             return 0
         return await self._backlog.next_page(_EMBEDDED_AT_ONCE)
+
+    async def embed_chunks(self) -> int:
+        """Embeds chunks of some documents that have no vectors of them; returns how many. One process at a time."""
+        if self._chunks is None or not await self._holds_backlog():
+            return 0
+        return await self._chunks.next_page(_CHUNKS_AT_ONCE)
 
     async def store_places(self) -> int:
         """Stores chunks and boxes of some documents of an earlier version; returns how many. One process at a time."""
