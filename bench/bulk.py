@@ -35,8 +35,9 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
 
 from tests.bulk.rows import check_complete, make_lake, rows_of  # noqa: E402
 
+from quire.bulk.plan_options import PlanOptions  # noqa: E402
 from quire.bulk.shard_plan import Plans  # noqa: E402
-from quire.bulk.shard_planner import Planner, PlanOptions  # noqa: E402
+from quire.bulk.shard_planner import Planner  # noqa: E402
 from quire.clock import SystemClock  # noqa: E402
 from quire.objects.bulk_locations import BulkLocation, FolderLocation, ListedObject  # noqa: E402
 from quire.reading.files.page_chunks import open_document, read_chunk  # noqa: E402

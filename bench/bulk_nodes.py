@@ -1,11 +1,13 @@
 """Bulk runs on several Ray nodes of this machine: kill -9 of driver, worker, reader process, node and head at random.
 
     python bench/bulk_nodes.py [--seeds 20] [--first-seed 0]
+    python bench/bulk_nodes.py --ports    # where a cluster that `quire bulk` starts itself listens
 
 A seed is one target: a run in which something is killed once or twice, then a run that must finish. Each run has a
 deadline: a run that hangs fails the seed. Prints one line of JSON for each seed, and stops at the first that fails.
 
-Ray listens on all addresses, so the cluster is in a network namespace of its own, where there is no other host.
+The cluster is in a network namespace of its own, where there is no other host: a head that is started by hand listens
+on all addresses.
 """
 
 from __future__ import annotations
@@ -33,6 +35,10 @@ _MILD = ("worker", "reader", "node")
 """Kills that a run survives."""
 _NODE = {"num_cpus": 1, "object_store_memory": 80 << 20}
 _RUN_S = 240.0
+_NETWORK = (
+    "ip link set lo up && ip addr add 10.99.0.1/24 dev lo && ip route add 8.8.8.8/32 dev lo src 10.99.0.1"
+)
+"""Loopback, and an address that Ray takes for the one that other hosts reach; there are no other hosts."""
 _DOCUMENTS = 120
 
 
@@ -79,9 +85,9 @@ class RayNodes:
         self._cluster.shutdown()
 
 
-def _start(lake: Path, target: Path, address: str) -> subprocess.Popen[bytes]:
+def _start(lake: Path, target: Path, *more: str) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "quire", "bulk", str(lake), str(target), "--quiet", "--ocr", "off"]
-    command += ["--engine", "ray", "--address", address, "--shard-pages", "5"]
+    command += ["--engine", "ray", "--shard-pages", "5", *more]
     return subprocess.Popen(command, start_new_session=True)
 
 
@@ -138,7 +144,7 @@ def run_seed(seed: int, folder: Path, nodes: RayNodes, expected: dict[tuple[str,
     target, began = folder / f"out-{seed}", time.monotonic()
     kinds = [*chance.sample(_MILD, chance.randint(0, 1)), _KINDS[seed % len(_KINDS)]]
     killed: list[str] = []
-    driver = _start(folder / "lake", target, nodes.address)
+    driver = _start(folder / "lake", target, "--address", nodes.address)
     for kind in kinds:
         _wait_for_parts(driver, target, _parts_in(target) + chance.randint(0, 12))
         if driver.poll() is None:
@@ -147,7 +153,7 @@ def run_seed(seed: int, folder: Path, nodes: RayNodes, expected: dict[tuple[str,
     first = _end(driver, ", ".join(killed))
     if "head" in kinds:
         nodes.restart()
-    code = _end(_start(folder / "lake", target, nodes.address), "nothing")
+    code = _end(_start(folder / "lake", target, "--address", nodes.address), "nothing")
     rows = rows_of(target)
     check_complete(rows, expected)
     seconds = round(time.monotonic() - began, 1)
@@ -155,6 +161,24 @@ def run_seed(seed: int, folder: Path, nodes: RayNodes, expected: dict[tuple[str,
     print(json.dumps({**figures, "rows": len(rows), "seconds": seconds}), flush=True)
     if code != 3:
         raise SystemExit(f"Exit code {code}, expected 3: the lake has two files that can't be read.")
+
+
+def check_ports(folder: Path) -> None:
+    """A run without an address, on a host that others could reach: every socket that listens must be on loopback."""
+    expected = make_lake(folder / "lake", 20)
+    driver = _start(folder / "lake", folder / "out")
+    seen: set[tuple[str, str]] = set()
+    while driver.poll() is None:
+        for one in psutil.net_connections("tcp"):
+            if one.status == psutil.CONN_LISTEN and one.pid is not None:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    seen.add((one.laddr.ip, psutil.Process(one.pid).name()))
+        time.sleep(0.2)
+    check_complete(rows_of(folder / "out"), expected)
+    print(json.dumps({"exit": driver.returncode, "listened": sorted(seen)}), flush=True)
+    addresses = {address.removeprefix("::ffff:") for address, _ in seen}
+    if addresses != {"127.0.0.1"}:
+        raise SystemExit("The cluster listens where other hosts can reach it, or was not seen at all.")
 
 
 def _parts_in(target: Path) -> int:
@@ -167,13 +191,17 @@ def main() -> None:
     )
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--ports", action="store_true")
     args = parser.parse_args()
     if os.environ.get("BENCH_IN_NAMESPACE") != "1":
-        again = [*("unshare", "-n", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"), sys.executable]
+        again = [*("unshare", "-n", "sh", "-c", _NETWORK + ' && exec "$@"', "sh"), sys.executable]
         done = subprocess.run([*again, *sys.argv], env={**os.environ, "BENCH_IN_NAMESPACE": "1"}, check=False)
         raise SystemExit(done.returncode)
     with tempfile.TemporaryDirectory(prefix="quire-bench-nodes-") as name:
         folder = Path(name)
+        if args.ports:
+            check_ports(folder)
+            return
         expected = make_lake(folder / "lake", _DOCUMENTS)
         nodes = RayNodes()
         try:

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from quire.bulk.bulk_run import BulkRun, ShardShare
+from quire.bulk.plan_options import PlanOptions
 from quire.bulk.shard_plan import part_name
-from quire.bulk.shard_planner import PlanOptions
-from quire.bulk.worker_process import clouds_of
+from quire.bulk.worker_messages import clouds_of
 from quire.clock import SystemClock
 from quire.errors import MissingError, StateConflictError
 from quire.objects.bulk_locations import BulkLocation

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from quire.bulk.bulk_run import BulkRun, ShardShare
-from quire.bulk.shard_planner import PlanOptions
+from quire.bulk.plan_options import PlanOptions
 from quire.cli import main
 from quire.cli.arguments import parse
 from quire.clock import SystemClock

@@ -6,9 +6,12 @@ Ray itself is not installed here; `bench/bulk_nodes.py` runs the same with real 
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
 import threading
 from collections import Counter
 from dataclasses import asdict, dataclass, field
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -16,11 +19,11 @@ import pytest
 
 from quire.bulk import ray_cluster, ray_engine
 from quire.bulk.page_rows import ShardStats
-from quire.bulk.ray_cluster import ClusterLostError, RayThread
+from quire.bulk.ray_cluster import ClusterLostError, RayCluster, RayThread
 from quire.bulk.ray_engine import RayDrive, actor_sizes
 from quire.bulk.shard_queue import ShardQueue
-from quire.bulk.worker_process import WorkerConfig, WorkerReport
-from quire.errors import QuireError
+from quire.bulk.worker_messages import WorkerConfig, WorkerReport
+from quire.errors import QuireError, SettingsError
 from tests.support.waiting import DEADLINE_S
 
 
@@ -147,6 +150,59 @@ async def test_a_cluster_that_does_not_answer_is_an_error_that_says_how_to_go_on
     with pytest.raises(ValueError, match="no"):
         await thread.call(lambda: int("no"), DEADLINE_S)
     assert ray_cluster.ClusterLostError.retryable
+
+
+@dataclass
+class _Ray(ModuleType):
+    """Stands for the library: a cluster with one node, which listens on an address."""
+
+    listens_on: str
+    asked: dict[str, Any] = field(default_factory=dict)
+    is_shut_down: bool = False
+
+    def __post_init__(self) -> None:
+        super().__init__("ray")
+        self.exceptions = SimpleNamespace(RayActorError=_ActorDiedError, RayError=Exception)
+
+    def init(self, **options: Any) -> None:
+        self.asked = options
+
+    def nodes(self) -> list[dict[str, Any]]:
+        return [{"NodeManagerAddress": self.listens_on, "Alive": True, "Resources": {"CPU": 2.0}}]
+
+    def shutdown(self) -> None:
+        self.is_shut_down = True
+
+
+@pytest.mark.parametrize("named", [False, True])
+async def test_a_new_cluster_is_refused_when_other_machines_can_reach_it(
+    monkeypatch: pytest.MonkeyPatch, named: bool
+) -> None:
+    monkeypatch.setenv("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "1")
+    ray = _Ray("10.0.0.7")
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    if named:  # a cluster that exists is where its owner has put it
+        monkeypatch.setenv("RAY_ADDRESS", "10.0.0.7:6379")
+        async with RayCluster.joined(None) as cluster:
+            assert await cluster.node_cpus() == [2]
+        assert ray.asked["address"] == "10.0.0.7:6379"
+    else:
+        monkeypatch.delenv("RAY_ADDRESS", raising=False)
+        with pytest.raises(SettingsError, match="can't keep a new cluster to this machine"):
+            async with RayCluster.joined(None):
+                raise AssertionError
+        assert os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] == "0"
+    assert ray.is_shut_down
+
+
+async def test_a_new_cluster_is_used_when_it_listens_on_loopback_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "1")
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setitem(sys.modules, "ray", _Ray("127.0.0.1"))
+    async with RayCluster.joined(None) as cluster:
+        assert await cluster.node_cpus() == [2]
 
 
 @pytest.mark.parametrize(

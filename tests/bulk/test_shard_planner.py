@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from quire.bulk.bulk_run import BulkRun
+from quire.bulk.plan_options import DocumentFilter, PlanOptions, keys_from, split_pattern
 from quire.bulk.shard_plan import DELETED, DUPLICATE, READ, PlannedDocument, Plans
-from quire.bulk.shard_planner import DocumentFilter, Planner, PlanOptions, keys_from, split_pattern
+from quire.bulk.shard_planner import Planner
 from quire.clock import SystemClock
 from quire.errors import ObjectsError, RequestError, StateConflictError
 from quire.objects.bulk_locations import BulkLocation

@@ -9,8 +9,8 @@ import pytest
 import pytest_asyncio
 
 from quire.bulk.bulk_run import BulkRun, ShardShare, part_stats
+from quire.bulk.plan_options import PlanOptions
 from quire.bulk.shard_plan import PlannedDocument, Plans, Shard, part_name
-from quire.bulk.shard_planner import PlanOptions
 from quire.bulk.shard_reader import ShardOptions, ShardReader
 from quire.clock import SystemClock
 from quire.errors import ObjectsError

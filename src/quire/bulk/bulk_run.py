@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from quire.bulk.page_rows import ShardStats, read_stats
+from quire.bulk.plan_options import PlanOptions
 from quire.bulk.shard_plan import PlanHeader, Plans, finished_shards, part_name
-from quire.bulk.shard_planner import Planner, PlanOptions
 from quire.bulk.shard_queue import FailedShard, ShardQueue
 from quire.clock import Clock
 from quire.errors import DamagedError, RequestError, StateConflictError
@@ -21,7 +21,14 @@ _PARTS_AT_ONCE = 32
 
 
 class BulkEngine(Protocol):
-    """Reads all shards of a queue; `on_stats` counts documents as they are done."""
+    """Reads all shards of a queue; `on_stats` counts documents as they are done.
+
+    Within `async with` its workers may start before the queue is known, and are ended.
+    """
+
+    async def __aenter__(self) -> BulkEngine: ...
+
+    async def __aexit__(self, *error: object) -> None: ...
 
     async def run(self, queue: ShardQueue, on_stats: OnStats) -> None: ...
 
@@ -70,6 +77,8 @@ class BulkRun:
 
     async def plan(self, clock: Clock) -> tuple[Plans, PlanHeader | None]:
         """Adds a plan of what is new. Raises RequestError as `check` does."""
+        from quire.bulk.shard_planner import Planner  # loads numpy, meanwhile the workers start
+
         plans = await self.plans()
         try:
             return plans, await Planner(self._source, self._target, plans, self._options).run(clock)

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 1
 PAGE, ERROR, DUPLICATE, DELETED = "page", "error", "duplicate", "deleted"
+FORMATS = ("text", "html", "elements", "chunks")
+"""Columns that are filled on request."""
 _COMPRESSION = "zstd(3)"
 _STATS = "quire.stats"
 _AI_SOURCES = ("ai", "cache", "batch")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import queue
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -17,6 +18,11 @@ from quire.errors import QuireError, SettingsError
 
 T = TypeVar("T")
 
+_NEW = "local"
+_LOOPBACK = "127.0.0.1"
+_ONE_MACHINE = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
+"""Ray's variable for clusters of several machines, on Linux too. Unless it is off, Ray replaces a loopback address by
+one that other machines reach, and listens on all addresses."""
 _JOIN_S = 180.0
 _ANSWER_S = 60.0
 _LEAVE_S = 10.0
@@ -42,25 +48,28 @@ class RayCluster:
     @classmethod
     @contextlib.asynccontextmanager
     async def joined(cls, address: str | None) -> AsyncIterator[RayCluster]:
-        """The cluster at `address`, or a new one on this machine.
+        """The cluster at `address` or RAY_ADDRESS, or a new one that other machines can't reach.
 
         Raises SettingsError where Ray is missing or the cluster can't be reached.
         """
+        address = address or os.environ.get("RAY_ADDRESS") or _NEW
+        if address == _NEW:
+            os.environ[_ONE_MACHINE] = "0"  # it is read when Ray is loaded
         try:
             import ray
         except ImportError as error:
             raise SettingsError("The engine ray needs Ray. Run: pip install 'quire[ray]'") from error
-        options: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
-        if address is None:
-            options |= {"include_dashboard": False, "_node_ip_address": "127.0.0.1"}
-        else:
-            options["address"] = address
+        options: dict[str, Any] = {"address": address, "log_to_driver": False, "logging_level": "error"}
+        if address == _NEW:
+            options |= {"include_dashboard": False, "_node_ip_address": _LOOPBACK}
         thread = RayThread()
         try:
             await thread.call(lambda: ray.init(**options), _JOIN_S)
         except (ConnectionError, RuntimeError, ValueError, ClusterLostError) as error:
             raise SettingsError(f"The Ray cluster can't be reached: {type(error).__name__}.") from error
         try:
+            if address == _NEW:
+                await thread.call(lambda: _check_is_local(ray), _ANSWER_S)
             yield cls(ray, thread)
         finally:
             with contextlib.suppress(ClusterLostError):
@@ -95,6 +104,15 @@ class RayCluster:
     async def result(self, call: Any) -> Any:
         """Returns the result of a call that has ended. Raises `actor_error` where its actor has died."""
         return await self._call(lambda: self._ray.get(call), _ANSWER_S)
+
+
+def _check_is_local(ray: Any) -> None:
+    """Raises SettingsError where a cluster of our own can be reached from other machines: it asks for no password."""
+    if any(one["NodeManagerAddress"] != _LOOPBACK for one in ray.nodes()):
+        raise SettingsError(
+            "This version of Ray can't keep a new cluster to this machine. Start a cluster behind a firewall "
+            "(`ray start --head`), and name it with --address."
+        )
 
 
 class RayThread:

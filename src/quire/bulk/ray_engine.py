@@ -21,7 +21,8 @@ from quire.bulk.ray_cluster import RayCluster
 from quire.bulk.shard_plan import Plans
 from quire.bulk.shard_queue import ShardQueue
 from quire.bulk.shard_reader import ShardReader
-from quire.bulk.worker_process import WorkerConfig, WorkerReport, clouds_of, read_shard, shard_options
+from quire.bulk.worker_messages import WorkerConfig, WorkerReport, clouds_of
+from quire.bulk.worker_process import read_shard, shard_options
 from quire.errors import QuireError, SettingsError
 from quire.objects.bulk_locations import BulkLocation
 from quire.settings import load
@@ -77,6 +78,12 @@ class RayEngine:
         self._config = config
         self._workers = workers
         self._address = address
+
+    async def __aenter__(self) -> RayEngine:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        """Nothing is left open between runs: `run` leaves the cluster."""
 
     async def run(self, queue: ShardQueue, on_stats: OnStats) -> None:
         """Raises SettingsError where Ray is missing or its cluster can't be reached, QuireError where it is lost."""

@@ -6,13 +6,14 @@ import hashlib
 import re
 import secrets
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
 
 from quire.bulk.known_documents import DigestSet, KnownDocuments
+from quire.bulk.plan_options import PlanOptions
 from quire.bulk.shard_plan import (
     DELETED,
     DUPLICATE,
@@ -25,42 +26,13 @@ from quire.bulk.shard_plan import (
     segment_name,
 )
 from quire.clock import Clock
-from quire.errors import ObjectsError, RequestError, StateConflictError
+from quire.errors import RequestError, StateConflictError
 from quire.objects.bulk_locations import BulkLocation, ListedObject
 from quire.objects.object_store import in_thread
 
 _BYTES_A_PAGE = 40_000
 _SEGMENT_DOCUMENTS = 20_000
 _MD5 = re.compile(r'^"?([0-9a-f]{32})"?$')
-
-
-@dataclass(frozen=True, slots=True)
-class DocumentFilter:
-    """Which documents of the source are wanted. `excluded` is a prefix: the target, where it is inside the source."""
-
-    pattern: str = ""
-    since: float = 0.0
-    keys: frozenset[str] | None = None
-    excluded: str = ""
-
-    def matches(self, key: str) -> bool:
-        """Whether a key is wanted, whatever its version."""
-        if self.excluded and key.startswith(self.excluded):
-            return False
-        if self.keys is not None and key not in self.keys:
-            return False
-        return not self.pattern or _matcher(self.pattern).match(key) is not None
-
-
-@dataclass(frozen=True, slots=True)
-class PlanOptions:
-    """`shard_pages` is an estimate by size. `limit` is for a first try: the other documents are left to later runs."""
-
-    shard_pages: int = 1_000
-    limit: int | None = None
-    dedupe: bool = True
-    wanted: DocumentFilter = field(default_factory=DocumentFilter)
-    row_options: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -261,73 +233,6 @@ class _SegmentWriter:
 
 def estimated_pages(size: int) -> float:
     return max(1.0, size / _BYTES_A_PAGE)
-
-
-def split_pattern(source: str) -> tuple[str, str]:
-    """Splits `folder/**/*.pdf` into the place to list and the pattern of keys below it."""
-    segments = source.split("/")
-    for place, segment in enumerate(segments):
-        if any(mark in segment for mark in "*?["):
-            return "/".join(segments[:place]) or ("/" if source.startswith("/") else "."), "/".join(
-                segments[place:]
-            )
-    return source, ""
-
-
-def keys_from(lines: Iterable[str]) -> frozenset[str]:
-    """Returns the keys of a manifest: one on each line, bare or as JSON with a field `key`. Raises ObjectsError."""
-    found: set[str] = set()
-    for number, line in enumerate(lines, 1):
-        text = line.strip()
-        if not text:
-            continue
-        if text.startswith("{"):
-            try:
-                text = str(msgspec.json.decode(text.encode())["key"])
-            except (msgspec.DecodeError, KeyError, TypeError) as error:
-                raise ObjectsError(
-                    f"Line {number} of the manifest is no JSON object with a `key`.", retryable=False
-                ) from error
-        found.add(text)
-    return frozenset(found)
-
-
-def _matcher(pattern: str) -> re.Pattern[str]:
-    found = _MATCHERS.get(pattern)
-    if found is None:
-        found = _MATCHERS[pattern] = re.compile(_expression(pattern))
-    return found
-
-
-_MATCHERS: dict[str, re.Pattern[str]] = {}
-
-
-def _expression(pattern: str) -> str:
-    """`**/` is any number of folders; `*` and `?` stay within one."""
-    pieces: list[str] = []
-    for segment in pattern.split("/"):
-        if segment == "**":
-            pieces.append("(?:[^/]+/)*")
-            continue
-        pieces.append("".join(_translated(one) for one in _TOKENS.findall(segment)) + "/")
-    text = "".join(pieces)
-    return (text[:-1] if text.endswith("/") else text + "[^/]*") + r"\Z"
-
-
-_TOKENS = re.compile(r"\[[^\]]+\]|.", re.DOTALL)
-
-
-def _translated(token: str) -> str:
-    if token in _WILD:
-        return _WILD[token]
-    if len(token) > 1:
-        return (
-            "[" + ("^" if token[1] == "!" else "") + token[1:-1].removeprefix("!").replace("\\", "\\\\") + "]"
-        )
-    return re.escape(token)
-
-
-_WILD = {"*": "[^/]*", "?": "[^/]"}
 
 
 def _content_of(one: ListedObject) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import json
-import tempfile
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -29,7 +29,6 @@ from quire.reading.document_reading import (
 from quire.reading.pool.cage import CageOptions
 from quire.reading.pool.child_pool import ChildPool, PoolOptions
 
-FORMATS = ("text", "html", "elements", "chunks")
 _LANGUAGE_SAMPLE = 3_000
 
 
@@ -66,6 +65,7 @@ class ShardReader:
                 slow_processes=0,
             )
         )
+        self._numbers = itertools.count()
         self._model = asyncio.ensure_future(in_thread(_load_language_model))
         # One more than there are processes: the next document is fetched while they read.
         self._room = asyncio.Semaphore(options.processes + 1)
@@ -117,11 +117,10 @@ class ShardReader:
 
     async def _reading(self, document: PlannedDocument) -> DocumentReading:
         key, etag = document.key, document.etag
-        handle = tempfile.NamedTemporaryFile(dir=self._spool, prefix="document-", delete=False)  # noqa: SIM115
-        handle.close()
-        target = Path(handle.name)
+        copy = self._spool / f"document-{next(self._numbers)}"
+        path: Path | None = None
         try:
-            path = await self._source.fetch(key, etag, target)
+            path = await self._source.fetch(key, etag, copy)
             options = self._options
             found = await read_document(
                 self._pool, str(path), options.document, password=options.password, share=key
@@ -134,7 +133,8 @@ class ShardReader:
         except (MissingError, StateConflictError) as error:
             return unreadable(error)
         finally:
-            await in_thread(target.unlink, missing_ok=True)
+            if path is None or path == copy:  # otherwise it is the original
+                await in_thread(copy.unlink, missing_ok=True)
 
 
 def document_rows(base: PageRow, reading: DocumentReading, formats: frozenset[str]) -> list[PageRow]:

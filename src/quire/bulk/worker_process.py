@@ -10,49 +10,22 @@ import asyncio
 import os
 import sys
 import traceback
+from collections.abc import Callable
 from dataclasses import asdict
-from typing import Any
 
 import msgspec
 
 from quire.bulk.page_rows import ShardStats
 from quire.bulk.shard_plan import Plans
 from quire.bulk.shard_reader import ShardOptions, ShardReader
+from quire.bulk.worker_messages import WorkerConfig, WorkerReport, clouds_of
 from quire.errors import QuireError
 from quire.objects.bulk_locations import BulkLocation
-from quire.objects.cloud_clients import Clouds
 from quire.reading.document_reading import DocumentOptions
 from quire.reading.local_reader import LocalLimits, LocalOptions
 from quire.reading.ocr import page_ocr
 from quire.reading.ocr.page_ocr import OcrOptions
 from quire.settings import Settings, load
-
-
-class WorkerConfig(msgspec.Struct, frozen=True):
-    """What a worker must know. Credentials and limits of readers come from the settings of its own machine."""
-
-    source: str
-    target: str
-    ocr: bool = True
-    formats: tuple[str, ...] = ()
-    processes: int = 1
-    password: str | None = None
-
-
-class WorkerReport(msgspec.Struct, omit_defaults=True):
-    """A line of a worker: the documents since the last line, or the end of a shard."""
-
-    stats: dict[str, Any] | None = None
-    finished: int | None = None
-    failed: int | None = None
-    error: str = ""
-    retryable: bool = True
-
-
-def clouds_of(settings: Settings) -> Clouds:
-    """The credentials for every kind of bucket."""
-    clouds = settings.clouds
-    return Clouds(settings.aws.credentials(), clouds.google(), clouds.azure(), clouds.proxy_url)
 
 
 def document_options(settings: Settings, *, ocr: bool) -> DocumentOptions:
@@ -105,12 +78,12 @@ def _first(error: BaseException) -> BaseException:
 async def _serve(config: WorkerConfig, settings: Settings, lines: asyncio.StreamReader) -> None:
     clouds = clouds_of(settings)
     source, target = BulkLocation.open(config.source, clouds), BulkLocation.open(config.target, clouds)
-    plans = await Plans.load(target)
+    plans: Plans | None = None
     async with ShardReader.open(source, target, shard_options(config, settings)) as reader:
         running: set[asyncio.Task[None]] = set()
         stats = ShardStats()
 
-        async def one(number: int) -> None:
+        async def one(plans: Plans, number: int) -> None:
             report = await read_shard(plans, reader, number, stats)
             _say(stats)
             _write(report)
@@ -118,7 +91,8 @@ async def _serve(config: WorkerConfig, settings: Settings, lines: asyncio.Stream
         ticker = asyncio.create_task(_tick(stats))
         try:
             while line := await lines.readline():
-                task = asyncio.create_task(one(int(line)))
+                plans = plans or await Plans.load(target)  # with the first shard, the plan is stored
+                task = asyncio.create_task(one(plans, int(line)))
                 running.add(task)
                 task.add_done_callback(running.discard)
         finally:
@@ -153,10 +127,20 @@ async def _run() -> None:
     await _serve(config, load(os.environ), lines)
 
 
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """uvloop's where it is installed: the loop is most of what a worker does beside its readers."""
+    try:
+        from uvloop import new_event_loop
+    except ImportError:  # no wheel for this platform
+        return None
+    return new_event_loop
+
+
 def main() -> int:
     """The whole process. Exit code 0: standard input was closed."""
     try:
-        asyncio.run(_run())
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            runner.run(_run())
     except (QuireError, ExceptionGroup) as error:
         sys.stderr.write(f"quire: a bulk worker could not go on: {error}\n")
         return 1

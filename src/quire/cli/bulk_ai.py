@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from quire.bulk.ai_pass import (
 )
 from quire.bulk.batch_pass import NOT_ENDED, BatchPass, BatchPassOptions
 from quire.bulk.bulk_run import RunOutcome
-from quire.bulk.worker_process import WorkerConfig, clouds_of
+from quire.bulk.worker_messages import WorkerConfig, clouds_of
 from quire.cli.exit_codes import CommandUsageError, say
 from quire.clock import SystemClock
 from quire.coordination.embedded_server import EmbeddedServer
@@ -34,7 +34,7 @@ from quire.reading.pool.cage import CageOptions
 from quire.reading.pool.child_pool import ChildPool, PoolOptions
 from quire.settings import Settings
 
-OFF, BATCH = "off", "batch"
+BATCH = "batch"
 _EVERY_PAGES = 50
 _STOPPED = {
     MAX_COST: "the next page could exceed --max-cost. Run again with a higher one to go on.",
@@ -45,11 +45,7 @@ _STOPPED = {
 
 
 def check(args: argparse.Namespace, settings: Settings) -> None:
-    """Raises CommandUsageError before anything is read."""
-    if args.ai == OFF:
-        if args.max_cost is not None:
-            raise CommandUsageError("--max-cost needs --ai now or --ai batch.")
-        return
+    """Raises CommandUsageError before anything is read, for a run with `--ai now` or `--ai batch`."""
     usable = configured_providers.build(settings.ai, SystemClock())
     models = configured_providers.models(settings.ai)
     order = [one for one in configured_providers.order(settings.ai) if one in usable and one in models]
@@ -172,10 +168,6 @@ class _BatchParts:
     settings: Settings
     pool: ChildPool
     readers: Readers
-
-
-def ai_report(done: AiPassOutcome) -> dict[str, Any]:
-    return asdict(done) | {"cost_usd": round(done.cost_usd, 6)}
 
 
 class _Shown:

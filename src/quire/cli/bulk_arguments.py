@@ -7,6 +7,7 @@ from datetime import datetime
 
 from quire.cli.argument_kinds import add_command
 
+AI_OFF = "off"
 _CODES = (
     "Exit codes: 0 every document was read; 3 there are rows with errors; 1 the run could not finish (run it again to "
     "go on); 2 wrong arguments; 130 interrupted. See docs/bulk.md."
@@ -47,8 +48,8 @@ def add_bulk(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     parser.add_argument("--password-file", metavar="F", help="a password to try on protected documents")
     parser.add_argument(
         "--ai",
-        choices=("off", "now", "batch"),
-        default="off",
+        choices=(AI_OFF, "now", "batch"),
+        default=AI_OFF,
         help="read pages by AI that local readers see badly, by single calls or at half the price within a day",
     )
     parser.add_argument(
@@ -62,7 +63,9 @@ def add_bulk(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     )
     parser.add_argument("--engine", choices=("local", "ray"), default="local", help="what spreads the shards")
     parser.add_argument(
-        "--address", metavar="A", help="the Ray cluster to join (default: one on this machine)"
+        "--address",
+        metavar="A",
+        help="the Ray cluster to join (default: RAY_ADDRESS, else a new one for this run)",
     )
     parser.add_argument(
         "--workers",

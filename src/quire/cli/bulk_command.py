@@ -14,17 +14,16 @@ from typing import TYPE_CHECKING, Any
 
 from quire.bulk.bulk_report import report_of, write_report
 from quire.bulk.bulk_run import BulkEngine, BulkRun, RunOutcome, ShardShare
-from quire.bulk.compaction import Compaction
 from quire.bulk.local_engine import LocalEngine
-from quire.bulk.page_rows import ShardStats, check_installed
-from quire.bulk.run_estimate import RunEstimate, count_new, measure
+from quire.bulk.page_rows import FORMATS, ShardStats, check_installed
+from quire.bulk.plan_options import DocumentFilter, PlanOptions, keys_from, split_pattern
 from quire.bulk.shard_plan import Plans
-from quire.bulk.shard_planner import DocumentFilter, Planner, PlanOptions, keys_from, split_pattern
 from quire.bulk.shard_queue import ShardQueue
-from quire.bulk.shard_reader import FORMATS, ShardReader
-from quire.bulk.worker_process import WorkerConfig, clouds_of, shard_options
-from quire.cli import bulk_ai, interrupts
+from quire.bulk.worker_messages import WorkerConfig, clouds_of
+from quire.cli import interrupts
+from quire.cli.bulk_arguments import AI_OFF
 from quire.cli.exit_codes import FAILED, OK, PARTIAL, CommandUsageError, printable, say
+from quire.cli.progress import duration
 from quire.cli.startup import errors_only, everything
 from quire.clock import SystemClock
 from quire.errors import ObjectsError, RequestError, StateConflictError
@@ -32,12 +31,10 @@ from quire.objects.bulk_locations import BulkLocation, FolderLocation
 from quire.settings import Settings, load
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    pass
 
 _EVERY_S = 1.0
 _EVERY_LINE_S = 30.0
-_AI_TOKENS_IN, _AI_TOKENS_OUT = 1_500, 800
-"""What a page takes on the average, for the estimated price: its picture, its text and the answer."""
 
 
 def run(args: argparse.Namespace) -> int:
@@ -62,6 +59,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def run_compact(args: argparse.Namespace) -> int:
+    from quire.bulk.compaction import Compaction
+
     everything() if args.debug else errors_only()
     check_installed()
     clouds = clouds_of(load(os.environ))
@@ -87,7 +86,7 @@ class _Command:
                 f"{root} is not a folder. Name a folder, or a bucket such as s3://bucket/prefix."
             )
         formats = _formats(args.formats)
-        bulk_ai.check(args, settings)
+        _check_ai(args, settings)
         self._workers = args.workers or settings.reading.processes or os.cpu_count() or 1
         self._config = WorkerConfig(
             source=self._source.url,
@@ -109,27 +108,22 @@ class _Command:
         self._bulk = BulkRun(self._source, self._target, self._plan)
 
     async def run(self) -> int:
-        if self._args.no_plan:
-            plans = await self._bulk.plans()
-            if not plans.headers:
-                raise StateConflictError(
-                    f"There is no plan in {self._target.url} yet. Run `quire bulk` with --plan-only first."
-                )
-        else:
-            plans, _added = await self._bulk.plan(SystemClock())
         share = ShardShare(self._args.shard_index, self._args.shard_count)
-        queue, done = await self._bulk.waiting(plans, share)
-        shown = _Shown(queue, len(done), sum(one.documents for one in plans.headers), quiet=self._args.quiet)
         if self._args.plan_only:
+            await self._waiting(share)
             return OK
-        outcome = await self._bulk.read(self._engine(), queue, share, shown.count)
+        async with self._engine() as engine:  # the workers start while the source is listed
+            queue, shown = await self._waiting(share)
+            outcome = await self._bulk.read(engine, queue, share, shown.count)
         by_ai = None
-        if self._args.ai != bulk_ai.OFF and outcome.ai_shards:
+        if self._args.ai != AI_OFF and outcome.ai_shards:
+            from quire.cli import bulk_ai
+
             by_ai = await bulk_ai.read_by_ai(self._args, self._settings, self._config, outcome)
             await self._bulk.count_parts(outcome, share)
         report = report_of(outcome, self._args.source, self._target.url)
         if by_ai is not None:
-            report["ai"] = bulk_ai.ai_report(by_ai)
+            report["ai"] = asdict(by_ai) | {"cost_usd": round(by_ai.cost_usd, 6)}
         place = await write_report(self._target, report, share)
         shown.finish(outcome, f"{self._target.url}/{place}")
         if self._args.json:
@@ -138,22 +132,26 @@ class _Command:
             return FAILED
         return PARTIAL if outcome.total.errors else OK
 
-    async def estimate(self) -> int:
-        plans = await Plans.load(self._target)
-        self._bulk.check(plans)
-        found, sample = await count_new(
-            Planner(self._source, self._target, plans, self._plan), self._args.shard_pages
-        )
-        options = shard_options(self._config, self._settings)
-        async with ShardReader.open(self._source, self._target, options) as reader:
-            await measure(found, sample, reader)
-        price = _price(found.ai_pages or 0, self._settings)
-        if self._args.json:
-            print(json.dumps(asdict(found) | {"ai_cost_usd": price}))
+    async def _waiting(self, share: ShardShare) -> tuple[ShardQueue, _Shown]:
+        """The shards to read, by the plans that are stored and, unless it is not wanted, a new one."""
+        if self._args.no_plan:
+            plans = await self._bulk.plans()
+            if not plans.headers:
+                raise StateConflictError(
+                    f"There is no plan in {self._target.url} yet. Run `quire bulk` with --plan-only first."
+                )
         else:
-            for line in _estimate_lines(found, price, self._workers):
-                print(line)
-        return OK
+            plans, _added = await self._bulk.plan(SystemClock())
+        queue, done = await self._bulk.waiting(plans, share)
+        documents = sum(one.documents for one in plans.headers)
+        return queue, _Shown(queue, len(done), documents, quiet=self._args.quiet)
+
+    async def estimate(self) -> int:
+        from quire.cli.bulk_estimate import BulkEstimate
+
+        self._bulk.check(await Plans.load(self._target))
+        work = BulkEstimate(self._source, self._target, self._plan, self._config, self._settings)
+        return await work.run(as_json=self._args.json)
 
     def _engine(self) -> BulkEngine:
         if self._args.engine == "local":
@@ -192,7 +190,7 @@ class _Shown:
         queue, now = self._queue, self._now
         rate = now.pages / seconds if seconds else 0.0
         left = (
-            f"{_duration(seconds / queue.finished * (queue.total - queue.finished))} left"
+            f"{duration(seconds / queue.finished * (queue.total - queue.finished))} left"
             if queue.finished
             else "…"
         )
@@ -213,45 +211,20 @@ class _Shown:
         total = outcome.total
         say(
             f"{total.documents:,} documents, {total.pages:,} pages, {total.errors:,} rows with errors, "
-            f"{total.duplicates:,} duplicates; {outcome.now.pages:,} pages in {_duration(outcome.seconds)} now. "
+            f"{total.duplicates:,} duplicates; {outcome.now.pages:,} pages in {duration(outcome.seconds)} now. "
             f"Report: {report}"
         )
 
 
-def _estimate_lines(found: RunEstimate, price: float | None, workers: int) -> Sequence[str]:
-    types = ", ".join(f"{count:,} {name}" for name, count in list(found.types.items())[:8])
-    lines = [
-        f"new documents   {found.documents:,} ({found.bytes / 1e6:,.1f} MB): {types or 'none'}",
-        f"duplicates      {found.duplicates:,}",
-        f"deleted         {found.deleted:,}",
-        f"shards          about {found.shards:,}",
-    ]
-    if found.pages is not None:
-        seconds = _duration(found.seconds) if found.seconds is not None else "unknown"
-        shown = "unknown: set the model and AI_PRICES" if price is None else f"{price:,.2f} USD"
-        lines += [
-            f"pages           about {found.pages:,} (from a sample of {found.sampled} documents)",
-            f"time            about {seconds} with {workers} reader processes",
-            f"pages for AI    about {found.ai_pages or 0:,}; by AI they would cost about {shown}",
-        ]
-    return lines
+def _check_ai(args: argparse.Namespace, settings: Settings) -> None:
+    """Raises CommandUsageError before anything is read."""
+    if args.ai == AI_OFF:
+        if args.max_cost is not None:
+            raise CommandUsageError("--max-cost needs --ai now or --ai batch.")
+        return
+    from quire.cli import bulk_ai  # loads the clients of providers and Redis, which few runs need
 
-
-def _price(pages: int, settings: Settings) -> float | None:
-    """What these pages would cost with the first model of the settings; None where its price is unknown."""
-    from quire.providers import configured_providers
-    from quire.providers.price_list import PriceList
-    from quire.providers.provider_protocol import TokenUsage
-
-    models = configured_providers.models(settings.ai)
-    order = [one for one in configured_providers.order(settings.ai) if one in models]
-    for name in order:
-        cost = PriceList(settings.ai.prices).cost(
-            name, models[name].of("primary"), TokenUsage(_AI_TOKENS_IN, _AI_TOKENS_OUT)
-        )
-        if cost.known:
-            return cost.usd * pages
-    return None
+    bulk_ai.check(args, settings)
 
 
 def _formats(text: str) -> tuple[str, ...]:
@@ -284,9 +257,3 @@ def _inside(source: str, target: str) -> str:
     """The prefix of keys that are in the target, where that is inside the source."""
     top = source.rstrip("/") + "/"
     return target.removeprefix(top).rstrip("/") + "/" if target.startswith(top) else ""
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -127,3 +127,10 @@ class Bars:
 
     def close(self) -> None:
         self._bars.stop()
+
+
+def duration(seconds: float) -> str:
+    """A rough time for people, in the unit that fits."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

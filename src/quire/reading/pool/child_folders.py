@@ -40,7 +40,11 @@ class ChildFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._shown: Path | None = None
+        # Texts, not paths: they are used for every task.
+        self._documents, self._temporary = str(path / DOCUMENT), str(path / TEMPORARY)
+        self.result = f"{self._temporary}/{_RESULT}"
+        """The path at which the child writes a file that is the result of its task."""
+        self._shown: str | None = None
         self._is_copy = False
         for name in (DOCUMENT, TEMPORARY):
             (path / name).mkdir(mode=0o700)
@@ -51,10 +55,10 @@ class ChildFolder:
         A document that no longer exists is not found by the child either.
         """
         real = os.path.realpath(document)  # noqa: ASYNC240 - a few microseconds, as the link below
-        name = hashlib.sha256(os.fsencode(real)).hexdigest()[:32] + Path(document).suffix
-        place = self.path / DOCUMENT / name
+        name = hashlib.sha256(os.fsencode(real)).hexdigest()[:32] + os.path.splitext(document)[1]  # noqa: PTH122
+        place = f"{self._documents}/{name}"
         if self._shown == place and self._is_copy and _is_same(real, place):
-            return str(place)
+            return place
         self._remove()
         self._shown, self._is_copy = place, False
         try:
@@ -65,7 +69,7 @@ class ChildFolder:
             self._is_copy = True
             with contextlib.suppress(FileNotFoundError):
                 await asyncio.to_thread(shutil.copy2, real, place)
-        return str(place)
+        return place
 
     def hide(self) -> bool:
         """Takes the document and the result out of the folder. A copy stays until another document is shown.
@@ -77,15 +81,10 @@ class ChildFolder:
         with contextlib.suppress(FileNotFoundError, IsADirectoryError, PermissionError):
             os.unlink(self.result)  # noqa: PTH108 - after every task
         try:
-            with os.scandir(self.path / TEMPORARY) as left:
+            with os.scandir(self._temporary) as left:
                 return next(left, None) is None
         except OSError:  # the pool was closed in the same moment
             return False
-
-    @property
-    def result(self) -> str:
-        """The path at which the child writes a file that is the result of its task."""
-        return str(self.path / TEMPORARY / _RESULT)
 
     def deliver(self, target: str, added_bytes: int) -> None:
         """Copies the result into the existing file `target`; it may be larger than the document by `added_bytes`.
@@ -93,7 +92,7 @@ class ChildFolder:
         Raises OSError if it can't be written, and RefusedFileError if the child left a link to a file that only the
         parent may read, a pipe, or a file that is too large.
         """
-        shown_bytes = self._shown.stat().st_size if self._shown else 0
+        shown_bytes = Path(self._shown).stat().st_size if self._shown else 0
         with os.fdopen(self._open_result(), "rb") as written, Path(target).open("r+b") as out:
             out.truncate()
             _copy(written, out, shown_bytes + added_bytes)
@@ -114,7 +113,8 @@ class ChildFolder:
 
     def _remove(self) -> None:
         if self._shown is not None:
-            self._shown.unlink(missing_ok=True)
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self._shown)  # noqa: PTH108 - after every task
             self._shown = None
 
 
@@ -131,9 +131,9 @@ def _copy(written: BinaryIO, out: BinaryIO, most_bytes: int) -> None:
         out.write(piece)
 
 
-def _is_same(original: str, copy: Path) -> bool:
+def _is_same(original: str, copy: str) -> bool:
     try:
-        one, other = Path(original).stat(), copy.stat()
+        one, other = Path(original).stat(), Path(copy).stat()
     except OSError:
         return False
     return (one.st_size, one.st_mtime_ns) == (other.st_size, other.st_mtime_ns)

@@ -14,7 +14,8 @@ from pathlib import Path
 
 _MOST_IDLE = 30.0  # times the allowed time
 _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
-_RUNNABLE = frozenset("RD")
+_RUNNABLE = frozenset((b"R", b"D"))
+_STAT_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,8 @@ def _read(pid: int) -> _Reading | None:
 
 def _stat(pid: int) -> tuple[float, bool] | None:
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:  # noqa: PTH123 - for every task
+            fields = file.read(_STAT_BYTES).rpartition(b")")[2].split()
         ticks = sum(int(value) for value in fields[11:15])  # its own, and those of ended children
     except (OSError, ValueError, IndexError):
         return None
