@@ -5,14 +5,19 @@ from __future__ import annotations
 import contextlib
 import struct
 from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
 
+import olefile  # type: ignore[import-untyped]
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from quire.domain.element import CellSpan, ElementKind
 from quire.domain.page import PageReading
 from quire.errors import DamagedError, PasswordRequiredError, QuireError
 from quire.reading.files.document_source import inspect
+from quire.reading.office.compound_file import compound_file_of
 from quire.reading.pdf.page_reader import read_pages
 from tests.reading.office.old_files import IN_TABLE, ROW_END, slides_file, word_file, workbook_file
 from tests.reading.office.outlook_files import compound_file
@@ -177,6 +182,38 @@ def test_old_workbook_is_refused_in_words_when_it_is_encrypted(tmp_path: Path) -
 def test_old_workbook_is_refused_in_words_when_it_is_damaged(tmp_path: Path) -> None:
     with pytest.raises(DamagedError):
         _read(tmp_path, compound_file({"Workbook": b"\x09\x08\x04\x00\x00\x06"}))
+
+
+def test_old_workbook_is_read_when_its_directory_has_no_end(tmp_path: Path) -> None:
+    """The library alone follows such a chain until memory is full, and then ends its process."""
+    content = workbook_file([["a", 1.0]])
+    table = 512 * (1 + struct.unpack_from("<I", content, 76)[0])
+    endless = content[:table] + bytes(512) + content[table + 512 :]
+    assert _only(tmp_path, endless) == _only(tmp_path, content)
+
+
+def test_old_workbook_is_refused_when_its_extent_has_no_width_but_a_far_end(tmp_path: Path) -> None:
+    """The library reserves hundreds of terabytes for it, and ends its process."""
+    content = workbook_file([["a", 1.0]])
+    at = content.index(struct.pack("<HH", 0x0200, 14)) + 4
+    forged = content[:at] + struct.pack("<IIHH", 0, 958_545_266, 0x3939, 0x3939) + content[at + 12 :]
+    with pytest.raises(DamagedError, match="larger than any"):
+        _read(tmp_path, forged)
+
+
+def test_old_workbook_is_read_when_it_is_longer_than_a_sector(tmp_path: Path) -> None:
+    text = _only(tmp_path, workbook_file([(f"row {number}", float(number)) for number in range(400)]))
+    assert "| row 0 | 0 |" in text
+    assert text.endswith("| row 399 | 399 |")
+
+
+@given(st.integers(1, 20_000) | st.sampled_from([64, 65, 4095, 4096, 4097, 4 << 20, (4 << 20) + 1]))
+def test_stream_is_the_same_when_it_was_written_into_a_file_of_its_own(size: int) -> None:
+    data = bytes(range(1, 252)) * (size // 251 + 1)
+    written = compound_file_of("Workbook", data[:size])
+    with olefile.OleFileIO(BytesIO(written), raise_defects=olefile.DEFECT_INCORRECT) as file:
+        assert file.listdir() == [["Workbook"]]
+        assert file.openstream("Workbook").read() == data[:size]
 
 
 # ---- RTF ---------------------------------------------------------------------------------------------------

@@ -10,10 +10,11 @@ import datetime
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BytesIO
 from typing import TYPE_CHECKING
 
 from quire.errors import DamagedError, PasswordRequiredError
-from quire.reading.office.compound_file import CompoundFile
+from quire.reading.office.compound_file import CompoundFile, compound_file_of
 from quire.reading.office.inline_markdown import plain
 from quire.reading.office.office_pages import TABLE_PAGE_CHARS, MarkdownBlock, OfficePage, Pager, cell
 from quire.reading.office.office_source import Opened
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from python_calamine import CalamineSheet, CalamineWorkbook
 
 READER = "xls"
+_STREAMS = ("Workbook", "Book")  # the name since Excel 97, and the one before
 _EPSILON_DIGITS = 15
 """What Excel shows of a number at most."""
 _REFUSAL_OF_ENCRYPTED = (
@@ -36,12 +38,17 @@ def open_xls(path: str, limits: OfficeLimits) -> Opened:
     """Raises DocumentError or TooLargeError."""
     with CompoundFile(path, limits) as file:
         title, author = file.credits()
-        for name in ("Workbook", "Book"):
-            _check_records(file.stream(name))
+        name, records = next(((one, found) for one in _STREAMS if (found := file.stream(one))), ("", b""))
+    if not records:
+        raise DamagedError("The Excel workbook is damaged: it has no sheets.")
+    _check_records(records)
+    # The library gets the records that were checked, in a file of ours. In a forged file it would follow sectors
+    # without end, or find other records than we did.
+    clean = BytesIO(compound_file_of(name, records))
     with _library_errors():
         from python_calamine import CalamineWorkbook, SheetVisibleEnum
 
-        with CalamineWorkbook.from_path(path) as book:
+        with CalamineWorkbook.from_filelike(clean) as book:
             pages = [
                 page
                 for one in book.sheets_metadata
@@ -66,9 +73,11 @@ def _check_records(stream: bytes) -> None:
                 raise DamagedError("The Excel workbook is damaged: it has a cell beyond the last column.")
         elif kind == _EXTENT and size >= 12 and at + 16 <= len(stream):
             first_row, last_row, first_column, last_column = _AREA.unpack_from(stream, at + 4)
-            width, height = last_column - first_column, last_row - first_row
             is_empty = last_row == 0 or last_column == 0  # by the library too, wherever it begins
-            if not is_empty and (width < 0 or height < 0 or width * height > _MOST_CELLS):
+            is_forged = (
+                last_column < first_column or last_row < first_row or last_row * last_column > _MOST_CELLS
+            )
+            if not is_empty and is_forged:
                 raise DamagedError("The Excel workbook is damaged: a sheet is larger than any can be.")
         at += 4 + size
 
