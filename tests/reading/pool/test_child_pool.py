@@ -21,6 +21,7 @@ from quire.errors import (
     PageTimeoutError,
     PasswordWrongError,
 )
+from quire.reading.pool import child_process
 from quire.reading.pool.child_pool import ChildPool, PoolOptions
 from quire.reading.pool.forkserver import data_bytes
 from tests.reading.pool import pool_tasks as tasks
@@ -124,6 +125,22 @@ async def test_preload_is_passed_over_when_there_is_no_such_module() -> None:
     pool = ChildPool(PoolOptions(processes=1, memory_bytes=0, preload=("no_such_module_here",)))
     try:
         assert await pool.run(tasks.echo, 5, timeout_s=LONG_S) == 5
+    finally:
+        await pool.close()
+
+
+async def test_task_is_given_up_when_the_fork_server_stands_still(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "import_without_end.py").write_text("import threading\nthreading.Event().wait()\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(child_process, "_BIRTH_S", 0.2)
+    monkeypatch.setattr(child_process, "_DEATH_TIMEOUT_S", 0.1)
+    pool = ChildPool(PoolOptions(processes=1, memory_bytes=0, preload=("import_without_end",)))
+    try:
+        with pytest.raises(PageCrashedError, match="could not be kept running") as failed:
+            await pool.run(tasks.echo, 5, timeout_s=LONG_S)
+        assert failed.value.retryable
     finally:
         await pool.close()
 
@@ -383,6 +400,7 @@ PARENT = """
 import asyncio, socket, sys
 from tests.reading.pool import pool_tasks as tasks
 from quire.reading.pool.forkserver import data_bytes
+from quire.reading.pool import child_process
 from quire.reading.pool.child_pool import ChildPool, PoolOptions
 
 async def main():

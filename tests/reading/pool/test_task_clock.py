@@ -72,3 +72,20 @@ def test_time_is_wall_time_when_the_system_says_nothing_of_processes(
     assert not clock.is_over()
     host.live(clock, 1, 1, runs=True)
     assert clock.is_over()
+
+
+def test_children_are_left_out_when_they_have_clocks_of_their_own(
+    host: _Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A fork server that stands still is found although its children are busy."""
+    monkeypatch.setattr(task_clock, "_children", lambda _pid: [2])
+    busy = {2: True}
+    monkeypatch.setattr(
+        task_clock, "_stat", lambda pid: (host.now, True) if busy.get(pid) else (host.cpu_s, host.runs)
+    )
+    alone, together = TaskClock(1, 20, with_programs=False), TaskClock(1, 2_000)
+    host.live(alone, 21, 0, runs=False)
+    together.sample()
+    assert alone.is_over()
+    assert alone.used_s == pytest.approx(21)
+    assert together.used_s > 21

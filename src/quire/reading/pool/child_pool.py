@@ -35,7 +35,6 @@ from quire.reading.pool.task_clock import TaskClock
 T = TypeVar("T")
 _LOG = logging.getLogger(__name__)
 
-_BIRTH_TIMEOUT_S = 60.0  # a fork server that imports the parsers on a cold, busy disk
 _ATTEMPTS = 3  # how often a task is started when the machinery, not the task, breaks
 _LAST_WORDS = (b"bad_alloc", b"memory allocation of", b"out of memory", b"Cannot allocate memory")
 _NEAR_LIMIT = 0.85
@@ -338,9 +337,8 @@ class ChildPool:
             if server is None or not server.alive:
                 self._drop(server)
                 server = self._server = ForkServer(self._options)
-            async with asyncio.timeout(_BIRTH_TIMEOUT_S):
-                child = await server.fork()
-        except (TimeoutError, OSError, ChildDiedError) as error:
+            child = await server.fork()
+        except (OSError, ChildDiedError) as error:
             raise _LostError(server) from error
         self._counts["started"] += 1
         self._report_cage(child.cage)

@@ -19,8 +19,12 @@ from quire.reading.pool.cage import CageOptions, CageState
 from quire.reading.pool.child_folders import ChildFolder, ChildFolders
 from quire.reading.pool.child_results import MAX_ANSWER_BYTES, MalformedAnswerError
 from quire.reading.pool.forkserver import BEGUN, EXITED, FORK, FORKED, KILL, LENGTH, NOTICE, REQUEST
+from quire.reading.pool.task_clock import TaskClock
 
 _DEATH_TIMEOUT_S = 5.0
+_NOTICE_TIMEOUT_S = 60.0  # for one message of a server that may have to wait for a core
+_BIRTH_S = 60.0  # CPU time, or a standstill: a fork server imports the parsers, perhaps from a cold disk
+_LOOK_EVERY_S = 1.0
 _DEMOTED_BY = 10
 _START = (
     "import json, sys; a = json.loads(sys.argv[1]); sys.path[:] = a['sys_path'];"
@@ -114,7 +118,7 @@ class Child:
     async def death(self) -> Death | None:
         """How the child ended; None if that can't be known because the fork server is gone."""
         try:
-            async with asyncio.timeout(_DEATH_TIMEOUT_S):
+            async with asyncio.timeout(_NOTICE_TIMEOUT_S):
                 return await asyncio.shield(self.exited)
         except TimeoutError:
             return None
@@ -185,7 +189,22 @@ class ForkServer:
         self._loop.add_reader(self._control.fileno(), self._on_notice)
 
     async def fork(self) -> Child:
-        """A child that is ready for a task."""
+        """A child that is ready for a task, however long the server waits for a core to import the parsers.
+
+        Raises ChildDiedError if it has ended, used far more CPU time than that takes, or stands still.
+        """
+        clock = TaskClock(self._process.pid, _BIRTH_S, with_programs=False)
+        forking = asyncio.ensure_future(self._fork())
+        try:
+            while not (await asyncio.wait({forking}, timeout=_LOOK_EVERY_S))[0]:
+                clock.sample()
+                if clock.is_over():
+                    raise ChildDiedError
+            return forking.result()
+        finally:
+            forking.cancel()
+
+    async def _fork(self) -> Child:
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         stderr_fd = _unnamed_file()

@@ -25,11 +25,15 @@ class _Reading:
 
 
 class TaskClock:
-    """Measures one task of a child from now on. `sample` has to be called every second or so."""
+    """Measures one task of a process from now on. `sample` has to be called every second or so.
 
-    def __init__(self, pid: int, allowed_s: float) -> None:
+    What the programs of a reader use is its own. A fork server's children have tasks and clocks of their own.
+    """
+
+    def __init__(self, pid: int, allowed_s: float, *, with_programs: bool = True) -> None:
         self._pid = pid
         self._allowed_s = allowed_s
+        self._with_programs = with_programs
         self._began = self._sampled_at = self._progress_at = time.monotonic()
         found = _stat(pid)  # between two tasks a child has no programs
         self._cpu_at_start = self._last_cpu = found[0] if found else None
@@ -42,7 +46,7 @@ class TaskClock:
     @property
     def spent_s(self) -> float:
         """The CPU time of the task so far, never more than the wall time."""
-        found = _read(self._pid)
+        found = self._read()
         if found is None or self._cpu_at_start is None:
             return self.wall_s
         return min(self.wall_s, max(0.0, found.cpu_s - self._cpu_at_start))
@@ -56,7 +60,7 @@ class TaskClock:
 
     def sample(self) -> None:
         """Measures what the child has done since the last sample."""
-        found, now = _read(self._pid), time.monotonic()
+        found, now = self._read(), time.monotonic()
         if found is None or self._cpu_at_start is None or self._last_cpu is None:
             self._cpu_at_start = None
             return
@@ -75,18 +79,17 @@ class TaskClock:
         stalled_s = time.monotonic() - self._progress_at
         return max(spent_s, stalled_s) >= self._allowed_s or self._idle_s >= self._allowed_s * _MOST_IDLE
 
-
-def _read(pid: int) -> _Reading | None:
-    """Returns the CPU time of a process with the programs it has started; None if it can't be known."""
-    own = _stat(pid)
-    if own is None:
-        return None
-    cpu_s, runs = own
-    for one in _children(pid):
-        other = _stat(one)
-        if other is not None:
-            cpu_s, runs = cpu_s + other[0], runs or other[1]
-    return _Reading(cpu_s, runs)
+    def _read(self) -> _Reading | None:
+        """None if it can't be known."""
+        own = _stat(self._pid)
+        if own is None:
+            return None
+        cpu_s, runs = own
+        for one in _children(self._pid) if self._with_programs else ():
+            other = _stat(one)
+            if other is not None:
+                cpu_s, runs = cpu_s + other[0], runs or other[1]
+        return _Reading(cpu_s, runs)
 
 
 def _stat(pid: int) -> tuple[float, bool] | None:
