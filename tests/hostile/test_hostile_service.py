@@ -56,7 +56,7 @@ async def test_service_stays_up_and_answers_when_the_whole_corpus_comes(
                 assert "/" not in one.job["filename"], one
                 assert one.job["filename"].isprintable()
                 assert len(one.job["filename"].encode()) <= 255
-        fine = await client.upload(b"Plain words after the storm, nothing more.", wait=60)
+        fine = await client.upload(b"Plain words after the storm, nothing more.", wait=240)
         assert fine.status == 200
         assert "after the storm" in fine.json["result"]["markdown"]
     assert server.process.poll() is None

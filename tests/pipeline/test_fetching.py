@@ -208,7 +208,7 @@ async def test_nothing_secret_is_kept_when_a_link_has_credentials(
             await asyncio.to_thread(server.wait_ready)
             async with client_of(server) as client:
                 source = f"http://someone:very-secret-word@127.0.0.1:{port}/a.pdf?token=other-secret-word"
-                taken = await client.post("/convert?wait=30", json={"source": source})
+                taken = await client.post("/convert?wait=240", json={"source": source})
                 shown = taken.body + (await client.get(f"/jobs/{taken.json.get('job_id', '')}")).body
                 jobs = (await client.get("/jobs")).body
         finally:

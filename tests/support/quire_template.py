@@ -43,17 +43,41 @@ STATUS = struct.Struct("<id")
 MOST_DESCRIPTORS = 5
 
 _PRELOADED = (
+    "aiosqlite",
+    "alembic.autogenerate.api",
+    "alembic.command",
+    "alembic.config",
+    "alembic.runtime.migration",
     "anthropic",
+    "anyio._backends._asyncio",
     "numpy",
     "openai",
+    "prometheus_client.openmetrics.exposition",
     "quire.__main__",
     "quire.api.server",
+    "quire.batching.local_backend",
+    "quire.batching.remote_backend",
     "quire.bootstrap",
+    "quire.catalog.catalog",
     "quire.embedding.local_embedder",
+    "quire.objects.directory_store",
+    "quire.pipeline.vault.place_backlog",
+    "quire.pipeline.vault.shared_catalog",
+    "quire.pipeline.vault.vault_stages",
+    "quire.pipeline.vault.vault_sweeper",
     "quire.providers.anthropic_provider",
     "quire.providers.openai_provider",
+    "quire.reading.ocr.picture_elements",
+    "quire.telemetry.process_meters",
+    "quire.web",
+    "sqlalchemy.dialects.sqlite.aiosqlite",
+    "sqlalchemy.ext.asyncio",
+    "uvicorn.lifespan.on",
+    "uvicorn.protocols.http.httptools_impl",
     "uvloop",
+    "wordllama.inference",
 )
+"""What most processes import sooner or later: the catalog alone costs each of them a second of CPU time."""
 
 
 _READERS = ("quire.reading.pool.forkserver", *ChildOptions(memory_bytes=0).preload)

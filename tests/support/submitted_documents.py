@@ -32,6 +32,6 @@ def form(
 
 async def converted(client: Client, document: bytes, **fields: str) -> str:
     """Converts the document and returns the id of its job."""
-    answer = await client.upload(document, fields, wait=60)
+    answer = await client.upload(document, fields, wait=240)
     assert answer.status == 200, answer.body
     return str(answer.json["job_id"])

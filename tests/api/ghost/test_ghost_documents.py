@@ -121,7 +121,7 @@ async def test_upload_is_not_answered_by_a_plain_conversion_when_the_content_is_
     client: Client, make_pdf: Pdf
 ) -> None:
     pdf = make_pdf(fresh("the same"))
-    plain = (await client.upload(pdf, wait=60)).json["job_id"]
+    plain = (await client.upload(pdf, wait=240)).json["job_id"]
     body = (await upload(client, pdf)).json
     assert body["job_id"] != plain
     assert "result_local_path" in (await over(client, body["job_id"]))["metadata"]
@@ -192,7 +192,7 @@ async def test_convert_takes_sources_in_buckets_when_they_are_allowed(
     more = make_bucket("ghost-more")
     text = fresh("for everybody")
     for place in (bucket.put("a.pdf", make_pdf(text)), more.put("open/b.pdf", make_pdf(text))):
-        answer = await client.post("/convert?wait=60", json={"source": place})
+        answer = await client.post("/convert?wait=240", json={"source": place})
         assert answer.status == 200, answer.body
         assert text in answer.json["result"]["markdown"]
         job = (await client.get(f"/jobs/{answer.json['job_id']}")).json

@@ -84,7 +84,7 @@ async def test_documents_come_and_go_by_buckets_when_the_keys_are_right(
     places = {"AWS_S3_BUCKET": bucket, "RESULT_BUCKETS": f"{bucket}/out"}
     async with client_of(serve(**s3.settings, **places)) as client:
         asked = {"source": "in/Größe 1.pdf", "result_to": f"s3://{bucket}/out/2026/"}
-        taken = await client.post("/convert?wait=60", json=asked)
+        taken = await client.post("/convert?wait=240", json=asked)
         assert taken.status == 200, taken.body
         assert taken.json["result"]["markdown"].strip() == "a document in a bucket"
         job = await delivered(client, taken.json["job_id"])
@@ -106,14 +106,14 @@ async def test_documents_come_and_go_by_buckets_when_the_keys_are_right(
         refused = await client.post("/batches", json={"sources": ["s3://other/in/"]})
         assert (refused.status, refused.json["code"]) == (400, "link_refused")
 
-        missing = await client.post("/convert?wait=60", json={"source": f"s3://{bucket}/in/none.pdf"})
+        missing = await client.post("/convert?wait=240", json={"source": f"s3://{bucket}/in/none.pdf"})
         assert missing.status >= 400
         assert "in/none.pdf" in missing.json["error"]
         for refused in (f"s3://{bucket}/elsewhere/", f"s3://{bucket}", "s3://other/out/", "https://x/out/"):
             answer = await client.post("/convert", json={"source": "in/a.pdf", "result_to": refused})
             assert (answer.status, answer.json["code"]) == (400, "link_refused"), refused
         uploaded = await client.upload(
-            make_pdf("an upload"), {"result_to": f"s3://{bucket}/out"}, name="up.pdf", wait=60
+            make_pdf("an upload"), {"result_to": f"s3://{bucket}/out"}, name="up.pdf", wait=240
         )
         job = await delivered(client, uploaded.json["job_id"])
         assert s3.read(bucket, f"out/{job['job_id']}/up.md") == b"an upload"
@@ -130,7 +130,7 @@ async def test_objects_and_links_are_in_the_bucket_when_the_store_is_there(
     server = serve(**s3.settings, OBJECT_STORE=f"s3://{bucket}/quire/store", LINK_TTL="10m")
     document = make_pdf("kept in a bucket", "second page")
     async with client_of(server) as client:
-        taken = await client.post("/convert?wait=60&link=1", data=_form(document))
+        taken = await client.post("/convert?wait=240&link=1", data=_form(document))
         assert taken.status == 200, taken.body
         answer = taken.json
         job_id, link = answer["job_id"], answer["link"]
@@ -155,7 +155,7 @@ async def test_objects_and_links_are_in_the_bucket_when_the_store_is_there(
         assert upload["signed"]
         assert urllib.parse.urlsplit(upload["url"]).netloc == urllib.parse.urlsplit(s3.endpoint).netloc
         put_file(upload["url"], direct)
-        done = await client.post("/convert?wait=60", json={"source": upload["source"]})
+        done = await client.post("/convert?wait=240", json={"source": upload["source"]})
         assert done.json["result"]["markdown"] == "put by the client"
         path = tmp_path / "large é.pdf"
         path.write_bytes(make_pdf("put by our client"))
@@ -213,7 +213,7 @@ async def test_delivery_is_given_up_with_its_reason_when_the_bucket_is_not_there
         **{**seaweedfs.settings, "AWS_SECRET_ACCESS_KEY": "wrong-secret"}, RESULT_BUCKETS="signed-out"
     )
     async with client_of(server) as client:
-        taken = await client.upload(make_pdf("here"), {"result_to": "s3://signed-out/x/"}, wait=60)
+        taken = await client.upload(make_pdf("here"), {"result_to": "s3://signed-out/x/"}, wait=240)
         assert taken.status == 200
         job = await delivered(client, taken.json["job_id"])
         assert job["status"] == "completed"

@@ -59,7 +59,7 @@ async def test_a_section_has_its_headings_when_the_source_is_markdown(client: Cl
     text = f"# Harbour\n\n{fresh('about')}\n\n## Fees\n\nThey rise.\n\n| Port | Fee |\n|---|---|\n" + "".join(
         f"| Harbour {n} | {n} |\n" for n in range(60)
     )
-    answer = await client.upload(text.encode(), wait=60, name="harbour.md")
+    answer = await client.upload(text.encode(), wait=240, name="harbour.md")
     found = (await client.get(f"/jobs/{answer.json['job_id']}/chunks?max_tokens=100")).json["chunks"]
     assert found[0]["headings"] == ["Harbour"]
     assert all(one["headings"] == ["Harbour", "Fees"] for one in found[1:])

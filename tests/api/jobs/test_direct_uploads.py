@@ -28,7 +28,7 @@ async def test_upload_is_converted_when_its_address_is_the_source(client: Client
     text = fresh("a direct upload")
     data = make_pdf(text)
     upload = await begun(client, data, sha256=hashlib.sha256(data).hexdigest())
-    done = await client.post("/convert?wait=60", json={"source": upload["source"]})
+    done = await client.post("/convert?wait=240", json={"source": upload["source"]})
     assert (done.status, done.json["result"]["markdown"]) == (200, text)
     job = (await client.get(f"/jobs/{done.json['job_id']}")).json
     assert (job["source"], job["filename"], job["size"]) == ({"kind": "upload"}, "large.pdf", len(data))
@@ -37,6 +37,7 @@ async def test_upload_is_converted_when_its_address_is_the_source(client: Client
     assert again.status == 204
     kept = (await client.get(f"/jobs/{job['job_id']}/original")).body
     assert kept == data, "a file that is put later does not change a job"
+    assert (await client.ask("PUT", f"/uploads/{upload['upload_id']}", data=data)).status == 204
 
     batch = (await client.post("/batches", json={"sources": [upload["source"], "upload://none"]})).json
     assert [one["error"] and one["error"]["code"] for one in batch["items"]] == [None, "not_found"]
@@ -47,7 +48,7 @@ async def test_upload_is_refused_when_it_is_not_what_was_announced(
 ) -> None:
     data = make_pdf(fresh("announced"))
     other = await begun(client, data, sha256="0" * 64)
-    failed = await client.post("/convert?wait=60", json={"source": other["source"]})
+    failed = await client.post("/convert?wait=240", json={"source": other["source"]})
     assert failed.status == 400
     assert "not the one announced" in failed.json["error"]
 

@@ -65,7 +65,7 @@ async def test_elements_of_all_pages_come_as_one_object_or_by_line(client: Clien
     one = (await client.get(f"/jobs/{job_id}-p2/result?include=lines")).json["result"]
     assert [page["page_number"] for page in one["pages"]] == [2]
     assert (await client.get(f"/jobs/{job_id}/result?include=lines&format=md")).status == 400
-    held = await client.ask("POST", "/convert?wait=60&include=words", data=form(("a.pdf", make_pdf(*texts))))
+    held = await client.ask("POST", "/convert?wait=240&include=words", data=form(("a.pdf", make_pdf(*texts))))
     assert (
         held.json["result"]["pages"]
         == (await client.get(f"/jobs/{job_id}/result?include=words")).json["result"]["pages"]
@@ -114,7 +114,7 @@ async def test_html_is_answered_at_once_when_waited_for(client: Client, make_pdf
     text = fresh("waited for")
     form = aiohttp.FormData()
     form.add_field("file", make_pdf(text), filename="report.pdf")
-    answer = await client.post("/convert?wait=60&format=html", data=form)
+    answer = await client.post("/convert?wait=240&format=html", data=form)
     assert (answer.status, answer.headers["Content-Type"]) == (200, "text/html; charset=utf-8")
     assert text in Sections(answer.body.decode()).words["1"]
 

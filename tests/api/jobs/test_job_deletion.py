@@ -18,7 +18,7 @@ def stored(server: Server, job_id: str) -> list[str]:
 
 
 async def converted(client: Client, pdf: bytes, name: str = "report.pdf") -> str:
-    answer = await client.upload(pdf, {"mode": "local"}, wait=60, name=name)
+    answer = await client.upload(pdf, {"mode": "local"}, wait=240, name=name)
     assert answer.status == 200, answer.body
     return str(answer.json["job_id"])
 
@@ -36,7 +36,7 @@ async def test_a_job_and_its_data_are_gone_when_deleted(
     assert stored(server, job_id) == []
     assert (await client.ask("DELETE", f"/jobs/{job_id}")).status == 404
     # The same document is read anew: no deleted job answers for it.
-    again = await client.upload(pdf, {"mode": "local"}, wait=60)
+    again = await client.upload(pdf, {"mode": "local"}, wait=240)
     assert (again.status, again.json["job_id"] != job_id) == (200, True)
 
 

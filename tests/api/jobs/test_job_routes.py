@@ -34,7 +34,7 @@ async def test_upload_answers_202_with_links_when_not_waiting(client: Client, ma
 
 async def test_upload_answers_the_result_when_waited_for(client: Client, make_pdf: Pdf) -> None:
     first, second = fresh("The first page."), fresh("The second page.")
-    answer = await client.upload(make_pdf(first, second), {"mode": "local"}, wait=60)
+    answer = await client.upload(make_pdf(first, second), {"mode": "local"}, wait=240)
     assert answer.status == 200
     body = answer.json
     assert body["type"] == "main"
@@ -77,7 +77,7 @@ async def test_child_jobs_answer_when_asked_by_their_ids(client: Client, make_pd
 
 async def test_result_comes_in_the_form_asked_for_when_completed(client: Client, make_pdf: Pdf) -> None:
     text = fresh("Größe “in quotes” \\ and more")
-    answer = await client.upload(make_pdf(text), wait=60, name="Jahr „2024“/../b\u202eericht.pdf")
+    answer = await client.upload(make_pdf(text), wait=240, name="Jahr „2024“/../b\u202eericht.pdf")
     job_id = answer.json["job_id"]
     place = f"/jobs/{job_id}/result"
     as_json = await client.get(place)
@@ -261,7 +261,7 @@ async def test_cancel_stops_a_document_once_and_leaves_finished_ones(
 
 async def test_wait_ends_when_another_cancels(idle: Client, make_pdf: Pdf) -> None:
     pdf = make_pdf(fresh("cancelled under way"))
-    waiting = asyncio.create_task(idle.upload(pdf, wait=60))
+    waiting = asyncio.create_task(idle.upload(pdf, wait=240))
     jobs: list[dict[str, str]] = []
 
     async def taken() -> bool:
@@ -337,7 +337,7 @@ async def test_follower_that_leaves_is_forgotten(idle: Client, idle_server: Serv
 async def test_large_result_is_never_whole_in_memory(client: Client, server: Server) -> None:
     line = 'Ein Satz mit „Zeichen“, die gequotet "werden" müssen \\ und \U0001f600.\n'
     text = f"{fresh('long')}\n{line * (3_500_000 // len(line.encode()))}".encode()
-    job_id = (await client.upload(text, wait=60, name="a.txt")).json["job_id"]
+    job_id = (await client.upload(text, wait=240, name="a.txt")).json["job_id"]
     bare = (await client.get(f"/jobs/{job_id}/result?format=md")).body
     assert len(bare) > 3_000_000
     place = Path(f"/proc/{server.process.pid}")

@@ -62,7 +62,7 @@ async def test_text_layer_is_read_by_ocr_when_that_is_asked_for(
     refused = await client.upload(data, ocr_languages="rus")
     assert refused.status == 400
     assert "no model for rus" in refused.json["error"]
-    answer = await client.upload(data, wait=60, force_ocr="true", reading_effort="fast", ocr_languages="deu")
+    answer = await client.upload(data, wait=240, force_ocr="true", reading_effort="fast", ocr_languages="deu")
     assert answer.status == 200, answer.body
     assert "Tide tables" in answer.json["result"]["markdown"]
     (page,) = (await client.get(f"/jobs/{answer.json['job_id']}/pages")).json["pages"]

@@ -21,7 +21,7 @@ Pdf = Callable[..., bytes]
 async def test_link_is_fetched_and_read_when_allowed(client: Client, site: Site, make_pdf: Pdf) -> None:
     text = fresh("behind a link")
     site.files["/report.pdf"] = make_pdf(text)
-    answer = await client.post("/convert?wait=60", json={"source": f"{site.url}/report.pdf?token=geheim"})
+    answer = await client.post("/convert?wait=240", json={"source": f"{site.url}/report.pdf?token=geheim"})
     assert answer.status == 200, answer.body
     assert text in answer.json["result"]["markdown"]
     job = (await client.get(answer.headers["Location"])).json
@@ -36,7 +36,7 @@ async def test_link_is_fetched_and_read_when_allowed(client: Client, site: Site,
 async def test_link_that_is_not_there_answers_its_own_error_when_waited_for(
     client: Client, site: Site
 ) -> None:
-    answer = await client.post("/convert?wait=60", json={"source": f"{site.url}/missing.pdf"})
+    answer = await client.post("/convert?wait=240", json={"source": f"{site.url}/missing.pdf"})
     assert answer.status == 502
     assert answer.json["code"] == "download_failed"
     assert answer.json["job_id"]
@@ -59,7 +59,7 @@ async def test_file_is_read_only_under_its_base(
     text = fresh("on the disk")
     (files_base / "a b.pdf").write_bytes(make_pdf(text))
     source = f"file://{files_base}/a%20b.pdf"
-    answer = await client.post("/convert?wait=60", json={"source": source})
+    answer = await client.post("/convert?wait=240", json={"source": source})
     assert answer.status == 200, answer.body
     assert text in answer.json["result"]["markdown"]
     original = await client.get(f"/jobs/{answer.json['job_id']}/original")
@@ -136,7 +136,7 @@ async def test_idempotency_key_gives_one_job_and_refuses_another_document(
 async def test_teams_do_not_see_each_other(
     client: Client, beta: Client, server: Server, make_pdf: Pdf
 ) -> None:
-    job_id = (await client.upload(make_pdf(fresh("of alpha")), wait=60)).json["job_id"]
+    job_id = (await client.upload(make_pdf(fresh("of alpha")), wait=240)).json["job_id"]
     for method, place in (
         ("GET", ""),
         ("GET", "/result"),
@@ -207,11 +207,11 @@ async def test_encrypted_document_opens_with_its_password_which_is_nowhere_in_th
     password = f"Pass{uuid.uuid4().hex[:20]}wort"
     text = fresh("under lock and key")
     pdf = make_pdf(text, password=password)
-    without = await client.upload(pdf, wait=60)
+    without = await client.upload(pdf, wait=240)
     assert (without.status, without.json["code"]) == (422, "password_required")
-    wrong = await client.upload(pdf, {"password": password[:-1]}, wait=60)
+    wrong = await client.upload(pdf, {"password": password[:-1]}, wait=240)
     assert (wrong.status, wrong.json["code"]) == (422, "password_wrong")
-    right = await client.upload(pdf, {"password": password, "prompt": f"prompt {password}"}, wait=60)
+    right = await client.upload(pdf, {"password": password, "prompt": f"prompt {password}"}, wait=240)
     assert right.status == 200
     assert text in right.json["result"]["markdown"]
     job_id = right.json["job_id"]
@@ -254,7 +254,7 @@ async def test_given_up_work_is_listed_and_replayed(
     text = fresh("at the fourth try")
     site.files["/late.pdf"] = make_pdf(text)
     site.failures["/late.pdf"] = 3
-    failed = await client.post("/convert?wait=60", json={"source": f"{site.url}/late.pdf"})
+    failed = await client.post("/convert?wait=240", json={"source": f"{site.url}/late.pdf"})
     assert (failed.status, failed.json["code"]) == (502, "download_failed")
     job_id = failed.json["job_id"]
 
