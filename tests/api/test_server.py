@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import signal
 import subprocess
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 
 import psutil
 
 from quire.api.http.error_responses import STATUSES
 from quire.errors import QuireError
+from tests.support.processes import descendants
 from tests.support.serving import Client, Server, client_of
 from tests.support.waiting import DEADLINE_S, until
 
@@ -174,12 +177,11 @@ def test_start_is_refused_when_others_could_reach_it_without_keys(
 
 def test_server_stops_with_an_error_when_a_part_dies_for_good(start_server: Callable[..., Server]) -> None:
     server = start_server(RUN_DISPATCHER="0").wait_ready()
-    process = psutil.Process(server.process.pid)
     while server.process.poll() is None:
-        with suppress(psutil.Error):  # processes come and go while we look
-            for child in process.children():
-                if "valkey" in child.exe():
-                    child.kill()
+        with suppress(OSError):  # processes come and go while we look
+            for child in descendants(server.process.pid):
+                if "valkey" in Path(f"/proc/{child}/comm").read_text():
+                    os.kill(child, signal.SIGKILL)
         with suppress(subprocess.TimeoutExpired):
             server.process.wait(0.05)
     assert server.process.returncode not in (0, -signal.SIGKILL)

@@ -27,6 +27,7 @@ def server(tmp_path: Path) -> Iterator[Server]:
         MAX_PAGES="500",
         MAX_ARCHIVE_MB="64MB",
         MAX_ATTACHMENTS="10",
+        JOB_MAX_ATTEMPTS="1",  # a second attempt at a hostile page ends as the first
         RETRY_BASE_DELAY="20ms",
         RETRY_JITTER="0",
     ).wait_ready()

@@ -71,7 +71,7 @@ def valid_length(log: Path) -> int:
     with log.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as data:
         end, transaction = 0, None
         for start, stop, name in _commands(data):
-            if name == b"MULTI":
+            if name == b"MULTI" and transaction is None:
                 transaction = start
             elif name == b"EXEC":
                 transaction = None

@@ -113,9 +113,9 @@ def test_doubtful_words_are_read_again_when_the_rest_is_sure(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("condition", ["clean", "noisy and skewed"])
 def test_german_is_read_when_it_is_asked_for(tmp_path: Path, condition: str) -> None:
-    sheet = scans.sheet(3, german=True, filled=0.2)
+    sheet = scans.sheet(3, german=True, dpi=150, filled=0.2)
     picture = scans.SPOILERS[condition](sheet.picture, 3)
-    chunk = read(tmp_path, picture, OcrOptions("deu"))
+    chunk = read(tmp_path, picture, OcrOptions("deu", dpi=150))
     assert scans.error_rate(markdown_of(chunk), sheet.text) <= (CLEAN if condition == "clean" else SPOILT)
 
 
@@ -232,10 +232,11 @@ async def test_service_says_which_language_is_missing_when_it_starts(tmp_path: P
 async def test_page_tells_its_reader_and_how_sure_it_is_when_a_noisy_scan_is_converted(
     tmp_path: Path,
 ) -> None:
-    sheet = scans.sheet(8, filled=0.2)
+    sheet = scans.sheet(8, dpi=150, filled=0.2)
     document = tmp_path / "noisy.png"
     document.write_bytes(scans.png(scans.noisy(sheet.picture, 8)))
-    async with quire(tmp_path, OCR_PAGE_TIMEOUT="20m", DOCUMENT_PROCESSING_TIMEOUT="30m") as one:
+    patient = {"OCR_PAGE_TIMEOUT": "20m", "DOCUMENT_PROCESSING_TIMEOUT": "30m"}
+    async with quire(tmp_path, OCR_DPI="150", **patient) as one:
         job = await convert(one, document)
         record = (await pages(one, job))[1]
     assert job.status is JobStatus.COMPLETED
