@@ -40,6 +40,8 @@ async def test_documents_without_text_and_half_surrogates_are_written() -> None:
     assert (empty.num_rows, empty.column_names[:3]) == (0, ["index", "kind", "text"])
     odd = read_parquet(BytesIO(await written(Pages("half \ud800 pair")))).read_all()
     assert odd.column("text").to_pylist() == ["half ? pair"]
+    # As rows of `quire bulk` name it, and as Parquet does.
+    assert {odd.schema.field(name).type.value_field.name for name in ("headings", "pages")} == {"element"}
 
 
 async def test_documents_that_are_too_long_for_memory_are_refused() -> None:

@@ -177,13 +177,17 @@ def element_id(page: int, place: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PageElements:
-    """The elements of page `number` in reading order. Width and height are 0 where the source has no positions."""
+    """The elements of page `number` in reading order. Width and height are 0 where the source has no positions.
+
+    `turns` is how many quarter turns to the left made the page upright; boxes and size are of the upright page.
+    """
 
     number: int
     elements: tuple[Element, ...] = ()
     reader: str = ""
     width: float = 0.0
     height: float = 0.0
+    turns: int = 0
 
 
 def hull(boxes: Sequence[Box]) -> Box:

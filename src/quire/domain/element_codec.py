@@ -88,6 +88,7 @@ class _StoredPage(msgspec.Struct, omit_defaults=True):
     e: list[_StoredElement]
     r: str = ""
     s: tuple[float, float] = (0.0, 0.0)
+    q: int = 0
 
 
 _ENCODER = msgspec.json.Encoder()
@@ -105,7 +106,7 @@ def encode(page: PageElements, confidences: Sequence[float | None] = ()) -> byte
         _packed(element, page.number, place, confidence)
         for place, (element, confidence) in enumerate(zip(page.elements, sure, strict=True))
     ]
-    text = _json(_StoredPage(page.number, packed, page.reader, size))
+    text = _json(_StoredPage(page.number, packed, page.reader, size, page.turns))
     return bytes([VERSION]) + zlib.compress(text, _COMPRESSION)
 
 
@@ -144,6 +145,7 @@ def _page(packed: _StoredPage) -> PageElements:
         tuple(_unpacked(one, number, place) for place, one in enumerate(packed.e)),
         packed.r,
         *packed.s,
+        packed.q % 4,
     )
 
 

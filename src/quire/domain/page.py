@@ -62,3 +62,5 @@ class PageReading:
     signals: PageSignals = field(default_factory=PageSignals)
     elements: tuple[Element, ...] = ()
     words_missing: int = 0
+    turns: int = 0
+    """How many quarter turns to the left made the page upright."""

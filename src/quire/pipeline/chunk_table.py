@@ -114,7 +114,7 @@ def _lists(values: Sequence[Sequence[Any]], kind: Any) -> Any:
     offsets = np.zeros(len(values) + 1, np.int32)
     np.cumsum([len(one) for one in values], out=offsets[1:])
     flat = Array([item for one in values for item in one], kind)
-    return list_array(offsets, flat, type=DataType.list(Field("item", kind, nullable=True)))
+    return list_array(offsets, flat, type=DataType.list(Field("element", kind, nullable=True)))
 
 
 def parquet_file(batches: list[RecordBatch], metadata: dict[str, Any]) -> bytes:

@@ -47,7 +47,7 @@ class FigurePictures:
         )
         password = self._parts.sealer.unseal(self._job.id, self._job.sealed).password
         boxes = tuple(one.box for one in elements if one.box is not None)
-        regions = PageRegions(page.number, page.width, page.height, boxes)
+        regions = PageRegions(page.number, page.width, page.height, boxes, page.turns)
         async with local_document(self._parts.objects, self._job.content_ref) as path:
             found: list[bytes] = await self._parts.pool.run(
                 cut_regions,

@@ -170,7 +170,7 @@ def renumbered(packed: bytes, number: int) -> bytes:
         return packed
     old, new = f"p{page.number}-", f"p{number}-"
     elements = tuple(_renamed(element, old, new) for element in page.elements)
-    return encode(PageElements(number, elements, page.reader, page.width, page.height))
+    return encode(PageElements(number, elements, page.reader, page.width, page.height, page.turns))
 
 
 def _renamed(element: Element, old: str, new: str) -> Element:

@@ -108,12 +108,16 @@ def page_bookmarks(page: PageElements, number: int) -> Iterator[Bookmark]:
 
 
 def _layer(one: ElementPage, number: int) -> TextLayer:
-    """The lines of a page. A page that is read from its own text, or was turned to be read, gets none."""
+    """The lines of a page. One that is read from its own text gets none, nor one whose turn is not known.
+
+    An earlier version of Quire stored that it had turned a page, and not by how much.
+    """
     page = one.page
-    if one.record.source in _OWN_TEXT or TURNED in one.record.reasons:
+    is_unknown = TURNED in one.record.reasons and not page.turns
+    if one.record.source in _OWN_TEXT or is_unknown:
         return TextLayer(number, page.width, page.height, ())
     lines = tuple(line for element in page.elements for line in element_lines(element))
-    return TextLayer(number, page.width, page.height, lines)
+    return TextLayer(number, page.width, page.height, lines, page.turns)
 
 
 def element_lines(element: Element) -> list[LayerLine]:

@@ -32,6 +32,8 @@ def document_page_json(
             element_json(element, place, page.reader, included) for place, element in enumerate(page.elements)
         ],
     }
+    if page.turns:
+        found["turned"] = 90 * page.turns
     if note:
         found["note"] = note
     return found

@@ -14,14 +14,18 @@ from PIL import Image
 
 from quire.bootstrap import runtime
 from quire.domain.element import Element, ElementKind
+from quire.domain.element_codec import decode
 from quire.domain.job import JobStatus
 from quire.domain.page import PageClass, PageReading, PageSource
 from quire.errors import PageError, SettingsError
+from quire.pipeline.searchable_file import element_lines
 from quire.reading.grading.page_doubts import TORN_SENTENCES
 from quire.reading.ocr import careful_reader, page_ocr, quick_reader
 from quire.reading.ocr.ocr_stages import CAREFUL_FAILED, CAREFUL_MISSING, TURNED
 from quire.reading.ocr.page_ocr import OcrOptions, check_languages, recognise_page
 from quire.reading.ocr.picture_elements import ElementOptions, read_elements
+from quire.reading.pdf.page_render import RenderOptions
+from quire.reading.pdf.searchable_pdf import PdfAdditions, TextLayer, searchable_pdf
 from quire.reading.pool.child_pool import ChildPool, PoolOptions
 from quire.settings import load
 from tests.reading.ocr import scans
@@ -323,3 +327,27 @@ def test_large_shapes_are_no_text_and_small_letters_are(read: str, height: float
     element = Element("p1-e1", ElementKind.PARAGRAPH, read, (100.0, 100.0, 300.0, 100.0 + height))
     page = PageReading(1, PageClass.SCANNED, read, read, "rapidocr", elements=(element,))
     assert page_ocr.is_shapes(page, 800.0) is shapes
+
+
+@pytest.mark.parametrize(("condition", "turns"), [("turned 90", (1, 3)), ("turned 180", (2,))])
+def test_words_of_a_turned_scan_are_found_where_they_are_when_it_becomes_a_pdf(
+    tmp_path: Path, condition: str, turns: tuple[int, ...]
+) -> None:
+    sheet = scans.sheet(7, font="helv", size=11, dpi=150, filled=0.35)
+    picture = scans.SPOILERS[condition](sheet.picture, 7)
+    chunk = read(tmp_path, picture, OcrOptions(dpi=150))
+    read_page = chunk.pages[0]
+    page = decode(chunk.block[read_page.elements_offset :][: read_page.elements_length])
+    assert page.turns in turns
+    lines = tuple(line for element in page.elements for line in element_lines(element))
+    layer = TextLayer(1, page.width, page.height, lines, page.turns)
+    target = tmp_path / "searchable.pdf"
+    searchable_pdf(
+        str(tmp_path / "scan.png"), None, PdfAdditions((layer,), ()), RenderOptions(dpi=150), str(target)
+    )
+    with pymupdf.open(target) as made:
+        first = " ".join(lines[0].text.split()[:2])
+        (place,) = made[0].search_for(first)
+        drawn = made[0].get_pixmap(clip=place, dpi=150, colorspace=pymupdf.csGRAY)
+    assert min(drawn.samples) < 100, "the ink of the words is there"
+    assert page.turns == 2 or place.height > place.width, "a line on its side"

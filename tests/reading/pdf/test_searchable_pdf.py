@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from pathlib import Path
 from typing import Any
 
 import pymupdf
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from PIL import Image
 
 from quire.errors import PasswordRequiredError, StateConflictError
+from quire.reading.pdf.layer_font import in_visual_order
 from quire.reading.pdf.page_render import RenderOptions
 from quire.reading.pdf.searchable_pdf import Bookmark, LayerLine, PdfAdditions, TextLayer, searchable_pdf
 
@@ -66,11 +71,62 @@ def test_words_are_found_at_their_places_and_not_seen(tmp_path: Path, rotation: 
     assert (page.rect.width, page.rect.height) == (WIDTH, HEIGHT)
     assert page.get_pixmap().samples == before
     words = shown_words(page)
-    assert list(words) == ["Harbour", "fees", "of", "May", "Größe", "日本", "Ωμ", "Viet", "Nam"]
+    assert list(words) == ["Harbour", "fees", "of", "May", "Größe", "日本", "Ωμ", "Việt", "Nam", "שלום"]
     assert words["Harbour"].x0 == pytest.approx(30, abs=1)
     assert words["May"].x1 == pytest.approx(210, abs=1)
     for name, middle in (("fees", 46), ("日本", 86), ("Nam", 126)):
         assert (words[name].y0 + words[name].y1) / 2 == pytest.approx(middle, abs=2)
+
+
+@pytest.mark.parametrize("rotation", [0, 90])
+@pytest.mark.parametrize("turns", [1, 2, 3])
+def test_words_are_at_their_places_when_the_page_was_turned_to_be_read(
+    tmp_path: Path, turns: int, rotation: int
+) -> None:
+    path = scan(tmp_path / "a.pdf", rotation=rotation)
+    size = (HEIGHT, WIDTH) if turns % 2 else (WIDTH, HEIGHT)
+    layer = TextLayer(1, *size, (LayerLine("Harbour fees", (20, 30, 120, 42)),), turns)
+    page = pymupdf.open(stream=written(path, PdfAdditions((layer,), ())), filetype="pdf")[0]
+    assert page.get_text().split() == ["Harbour", "fees"]
+    (found,) = page.search_for("Harbour fees")
+    expected = {
+        1: (WIDTH - 42, 20, WIDTH - 30, 120),
+        2: (WIDTH - 120, HEIGHT - 42, WIDTH - 20, HEIGHT - 30),
+        3: (30, HEIGHT - 120, 42, HEIGHT - 20),
+    }[turns]
+    assert tuple(found * page.rotation_matrix) == pytest.approx(expected, abs=3)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("שלום עולם", ["שלום", "עולם"]),
+        ("العربية السعودية", ["العربية", "السعودية"]),
+        ("חשבון 1234 Acme Ltd סך", ["חשבון", "1234", "Acme Ltd", "סך"]),
+        ("Invoice חשבון מס 12.03", ["Invoice", "חשבון מס", "12.03"]),
+        ("हिन्दी 日本 😀", ["日本", "😀"]),
+    ],
+)
+def test_words_of_any_script_are_found_at_their_places(tmp_path: Path, text: str, words: list[str]) -> None:
+    page = layered(scan(tmp_path / "a.pdf"), LayerLine(text, (30, 40, 210, 52)))[0]
+    places = {word: pymupdf.Rect() for word in words}
+    for word in words:
+        found = page.search_for(word)
+        assert found, word
+        for place in found:
+            places[word] |= place
+        assert 29 <= places[word].x0 < places[word].x1 <= 211
+    lefts = [places[word].x0 for word in words]
+    reads_left = unicodedata.bidirectional(text[0]) in ("R", "AL")
+    assert lefts == sorted(lefts, reverse=reads_left)
+
+
+@given(st.text("abc 12.,()אבגדعرب", max_size=30))
+def test_visual_order_keeps_every_letter_and_numbers_as_they_are(text: str) -> None:
+    shown = in_visual_order(text)
+    assert sorted(shown) == sorted(text)
+    for number in re.findall(r"[a-c12]+", text):
+        assert number in shown
 
 
 def test_text_that_a_page_has_is_not_doubled(tmp_path: Path) -> None:

@@ -147,7 +147,8 @@ def _confidences(reading: PageReading) -> list[float | None]:
 def page_elements(reading: PageReading) -> PageElements:
     """The elements of a reading with what they have in common."""
     signals = reading.signals
-    return PageElements(reading.number, reading.elements, reading.reader, signals.width_pt, signals.height_pt)
+    size = (signals.width_pt, signals.height_pt)
+    return PageElements(reading.number, reading.elements, reading.reader, *size, reading.turns)
 
 
 def empty_note(number: int, reasons: Sequence[str]) -> str:

@@ -133,19 +133,22 @@ def best_reading(picture: Image.Image, number: int, options: OcrOptions) -> OcrA
 
 def recognised_words(
     path: str, password: str | None, number: int, options: OcrOptions
-) -> tuple[list[PageWord], tuple[float, float]]:
+) -> tuple[list[PageWord], tuple[float, float], int]:
     """The words that the quick reader sees on a page, in its order, and the page's size, both in points.
+
+    The last is how many quarter turns to the left made the page upright, which is what the places are of.
 
     Raises PageError where the page can't be drawn or OCR fails.
     """
     mode = QUICK if quick_reader.available() else CAREFUL
-    seen = recognise(_picture(path, password, number, options), replace(options, mode=mode)).seen
+    found = recognise(_picture(path, password, number, options), replace(options, mode=mode))
+    seen = found.seen
     scale = _POINTS_PER_INCH / options.dpi
     words = [
         PageWord(word.text, (word.left * scale, word.top * scale, word.right * scale, word.bottom * scale))
         for word in seen.words()
     ]
-    return words, (seen.width * scale, seen.height * scale)
+    return words, (seen.width * scale, seen.height * scale), found.turn.turns % 4
 
 
 def _picture(path: str, password: str | None, number: int, options: OcrOptions) -> Image.Image:
@@ -203,7 +206,8 @@ def _packed(number: int, best: OcrAttempt, scale: float) -> Chunk:
     reasons = ("scan" if text else "no_text_found_by_ocr", *best.found.notes, *best.notes)
     signals = PageSignals(chars=len(text), width_pt=seen.width * scale, height_pt=seen.height * scale)
     reading = PageReading(
-        *(number, PageClass.SCANNED, text, text, best.found.reader, reasons, signals, best.laid.elements)
+        *(number, PageClass.SCANNED, text, text, best.found.reader, reasons, signals, best.laid.elements),
+        turns=best.found.turn.turns % 4,
     )
     return pack([reading], best.judged)
 

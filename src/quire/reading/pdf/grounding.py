@@ -77,15 +77,17 @@ def ground_by_ocr(
     """The same, compared with the words that OCR sees. Raises PageError if the page can't be drawn or read by OCR."""
     from quire.reading.ocr.page_ocr import recognised_words
 
-    words, size = recognised_words(path, password, number, options)
-    return _packed(number, answer, words, size)
+    words, size, turns = recognised_words(path, password, number, options)
+    return _packed(number, answer, words, size, turns)
 
 
-def _packed(number: int, answer: str, words: Sequence[PageWord], size: tuple[float, float]) -> GroundedAnswer:
+def _packed(
+    number: int, answer: str, words: Sequence[PageWord], size: tuple[float, float], turns: int = 0
+) -> GroundedAnswer:
     from quire.reading.files.markdown_elements import markdown_elements
 
     found = ground(markdown_elements(answer, number), words)
-    page = PageElements(number, found.elements, READER_AI, *size)
+    page = PageElements(number, found.elements, READER_AI, *size, turns)
     return GroundedAnswer(encode(page), found.ungrounded, found.ungrounded_numbers, found.support)
 
 

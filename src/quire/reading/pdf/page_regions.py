@@ -15,12 +15,16 @@ _TURNED = 0.05
 
 @dataclass(frozen=True, slots=True)
 class PageRegions:
-    """Boxes on page `number` (from 1), whose width and height are those of the page as it was read."""
+    """Boxes on page `number` (from 1), whose width and height are those of the page as it was read.
+
+    `turns` is how many quarter turns to the left made it upright.
+    """
 
     number: int
     width: float
     height: float
     boxes: tuple[Box, ...]
+    turns: int = 0
 
 
 def cut_regions(path: str, password: str | None, regions: PageRegions, options: RenderOptions) -> list[bytes]:
@@ -31,6 +35,8 @@ def cut_regions(path: str, password: str | None, regions: PageRegions, options: 
     """
     number, width, height = regions.number, regions.width, regions.height
     picture = draw_page(path, password, number, options)
+    if regions.turns:
+        picture = picture.rotate(90 * regions.turns, expand=True)
     if width <= 0 or height <= 0:
         raise PageError(f"Page {number} has no positions.")
     if abs(picture.width / picture.height - width / height) > _TURNED * width / height:

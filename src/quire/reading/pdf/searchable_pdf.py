@@ -1,12 +1,10 @@
 """Adds an invisible text layer to scanned pages of a document and bookmarks to its outline. Runs in the child pool.
 
-Weakness: a word's place is its share of its line; a line in a script that MuPDF's own fonts do not have is left out.
+Weakness: a word's place is its share of its line.
 """
 
 from __future__ import annotations
 
-import functools
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +14,7 @@ from quire.domain.element import Box
 from quire.errors import PageError, QuireError, StateConflictError
 from quire.reading.files.document_source import PdfSource, open_documents
 from quire.reading.files.image_source import ImageSource
+from quire.reading.pdf.layer_font import FONT_NAME, LayerFont, in_visual_order
 from quire.reading.pdf.mupdf import mupdf
 from quire.reading.pdf.page_render import RenderOptions, draw_page, encode_picture
 
@@ -25,8 +24,7 @@ _BASELINE = 0.8
 _TURNED = 0.05
 _LEAST_PT = 1.0
 _TITLE_CHARS = 200
-_FONTS = {"QuireLatin": "helv", "QuireWide": "cjk"}
-"""The names of the layer's fonts in a page, and MuPDF's names of them. The second one is large, and rarely needed."""
+_DEEPEST_PARENT = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +35,16 @@ class LayerLine:
 
 @dataclass(frozen=True, slots=True)
 class TextLayer:
-    """The lines of page `number` (from 1); width and height are those of the page as it was read."""
+    """The lines of page `number` (from 1); width and height are those of the page as it was read.
+
+    `turns` is how many quarter turns to the left made the page, as it is shown, upright.
+    """
 
     number: int
     width: float
     height: float
     lines: tuple[LayerLine, ...]
+    turns: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,7 @@ def searchable_pdf(
         raise StateConflictError("Only PDFs and pictures have a searchable PDF; this document is neither.")
     made = mupdf().open()
     try:
-        sizes = {one.number: (one.width, one.height) for one in additions.layers}
+        sizes = {one.number: _shown_size(one) for one in additions.layers}
         for number in range(1, source.page_count + 1):
             picture = draw_page(path, password, number, render)
             width, height = sizes.get(number, (0.0, 0.0))
@@ -97,9 +99,7 @@ def searchable_pdf(
 
 def _write(document: Any, additions: PdfAdditions, target: str) -> None:
     try:
-        for layer in additions.layers:
-            if 1 <= layer.number <= document.page_count:
-                _add_layer(document, document[layer.number - 1], layer)
+        _add_layers(document, additions.layers)
         marks = [one for one in additions.bookmarks if 1 <= one.page <= document.page_count]
         if marks and not document.get_toc(simple=True):
             document.set_toc(_outline(marks))
@@ -118,31 +118,58 @@ def _write(document: Any, additions: PdfAdditions, target: str) -> None:
         raise PageError("The PDF is damaged, so no searchable copy of it could be written.") from error
 
 
-def _add_layer(document: Any, page: Any, layer: TextLayer) -> None:
-    """Writes the lines at their boxes. A page that was read in another direction than it is drawn gets none."""
+def _add_layers(document: Any, layers: Sequence[TextLayer]) -> None:
+    filled = [one for one in layers if one.lines and 1 <= one.number <= document.page_count]
+    if not filled:
+        return
+    font = LayerFont(_one_line(line.text) for layer in filled for line in layer.lines)
+    number = 0
+    for layer in filled:
+        page = document[layer.number - 1]
+        content = _layer_content(page, layer, font)
+        if content:
+            number = number or font.add_to(document)
+            _append(document, page, content, number)
+
+
+def _layer_content(page: Any, layer: TextLayer, font: LayerFont) -> str:
+    """The lines at their boxes. A page that was read in another direction than is known gets none."""
     shown = page.rect
     if min(layer.width, layer.height, shown.width, shown.height) <= 0:
-        return
-    if abs(shown.width / shown.height - layer.width / layer.height) > _TURNED * layer.width / layer.height:
-        return
-    across, down = shown.width / layer.width, shown.height / layer.height
+        return ""
+    width, height = (shown.height, shown.width) if layer.turns % 2 else (shown.width, shown.height)
+    if abs(width / height - layer.width / layer.height) > _TURNED * layer.width / layer.height:
+        return ""
+    across, down = width / layer.width, height / layer.height
+    to_shown = _turned_back(layer.turns, shown.width, shown.height)
+    to_page = to_shown * _from_shown(page)
     own = _own_words(page)
-    to_page = _from_shown(page)
-    used: set[str] = set()
     pieces: list[str] = []
     for line in layer.lines:
         x0, y0, x1, y1 = line.box
         box = (x0 * across, y0 * down, x1 * across, y1 * down)
-        text = _drawable(" ".join(line.text.split()))
-        if text is None or _has_any(own, box):
-            continue
-        name, codes = text
-        used.add(name)
-        pieces.append(_operators(name, codes, box, to_page))
-    if pieces:
-        for name in sorted(used):
-            page.insert_font(fontname=name, fontbuffer=_font(name).buffer)
-        _append(document, page, "\n".join(["q", *pieces, "Q", ""]))
+        if not _has_any(own, tuple(mupdf().Rect(box) * to_shown)):
+            pieces.append(_operators(font, in_visual_order(_one_line(line.text)), box, to_page))
+    return "\n".join(["q", *filter(None, pieces), "Q", ""]) if any(pieces) else ""
+
+
+def _turned_back(turns: int, width: float, height: float) -> Any:
+    """The matrix from the upright page to the page as it is shown, whose size is given."""
+    numbers = {
+        1: (0, 1, -1, 0, width, 0),
+        2: (-1, 0, 0, -1, width, height),
+        3: (0, -1, 1, 0, 0, height),
+    }.get(turns % 4, (1, 0, 0, 1, 0, 0))
+    return mupdf().Matrix(*numbers)
+
+
+def _shown_size(layer: TextLayer) -> tuple[float, float]:
+    """The size of the page as it is shown."""
+    return (layer.height, layer.width) if layer.turns % 2 else (layer.width, layer.height)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _own_words(page: Any) -> list[tuple[float, float]]:
@@ -170,50 +197,19 @@ def _from_shown(page: Any) -> Any:
         page.set_rotation(rotation)
 
 
-def _drawable(text: str) -> tuple[str, list[int]] | None:
-    """The font that has all letters of the text, and their codes; None if there is no such font."""
-    codes = [ord(_known(sign)) for sign in text]
-    for name in _FONTS if codes else ():
-        if all(_glyph(name, code) for code in codes):
-            return name, codes
-    return None
-
-
-def _known(sign: str) -> str:
-    """The sign, or its letter without accents where no font has it."""
-    if any(_glyph(name, ord(sign)) for name in _FONTS):
-        return sign
-    return unicodedata.normalize("NFD", sign)[0]
-
-
-@functools.cache
-def _font(name: str) -> Any:
-    return mupdf().Font(_FONTS[name])
-
-
-@functools.lru_cache(maxsize=4096)
-def _glyph(name: str, code: int) -> int:
-    """The number of the letter's glyph in the font; 0 if it has none."""
-    return int(_font(name).has_glyph(code))
-
-
-@functools.lru_cache(maxsize=4096)
-def _advance(name: str, code: int) -> float:
-    return float(_font(name).glyph_advance(code))
-
-
-def _operators(name: str, codes: Sequence[int], box: Box, to_page: Any) -> str:
+def _operators(font: LayerFont, text: str, box: Box, to_page: Any) -> str:
     """One line as it is in a page's content, as wide as its box: a search marks it at its place."""
     size = max(_LEAST_PT, box[3] - box[1])
-    length = sum(_advance(name, code) for code in codes) * size
-    stretch = max(_LEAST_PT, box[2] - box[0]) / length if length > 0 else 1.0
+    length = font.width(text) * size
+    if length <= 0:
+        return ""
+    stretch = max(_LEAST_PT, box[2] - box[0]) / length
     m = mupdf().Matrix(stretch, 0, 0, -1, box[0], box[1] + _BASELINE * size) * to_page
     place = f"{m.a:.5f} {m.b:.5f} {m.c:.5f} {m.d:.5f} {m.e:.3f} {m.f:.3f}"
-    glyphs = "".join(f"{_glyph(name, code):04x}" for code in codes)
-    return f"BT {_INVISIBLE} Tr /{name} {size:.3f} Tf {place} Tm <{glyphs}> Tj ET"
+    return f"BT {_INVISIBLE} Tr /{FONT_NAME} {size:.3f} Tf {place} Tm <{font.written(text)}> Tj ET"
 
 
-def _append(document: Any, page: Any, content: str) -> None:
+def _append(document: Any, page: Any, content: str, font: int) -> None:
     """Adds the content after that of the page, whose own state of graphics is closed before."""
     page.wrap_contents()
     added = document.get_new_xref()
@@ -221,6 +217,35 @@ def _append(document: Any, page: Any, content: str) -> None:
     document.update_stream(added, content.encode("ascii"))
     streams = " ".join(f"{xref} 0 R" for xref in [*page.get_contents(), added])
     document.xref_set_key(page.xref, "Contents", f"[{streams}]")
+    _add_font(document, page.xref, font)
+
+
+def _add_font(document: Any, page: int, font: int) -> None:
+    """Makes the font known to the page. Resources and fonts that pages share are shared by the layer, too."""
+    kind, value = document.xref_get_key(page, "Resources")
+    if kind == "null":
+        _own_resources(document, page)
+        kind, value = document.xref_get_key(page, "Resources")
+    owner, path = (int(value.split()[0]), "Font") if kind == "xref" else (page, "Resources/Font")
+    kind, value = document.xref_get_key(owner, path)
+    if kind == "xref":
+        owner, path = int(value.split()[0]), ""
+    document.xref_set_key(owner, f"{path}/{FONT_NAME}" if path else FONT_NAME, f"{font} 0 R")
+
+
+def _own_resources(document: Any, page: int) -> None:
+    """Writes the resources that a page has from a node above it, or none, into the page itself."""
+    above, found = page, "<<>>"
+    for _ in range(_DEEPEST_PARENT):
+        kind, value = document.xref_get_key(above, "Parent")
+        if kind != "xref":
+            break
+        above = int(value.split()[0])
+        kind, value = document.xref_get_key(above, "Resources")
+        if kind != "null":
+            found = value
+            break
+    document.xref_set_key(page, "Resources", found)
 
 
 def _outline(marks: Sequence[Bookmark]) -> list[list[Any]]:
