@@ -1,12 +1,13 @@
 """The same documents on an idle host and beside busy loops: texts, readers and statuses of all pages are compared.
 
     .venv/bin/python bench/busy_host.py --state FILE --phase rest|busy|compare
-        [--corpus ../shared/corpus] [--files 80] [--loops 24] [--seconds 540] [--core NUMBER]
+        [--corpus ../shared/corpus] [--files 80] [--ocr] [--loops 24] [--seconds 7200] [--core NUMBER]
 
 Time limits of pages count the CPU time of a reader process, so a busy host may make documents late, but must not change
 them. Each loop has the priority of the service and a session of its own, so that the kernel gives each as much as all
-readers together. Some of the files are scans, which OCR reads for seconds. A phase ends after `--seconds`; the next
-call goes on with the documents that are missing in the state file. With `--core`, the service and the loops have one
+readers together. Some of the files are scans, which OCR reads for seconds; with `--ocr`, the busy phase reads only the
+files that had pages by OCR at rest. Each outcome is in the state file at once; a phase that ended after `--seconds` or
+was interrupted goes on with the documents that are missing there. With `--core`, the service and the loops have one
 core, and the others are left to other work. `compare` ends with 1 if an outcome differs.
 """
 
@@ -19,8 +20,9 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +51,7 @@ def chosen(corpus: Path, count: int) -> list[Path]:
         for name in SETS
     ]
     sets = [[one for one in files if 0 < one.stat().st_size < _MOST_BYTES] for files in sets]
-    # Scans last: at load 24 each of them takes many minutes.
+    # Scans last: at load 24 each of them takes minutes.
     scans, found, place = scans[:_SCANS], [], 0
     while len(found) + len(scans) < count and any(place < len(files) for files in sets):
         found += [files[place] for files in sets if place < len(files)]
@@ -96,28 +98,46 @@ def outcome(running: Service, path: Path, ends: float) -> dict[str, Any] | None:
     }
 
 
-def read_all(files: list[Path], seconds: float) -> dict[str, Any]:
-    """The outcomes of the documents that were ready in time."""
+def read_all(files: list[Path], seconds: float, keep: Callable[[Path, dict[str, Any]], None]) -> None:
+    """Keeps the outcome of each document that is ready in time, as soon as it is."""
     ends = time.monotonic() + seconds
+
+    def read(path: Path) -> None:
+        if (found := outcome(running, path, ends)) is not None:
+            keep(path, found)
+
     # Deadlines of documents are wall time by design; this compares reading.
     with (
         scratch() as folder,
         service(folder, DOCUMENT_PROCESSING_TIMEOUT="2h") as running,
         concurrent.futures.ThreadPoolExecutor(_AT_ONCE) as pool,
     ):
-        found = list(pool.map(lambda path: outcome(running, path, ends), files))
-    return {str(path): one for path, one in zip(files, found, strict=True) if one is not None}
+        list(pool.map(read, files))
 
 
 def run_phase(phase: str, files: list[Path], state: dict[str, Any], args: argparse.Namespace) -> None:
     known = state.setdefault(phase, {})
     missing = [one for one in files if str(one) not in known]
-    began = time.monotonic()
+    if phase == "busy" and args.ocr:
+        missing = [one for one in missing if _recognised(state.get("rest", {}).get(str(one), {}))]
+    before, began = state.setdefault("seconds", {}).get(phase, 0.0), time.monotonic()
+    lock = threading.Lock()
+
+    def keep(path: Path, found: dict[str, Any]) -> None:
+        with lock:
+            known[str(path)] = found
+            state["seconds"][phase] = before + time.monotonic() - began
+            args.state.write_text(json.dumps(state, indent=1))
+            loads = ", ".join(f"{one:.0f}" for one in os.getloadavg())
+            print(f"{phase}: {len(known)} of {len(files)}, load {loads}: {path.name}", flush=True)
+
     with busy(args.loops if phase == "busy" else 0):
-        known |= read_all(missing, args.seconds)
-    taken = state.setdefault("seconds", {})
-    taken[phase] = taken.get(phase, 0.0) + time.monotonic() - began
-    print(f"{phase}: {len(known)} of {len(files)} documents, {taken[phase]:.0f} s")
+        read_all(missing, args.seconds, keep)
+
+
+def _recognised(found: dict[str, Any]) -> int:
+    """How many pages are by OCR."""
+    return sum(page["source"] == "ocr" for page in found.get("pages", ()))
 
 
 def compare(files: list[Path], state: dict[str, Any]) -> int:
@@ -126,7 +146,7 @@ def compare(files: list[Path], state: dict[str, Any]) -> int:
     differing = [name for name in both if rest[name] != hit[name]]
     pages = [page for name in both for page in rest[name].get("pages", ())]
     done = sum(rest[name].get("status") == "completed" for name in both)
-    recognised = sum(page["source"] == "ocr" for page in pages)
+    recognised = sum(_recognised(rest[name]) for name in both)
     print(
         f"{len(both)} of {len(files)} files, {done} completed, {len(pages)} pages, {recognised} of them by OCR"
     )
@@ -142,7 +162,8 @@ def main() -> int:
     parser.add_argument("--corpus", type=Path, default=ROOT.parent / "shared" / "corpus")
     parser.add_argument("--files", type=int, default=80)
     parser.add_argument("--loops", type=int, default=24)
-    parser.add_argument("--seconds", type=float, default=540)
+    parser.add_argument("--ocr", action="store_true")
+    parser.add_argument("--seconds", type=float, default=7200)
     parser.add_argument("--core", type=int)
     parser.add_argument("--state", type=Path, required=True, metavar="FILE")
     parser.add_argument("--phase", choices=("rest", "busy", "compare"), required=True)
@@ -156,7 +177,6 @@ def main() -> int:
     if args.phase == "compare":
         return compare(files, state)
     run_phase(args.phase, files, state, args)
-    args.state.write_text(json.dumps(state, indent=1))
     return 0
 
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from pathlib import Path
 
 
 def files_below(folder: Path) -> dict[Path, bytes]:
-    """The contents of all files below the folder; a file that is deleted meanwhile is left out."""
+    """The contents of all files below the folder; a file or a folder that is deleted meanwhile is left out."""
     found = {}
-    for path in sorted(folder.rglob("*")):
-        try:
-            if path.is_file():
-                found[path] = path.read_bytes()
-        except FileNotFoundError:
-            continue
-    return found
+    for place, _folders, names in os.walk(folder):
+        for name in names:
+            with suppress(FileNotFoundError):
+                found[Path(place, name)] = Path(place, name).read_bytes()
+    return dict(sorted(found.items()))
 
 
 def bytes_below(folder: Path) -> bytes:
