@@ -105,6 +105,7 @@ def test_link_is_refused_when_its_host_is_a_private_address_in_any_spelling(url:
         "",
         "http://exa mple.com/",
         "http://example.com/\r\nX-Injected: 1",
+        "http://example.com/a%00.pdf",
         "http://example.com:25/",
         "http://example.com:99999/",
         "http://example.com:0/",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -196,3 +198,25 @@ async def test_pages_are_there_when_the_job_completes_while_they_are_asked_for(t
         assert {page.status for page in await one.engine.pages(before)} == {JobStatus.COMPLETED}
         record, _ = await one.engine.page_result(before, 300)
         assert record.status is JobStatus.COMPLETED
+
+
+async def test_everything_is_private_when_the_data_folder_is_open_to_others(
+    tmp_path: Path, make_pdf: Callable[..., bytes]
+) -> None:
+    (tmp_path / "data").mkdir(mode=0o755)
+    usual = os.umask(0o022)
+    try:
+        async with quire(tmp_path) as one:
+            await convert(one, make_pdf("private words"))
+            await at_rest(one)
+            found = {
+                str(path): path.lstat().st_mode & 0o077
+                for place, folders, names in os.walk(tmp_path / "data")
+                for path in (Path(place, name) for name in (*folders, *names))
+                if path.exists()
+            }
+    finally:
+        os.umask(usual)
+    assert any("coordination" in path for path in found)
+    assert any("scratch" in path for path in found)
+    assert [path for path, for_others in found.items() if for_others] == []

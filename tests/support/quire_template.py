@@ -75,7 +75,6 @@ _PRELOADED = (
     "uvicorn.lifespan.on",
     "uvicorn.protocols.http.httptools_impl",
     "uvloop",
-    "wordllama.inference",
 )
 """What most processes import sooner or later: the catalog alone costs each of them a second of CPU time."""
 

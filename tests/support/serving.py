@@ -140,5 +140,6 @@ class Client:
 async def client_of(server: Server, key: str = "") -> AsyncIterator[Client]:
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     # aiohttp would open no more than 100 connections.
-    async with aiohttp.ClientSession(headers=headers, connector=aiohttp.TCPConnector(limit=0)) as session:
+    timeout, connector = aiohttp.ClientTimeout(total=DEADLINE_S), aiohttp.TCPConnector(limit=0)
+    async with aiohttp.ClientSession(headers=headers, timeout=timeout, connector=connector) as session:
         yield Client(server.url, session)

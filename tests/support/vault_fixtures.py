@@ -12,6 +12,7 @@ from tests.support.postgres import PostgresServer
 from tests.support.serving import Server
 from tests.support.shared_services import SharedServices
 from tests.support.vault_client import VaultClient
+from tests.support.waiting import DEADLINE_S
 
 BOTH_DATABASES = ("sqlite", "postgres")
 KEYS = "alpha:key-of-alpha,beta:key-of-beta"
@@ -142,9 +143,12 @@ def ai_vault(
     return shared_services.get(name, lambda: new_vault(**settings, **new_database(catalog_kind)))
 
 
+_PATIENT = aiohttp.ClientTimeout(total=DEADLINE_S)
+
+
 async def _client(server: Server, key: str) -> AsyncIterator[VaultClient]:
     headers = {"Authorization": f"Bearer {key}"}
-    async with aiohttp.ClientSession(headers=headers) as session:
+    async with aiohttp.ClientSession(headers=headers, timeout=_PATIENT) as session:
         yield VaultClient(server.url, session)
 
 
@@ -172,7 +176,7 @@ async def connect() -> AsyncIterator[Callable[..., VaultClient]]:
     sessions: list[aiohttp.ClientSession] = []
 
     def make(server: Server, key: str = "key-of-alpha") -> VaultClient:
-        session = aiohttp.ClientSession(headers={"Authorization": f"Bearer {key}"})
+        session = aiohttp.ClientSession(headers={"Authorization": f"Bearer {key}"}, timeout=_PATIENT)
         sessions.append(session)
         return VaultClient(server.url, session)
 

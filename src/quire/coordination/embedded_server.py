@@ -90,7 +90,7 @@ class EmbeddedServer:
             self._prepare()
             self.earlier_run = self._take_clean_stop()
             self._socket_path = _choose_socket_path(self._folder)
-            (self._folder / "socket").write_text(str(self._socket_path))
+            _write_private(self._folder / "socket", str(self._socket_path))
             await self._launch_repaired()
         except OSError as error:
             await self.stop()
@@ -112,7 +112,7 @@ class EmbeddedServer:
             await _end(process)
             if run and process.returncode == 0:
                 with contextlib.suppress(OSError):  # without it the next start compares all jobs
-                    (self._folder / _CLEAN_STOP).write_text(run)
+                    _write_private(self._folder / _CLEAN_STOP, run)
             if self._socket_path.parent != self._folder:
                 with contextlib.suppress(OSError):
                     self._socket_path.parent.rmdir()
@@ -215,6 +215,7 @@ class EmbeddedServer:
             cwd=self._folder,
             env={"LC_ALL": "C", "TZ": "UTC"},
             pass_fds=[lock_fd],
+            umask=0o077,
             start_new_session=True,  # Ctrl-C goes to the owner, which stops the server cleanly
             preexec_fn=_die_with_parent(),  # noqa: PLW1509 - one prepared system call, no Python lock
         )
@@ -355,6 +356,11 @@ def _choose_socket_path(folder: Path) -> Path:
     raise CoordinationError(
         f"The path {path} is too long for a socket. Set DATA_DIR to a shorter path.", retryable=False
     )
+
+
+def _write_private(path: Path, text: str) -> None:
+    path.touch(mode=0o600)
+    path.write_text(text)
 
 
 def _url(path: Path) -> str:

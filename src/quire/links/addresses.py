@@ -63,6 +63,8 @@ def check_url(url: str, policy: LinkPolicy) -> ParsedLink:
 
     if len(url) > _LONGEST_LINK or any(ord(c) <= 32 or ord(c) == 127 for c in url):
         raise LinkRefusedError("The link is too long or has spaces or control characters in it.")
+    if "%00" in url:
+        raise LinkRefusedError("The link has a zero byte in it.")
     try:
         parsed = URL(url)
         host, port = parsed.raw_host, parsed.port

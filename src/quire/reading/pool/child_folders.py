@@ -139,11 +139,18 @@ def _is_same(original: str, copy: str) -> bool:
     return (one.st_size, one.st_mtime_ns) == (other.st_size, other.st_mtime_ns)
 
 
+def _make_private(folder: Path) -> None:
+    """`mkdir(parents=True)` would give the folders above it the usual mode."""
+    if not folder.parent.is_dir():
+        _make_private(folder.parent)
+    folder.mkdir(mode=0o700, exist_ok=True)
+
+
 class ChildFolders:
     """The folders of the children of one fork server. A lock, which ends with the process, marks them as in use."""
 
     def __init__(self, parent: Path) -> None:
-        parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _make_private(parent)
         with _locked(parent):
             for stale in parent.glob(f"{_PREFIX}*"):
                 _remove_unless_locked(stale)
