@@ -44,6 +44,7 @@ from quire.reading.files.page_chunks import open_document, read_chunk  # noqa: E
 from quire.reading.pdf.page_reader import ReadOptions  # noqa: E402
 
 _CHUNK = 16
+_MOST_RUNS = 4
 
 
 def _bulk(source: Path, target: Path, *more: str) -> subprocess.Popen[bytes]:
@@ -85,11 +86,15 @@ def kills(seeds: int, engine: str, folder: Path) -> None:
                 for one in below:
                     with contextlib.suppress(psutil.NoSuchProcess):
                         one.kill()
-        code = _bulk(folder / "lake", target, *more).wait()
+        codes = [_bulk(folder / "lake", target, *more).wait()]
+        while (
+            codes[-1] == 1 and len(codes) < _MOST_RUNS
+        ):  # Ray gives up a start that takes 30 s on a busy machine
+            codes.append(_bulk(folder / "lake", target, *more).wait())
         rows = rows_of(target)
         check_complete(rows, expected)
         print(
-            json.dumps({"seed": seed, "engine": engine, "killed": killed, "exit": code, "rows": len(rows)}),
+            json.dumps({"seed": seed, "engine": engine, "killed": killed, "exits": codes, "rows": len(rows)}),
             flush=True,
         )
 

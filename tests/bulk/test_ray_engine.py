@@ -159,6 +159,7 @@ class _Ray(ModuleType):
     listens_on: str
     asked: dict[str, Any] = field(default_factory=dict)
     is_shut_down: bool = False
+    failure: str = ""
 
     def __post_init__(self) -> None:
         super().__init__("ray")
@@ -166,6 +167,8 @@ class _Ray(ModuleType):
 
     def init(self, **options: Any) -> None:
         self.asked = options
+        if self.failure:
+            raise Exception(self.failure)
 
     def nodes(self) -> list[dict[str, Any]]:
         return [{"NodeManagerAddress": self.listens_on, "Alive": True, "Resources": {"CPU": 2.0}}]
@@ -192,6 +195,19 @@ async def test_a_new_cluster_is_refused_when_other_machines_can_reach_it(
             async with RayCluster.joined(None):
                 raise AssertionError
         assert os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] == "0"
+    assert ray.is_shut_down
+
+
+async def test_a_cluster_that_does_not_start_is_an_error_that_says_how_to_go_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "1")
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    ray = _Ray("127.0.0.1", failure="The current node timed out during startup.\nMore.")
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    with pytest.raises(ClusterLostError, match=r"timed out during startup\. Run the same command again"):
+        async with RayCluster.joined(None):
+            raise AssertionError
     assert ray.is_shut_down
 
 

@@ -43,31 +43,37 @@ async def write_report(target: BulkLocation, report: dict[str, Any], share: Shar
 
 
 def html_report(report: dict[str, Any]) -> str:
-    total = report["all_parts"]
-    counts = {
-        name: total[name]
-        for name in (
-            *("documents", "pages", "errors", "duplicates", "deleted", "bytes", "words", "ai_pages"),
-            "cost_usd",
-        )
-    }
-    shards = report["shards"]
+    total, shards = report["all_parts"], report["shards"]
     run = {
-        "complete": report["complete"],
-        "seconds": report["seconds"],
+        "complete": "yes" if report["complete"] else "no: run the same command again to go on",
+        "time": f"{report['seconds']:,.1f} s",
         "pages per second": report["pages_per_second"],
         "shards read now": shards["read_now"],
         "shards read before": shards["read_before"],
         "shards that failed": len(shards["failed"]),
         "damaged parts": ", ".join(shards["damaged_parts"]) or 0,
     }
+    counts = {
+        "documents": total["documents"],
+        "pages": total["pages"],
+        "rows with errors": total["errors"],
+        "duplicates": total["duplicates"],
+        "deleted": total["deleted"],
+        "size": f"{total['bytes'] / 1e6:,.1f} MB",
+        "words": total["words"],
+        "pages that AI would read better": total["ai_pages"],
+        "cost of AI": f"{total['cost_usd']:,.2f} USD",
+    }
+    by_ai = report.get("ai", {})
     slowest = {key: f"{milliseconds / 1000:.1f} s" for milliseconds, key in total["slowest"]}
     tables = (
         _table("This run", run),
         _table("All parts", counts),
         _table("Pages by reader", total["readers"]),
         _table("Errors by code", total["error_codes"]),
-        _table("Slowest documents", slowest),
+        _errors_query(report) if total["error_codes"] else "",
+        _table("This run's pages by AI", {name.replace("_", " "): one for name, one in by_ai.items()}),
+        _table("Slowest documents (time of reader processes)", slowest),
         _table("Failed shards", {one["shard"]: one["error"] for one in shards["failed"]}),
     )
     title = f"Bulk run of {report['source']}"
@@ -75,16 +81,23 @@ def html_report(report: dict[str, Any]) -> str:
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{html.escape(title)}</title>'
         "<style>body{font:16px/1.5 system-ui;margin:2rem auto;max-width:60rem;padding:0 1rem}"
         "table{border-collapse:collapse;margin-bottom:2rem}td{border-bottom:1px solid #ccc;padding:.2rem 1rem .2rem 0}"
-        "td+td{font-variant-numeric:tabular-nums}</style>"
+        "td:first-child{overflow-wrap:anywhere}td+td{font-variant-numeric:tabular-nums;text-align:right}"
+        "code{overflow-wrap:anywhere}</style>"
         f"<h1>{html.escape(title)}</h1>{''.join(tables)}</html>\n"
     )
+
+
+def _errors_query(report: dict[str, Any]) -> str:
+    parts = f"{report['target']}/part-*.parquet"
+    query = f"FROM '{parts}' SELECT key, page, error WHERE error_code IS NOT NULL"
+    return f"<p>Which documents these are, in DuckDB: <code>{html.escape(query)}</code></p>"
 
 
 def _table(title: str, values: dict[Any, Any]) -> str:
     if not values:
         return ""
     rows = "".join(
-        f"<tr><td>{html.escape(str(name).replace('_', ' '))}</td><td>{html.escape(_shown(value))}</td></tr>"
+        f"<tr><td>{html.escape(str(name))}</td><td>{html.escape(_shown(value))}</td></tr>"
         for name, value in values.items()
     )
     return f"<h2>{html.escape(title)}</h2><table>{rows}</table>"

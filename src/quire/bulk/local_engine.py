@@ -136,7 +136,9 @@ class _Seat:
     async def _listen(
         self, queue: ShardQueue, on_stats: OnStats, lines: asyncio.StreamReader, out: asyncio.StreamWriter
     ) -> None:
-        while line := await lines.readline():
+        while (line := await lines.readline()).endswith(
+            b"\n"
+        ):  # the last line of a killed worker may be torn
             report = msgspec.json.decode(line, type=WorkerReport)
             if report.stats is not None:
                 on_stats(ShardStats(**report.stats))

@@ -50,7 +50,8 @@ class RayCluster:
     async def joined(cls, address: str | None) -> AsyncIterator[RayCluster]:
         """The cluster at `address` or RAY_ADDRESS, or a new one that other machines can't reach.
 
-        Raises SettingsError where Ray is missing or the cluster can't be reached.
+        Raises SettingsError where Ray is missing or the cluster can't be reached, ClusterLostError where no new one
+        can be started.
         """
         address = address or os.environ.get("RAY_ADDRESS") or _NEW
         if address == _NEW:
@@ -65,8 +66,10 @@ class RayCluster:
         thread = RayThread()
         try:
             await thread.call(lambda: ray.init(**options), _JOIN_S)
-        except (ConnectionError, RuntimeError, ValueError, ClusterLostError) as error:
-            raise SettingsError(f"The Ray cluster can't be reached: {type(error).__name__}.") from error
+        except Exception as error:  # Ray also raises the bare class, on a busy machine for one
+            with contextlib.suppress(ClusterLostError):
+                await thread.call(ray.shutdown, _LEAVE_S)
+            raise _not_joined(address, error) from error
         try:
             if address == _NEW:
                 await thread.call(lambda: _check_is_local(ray), _ANSWER_S)
@@ -104,6 +107,13 @@ class RayCluster:
     async def result(self, call: Any) -> Any:
         """Returns the result of a call that has ended. Raises `actor_error` where its actor has died."""
         return await self._call(lambda: self._ray.get(call), _ANSWER_S)
+
+
+def _not_joined(address: str, error: Exception) -> QuireError:
+    if address == _NEW:
+        why = str(error).partition("\n")[0][:200] or type(error).__name__
+        return ClusterLostError(f"Ray could not be started: {why} Run the same command again to go on.")
+    return SettingsError(f"The Ray cluster can't be reached: {type(error).__name__}.")
 
 
 def _check_is_local(ray: Any) -> None:

@@ -123,8 +123,9 @@ async def _run() -> None:
     loop = asyncio.get_running_loop()
     lines = asyncio.StreamReader()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
-    config = msgspec.json.decode(await lines.readline(), type=WorkerConfig)
-    await _serve(config, load(os.environ), lines)
+    first = await lines.readline()
+    if first.endswith(b"\n"):  # otherwise the driver was killed before it had written it
+        await _serve(msgspec.json.decode(first, type=WorkerConfig), load(os.environ), lines)
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

@@ -144,7 +144,7 @@ class _Command:
             plans, _added = await self._bulk.plan(SystemClock())
         queue, done = await self._bulk.waiting(plans, share)
         documents = sum(one.documents for one in plans.headers)
-        return queue, _Shown(queue, len(done), documents, quiet=self._args.quiet)
+        return queue, _Shown(queue, len(done), documents, plans.shard_count, quiet=self._args.quiet)
 
     async def estimate(self) -> int:
         from quire.cli.bulk_estimate import BulkEstimate
@@ -164,8 +164,10 @@ class _Command:
 class _Shown:
     """The progress: a line that is drawn anew on a terminal, a line now and then elsewhere."""
 
-    def __init__(self, queue: ShardQueue, before: int, documents: int, *, quiet: bool) -> None:
+    def __init__(self, queue: ShardQueue, before: int, documents: int, shards: int, *, quiet: bool) -> None:
         self._queue = queue
+        # Shards are about equal: without those that were read before, this is an estimate.
+        self._documents = round(documents * queue.total / shards) if shards else 0
         self._quiet = quiet
         self._now = ShardStats()
         self._live = sys.stderr.isatty()
@@ -189,14 +191,11 @@ class _Shown:
     def _line(self, seconds: float) -> str:
         queue, now = self._queue, self._now
         rate = now.pages / seconds if seconds else 0.0
-        left = (
-            f"{duration(seconds / queue.finished * (queue.total - queue.finished))} left"
-            if queue.finished
-            else "…"
-        )
+        done = min(1.0, now.documents / max(1, self._documents))
+        left = f"{duration(seconds / done - seconds)} left" if done else "…"
         return (
-            f"{queue.finished:,}/{queue.total:,} shards, {now.documents:,} documents, {now.pages:,} pages, "
-            f"{now.errors:,} errors, {rate:.1f} pages/s, {left}"
+            f"{now.documents:,}/{max(self._documents, now.documents):,} documents, {now.pages:,} pages, "
+            f"{now.errors:,} errors, {rate:.1f} pages/s, {left} ({queue.finished:,}/{queue.total:,} shards)"
         )
 
     def finish(self, outcome: RunOutcome, report: str) -> None:

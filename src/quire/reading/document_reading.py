@@ -5,7 +5,6 @@ Nothing is stored; `quire.read` and `quire bulk` use it.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -44,6 +43,8 @@ class DocumentOptions:
 @dataclass(frozen=True, slots=True)
 class ReadPage:
     """One page as it was read. `error` says why it has no text; a document that can't be opened is one page 0.
+
+    `milliseconds` is the time of reader processes: the page's share of its chunk, and OCR.
 
     `packed_elements` is the stored form of the page's elements; `quire.domain.element_codec.decode` reads it.
     """
@@ -102,7 +103,6 @@ class _Attempt:
 
     async def run(self) -> DocumentReading:
         options = self._options
-        began = time.monotonic()
         info, first = await self._reader.open(options.pages, options.chunk_pages)
         ranges = PageRanges.parse(options.pages).clip(info.page_count)
         total = len(ranges)
@@ -113,17 +113,17 @@ class _Attempt:
         pages: list[ReadPage] = []
         start = 0
         if first is not None:
-            pages += await self._finished([first], began)
+            pages += await self._finished([first], 0.0)
             start = len(first.pages)
         for place in range(start, total, options.chunk_pages):
-            began = time.monotonic()
+            before_s = self._reader.spent_s
             numbers = ranges.numbers(place, min(place + options.chunk_pages, total))
-            pages += await self._finished(await self._reader.read(numbers), began)
+            pages += await self._finished(await self._reader.read(numbers), before_s)
         return DocumentReading(tuple(pages), info)
 
-    async def _finished(self, found: Sequence[Chunk | UnreadPage], began: float) -> list[ReadPage]:
+    async def _finished(self, found: Sequence[Chunk | UnreadPage], before_s: float) -> list[ReadPage]:
         count = sum(len(one.pages) if isinstance(one, Chunk) else 1 for one in found)
-        each_ms = round((time.monotonic() - began) * 1000 / max(count, 1))
+        each_ms = round((self._reader.spent_s - before_s) * 1000 / max(count, 1))
         pages: list[ReadPage] = []
         for one in found:
             if isinstance(one, UnreadPage):
@@ -138,9 +138,9 @@ class _Attempt:
         readers = Readers(ocr=self._options.ocr)
         if best_route(class_for_route(page), Mode.LOCAL, readers) is not Route.OCR:
             return _read_page(page, block, each_ms)
-        began = time.monotonic()
+        before_s = self._reader.spent_s
         found = await self._reader.recognise(Chunk(block, (page,)))
-        spent_ms = each_ms + round((time.monotonic() - began) * 1000)
+        spent_ms = each_ms + round((self._reader.spent_s - before_s) * 1000)
         if isinstance(found, UnreadPage):
             return _unread(found, spent_ms)
         return _read_page(found.pages[0], found.block, spent_ms)

@@ -5,9 +5,10 @@ It knows no queues, claims or settings, so the pipeline, `quire.read` and `quire
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any, TypeVar
 
 from quire.domain.page import Grade, PageClass, PageSource
 from quire.errors import DamagedError, PageCrashedError, PageError, PageMemoryError, PageTimeoutError
@@ -18,6 +19,8 @@ from quire.reading.ocr.page_ocr import OCR_READERS, OcrOptions, recognise_page
 from quire.reading.pdf.page_reader import MARKUP_READERS, ReadOptions
 from quire.reading.pool.child_pool import ChildPool
 from quire.reading.pool.fair_slots import current_share
+
+T = TypeVar("T")
 
 OCR_NOT_BETTER = "ocr_not_better"
 KEPT_LAYER = 0.8
@@ -77,16 +80,24 @@ class LocalReader:
         mime: str = "application/pdf",
     ) -> None:
         self._pool = pool
+        self.spent_s = 0.0
+        """What reader processes have taken so far; waiting for one is not counted."""
         self._options = options
         self._limits = options.limits
         self._path = path
         self._password = password
         self._is_opened_whole = _is_opened_whole(mime)
 
+    async def _run(self, fn: Callable[..., T], /, *args: Any, timeout_s: float, slow: bool = False) -> T:
+        return await self._pool.run(fn, *args, timeout_s=timeout_s, slow=slow, on_spent=self._count)
+
+    def _count(self, seconds: float) -> None:
+        self.spent_s += seconds
+
     async def inspect(self) -> DocumentInfo:
         """Returns what the document is. Raises the DocumentError or PageTimeoutError that says why it can't be read."""
         try:
-            return await self._pool.run(
+            return await self._run(
                 inspect,
                 *(self._path, self._password, _ANY_COUNT, self._options.reading.office),
                 timeout_s=self._limits.page_timeout_s * _TIMES_TO_OPEN,
@@ -106,7 +117,7 @@ class LocalReader:
         """
         chunk: Chunk | None = None
         try:
-            opened = await self._pool.run(
+            opened = await self._run(
                 open_document,
                 *(self._path, self._password, pages, most, self._options.reading),
                 timeout_s=self._limits.page_timeout_s + _EXTRA_S_PER_PAGE * (most - 1),
@@ -152,7 +163,7 @@ class LocalReader:
     async def ocr_page(self, number: int) -> Chunk:
         """Reads one page by OCR, also if it has no text. Raises PageError if it can't be drawn."""
         options = replace(self._options.ocr, join_hyphens=self._options.reading.join_hyphens)
-        run = partial(self._pool.run, timeout_s=self._limits.ocr_timeout_s, slow=True)
+        run = partial(self._run, timeout_s=self._limits.ocr_timeout_s, slow=True)
         try:
             return await run(recognise_page, self._path, self._password, number, options)
         except (PageCrashedError, PageTimeoutError, PageMemoryError) as error:
@@ -163,7 +174,7 @@ class LocalReader:
 
     async def _read_once(self, numbers: Sequence[int], timeout_s: float, *, plain: bool = False) -> Chunk:
         quick = plain or self._options.plain
-        return await self._pool.run(
+        return await self._run(
             read_chunk,
             *(self._path, self._password, tuple(numbers), self._options.reading, quick),
             timeout_s=timeout_s,

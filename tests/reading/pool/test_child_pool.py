@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -159,11 +160,14 @@ async def test_deadline_does_not_run_when_the_task_waits_for_a_child(tmp_path: P
         gate = tmp_path / "gate"
         holder = asyncio.create_task(pool.run(tasks.wait_for, str(gate), timeout_s=LONG_S))
         await until(lambda: len(descendants(os.getpid())) >= 2, "the child runs")
-        waiting = asyncio.create_task(pool.run(tasks.echo, "in time", timeout_s=1.5))
+        began, spent = time.monotonic(), list[float]()
+        waiting = asyncio.create_task(pool.run(tasks.echo, "in time", timeout_s=1.5, on_spent=spent.append))
         done, _ = await asyncio.wait([waiting], timeout=2.0)
         assert not done
+        opened = time.monotonic()
         gate.touch()
         assert await waiting == "in time"
+        assert 0 < sum(spent) <= time.monotonic() - opened < time.monotonic() - began
         await holder
     finally:
         await pool.close()

@@ -33,6 +33,7 @@ from quire.reading.pool.idle_timer import IdleTimer
 from quire.reading.pool.task_clock import TaskClock
 
 T = TypeVar("T")
+OnSpent = Callable[[float], object]
 _LOG = logging.getLogger(__name__)
 
 _ATTEMPTS = 3  # how often a task is started when the machinery, not the task, breaks
@@ -77,6 +78,7 @@ class _Task:
     arguments: tuple[Any, ...]
     timeout_s: float
     share: ReaderShare
+    on_spent: OnSpent
 
     async def payload(self, folder: ChildFolder | None) -> bytes:
         """The call as the child gets it. Its document is shown to the child first. Raises OSError."""
@@ -147,16 +149,24 @@ class ChildPool:
         """Children started, and tasks that failed with their child, by reason: for metrics."""
         return self._counts
 
-    async def run(self, fn: Callable[..., T], /, *args: Any, timeout_s: float, slow: bool = False) -> T:
+    async def run(
+        self,
+        fn: Callable[..., T],
+        /,
+        *args: Any,
+        timeout_s: float,
+        slow: bool = False,
+        on_spent: OnSpent = bool,
+    ) -> T:
         """The result of `fn(*args)`, computed in a child.
 
         If the first parameter of `fn` is called `path`, it is the document: a caged child finds this file and no other.
         A parameter `target` is the path of an existing file that gets what `fn` writes, unless it fails.
-        The time counts from the moment a child takes the task, and is CPU time of the child. `slow` work, like OCR,
-        starts in the slow lane. Cancelling kills the child. Raises the QuireError that `fn` raised, PageTimeoutError,
-        PageMemoryError, or PageCrashedError for anything else.
+        The time counts from the moment a child takes the task, and is CPU time of the child; `on_spent` is told it.
+        `slow` work, like OCR, starts in the slow lane. Cancelling kills the child. Raises the QuireError that `fn`
+        raised, PageTimeoutError, PageMemoryError, or PageCrashedError for anything else.
         """
-        task = _Task(fn, args, timeout_s, current_share())
+        task = _Task(fn, args, timeout_s, current_share(), on_spent)
         slow = self._has_slow_lane and (slow or self.ledger.is_slow(task.share))
         self._timer.task_begins()
         try:
@@ -280,7 +290,9 @@ class ChildPool:
         finally:
             asking.cancel()
             is_known = clock.wall_s >= _QUICK_S and child.alive
-            self.ledger.charge(task.share, clock.spent_s if is_known else clock.wall_s, wasted=not has_answer)
+            spent_s = clock.spent_s if is_known else clock.wall_s
+            self.ledger.charge(task.share, spent_s, wasted=not has_answer)
+            task.on_spent(spent_s)
             self.ledger.set_slow(task.share, clock.used_s >= _QUICK_S)
 
     def _demote(self, task: _Task, child: Child, hold: _Hold) -> None:
