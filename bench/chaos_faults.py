@@ -153,6 +153,17 @@ def full_disk(fleet: Fleet, chance: random.Random) -> str:
     return f"{DISK_WORKER}, {for_s:.1f} s"
 
 
+def slow_disk(fleet: Fleet, chance: random.Random) -> str:
+    """Of Redis: each write of its append-only file and each fsync takes long."""
+    if not fleet.has_slow_disk:
+        return "skipped: there is no C compiler"
+    for_s = chance.uniform(0.5, 3)
+    fleet.slow_disk.touch()
+    time.sleep(for_s)
+    fleet.slow_disk.unlink()
+    return f"redis, {for_s:.1f} s"
+
+
 def move_clock(fleet: Fleet, chance: random.Random) -> str:
     offset_s = chance.choice((-300, -30, -3, 0, 3, 30, 300))
     fleet.clock_file.write_text(str(offset_s))
@@ -219,6 +230,7 @@ FAULTS: dict[str, Inject] = {
         store_away,
         restart_database,
         full_disk,
+        slow_disk,
         move_clock,
         provider_storm,
         backend_storm,

@@ -30,6 +30,7 @@ from quire.simulator.simulator_thread import simulator
 WORKERS = ("worker-1", "worker-2", "worker-3")
 DISK_WORKER, CLOCK_WORKER = "worker-2", "worker-3"
 _DISK_BYTES = 48 << 20
+_SLOW_DISK_MS = 80
 
 
 class StateWatch:
@@ -106,6 +107,8 @@ class Fleet:
         self.workers: dict[str, Program] = {}
         self.locks = {name: threading.Lock() for name in (*WORKERS, "serve", "redis")}
         self.redis_port = free_port()
+        self.slow_disk = self.folder / "slow_disk"
+        self.has_slow_disk = self._build_slow_disk()
         (self.folder / "redis").mkdir()
         self.start_redis()
         self._stack.callback(self._kill_servers)
@@ -158,8 +161,24 @@ class Fleet:
     # Servers
 
     def start_redis(self) -> None:
-        self.redis = spawn_server(self.redis_port, self.folder / "redis", "--appendonly", "yes")
+        """Its disk is slow while the file `slow_disk` is there."""
+        slow = {
+            "LD_PRELOAD": str(self.folder / "slow_disk.so"),
+            "SLOW_DISK_FLAG": str(self.slow_disk),
+            "SLOW_DISK_MS": str(_SLOW_DISK_MS),
+        }
+        home = self.folder / "redis"
+        environment = slow if self.has_slow_disk else {}
+        self.redis = spawn_server(self.redis_port, home, "--appendonly", "yes", environment=environment)
         wait_until(lambda: says(self.redis_port, b"PONG", "PING"), "Redis answers")
+
+    def _build_slow_disk(self) -> bool:
+        source = Path(__file__).with_name("slow_disk.c")
+        command = ["cc", "-shared", "-fPIC", "-o", str(self.folder / "slow_disk.so"), str(source), "-ldl"]
+        try:
+            return subprocess.run(command, capture_output=True, check=False).returncode == 0
+        except FileNotFoundError:
+            return False
 
     def stop_redis(self, sign: int) -> None:
         self.redis.send_signal(sign)

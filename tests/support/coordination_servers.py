@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -108,9 +109,13 @@ def cluster() -> Iterator[str]:
                 process.wait(DEADLINE_S)
 
 
-def spawn_server(port: int, home: Path, *more: str) -> subprocess.Popen[bytes]:
+def spawn_server(
+    port: int, home: Path, *more: str, environment: Mapping[str, str] | None = None
+) -> subprocess.Popen[bytes]:
+    """`environment` is added to that of this process."""
     command = [str(_binary()), "--port", str(port), "--bind", "127.0.0.1", "--dir", str(home)]
     command += ["--save", "", "--appendonly", "no", "--daemonize", "no", *more]
     # A title would be written over the environment, where the reaper looks for its mark.
     command += ["--set-proc-title", "no"]
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    given = {**os.environ, **(environment or {})}
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=given)
