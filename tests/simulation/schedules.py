@@ -32,8 +32,12 @@ from quire.settings import load
 from tests.simulation.simulated_network import SimulatedConnection, SimulatedServer
 from tests.simulation.virtual_loop import VirtualClock, VirtualLoop
 
-_WORKER_TTL_S = 15.0
-_FAULTS_UNTIL_S = 30.0
+_WORKER_TTL_S = 4.0
+_FAULTS_UNTIL_S = 10.0
+_FAULTS_APART_S = 1.3
+_STAGE_S = (0.01, 0.1, 0.5, 5.0)
+_STALLS_S = (0.5, 2.0, 7.0)
+"""The last of each is longer than the TTL of a worker. Short times make many schedules a minute."""
 _OVER_BY_S = 1800.0
 _SLOTS = {UnitKind.SPLIT: 2, UnitKind.READ: 2, UnitKind.PAGE: 2, UnitKind.MERGE: 1}
 _SETTINGS = load({"READER_CHUNK_PAGES": "2"})
@@ -156,16 +160,20 @@ class Schedule:
     async def _hand_in(self, user: Process) -> None:
         job_id = str(uuid.UUID(int=self.chance.getrandbits(128), version=4))
         source = {"kind": "upload"}
-        await user.jobs.create(
-            NewJob(job_id, "team", JobOptions(), source, "a.pdf", content_ref=f"jobs/{job_id}/o")
-        )
-        self._journal[job_id] = await user.jobs.fields(job_id)
+        new = NewJob(job_id, "team", JobOptions(), source, "a.pdf", content_ref=f"jobs/{job_id}/o")
+        fields: dict[str, str] = {}
+        while (
+            not fields
+        ):  # a server that loses everything before the journal has it: the caller repeats the call
+            await user.jobs.create(new)
+            fields = await user.jobs.fields(job_id)
+        self._journal[job_id] = fields
 
     # Faults
 
     async def _hurt(self, user: Process) -> None:
         while (now := self.clock.monotonic()) < _FAULTS_UNTIL_S:
-            await asyncio.sleep(self.chance.expovariate(1 / 4))
+            await asyncio.sleep(self.chance.expovariate(1 / _FAULTS_APART_S))
             kind = self.chance.choices(("crash", "stall", "retry", "flush", "none"), (4, 3, 2, 1, 2))[0]
             victim = self.chance.choice(self._processes)
             if kind == "crash":
@@ -175,7 +183,7 @@ class Schedule:
                 self._start_process()
             elif kind == "stall":
                 self.account.stalls += 1
-                victim.connection.stalled_until_s = now + self.chance.choice((1.0, 8.0, 25.0))
+                victim.connection.stalled_until_s = now + self.chance.choice(_STALLS_S)
             elif kind == "retry":
                 await self._retry(user)
             elif kind == "flush":
@@ -207,7 +215,7 @@ class Schedule:
 
     def stages(self) -> dict[UnitKind, Any]:
         async def work() -> None:
-            await asyncio.sleep(self.chance.choice((0.01, 0.5, 3.0, 20.0)))
+            await asyncio.sleep(self.chance.choice(_STAGE_S))
             if self.chance.random() < 0.03 and self.clock.monotonic() < _FAULTS_UNTIL_S:
                 raise QuireError("A stage failed.", retryable=True)
 

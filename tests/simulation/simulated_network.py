@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
+from hiredis import pack_command
 from redis.connection import Connection
 from redis.exceptions import ResponseError
 
@@ -27,6 +28,14 @@ _STREAMS = {stream for queue in QUEUES.values() for stream in queue.streams} | {
 }
 _LONGER_THAN_A_RUN_MS = 86_400_000
 """A lock that expired by the server's own time, too, would make a schedule depend on the machine's speed."""
+_POP_FIRST = """
+for _, key in ipairs(KEYS) do
+  local found = redis.call('ZPOPMIN', key)
+  if found[1] then return {key, found[1], found[2]} end
+end
+return false
+"""
+"""BZPOPMIN as far as it does not block, which it does not in a script."""
 load_scripts_once = cache(load_scripts)
 """The scripts, read from their files once for thousands of connections."""
 
@@ -39,31 +48,36 @@ class SimulatedServer:
         self._lock_sha = load_scripts_once()["plain/hold_lock"].sha
         self._expiry: dict[str, float] = {}
         self.commands = 0
+        # Else the first schedule would differ: a server that does not know a script gets its text instead.
+        self._send([("SCRIPT", "LOAD", one.text) for one in load_scripts_once().values()])
 
     def start(self, clock: VirtualClock) -> None:
         """An empty server for the next schedule."""
         self.clock = clock
         self._expiry.clear()
         self.added = asyncio.Event()
-        self._send("FLUSHALL")
+        self._send([("FLUSHALL",)])
 
     def lose_everything(self) -> None:
         self._expiry.clear()
-        self._send("FLUSHALL")
+        self._send([("FLUSHALL",)])
 
-    def execute(self, args: tuple[Arg, ...]) -> Any:
-        """Raises ResponseError."""
+    def execute(self, commands: Sequence[tuple[Arg, ...]]) -> list[Any]:
+        """Executes the commands in one round trip; a refused one is answered by its error."""
         now = self.clock.now()
-        for key in [key for key, at in self._expiry.items() if at <= now]:
+        expired = [key for key, at in self._expiry.items() if at <= now]
+        for key in expired:
             del self._expiry[key]
-            self._send("DEL", key)
-        answer = self._send(*self._in_virtual_time(args))
-        if args[0] == "EVALSHA" and args[1] == self._lock_sha and answer == args[4]:
-            self._expiry[str(args[3])] = now + float(args[5]) / 1000
-        if args[0] == "ZADD" and str(args[1]).startswith(_SIGNALS):
-            self.added.set()
-            self.added = asyncio.Event()
-        return answer
+        sent: list[tuple[Arg, ...]] = [("DEL", *expired)] if expired else []
+        sent += map(self._in_virtual_time, commands)
+        answers = self._send(sent)[-len(commands) :]
+        for args, answer in zip(commands, answers, strict=True):
+            if args[0] == "EVALSHA" and args[1] == self._lock_sha and answer == args[4]:
+                self._expiry[str(args[3])] = now + float(args[5]) / 1000
+            if args[0] == "ZADD" and str(args[1]).startswith(_SIGNALS):
+                self.added.set()
+                self.added = asyncio.Event()
+        return answers
 
     def _in_virtual_time(self, args: tuple[Arg, ...]) -> tuple[Arg, ...]:
         if args[0] == "SET" and "PX" in args and str(args[1]).startswith(keys.worker("")):
@@ -77,10 +91,17 @@ class SimulatedServer:
             return (*args[:at], f"{int(self.clock.now() * 1000)}-*", *args[at + 1 :])
         return args
 
-    def _send(self, *args: Arg) -> Any:
-        self.commands += 1
-        self._line.send_command(*args)
-        return self._line.read_response()
+    def _send(self, commands: Sequence[tuple[Arg, ...]]) -> list[Any]:
+        self.commands += len(commands)
+        packed = b"".join(pack_command(args) for args in commands)  # type: ignore[arg-type]  # any length
+        self._line.send_packed_command([packed])
+        answers: list[Any] = []
+        for _ in commands:
+            try:
+                answers.append(self._line.read_response())
+            except ResponseError as error:
+                answers.append(error)
+        return answers
 
 
 class SimulatedConnection(RedisConnection):
@@ -99,30 +120,30 @@ class SimulatedConnection(RedisConnection):
         self.is_dead = True
 
     def _enqueue(self, commands: Sequence[tuple[Arg, ...]]) -> asyncio.Future[list[Any]]:
+        """As the real one: what is issued in one turn of the loop travels together."""
         loop = asyncio.get_running_loop()
         sent = PendingCommands(commands, loop.create_future())
-        task = loop.create_task(self._exchange(sent))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._pending.append(sent)
+        if len(self._pending) == 1:
+            task = loop.create_task(self._exchange())
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
         return sent.answers
 
-    async def _exchange(self, sent: PendingCommands) -> None:
+    async def _exchange(self) -> None:
+        await asyncio.sleep(0)
+        sent, self._pending = self._pending, []
         fate = self._chance.random()
         await self._travel()
         if self.is_dead or fate < self._lost_share:
             self._fail(sent)
             return
-        answers: list[Any] = []
-        for args in sent.commands:
-            try:
-                answers.append(self._server.execute(args))
-            except ResponseError as error:
-                answers.append(error)
+        answers = self._server.execute([args for one in sent for args in one.commands])
         await self._travel()
         if self.is_dead or fate < 2 * self._lost_share:
             self._fail(sent)
             return
-        self._deliver([sent], answers)
+        self._deliver(sent, answers)
 
     async def blocking(self, *args: Arg) -> Any:
         """BZPOPMIN, by asking again whenever something was added."""
@@ -131,9 +152,8 @@ class SimulatedConnection(RedisConnection):
         deadline = self._server.clock.monotonic() + float(timeout_s)
         while True:
             added = self._server.added
-            for key in names:
-                if found := await self.command("ZPOPMIN", key):
-                    return [key, *found]
+            if found := await self.command("EVAL", _POP_FIRST, len(names), *names):
+                return found
             left_s = deadline - self._server.clock.monotonic()
             if left_s <= 0:
                 return None
@@ -147,8 +167,9 @@ class SimulatedConnection(RedisConnection):
         stalled_s = max(0.0, self.stalled_until_s - self._server.clock.monotonic())
         await asyncio.sleep(stalled_s + self._chance.expovariate(200.0))
 
-    def _fail(self, sent: PendingCommands) -> None:
+    def _fail(self, sent: Sequence[PendingCommands]) -> None:
         self.losses += 1
-        if not sent.answers.done():
-            sent.fail(CoordinationError("The simulated network lost it."))
-            sent.answers.exception()  # the process that asked may be dead
+        for one in sent:
+            if not one.answers.done():
+                one.fail(CoordinationError("The simulated network lost it."))
+                one.answers.exception()  # the process that asked may be dead

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from quire.domain.job import JobPriority, UnitKind
 
@@ -129,7 +130,7 @@ class JobKeys:
         return self.job, self.pages, self.work, self.slow, self.events
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class QueueKeys:
     """A queue: its streams, their consumer group, its delayed entries and its dead letters.
 
@@ -145,12 +146,12 @@ class QueueKeys:
         normal = priority is JobPriority.NORMAL or not self.prioritised
         return self.stream if normal else f"{{{self.stream}}}:{priority.value}"
 
-    @property
+    @cached_property
     def priorities(self) -> tuple[JobPriority, ...]:
         """Those with a stream of their own, the highest first."""
         return tuple(JobPriority) if self.prioritised else (JobPriority.NORMAL,)
 
-    @property
+    @cached_property
     def streams(self) -> tuple[str, ...]:
         """In the order of `priorities`."""
         return tuple(map(self.stream_of, self.priorities))

@@ -13,6 +13,7 @@ import secrets
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from quire.clock import Clock, now_ms
@@ -182,6 +183,7 @@ class Workers:
         await self._connection.script("plain/swap_value", [keys.HOUSEKEEPER], worker_id, "", 0)
 
 
+@cache
 def _machine() -> str:
     """The same for processes that see each other's process ids, different for all others."""
     try:
