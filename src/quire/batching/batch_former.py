@@ -19,7 +19,7 @@ from quire.errors import CoordinationError, PageError, QuireError
 
 _LOG = logging.getLogger(__name__)
 _TICK_S = 0.5
-_IDLE_TICK_S = 10.0  # new requests wake the former
+_IDLE_TICK_S = 60.0  # new requests wake the former, and so do the rounds of the upkeep
 _MINUTE_S = 60.0
 _MAX_UNWRITTEN = 4
 _MAX_SLOT_WAIT_S = 0.02

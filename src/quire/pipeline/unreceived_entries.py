@@ -8,11 +8,11 @@ from quire.clock import Clock
 from quire.coordination.streams import Hint, Queues
 from quire.domain.job import UnitKind
 
-_EVERY_S = 120.0
+_EVERY_S = 600.0
 
 
 class UnreceivedEntries:
-    """Asks for each queue after a read that failed or a connection that was lost, and every two minutes."""
+    """Asks for each queue after a read that failed or a connection that was lost, and every ten minutes."""
 
     def __init__(self, queues: Queues, consumer: str, clock: Clock) -> None:
         self._queues = queues

@@ -43,7 +43,7 @@ SECOND_OPINION = "second_opinion"
 _PICTURES_BYTES = 64 << 20
 _POOR_SUPPORT = 0.6
 _WAKE_EVERY_S = 0.1
-_WAKE_ANYWAY_S = 5.0
+_WAKE_ANYWAY_S = 10.0
 """For pages of other processes, each of which wakes its own."""
 
 

@@ -39,7 +39,7 @@ _RENEW_S = 1.0
 _RELEASE_S = 1.0
 _TICK_S = 0.02
 _IDLE_TICK_S = 0.5
-_LOCK_LOOKS = 4
+_LOCK_LOOKS = 2
 """How often other processes look at the lock in the time of WORKER_TTL. They notice at once that its holder on the same
 host has ended."""
 _ROUND_S = 1.0
