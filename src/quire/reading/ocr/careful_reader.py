@@ -17,9 +17,10 @@ import unicodedata
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from quire.errors import PageError
+from quire.reading.ocr.line_ink import LineInk, crossing, gutters, line_inks
 from quire.reading.ocr.ocr_words import Box, OcrLine, OcrWord, RecognisedPage
 
 if TYPE_CHECKING:
@@ -70,15 +71,63 @@ def read(picture: Image.Image, languages: Sequence[str]) -> RecognisedPage:
     if found.boxes is None or not found.txts:
         return seen
     close_set = bool(_CLOSE_SET.intersection(languages))
+    pieces = [
+        _Piece(_hull(corners), text, float(score))
+        for corners, text, score in zip(found.boxes, found.txts, found.scores, strict=True)
+    ]
     lines: list[OcrLine] = []
-    for corners, text, score in zip(found.boxes, found.txts, found.scores, strict=True):
-        xs, ys = [float(x) for x, _ in corners], [float(y) for _, y in corners]
-        box = (round(min(xs)), round(min(ys)), round(max(xs)), round(max(ys)))
-        words = _words(text if close_set or _CLOSE_SIGNS.search(text) else _plain(text), box, float(score))
+    for piece, ink in _measured(picture, pieces):
+        text = piece.text if close_set or _CLOSE_SIGNS.search(piece.text) else _plain(piece.text)
+        _, top, _, bottom = piece.box
+        words = _words(text, (ink.left, top, ink.right, bottom) if ink else piece.box, piece.score)
         if words:
-            lines.append(OcrLine(words, is_loose=True))
+            size, baseline = (ink.size, ink.baseline) if ink else (0.0, 0.0)
+            lines.append(OcrLine(words, is_loose=True, type_size=size, baseline=baseline))
     seen.paragraphs = [[line] for line in sorted(lines, key=lambda line: line.box()[1::-1])]
     return seen
+
+
+class _Piece(NamedTuple):
+    box: Box
+    text: str
+    score: float
+
+
+def _hull(corners: Any) -> Box:
+    xs, ys = [float(x) for x, _ in corners], [float(y) for _, y in corners]
+    return round(min(xs)), round(min(ys)), round(max(xs)), round(max(ys))
+
+
+def _measured(picture: Image.Image, pieces: list[_Piece]) -> list[tuple[_Piece, LineInk | None]]:
+    """The lines with their ink. One that goes over the gutter of two columns is read again in two parts."""
+    import numpy as np
+
+    darkness = 255 - np.asarray(picture.convert("L"))
+    inks = line_inks(darkness, [piece.box for piece in pieces], [piece.text for piece in pieces])
+    found = list(zip(pieces, inks, strict=True))
+    tight = [(ink.left, piece.box[1], ink.right, piece.box[3]) for piece, ink in found if ink]
+    known = gutters(tight, picture.width)
+    cuts = {piece.box: cut for piece in pieces if (cut := crossing(darkness, piece.box, known)) is not None}
+    if not cuts:
+        return found
+    parts: list[_Piece] = []
+    for piece in pieces:
+        cut = cuts.get(piece.box)
+        parts += [piece] if cut is None else _halves(picture, piece, cut)
+    boxes, texts = [piece.box for piece in parts], [piece.text for piece in parts]
+    return list(zip(parts, line_inks(darkness, boxes, texts), strict=True))
+
+
+def _halves(picture: Image.Image, piece: _Piece, cut: int) -> list[_Piece]:
+    """What is before and behind the cut; the whole line where one of them can't be read."""
+    left, top, right, bottom = piece.box
+    found: list[_Piece] = []
+    for box in ((left, top, cut, bottom), (cut, top, right, bottom)):
+        part = _run(picture.crop(box), detect=False)
+        if not part.txts or part.scores[0] < _LEAST_SCORE:
+            return [piece]
+        found.append(_Piece(box, str(part.txts[0]), float(part.scores[0])))
+    return found
 
 
 def read_word(picture: Image.Image, box: Box, languages: Sequence[str]) -> tuple[str, float]:

@@ -18,7 +18,7 @@ from quire.errors import PageError
 from quire.reading.grading.page_grade import OcrEvidence
 from quire.reading.ocr import careful_reader, quick_reader
 from quire.reading.ocr.careful_reader import CAREFUL_READER
-from quire.reading.ocr.ocr_words import Box, OcrLine, OcrWord, RecognisedPage
+from quire.reading.ocr.ocr_words import Box, OcrWord, RecognisedPage
 from quire.reading.ocr.page_posture import (
     Posture,
     Turn,
@@ -282,8 +282,7 @@ class _Reading:
         try:
             for paragraph in seen.paragraphs:
                 lines = [
-                    OcrLine([self._word_again(word) for word in line.words], line.is_loose)
-                    for line in paragraph
+                    replace(line, words=[self._word_again(word) for word in line.words]) for line in paragraph
                 ]
                 mended.paragraphs.append(lines)
         except PageError:

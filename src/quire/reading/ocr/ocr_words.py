@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 Box = tuple[int, int, int, int]
 """Left, top, right, bottom in pixels."""
@@ -33,10 +33,15 @@ class OcrWord:
 
 @dataclass(slots=True)
 class OcrLine:
-    """Words side by side. `is_loose`: they share the box of the line, which is taller than the type."""
+    """Words side by side. `is_loose`: they share the box of the line, which is taller than the type.
+
+    `type_size` and `baseline` are those of its ink in pixels, where they were measured.
+    """
 
     words: list[OcrWord]
     is_loose: bool = False
+    type_size: float = 0.0
+    baseline: float = 0.0
 
     @property
     def text(self) -> str:
@@ -78,7 +83,7 @@ class RecognisedPage:
         kept = RecognisedPage(self.width, self.height, blank=self.blank)
         for paragraph in self.paragraphs:
             lines = [
-                OcrLine(words, line.is_loose)
+                replace(line, words=words)
                 for line in paragraph
                 if (words := [word for word in line.words if word.confidence >= NOISE])
             ]

@@ -117,7 +117,7 @@ def _with_bullet(line: OcrLine) -> OcrLine:
     # A bullet is no measure of the type: it gets the height of the word behind it.
     second = line.words[1]
     bullet = replace(first, text=_BULLET, top=second.top, bottom=second.bottom)
-    return OcrLine([bullet, *line.words[1:]], line.is_loose)
+    return replace(line, words=[bullet, *line.words[1:]])
 
 
 def _is_figure(box: Box, seen: RecognisedPage) -> bool:

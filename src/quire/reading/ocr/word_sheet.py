@@ -107,6 +107,8 @@ def _usual_sizes(weights: Sequence[tuple[float, int]]) -> list[float]:
 
 def _type_of(line: OcrLine) -> _Type:
     words = line.words
+    if line.type_size:
+        return _Type(line.type_size, line.baseline)
     if line.is_loose:
         above, below = _extent(line.text)
         tall = words[0].height / _LOOSE
