@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
 
+from tests.support.waiting import DEADLINE_S
+
 _SLOW_DOWN = b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"
 
 
@@ -52,7 +54,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(status, headers, content)
 
     def _forward(self, body: bytes) -> tuple[int, dict[str, str], bytes]:
-        connection = http.client.HTTPConnection(self.server.upstream, timeout=60)
+        connection = http.client.HTTPConnection(self.server.upstream, timeout=DEADLINE_S)
         kept = {k: v for k, v in self.headers.items() if k.lower() not in ("content-length", "content-md5")}
         connection.request(self.command, self.path, body, kept)
         answer = connection.getresponse()

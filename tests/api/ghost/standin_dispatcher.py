@@ -34,7 +34,7 @@ def post(service: str, token: str, what: str, query: dict[str, str], body: Any) 
     while True:
         request = urllib.request.Request(url, json.dumps(body).encode(), headers, method="POST")
         try:
-            with urllib.request.urlopen(request, timeout=60) as answer:
+            with urllib.request.urlopen(request, timeout=600) as answer:
                 return {"status": answer.status, **json.load(answer)}
         except urllib.error.HTTPError as error:
             if error.code not in (409, 503):

@@ -20,7 +20,7 @@ from tests.support.environment import clean_environment
 from tests.support.quire_processes import start_quire
 from tests.support.serving import Server, client_of
 from tests.support.submitted_documents import fresh
-from tests.support.waiting import until
+from tests.support.waiting import DEADLINE_S, until
 
 STAND_IN = Path(__file__).with_name("standin_dispatcher.py")
 FIELDS = {
@@ -76,7 +76,7 @@ def running_stand_in(setup: Setup) -> Iterator[Printed]:
         try:
             yield printed
         finally:
-            printed.out, _ = process.communicate("", timeout=60)
+            printed.out, _ = process.communicate("", timeout=DEADLINE_S)
     assert process.returncode == 0
 
 

@@ -10,14 +10,14 @@ from typing import Any
 from tests.batching.callers import post_image
 from tests.support.parse_fixtures import Services, Simulated
 from tests.support.serving import Server
-from tests.support.waiting import until
+from tests.support.waiting import DEADLINE_S, until
 
 SIZE = 2_000
 
 
 async def asked(service: Server, path: str) -> dict[str, Any]:
     def ask() -> dict[str, Any]:
-        with urllib.request.urlopen(service.url + path, timeout=60) as answer:
+        with urllib.request.urlopen(service.url + path, timeout=DEADLINE_S) as answer:
             found: dict[str, Any] = json.load(answer)
             return found
 
@@ -89,7 +89,7 @@ async def test_health_is_degraded_when_work_waits_and_no_worker_is_alive(service
         )
         kind = {"Content-Type": "multipart/form-data; boundary=b"}
         urllib.request.urlopen(
-            urllib.request.Request(service.url + "/convert", body, kind), timeout=60
+            urllib.request.Request(service.url + "/convert", body, kind), timeout=DEADLINE_S
         ).close()
 
     await asyncio.to_thread(upload)
