@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass, replace
 from itertools import groupby
@@ -19,18 +19,20 @@ from quire import __version__
 from quire.domain.element import Element, PageElements
 from quire.domain.element_codec import decode, encode
 from quire.domain.job import JobStatus, MainJob, PageRecord
-from quire.domain.page import Grade
+from quire.domain.page import Grade, PageSource
 from quire.errors import MissingError, PlaneError, QuireError
 from quire.pipeline.object_keys import job_prefix, local_document
 from quire.pipeline.parts import Parts
 from quire.pipeline.stages.merge_stage import page_contents, text_runs, unpack_pages
 from quire.pipeline.upkeep.record_archive import RecordArchive
+from quire.reading.pdf.content_fingerprints import content_fingerprints, text_keys
 from quire.reading.pdf.page_fingerprints import page_fingerprints
 
 _LOG = logging.getLogger(__name__)
 _PDF = "application/pdf"
 _NOT_READING = frozenset({"pages", "timeout_seconds", "version_of"})
 _RUN_BYTES = 4 << 20
+_DRAWN_AT_ONCE = 8
 _PIECE_PAGES = 256
 """Each chunk of pages reads its piece of the plan, so a plan in one piece would be read thousands of times."""
 
@@ -99,16 +101,61 @@ async def _matched(
     async with AsyncExitStack() as stack:
         old_path = await stack.enter_async_context(local_document(parts.objects, earlier.content_ref or ""))
         old = await parts.pool.run(page_fingerprints, str(old_path), timeout_s=timeout_s)
-    new = await parts.pool.run(page_fingerprints, path, timeout_s=timeout_s)
+        new = await parts.pool.run(page_fingerprints, path, timeout_s=timeout_s)
+        usable = [number for number in range(1, len(old) + 1) if _is_reusable(records.get(number))]
+        found = _pairs({number: old[number - 1] for number in usable}, dict(enumerate(new, 1)))
+        # A page that was read from its own text is read again in less time than such a comparison takes.
+        costly = [number for number in usable if records[number].source is not PageSource.LOCAL]
+        left = [number for number in range(1, len(new) + 1) if number not in found]
+        found |= await _equal_contents(parts, (str(old_path), costly), (path, left), timeout_s)
+    return {number: records[there] for number, there in found.items()}
+
+
+def _pairs(old: Mapping[int, str], new: Mapping[int, str]) -> dict[int, int]:
+    """For each new page that has the fingerprint of an old one the number of that; its own number comes first."""
     places: dict[str, list[int]] = {}
-    for number, fingerprint in enumerate(old, 1):
-        if fingerprint and _is_reusable(records.get(number)):
+    for number, fingerprint in old.items():
+        if fingerprint:
             places.setdefault(fingerprint, []).append(number)
-    found: dict[int, PageRecord] = {}
-    for number, fingerprint in enumerate(new, 1):
-        there = places.get(fingerprint)
-        if there:
-            found[number] = records[number if number in there else there[0]]
+    return {
+        number: number if number in places[fingerprint] else places[fingerprint][0]
+        for number, fingerprint in new.items()
+        if fingerprint in places
+    }
+
+
+async def _equal_contents(
+    parts: Parts, old: tuple[str, Sequence[int]], new: tuple[str, Sequence[int]], timeout_s: float
+) -> dict[int, int]:
+    """The pairs of pages that show the same in files that were written otherwise; none if that can't be found out.
+
+    Only pages that have the same size and words as one of the other file are drawn and compared.
+    """
+    if not old[1] or not new[1]:
+        return {}
+    try:
+        keys = [await parts.pool.run(text_keys, path, timeout_s=timeout_s) for path, _ in (old, new)]
+        alike = {keys[0][number - 1] for number in old[1]} & {keys[1][number - 1] for number in new[1]} - {""}
+        drawn: list[dict[int, str]] = []
+        for (path, numbers), known in zip((old, new), keys, strict=True):
+            wanted = [number for number in numbers if known[number - 1] in alike]
+            drawn.append(await _drawn_contents(parts, path, wanted, timeout_s))
+    except PlaneError:
+        raise
+    except QuireError as error:
+        _LOG.info("contents of pages not compared", extra={"code": error.code})
+        return {}
+    return _pairs(*drawn)
+
+
+async def _drawn_contents(
+    parts: Parts, path: str, numbers: Sequence[int], timeout_s: float
+) -> dict[int, str]:
+    found: dict[int, str] = {}
+    for at in range(0, len(numbers), _DRAWN_AT_ONCE):
+        some = numbers[at : at + _DRAWN_AT_ONCE]
+        made = await parts.pool.run(content_fingerprints, path, some, timeout_s=timeout_s)
+        found.update(zip(some, made, strict=True))
     return found
 
 

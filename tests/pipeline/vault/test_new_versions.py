@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
 
 import pymupdf
 import pytest
+from PIL import Image
+from reportlab.lib.utils import ImageReader
+from reportlab.pdfbase import pdfmetrics
+from reportlab.pdfbase.ttfonts import TTFont
+from reportlab.pdfgen.canvas import Canvas
 
 from quire.domain.element import Element, ElementKind, PageElements
 from quire.domain.element_codec import decode, encode
 from quire.domain.job import JobOptions, PageRecord, ReadingEffort, conversion_job_id
-from quire.domain.page import Grade
+from quire.domain.page import Grade, PageSource
 from quire.errors import DocumentError
 from quire.pipeline.intake.upload_intake import Submission
 from quire.pipeline.page_reuse import _is_reusable, renumbered
 from quire.pipeline.vault.vault import Vault
 from quire.pipeline.vault.vault_intake import VaultIntake
+from quire.reading.pdf.content_fingerprints import content_fingerprints, text_keys
 from quire.reading.pdf.page_fingerprints import page_fingerprints
+from tests.support.marked_documents import scanned_pdf
 from tests.support.vault_running import TEAM, add, settled, vault_at
 
 QUIET = {
@@ -100,6 +108,84 @@ async def test_only_changed_pages_are_read_when_a_new_version_comes(
         "other options may read a page otherwise"
     )
     assert [found.get("pages_reused") for found in metadata] == [None, 5, None, None]
+
+
+async def test_scans_are_not_read_again_when_a_program_has_written_the_file_anew(tmp_path: Path) -> None:
+    first = scanned_pdf("HARBOUR", 2)
+    document = pymupdf.open(stream=first, filetype="pdf")
+    document[1].draw_line((10, 10), (90, 10))
+    document.save(tmp_path / "2.pdf", garbage=4, clean=True, deflate=True, deflate_images=True)
+    second = (tmp_path / "2.pdf").read_bytes()
+    async with vault_at(tmp_path / "data", **QUIET) as (one, vault):
+        old_id = await add(vault, first, name="handbook.pdf")
+        await settled(vault, old_id)
+        row = await settled(vault, await add_version(vault, second, old_id))
+        job = await vault.conversion(row)
+        assert job is not None
+        records = await one.engine.pages(job)
+
+    (tmp_path / "1.pdf").write_bytes(first)
+    raw = [page_fingerprints(str(tmp_path / name))[0] for name in ("1.pdf", "2.pdf")]
+    assert raw[0] != raw[1], "otherwise this tests nothing"
+    assert [record.source for record in records] == [PageSource.OCR] * 2
+    assert [record.reused_from for record in records] == [f"{conversion_job_id(TEAM, old_id)}-p1", None]
+
+
+def written_by_reportlab(*pages: str, shift: float = 0.0, dot: int = 0) -> bytes:
+    """Pages with a font that is cut to the letters of the whole document, a picture and a line."""
+    pdfmetrics.registerFont(TTFont("Vera", "Vera.ttf"))
+    picture = Image.new("L", (40, 40), 255)
+    picture.putpixel((20, 20), dot)
+    out = BytesIO()
+    canvas = Canvas(out, invariant=1)
+    for text in pages:
+        canvas.setFont("Vera", 12)
+        canvas.drawString(72 + shift, 700, text)
+        canvas.drawImage(ImageReader(picture), 72, 500, 40, 40)
+        canvas.line(72, 400, 300, 400)
+        canvas.showPage()
+    canvas.save()
+    return out.getvalue()
+
+
+def test_contents_are_equal_only_when_all_that_is_seen_is(tmp_path: Path) -> None:
+    def found(data: bytes) -> tuple[str, str]:
+        path = tmp_path / "a.pdf"
+        path.write_bytes(data)
+        (content,) = content_fingerprints(str(path), [1])
+        assert content
+        return page_fingerprints(str(path))[0], content
+
+    def shaded(colour: str) -> bytes:
+        """Neither letters nor pictures nor lines tell of a shading."""
+        document = pymupdf.open(stream=written_by_reportlab("Duty of watch", "More"), filetype="pdf")
+        xref, name = document.get_new_xref(), "Resources/Shading"
+        document.update_object(
+            xref,
+            "<</ShadingType 2/ColorSpace/DeviceRGB/Coords[0 0 100 100]/Extend[true true]/Function<</FunctionType 2"
+            f"/Domain[0 1]/C0[{colour}]/C1[1 1 1]/N 1>>>>",
+        )
+        document.xref_set_key(document[0].xref, name, f"<</S0 {xref} 0 R>>")
+        contents = document[0].get_contents()[0]
+        document.update_stream(contents, document.xref_stream(contents) + b"\nq 10 10 90 90 re W n /S0 sh Q")
+        return document.tobytes()
+
+    first = found(written_by_reportlab("Duty of watch", "More"))
+    again = found(written_by_reportlab("Duty of watch", "Other letters: ñçø"))
+    assert again[0] != first[0], "the font is cut to other letters"
+    assert again[1] == first[1]
+    others = [
+        written_by_reportlab("Duty of match", "More"),
+        written_by_reportlab("Duty of watch", "More", shift=0.5),
+        written_by_reportlab("Duty of watch", "More", dot=3),
+        shaded("1 0 0"),
+        shaded("1 0.1 0"),
+    ]
+    contents = [found(data)[1] for data in others]
+    assert len({first[1], *contents}) == 6
+    (tmp_path / "b.pdf").write_bytes(b"%PDF-1.7 nothing")
+    with pytest.raises(DocumentError):
+        text_keys(str(tmp_path / "b.pdf"))
 
 
 def test_elements_get_the_number_of_their_new_page() -> None:

@@ -1,7 +1,8 @@
 """Fingerprints of the pages of a PDF: of content stream, resources, boxes, rotation, fields, links and tags.
 
 Objects are hashed by what is in them, not by their numbers, which change when a file is saved. A program that writes
-the whole file anew (fonts cut to other letters, streams compressed otherwise) makes other fingerprints of equal pages.
+the whole file anew (fonts cut to other letters, streams compressed otherwise) makes other fingerprints of equal pages;
+`content_fingerprints` finds these again where reading them costs more than comparing them.
 """
 
 from __future__ import annotations
@@ -34,22 +35,29 @@ def _fingerprint(handle: Any, number: int, objects: _ObjectHashes, tagged: bool)
         page = handle[number]
         digest = hashlib.sha256(page.read_contents())
         seen = [page.mediabox, page.cropbox, page.rotation, objects.of_text(_resources(handle, page.xref))]
-        if handle.xref_get_key(page.xref, "Annots")[0] != "null":
-            seen += [
-                (one.field_type, one.rect, one.field_name, one.field_value, one.field_label)
-                for one in page.widgets()
-            ]
-            seen += [(one.type, one.rect, sorted(one.info.items())) for one in page.annots()]
-            seen += [(one.get("uri"), one["from"]) for one in page.get_links()]
-        if tagged:
-            tags = page_tags(page)
-            seen += [sorted(tags.titles.items()), sorted(tags.items)]
+        seen += page_notes(handle, page, tagged)
     except MemoryError:
         raise
     except Exception:  # a damaged page is read again
         return ""
     digest.update(repr(seen).encode("utf-8", "replace"))
     return digest.hexdigest()
+
+
+def page_notes(handle: Any, page: Any, tagged: bool) -> list[Any]:
+    """What is about a page and not in its content: fields, annotations, links, and tags of a tagged PDF."""
+    seen: list[Any] = []
+    if handle.xref_get_key(page.xref, "Annots")[0] != "null":
+        seen += [
+            (one.field_type, one.rect, one.field_name, one.field_value, one.field_label)
+            for one in page.widgets()
+        ]
+        seen += [(one.type, one.rect, sorted(one.info.items())) for one in page.annots()]
+        seen += [(one.get("uri"), one["from"]) for one in page.get_links()]
+    if tagged:
+        tags = page_tags(page)
+        seen += [sorted(tags.titles.items()), sorted(tags.items)]
+    return seen
 
 
 def _resources(handle: Any, xref: int) -> str:
