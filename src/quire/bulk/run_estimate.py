@@ -65,7 +65,7 @@ async def measure(estimate: RunEstimate, sample: list[PlannedDocument], reader: 
     stats: ShardStats = stats_of(rows)
     size = sum(one.size for one in sample)
     timed = sum(one.size for one in sample[1:])
-    factor = estimate.bytes / size if size else len(sample) / estimate.documents
+    factor = estimate.bytes / size if size else estimate.documents / len(sample)
     estimate.pages = round(stats.pages * factor)
     estimate.ai_pages = round(stats.ai_pages * factor)
     estimate.sampled = len(sample)

@@ -30,6 +30,8 @@ from quire.reading.pool.cage import CageOptions
 from quire.reading.pool.child_pool import ChildPool, PoolOptions
 
 _LANGUAGE_SAMPLE = 3_000
+_HELD_DOCUMENTS = 32
+"""For each reader process, documents that are being read or whose rows are being made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,8 @@ class ShardReader:
         self._model = asyncio.ensure_future(in_thread(_load_language_model))
         # One more than there are processes: the next document is fetched while they read.
         self._room = asyncio.Semaphore(options.processes + 1)
+        # Documents that are read don't take that room from others while their rows wait for the model or a thread.
+        self._held = asyncio.Semaphore(options.processes * _HELD_DOCUMENTS)
 
     @classmethod
     @contextlib.asynccontextmanager
@@ -96,7 +100,7 @@ class ShardReader:
         """Returns the rows of all documents of the shard, in its order."""
 
         async def one(document: PlannedDocument) -> list[PageRow]:
-            async with self._room:
+            async with self._held:
                 found = await self._document(document, shard.run)
             if on_document is not None:
                 on_document(stats_of(found))
@@ -110,7 +114,8 @@ class ShardReader:
         base = PageRow(document.key, document.etag, document.size, document.content, run)
         if document.action in (DUPLICATE, DELETED):
             return [replace(base, kind=document.action)]
-        reading = await self._reading(document)
+        async with self._room:
+            reading = await self._reading(document)
         await self._model
         # In a thread: reader processes wait for the event loop.
         return await in_thread(document_rows, base, reading, self._options.formats)
