@@ -13,6 +13,7 @@ from quire.coordination.connection import RedisConnection
 from quire.coordination.job_records import Claim, NewJob, PageOutcome
 from quire.coordination.job_store import JobStore
 from quire.coordination.liveness import Workers
+from quire.coordination.server_address import ServerAccess
 from quire.coordination.streams import Queues
 from quire.domain.job import JobOptions, JobStatus, PageRecord, UnitKind, new_job_id
 from quire.domain.page import PageSource
@@ -27,12 +28,14 @@ from tests.support.failing_servers import (
 from tests.support.waiting import DEADLINE_S, eventually, until
 
 T = TypeVar("T")
-KINDS = {"plain": restarting, "sentinel": watched_by_sentinels, "cluster": replicated_cluster}
+KINDS = {"": restarting, "+sentinel": watched_by_sentinels, "+cluster": replicated_cluster}
 
 
-@pytest.fixture(params=list(KINDS))
+@pytest.fixture(params=[f"{base}{kind}" for base in ("redis", "rediss") for kind in KINDS])
 def servers(request: pytest.FixtureRequest) -> Iterator[FailingServers]:
-    with KINDS[request.param]() as made:
+    base, plus, kind = request.param.partition("+")
+    with KINDS[plus + kind](tls=base == "rediss") as made:
+        assert made.url.startswith(f"{request.param}:")
         yield made
 
 
@@ -47,7 +50,8 @@ async def insist(act: Callable[[], Awaitable[T]]) -> T:
 
 
 async def test_a_job_keeps_its_state_when_a_primary_is_killed_in_the_middle(servers: FailingServers) -> None:
-    connection, clock = RedisConnection.open(servers.url), ShiftedClock()
+    connection = RedisConnection.open(servers.url, ServerAccess(ca_file=servers.ca_file))
+    clock = ShiftedClock()
     queues, workers = Queues(connection, clock), Workers(connection, clock, ttl_s=60)
     jobs = JobStore(connection, queues, clock, ttl_s=3600)
     woken = asyncio.Event()
@@ -91,7 +95,7 @@ async def test_a_job_keeps_its_state_when_a_primary_is_killed_in_the_middle(serv
         await until(is_told, "the subscription")
         # Every key may be on the node that is killed, or on another one.
         await asyncio.to_thread(servers.fail)
-        if servers.url.startswith("redis:"):
+        if servers.url.startswith(("redis:", "rediss:")):
             await asyncio.to_thread(servers.come_back)
         done = PageRecord(1, JobStatus.COMPLETED, source=PageSource.LOCAL, ref="o")
         await insist(lambda: jobs.pages_done(first, [PageOutcome(done)]))

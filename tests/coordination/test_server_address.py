@@ -2,20 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-import datetime
-import ipaddress
-import ssl
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 from redis.asyncio import Redis, RedisCluster
 
 from quire.coordination.connection import RedisConnection
@@ -24,6 +14,7 @@ from quire.errors import CoordinationError
 from quire.settings import load
 from tests.support.coordination_servers import ask
 from tests.support.failing_servers import NAME, watched_by_sentinels
+from tests.support.tls_doors import Certificate, TlsDoor
 
 
 def test_all_parts_are_read_when_a_url_names_several_servers() -> None:
@@ -70,69 +61,20 @@ async def test_users_and_sentinels_sign_in_when_both_ask_for_passwords() -> None
             await connection.close()
 
 
-@pytest.fixture
-def certificate(tmp_path: Path) -> tuple[Path, Path]:
-    """A certificate of 127.0.0.1 that is its own authority, and its key."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "queue.example")])
-    now = datetime.datetime.now(datetime.UTC)
-    address = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
-        .add_extension(address, critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    cert_file, key_file = tmp_path / "cert.pem", tmp_path / "key.pem"
-    cert_file.write_bytes(made.public_bytes(serialization.Encoding.PEM))
-    private = serialization.PrivateFormat.PKCS8
-    key_file.write_bytes(key.private_bytes(serialization.Encoding.PEM, private, serialization.NoEncryption()))
-    return cert_file, key_file
-
-
-@asynccontextmanager
-async def tls_in_front(port: int, certificate: tuple[Path, Path]) -> AsyncIterator[int]:
-    """A TLS port that forwards to the server: the embedded program is built without TLS."""
-
-    async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            while data := await reader.read(65536):
-                writer.write(data)
-                await writer.drain()
-        except OSError:
-            pass
-        finally:
-            writer.close()
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        inner, outer = await asyncio.open_connection("127.0.0.1", port)
-        await asyncio.gather(forward(reader, outer), forward(inner, writer))
-
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(*certificate)
-    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context)
-    try:
-        yield int(server.sockets[0].getsockname()[1])
-    finally:
-        server.close()
-
-
 async def test_a_server_is_trusted_by_its_authority_when_it_is_reached_over_tls(
-    shared_server: str, certificate: tuple[Path, Path]
+    shared_server: str, tmp_path: Path
 ) -> None:
-    async with tls_in_front(urlsplit(shared_server).port or 0, certificate) as port:
-        trusted = RedisConnection.open(f"rediss://127.0.0.1:{port}/0", ServerAccess(ca_file=certificate[0]))
-        untrusted = RedisConnection.open(f"rediss://127.0.0.1:{port}/0")
-        try:
-            await trusted.ping()
-            with pytest.raises(CoordinationError, match="certificate"):
-                await untrusted.blocking("PING")
-        finally:
-            await trusted.close()
-            await untrusted.close()
+    certificate = Certificate.make(tmp_path)
+    door = TlsDoor(urlsplit(shared_server).port or 0, certificate)
+    trusted = RedisConnection.open(
+        f"rediss://127.0.0.1:{door.port}/0", ServerAccess(ca_file=certificate.file)
+    )
+    untrusted = RedisConnection.open(f"rediss://127.0.0.1:{door.port}/0")
+    try:
+        await trusted.ping()
+        with pytest.raises(CoordinationError, match="certificate"):
+            await untrusted.blocking("PING")
+    finally:
+        await trusted.close()
+        await untrusted.close()
+        door.close()

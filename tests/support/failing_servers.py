@@ -1,6 +1,7 @@
 """Coordination servers that fail over: one that restarts, sentinels with a replica, a cluster with a replica.
 
-All are processes of the embedded Valkey's program on loopback ports.
+All are processes of the embedded Valkey's program on loopback ports. With `tls` they are reached over TLS, and by a
+user with a password.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ from pathlib import Path
 
 from quire.coordination.embedded_server import _binary
 from tests.support.coordination_servers import ask, free_port, says, spawn_server
+from tests.support.tls_doors import Certificate, TlsDoor
 from tests.support.waiting import DEADLINE_S, wait_until
 
 NAME = "fleet"
+_USER, _LOGIN = ("--user", "app", "on", ">at@home", "~*", "&*", "+@all"), "app:at%40home@"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,16 +30,19 @@ class FailingServers:
     url: str
     fail: Callable[[], None]
     come_back: Callable[[], None]
+    ca_file: Path | None = None
 
 
 class _Process:
-    """A server that keeps its data over a restart."""
+    """A server that keeps its data over a restart. Clients and other servers know it by the port `door`."""
 
-    def __init__(self, home: Path, *options: str) -> None:
+    def __init__(self, home: Path, *options: str, tls: Certificate | None = None) -> None:
         self.port = free_port()
+        self.tls_door = TlsDoor(self.port, tls) if tls else None
+        self.door = self.tls_door.port if self.tls_door else self.port
         self._home = home / str(self.port)
         self._home.mkdir()
-        self._options = options
+        self._options = (*options, *(_USER if tls else ()))
         self.start()
 
     def start(self) -> None:
@@ -48,49 +54,69 @@ class _Process:
         self._process.kill()
         self._process.wait(DEADLINE_S)
 
+    def end(self) -> None:
+        self.kill()
+        if self.tls_door is not None:
+            self.tls_door.close()
+
+
+def _url(tls: Certificate | None, kind: str, rest: str) -> str:
+    return f"rediss{kind}://{_LOGIN}{rest}" if tls else f"redis{kind}://{rest}"
+
 
 @contextmanager
-def restarting() -> Iterator[FailingServers]:
+def restarting(*, tls: bool = False) -> Iterator[FailingServers]:
     """One server."""
     with _folder() as home, ExitStack() as stack:
-        server = _Process(home)
-        stack.callback(server.kill)
-        yield FailingServers(f"redis://127.0.0.1:{server.port}/0", server.kill, server.start)
+        certificate = Certificate.make(home) if tls else None
+        server = _Process(home, tls=certificate)
+        stack.callback(server.end)
+        url = _url(certificate, "", f"127.0.0.1:{server.door}/0")
+        yield FailingServers(url, server.kill, server.start, certificate.file if certificate else None)
 
 
 @contextmanager
-def watched_by_sentinels(sentinels: int = 1) -> Iterator[FailingServers]:
+def watched_by_sentinels(sentinels: int = 1, *, tls: bool = False) -> Iterator[FailingServers]:
     """A primary, its replica, and sentinels that promote the replica when the primary is away for half a second."""
     with _folder() as home, ExitStack() as stack:
-        primary = _Process(home)
-        stack.callback(primary.kill)
-        replica = _Process(
-            home, "--replicaof", f"127.0.0.1 {primary.port}", "--repl-diskless-sync-delay", "0"
-        )
-        stack.callback(replica.kill)
+        certificate = Certificate.make(home) if tls else None
+        primary = _Process(home, tls=certificate)
+        stack.callback(primary.end)
+        replica = _Process(home, tls=certificate)
+        stack.callback(replica.end)
+        ask(replica.port, "CONFIG", "SET", "replica-announce-ip", "127.0.0.1")
+        ask(replica.port, "CONFIG", "SET", "replica-announce-port", str(replica.door))
+        ask(replica.port, "REPLICAOF", "127.0.0.1", str(primary.door))
         wait_until(lambda: says(replica.port, b"master_link_status:up", "INFO", "replication"))
-        ports = [_sentinel(home, primary.port, sentinels // 2 + 1, stack) for _ in range(sentinels)]
+        ports = [_sentinel(home, primary.door, sentinels // 2 + 1, stack) for _ in range(sentinels)]
         for port in ports:
             wait_until(lambda port=port: says(port, b"slaves=1", "INFO", "sentinel"))
-        hosts = ",".join(f"127.0.0.1:{port}" for port in ports)
+        doors = [TlsDoor(port, certificate) for port in ports] if certificate else []
+        for door in doors:
+            stack.callback(door.close)
+        hosts = ",".join(f"127.0.0.1:{port}" for port in ([one.port for one in doors] or ports))
         yield FailingServers(
-            f"redis+sentinel://{hosts}/{NAME}/0", lambda: _kill_replicated(primary), primary.start
+            _url(certificate, "+sentinel", f"{hosts}/{NAME}/0"),
+            lambda: _kill_replicated(primary),
+            primary.start,
+            certificate.file if certificate else None,
         )
 
 
 @contextmanager
-def replicated_cluster() -> Iterator[FailingServers]:
+def replicated_cluster(*, tls: bool = False) -> Iterator[FailingServers]:
     """Three primaries that share the slots, and a replica of the one that fails."""
     with _folder() as home, ExitStack() as stack:
+        certificate = Certificate.make(home) if tls else None
         nodes = []
         for _ in range(4):
             bus = str(free_port())
-            node = _Process(
-                home, "--cluster-enabled", "yes", "--cluster-node-timeout", "1000", "--cluster-port", bus
-            )
-            stack.callback(node.kill)
+            options = ("--cluster-enabled", "yes", "--cluster-node-timeout", "1000", "--cluster-port", bus)
+            node = _Process(home, *options, tls=certificate)
+            stack.callback(node.end)
+            ask(node.port, "CONFIG", "SET", "cluster-announce-port", str(node.door))
             if nodes:
-                ask(nodes[0].port, "CLUSTER", "MEET", "127.0.0.1", str(node.port), bus)
+                ask(nodes[0].port, "CLUSTER", "MEET", "127.0.0.1", str(node.door), bus)
             nodes.append(node)
         primaries, replica = nodes[:3], nodes[3]
         for index, node in enumerate(primaries):
@@ -102,9 +128,12 @@ def replicated_cluster() -> Iterator[FailingServers]:
         name = ask(primaries[0].port, "CLUSTER", "MYID").splitlines()[1].decode()
         wait_until(lambda: says(replica.port, b"+OK", "CLUSTER", "REPLICATE", name))
         wait_until(lambda: says(replica.port, b"master_link_status:up", "INFO", "replication"))
-        hosts = ",".join(f"127.0.0.1:{node.port}" for node in primaries)
+        hosts = ",".join(f"127.0.0.1:{node.door}" for node in primaries)
         yield FailingServers(
-            f"redis+cluster://{hosts}", lambda: _kill_replicated(primaries[0]), primaries[0].start
+            _url(certificate, "+cluster", hosts),
+            lambda: _kill_replicated(primaries[0]),
+            primaries[0].start,
+            certificate.file if certificate else None,
         )
 
 
