@@ -197,6 +197,18 @@ async def test_a_task_whose_job_was_deleted_is_no_success(client: Client) -> Non
     assert (gone.status, "deleted" in gone.json["detail"]) == (404, True)
 
 
+async def test_docling_client_is_told_in_its_words_that_a_target_is_not_there(
+    client: Client, make_pdf: Pdf
+) -> None:
+    """`docling.service_client` then sends the document again with the target `inbody`."""
+    asked = form(make_pdf("A page"), target_type="presigned_url")
+    refused = await client.post("/v1/convert/file/async", data=asked)
+    version = await client.get("/version", headers={"Accept-Docling-Document-Version": "1.10.0"})
+    assert refused.status == 400
+    assert "artifact storage to be configured" in refused.json["detail"]
+    assert list(version.json) == ["quire"]
+
+
 async def test_probes_are_answered(client: Client) -> None:
     assert (await client.get("/ready")).json == {"status": "ok"}
     for path in ("/openapi.json", "/docs", "/health"):

@@ -61,6 +61,11 @@ def read_options(given: Mapping[str, Any], prefix: str = "") -> DoclingOptions:
         raise OptionError("md_page_break_placeholder", "a text of at most 200 characters")
     target = one("target_type", given.get("target_type")) or "inbody"
     target = target[-1] if isinstance(target, list) else target
+    if target == "presigned_url":
+        # In these words, by which docling's own client goes on with `inbody`.
+        raise RequestError(
+            "The target presigned_url needs artifact storage to be configured, which Quire does not have."
+        )
     if target not in _TARGETS:
         raise OptionError("target", f"one of {', '.join(_TARGETS)}; other targets are not offered here")
     job = JobOptions(

@@ -53,8 +53,9 @@ async def tika_greeting(_team: Team) -> Response:
 
 @versions.get("/version", summary="Tika and docling-serve: the version", response_class=PlainTextResponse)
 async def door_version(request: Request, _team: Team) -> Response:
-    """Plain text as Tika gives it; JSON as docling-serve gives it where the caller asks for JSON."""
-    if "application/json" in request.headers.get("accept", ""):
+    """Plain text as Tika gives it; JSON as docling-serve gives it to docling's client, or where JSON is asked for."""
+    wants_json = "application/json" in request.headers.get("accept", "")
+    if wants_json or "accept-docling-document-version" in request.headers:
         return await json_stream({"quire": quire.__version__})
     return PlainTextResponse(f"Quire {quire.__version__} (interface of Apache Tika)")
 
