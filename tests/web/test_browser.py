@@ -444,7 +444,7 @@ def test_user_is_told_when_the_service_is_out_of_reach(window: Window) -> None:
 def test_pages_of_low_confidence_are_amber_when_their_text_is_garbage(
     window: Window, quire: Quire, make_pdf: Pdf
 ) -> None:
-    garbage = "\n".join("xqzvk wjqxz kvbqx zzgkv qxjwv bvkqz xwqjk vzxqk" for _ in range(4))
+    garbage = "\n".join("xqzvk wjqxz kvbqx zzgkv qxjwv bvkqz xwqjk vzxqk" for _ in range(12))
     plain = "The harbour office paid for the repairs because the old bridge was no longer safe."
     done = quire.convert(make_pdf(plain, garbage), name="garbage.pdf", wait_s=DEADLINE_S)
     assert done.metadata["low_confidence_pages"] == [2]
