@@ -58,6 +58,7 @@ class _Seat:
         self._config = config
         self._process: asyncio.subprocess.Process | None = None
         self._held: set[int] = set()
+        self._has_work = False
         self._deaths = 0
 
     async def start(self) -> None:
@@ -73,18 +74,21 @@ class _Seat:
             )
         except OSError as error:
             raise QuireError(f"A worker of the bulk run can't be started: {error.strerror}.") from error
-        self._process = process
+        self._process, self._has_work = process, False
         _pipes(process)[0].write(msgspec.json.encode(self._config) + b"\n")
 
     async def end(self) -> None:
-        """Returns when the process is gone. It removes its folder on the way, unless that takes too long."""
+        """Returns when the process is gone. It removes its folder on the way, unless that takes too long.
+
+        One that has had no shard may still be starting, and is not waited for; the next run removes its folder.
+        """
         process, self._process = self._process, None
         if process is None:
             return
         _pipes(process)[0].close()
         try:
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_END_S):
+                async with asyncio.timeout(_END_S if self._has_work else 0):
                     await process.wait()
         finally:
             with contextlib.suppress(ProcessLookupError):
@@ -131,6 +135,7 @@ class _Seat:
     def _feed(self, queue: ShardQueue, out: asyncio.StreamWriter) -> None:
         while len(self._held) < _SHARDS_AHEAD and (shard := queue.take()) is not None:
             self._held.add(shard)
+            self._has_work = True
             out.write(b"%d\n" % shard)
 
     async def _listen(
