@@ -54,6 +54,8 @@ _GRAINY = 13.0
 _WRONG_WAY = 0.78
 _SURE_AGAIN = 0.85
 _CLEARLY_BETTER = 1.5
+_STRIP_PX = 2600
+"""The long side of a page whose strips are read all ways up: that of A4 at 220 dpi."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,37 +140,23 @@ class Recognised:
 
 def recognise(picture: Image.Image, options: OcrOptions) -> Recognised:
     """Reads a grey picture. Raises PageError where no reader can read it; a page without text is no error."""
-    return _Reading(picture, options).result()
+    return PictureReading(picture, options).result()
 
 
-def other_readings(picture: Image.Image, options: OcrOptions, first: Recognised) -> Iterator[Recognised]:
-    """Reads a picture whose first reading is bad by other means, one after the other: another way up, another reader.
+class PictureReading:
+    """Reads one grey picture, and reads it again by other means if that is asked for.
 
-    A way that can't be tried here, or fails, is left out.
+    Raises PageError where no reader can read it.
     """
-    if (options.mode != AUTO and not options.is_thorough) or options.notes:
-        return
-    other = QUICK if first.reader == CAREFUL_READER else CAREFUL
-    with suppress(PageError):
-        turned = _Reading(picture, options)
-        if turned.turn_by_reading(first.turn.turns):
-            yield turned.result()
-    with suppress(PageError):
-        again = _Reading(picture, replace(options, mode=other), first.turn.turns)
-        if again.has_reader(other):
-            yield again.result()
 
-
-class _Reading:
-    def __init__(self, picture: Image.Image, options: OcrOptions, turns: int | None = None) -> None:
+    def __init__(self, picture: Image.Image, options: OcrOptions) -> None:
         self._picture = picture
         self._options = options
         self._names = options.models.names()
         self._posture = posture_of(picture)
-        if turns is not None:
-            self._posture = replace(self._posture, turns=turns)
         self._settled = False
         self._notes = list(options.notes)
+        self._quick: dict[int, RecognisedPage] = {}  # what the quick reader saw, by the way up
         self._has_quick = quick_reader.available() and quick_reader.has(options.models)
         self._has_careful = careful_reader.available() and careful_reader.reads(self._names)
         if not self._has_quick and not self._has_careful:
@@ -194,13 +182,29 @@ class _Reading:
             seen = self._mended(seen)
         return self._result_of(seen, QUICK_READER)
 
-    def has_reader(self, mode: str) -> bool:
-        return self._has_quick if mode == QUICK else self._has_careful
+    def other_results(self, first: Recognised) -> Iterator[Recognised]:
+        """Other readings of a picture whose first one is bad, one after the other: another way up, another reader.
 
-    def turn_by_reading(self, turns: int) -> bool:
-        """Turns the page to the way up that a strip of it is read best; whether that is another than `turns`."""
-        self._posture = replace(self._posture, turns=turns, certain=False)
-        return self._settle_way_up()
+        A way that can't be tried here, or fails, is left out.
+        """
+        options = self._options
+        if (options.mode != AUTO and not options.is_thorough) or options.notes:
+            return
+        turns = first.turn.turns
+        with suppress(PageError):
+            self._notes, self._settled = [], False
+            self._posture = replace(self._posture, turns=turns, certain=False)
+            if self._settle_way_up():
+                yield self.result()
+        other = QUICK if first.reader == CAREFUL_READER else CAREFUL
+        if not (self._has_quick if other == QUICK else self._has_careful):
+            return
+        with suppress(PageError):
+            self._notes, self._options = [], replace(options, mode=other)
+            if self._posture.turns != turns:
+                self._posture = replace(self._posture, turns=turns)
+                self._lay()
+            yield self.result()
 
     def _lay(self) -> None:
         straight, self._turn = upright(self._picture, self._posture)
@@ -215,12 +219,17 @@ class _Reading:
         return Recognised(kept, self._turn, reader, notes, share, self._posture.ink, rules)
 
     def _quickly(self) -> RecognisedPage:
-        models, dpi = self._options.models, self._options.dpi
-        seen = quick_reader.read(self._page, models, dpi)
+        seen = self._quick_words()
         if (seen.confidence() or 0.0) < _WRONG_WAY and self._settle_way_up():
-            seen = quick_reader.read(self._page, models, dpi)
+            seen = self._quick_words()
         self._settled = True
         return seen
+
+    def _quick_words(self) -> RecognisedPage:
+        turns = self._posture.turns
+        if turns not in self._quick:
+            self._quick[turns] = quick_reader.read(self._page, self._options.models, self._options.dpi)
+        return self._quick[turns]
 
     def _carefully(self) -> RecognisedPage | None:
         """What the careful reader sees; None, with a note, where it can't be had and the quick one can."""
@@ -249,7 +258,10 @@ class _Reading:
         self._settled = True
         turns = self._posture.turns
         ways = (0, 1, 2, 3)
-        scores = {way: self._strip_score(replace(self._posture, turns=way)) for way in ways}
+        ratio = max(1.0, max(self._picture.size) / _STRIP_PX)  # the way up can be told from fewer pixels
+        size = round(self._picture.width / ratio), round(self._picture.height / ratio)
+        small = self._picture if ratio == 1.0 else self._picture.resize(size, reducing_gap=2.0)
+        scores = {way: self._strip_score(small, replace(self._posture, turns=way)) for way in ways}
         best = max(ways, key=lambda way: scores[way])
         if scores[best] <= scores[turns] * _CLEARLY_BETTER:
             return False
@@ -257,8 +269,8 @@ class _Reading:
         self._lay()
         return True
 
-    def _strip_score(self, posture: Posture) -> float:
-        straight, _ = upright(self._picture, posture)
+    def _strip_score(self, picture: Image.Image, posture: Posture) -> float:
+        straight, _ = upright(picture, posture)
         strip = dense_strip(evened(straight))
         if self._has_quick:
             return _weight(quick_reader.read(strip, self._options.models, self._options.dpi, one_block=True))

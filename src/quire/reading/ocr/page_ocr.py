@@ -17,7 +17,7 @@ from quire.reading.grading.page_doubts import PageKind, page_doubts
 from quire.reading.grading.page_grade import Judgement, judge_ocr
 from quire.reading.ocr import careful_reader, quick_reader
 from quire.reading.ocr.careful_reader import CAREFUL_READER
-from quire.reading.ocr.ocr_stages import CAREFUL, QUICK, OcrOptions, Recognised, other_readings, recognise
+from quire.reading.ocr.ocr_stages import CAREFUL, QUICK, OcrOptions, PictureReading, Recognised, recognise
 from quire.reading.ocr.quick_reader import QUICK_READER
 from quire.reading.ocr.scan_elements import lay_out_scan
 from quire.reading.pdf.line_pieces import PageWord
@@ -119,10 +119,11 @@ def recognise_page(path: str, password: str | None, number: int, options: OcrOpt
 def best_reading(picture: Image.Image, number: int, options: OcrOptions) -> OcrAttempt:
     """The best reading of a grey picture of a page. Raises as `recognise_page` does."""
     layout_parser()  # loaded first: with the careful reader's models in memory there may be no room for it
-    best = _attempt(number, recognise(picture, options), options)
+    reading = PictureReading(picture, options)
+    best = _attempt(number, reading.result(), options)
     wanted = (Grade.GOOD,) if options.is_thorough else (Grade.GOOD, Grade.FAIR)
     if best.judged.grade not in (None, *wanted):
-        for found in other_readings(picture, options, best.found):
+        for found in reading.other_results(best.found):
             again = _attempt(number, found, options)
             if again.is_better_than(best):
                 best = replace(again, notes=(READ_AGAIN,))
