@@ -10,6 +10,7 @@ import pytest
 from quire.bootstrap import Runtime
 from quire.domain.job import JobOptions, JobSecrets, JobStatus, UnitKind
 from quire.errors import MissingError
+from quire.pipeline.intake.direct_uploads import DirectUploads
 from quire.pipeline.intake.sealing import Sealer
 from quire.pipeline.intake.upload_intake import Submission
 from quire.pipeline.worker import STAGES
@@ -72,6 +73,26 @@ async def test_an_upload_that_never_became_a_job_is_deleted_when_its_time_is_up(
         assert stored.exists()
         clock.shift_s += 7 * HOUR_S
         await until(lambda: not stored.exists(), "the bytes are deleted")
+
+
+async def test_a_direct_upload_that_no_request_names_is_deleted_when_its_time_is_up(tmp_path: Path) -> None:
+    clock = ShiftedClock()
+    async with quire(tmp_path, kinds=None, clock=clock) as one:
+        uploads = DirectUploads(one.parts)
+        unused, used = [await uploads.begin(TEAM, "atlas.pdf", 5) for _ in range(2)]
+        for upload in (unused, used):
+            async with uploads.writer(upload) as out:
+                await out.write(b"bytes")
+        await uploads.check(TEAM, used.source)
+        folders = [tmp_path / "data/objects/jobs" / upload.owner_id for upload in (unused, used)]
+        assert all(len(list(folder.iterdir())) == 2 for folder in folders), "the file and its record"
+        clock.shift_s += 7 * HOUR_S
+        await until(lambda: not folders[0].exists(), "the unused upload is deleted")
+        assert (await uploads.find(TEAM, used.id)).size == 5, "one that a request names stays for two days"
+        clock.shift_s += 48 * HOUR_S
+        await until(lambda: not folders[1].exists(), "and is deleted then")
+        with pytest.raises(MissingError):
+            await uploads.find(TEAM, used.id)
 
 
 async def everything_in_redis(one: Runtime) -> str:

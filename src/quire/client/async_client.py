@@ -13,6 +13,7 @@ from quire.client import service_calls
 from quire.client.async_documents import AsyncDocuments, Options
 from quire.client.batch_calls import Batch, OnProgress, batch_call, finished_batch
 from quire.client.conversions import Conversions, OnPage, held_s
+from quire.client.direct_upload import direct_sources
 from quire.client.exceptions import NotFoundError, UnreadableError
 from quire.client.extract_calls import extract_call
 from quire.client.records import (
@@ -318,6 +319,8 @@ class AsyncQuire:
         below it). With `wait`, returns when all have ended; a document that failed has its `error` in `items`. After
         `wait_s` seconds raises TookTooLongError. `on_progress` gets the batch each time when documents have ended.
         """
+        if not isinstance(sources, str | bytes):
+            sources = await direct_sources(self._transport, sources)
         call = batch_call(sources, (options or Options()).fields(), idempotency_key)
         accepted = read(Batch, (await self._transport.ask(call)).json())
         if not wait:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from pathlib import Path
 
 from quire.client.exceptions import NotFoundError, RefusedError
@@ -36,6 +37,29 @@ async def direct_source(
         return None
     await transport.put_file(begun["url"], begun["headers"], path)
     return str(begun["source"])
+
+
+async def direct_sources(transport: Transport, sources: Iterable[Source]) -> list[Source]:
+    """The files of a batch as addresses, all of them, if one is large and the service has such a store; else as given.
+
+    An archive is taken apart only where it comes with the request, so a batch with one stays as it is.
+    """
+    given = list(sources)
+    sizes = [await asyncio.to_thread(_large_file, one, DIRECT_FROM_BYTES) for one in given]
+    if not any(sizes) or any(_is_other(one) for one in given):
+        return given
+    found: list[Source] = []
+    for one in given:
+        address = await direct_source(transport, one, None, 0)
+        if address is None:
+            return given
+        found.append(address)
+    return found
+
+
+def _is_other(source: Source) -> bool:
+    """Whether it is no file, or an archive."""
+    return isinstance(source, bytes) or is_address(source) or Path(source).suffix.lower() == ".zip"
 
 
 def _large_file(source: Source, least: int) -> Path | None:
