@@ -31,7 +31,8 @@ _LETTERS = str.maketrans(
     {"ß": "ss", "ø": "o", "ł": "l", "đ": "d", "æ": "ae", "œ": "oe", "ı": "i", "ð": "d", "þ": "th"}
 )
 _UNKNOWN = 60
-_WORDS_KEPT = 8_192
+_ODD_SHIFT, _LETTERS_MASK = 32, (1 << 32) - 1
+_WORDS_KEPT, _LONGEST_KEPT = 16_384, 64
 """Words of earlier pages whose surprise is kept: pages of one document share most of theirs."""
 
 
@@ -52,23 +53,39 @@ class _Sequences:
 
 def plausibility(text: str) -> Plausibility:
     """Judges at most 250 words, spread evenly over the text."""
-    words = _WORD.findall(text)
+    words = text.split()
     step = max(1, len(words) // _MOST_WORDS)
-    letters = odd = 0
-    for judged, implausible in map(_judged, words[::step]):
-        letters += judged
-        odd += implausible
+    total = sum(map(_judged.__getitem__, words[::step]))
+    letters, odd = total & _LETTERS_MASK, total >> _ODD_SHIFT
     return Plausibility(letters, odd / letters if letters else 0.0)
 
 
-@functools.lru_cache(maxsize=_WORDS_KEPT)
-def _judged(word: str) -> tuple[int, int]:
-    """How many letters of the word can be judged, and how many of these are implausible: all or none."""
+class _JudgedWords(dict[str, int]):
+    """For each word, with the marks around it, how many letters can be judged and, in the upper half, how many of these
+    are implausible.
+
+    One number for both, so that the sum over a page is made without a line of Python for each word.
+    """
+
+    def __missing__(self, marked: str) -> int:
+        judged = sum(map(_letters_of, _WORD.findall(marked)))
+        if len(marked) <= _LONGEST_KEPT:
+            if len(self) >= _WORDS_KEPT:
+                self.clear()
+            self[marked] = judged
+        return judged
+
+
+def _letters_of(word: str) -> int:
+    """The letters of one word, once if they are plausible, in both halves if they are not; 0 if it can't be judged."""
     found = _surprise(word)
     if found is None:
-        return 0, 0
+        return 0
     surprise, order = found
-    return len(word), len(word) if surprise > _SURPRISING[order] else 0
+    return len(word) | (len(word) << _ODD_SHIFT if surprise > _SURPRISING[order] else 0)
+
+
+_judged = _JudgedWords()
 
 
 def _surprise(word: str) -> tuple[float, int] | None:
