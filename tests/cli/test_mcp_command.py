@@ -138,6 +138,34 @@ async def test_the_rest_is_named_when_more_pages_are_asked_for_than_are_read_at_
         assert "This is the end." in rest
 
 
+async def test_formats_of_a_document_and_of_a_page_are_read(
+    client_service: Server, tmp_path: Path, make_pdf: Pdf
+) -> None:
+    (tmp_path / "two.pdf").write_bytes(make_pdf("Words of page one", "Words of page two"))
+    async with agent(client_service, tmp_path) as client:
+
+        async def answer(**asked: Any) -> str:
+            return (await client.call_tool("read", asked)).content[0].text  # type: ignore[union-attr]
+
+        done = await client.call_tool("convert", {"source": "two.pdf"})
+        found = re.search(r"[0-9a-f]{8}-[0-9a-f-]{27}", done.content[0].text)  # type: ignore[union-attr]
+        assert found is not None
+        for form, mark in {
+            "text": "Words of page one",
+            "html": "<section",
+            "json": '"box"',
+            "docling": '"schema_name"',
+        }.items():
+            whole = await answer(id=found[0], format=form)
+            alone = await answer(id=found[0], format=form, pages="2")
+            assert mark in whole, form
+            assert "page one" in whole, form
+            assert "page two" in whole, form
+            assert "page two" in alone, form
+            assert "page one" not in alone, form
+        assert "one page" in await answer(id=found[0], format="html", pages="1-2")
+
+
 async def test_only_opened_folders_are_read_when_the_agent_names_a_path(
     client_service: Server, tmp_path: Path, make_pdf: Pdf
 ) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from quire.cli import exit_codes
 from quire.cli.exit_codes import CommandUsageError
+from quire.cli.mcp_formats import written
 from quire.cli.startup import settings_from
 from quire.client import AsyncQuire, Filters, NotFoundError, Options, TookTooLongError
 from quire.client.conversions import OnPage
@@ -80,12 +81,18 @@ class Tools:
         )
         return _hits(found)
 
-    async def read(self, name: str, pages: str, offset: int) -> str:
+    async def read(self, name: str, pages: str, offset: int, form: str = "md") -> str:
         document = await self._document(name)
         job = None
-        if pages or document is None:  # the whole text of a document needs none
+        if pages or form != "md" or document is None:  # the whole text of a document needs none
             job = await self._job(document.jobs.get("process") if document else name)
         about = _about_document(document) if document else _about_job(job)
+        if form != "md":
+            if job is None:
+                raise RequestError(f"{name} has no such format.")
+            text = written(self._quire, job.parent_job_id or job.job_id, pages, form)
+            same = f"{f', pages={pages!r}' if pages else ''}, format={form!r}"
+            return f"{about}\n{await _part(text, name, offset, same)}"
         if pages:
             if job is None:
                 raise RequestError(f"{name} has no pages.")
@@ -231,7 +238,7 @@ class Tools:
         return found
 
 
-async def _part(text: AsyncIterator[str], name: str, offset: int) -> str:
+async def _part(text: AsyncIterator[str], name: str, offset: int, same: str = "") -> str:
     """From the offset on, as much as one answer may have; the rest is never fetched."""
     skipped, kept, length = 0, [], 0
     async with aclosing(text) as pieces:  # type: ignore[type-var]
@@ -248,7 +255,8 @@ async def _part(text: AsyncIterator[str], name: str, offset: int) -> str:
         return f"The text ends before character {offset}."
     if not whole.strip() and not offset:
         return "There is no text in it."
-    further = f"read(id={name!r}, offset={offset + MOST_CHARACTERS})" if length > MOST_CHARACTERS else ""
+    more = f"read(id={name!r}{same}, offset={offset + MOST_CHARACTERS})"
+    further = more if length > MOST_CHARACTERS else ""
     return _framed([whole[:MOST_CHARACTERS]], further)
 
 

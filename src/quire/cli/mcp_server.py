@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
@@ -57,9 +57,13 @@ def server(tools: Tools) -> MCPServer[Any]:
             str, Field(description="Which pages, such as 2-4; empty means the whole text.")
         ] = "",
         offset: Annotated[int, Field(ge=0, description="Where to go on, as the part before said.")] = 0,
+        format: Annotated[
+            Literal["md", "text", "html", "json", "docling"],
+            Field(description="`json` has the elements with their boxes, a page a line."),
+        ] = "md",
     ) -> str:
         with _said():
-            return await tools.read(id, pages, offset)
+            return await tools.read(id, pages, offset, format)
 
     async def chunks(
         id: Annotated[str, Field(description="The id of a document or of a job.")],
@@ -93,7 +97,11 @@ def server(tools: Tools) -> MCPServer[Any]:
     )
     for tool, title, description in (
         (search, "Search the vault", "Finds documents by words and by meaning, with the places that fit."),
-        (read, "Read a document", "The Markdown of a document or job, in parts."),
+        (
+            read,
+            "Read a document",
+            "A document or job in parts: Markdown, text, HTML, elements or a DoclingDocument.",
+        ),
         (
             chunks,
             "Read a document in chunks",

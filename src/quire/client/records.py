@@ -307,6 +307,8 @@ class ElementsPage:
     height: float | None = None
     reader: str | None = None
     note: str | None = None
+    turned: int = 0
+    """By how many degrees a scan was turned to the left to be read."""
 
 
 @dataclass(frozen=True, slots=True)
