@@ -144,7 +144,8 @@ async def test_scans_keep_what_they_have_when_time_is_up_before_ocr_is_done(
     monkeypatch.setattr(RECOGNISE, breaking.hanging_ocr)
     document = tmp_path / "mixed.pdf"
     document.write_bytes((SAMPLES / "mixed.pdf").read_bytes())
-    async with uncaged(tmp_path, READER_PROCESSES="2", OCR_MODE="quick") as one:
+    patient = {"OCR_PAGE_TIMEOUT": "20m"}  # the document's time is up first
+    async with uncaged(tmp_path, READER_PROCESSES="2", OCR_MODE="quick", **patient) as one:
         # The retry has the same time, and on a busy machine OCR takes long.
         job = await over(one, await begin(one, document, timeout_s=10.0 * PATIENCE))
         assert (job.status, job.timed_out) == (JobStatus.COMPLETED, True)
