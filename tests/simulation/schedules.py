@@ -26,18 +26,22 @@ from quire.domain.job import JobOptions, JobStatus, PageRecord, UnitKind, chunk_
 from quire.domain.page import PageSource
 from quire.errors import CoordinationError, QuireError
 from quire.pipeline.parts import Parts
+from quire.pipeline.upkeep import dead_workers, housekeeper
 from quire.pipeline.upkeep.housekeeper import Housekeeper
 from quire.pipeline.worker import Worker
 from quire.settings import load
 from tests.simulation.simulated_network import SimulatedConnection, SimulatedServer
 from tests.simulation.virtual_loop import VirtualClock, VirtualLoop
 
-_WORKER_TTL_S = 4.0
-_FAULTS_UNTIL_S = 10.0
-_FAULTS_APART_S = 1.3
-_STAGE_S = (0.01, 0.1, 0.5, 5.0)
-_STALLS_S = (0.5, 2.0, 7.0)
+_WORKER_TTL_S = 2.0
+_FAULTS_UNTIL_S = 5.0
+_FAULTS_APART_S = 0.7
+_STAGE_S = (0.01, 0.1, 0.5, 2.5)
+_STALLS_S = (0.5, 1.0, 3.5)
 """The last of each is longer than the TTL of a worker. Short times make many schedules a minute."""
+housekeeper._GRACE_S = housekeeper._SWEEP_AGAIN_S = 2.0
+dead_workers._SCAN_EVERY_S = 2.0
+"""The long waits of the housekeeper are shorter too; only their order with the TTL matters."""
 _OVER_BY_S = 1800.0
 _SLOTS = {UnitKind.SPLIT: 2, UnitKind.READ: 2, UnitKind.PAGE: 2, UnitKind.MERGE: 1}
 _SETTINGS = load({"READER_CHUNK_PAGES": "2"})
@@ -258,7 +262,7 @@ class Schedule:
                 states = [(job.id, job.status, job.epoch) if job else None for job in open_jobs]
                 work = [await user.jobs.working(job_id) for job_id in self._journal]
                 raise self._broken(f"stuck: {states}, units {work}, left {await self._left(user)}")
-            await asyncio.sleep(2.0)
+            await asyncio.sleep(1.0)
 
     async def _left(self, user: Process) -> dict[str, int]:
         names = [(stream, "XLEN") for kind in _SLOTS for stream in QUEUES[kind].streams]
