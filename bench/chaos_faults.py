@@ -87,6 +87,12 @@ def restart_redis(fleet: Fleet, chance: random.Random) -> str:
     return sign.name
 
 
+def fail_over_redis(fleet: Fleet, _chance: random.Random) -> str:
+    with fleet.locks["redis"]:
+        fleet.fail_over()
+    return "a replica is the primary"
+
+
 def flush_redis(fleet: Fleet, _chance: random.Random) -> str:
     fleet.flush_redis()
     return "FLUSHALL"
@@ -220,6 +226,7 @@ FAULTS: dict[str, Inject] = {
         kill_reader,
         pause_worker,
         restart_redis,
+        fail_over_redis,
         flush_redis,
         pause_redis,
         cut_network,

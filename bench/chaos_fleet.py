@@ -37,7 +37,7 @@ class StateWatch:
     """Sees each script that any process runs, by name, through MONITOR on the real server."""
 
     def __init__(self, port: int) -> None:
-        self._port = port
+        self.port = port
         self._names = {one.sha: name for name, one in load_scripts().items()}
         self._seen: dict[str, int] = {}
         self._changed = threading.Condition()
@@ -62,7 +62,7 @@ class StateWatch:
     def _run(self) -> None:
         pattern = re.compile(rb'"(?i:EVALSHA)" "([0-9a-f]{40})"')
         while not self._stopped:
-            with suppress(OSError), socket.create_connection(("127.0.0.1", self._port), timeout=5) as stream:
+            with suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=5) as stream:
                 stream.sendall(b"*1\r\n$7\r\nMONITOR\r\n")
                 for line in stream.makefile("rb"):
                     found = pattern.search(line)
@@ -107,9 +107,10 @@ class Fleet:
         self.workers: dict[str, Program] = {}
         self.locks = {name: threading.Lock() for name in (*WORKERS, "serve", "redis")}
         self.redis_port = free_port()
+        self._redis_home = self.folder / "redis"
         self.slow_disk = self.folder / "slow_disk"
         self.has_slow_disk = self._build_slow_disk()
-        (self.folder / "redis").mkdir()
+        self._redis_home.mkdir()
         self.start_redis()
         self._stack.callback(self._kill_servers)
         self.states = StateWatch(self.redis_port)
@@ -161,16 +162,35 @@ class Fleet:
     # Servers
 
     def start_redis(self) -> None:
+        self.redis = self._spawn_redis(self.redis_port, self._redis_home)
+
+    def _spawn_redis(self, port: int, home: Path, *more: str) -> subprocess.Popen[bytes]:
         """Its disk is slow while the file `slow_disk` is there."""
         slow = {
             "LD_PRELOAD": str(self.folder / "slow_disk.so"),
             "SLOW_DISK_FLAG": str(self.slow_disk),
             "SLOW_DISK_MS": str(_SLOW_DISK_MS),
         }
-        home = self.folder / "redis"
         environment = slow if self.has_slow_disk else {}
-        self.redis = spawn_server(self.redis_port, home, "--appendonly", "yes", environment=environment)
-        wait_until(lambda: says(self.redis_port, b"PONG", "PING"), "Redis answers")
+        started = spawn_server(port, home, "--appendonly", "yes", *more, environment=environment)
+        wait_until(lambda: says(port, b"PONG", "PING"), "Redis answers")
+        return started
+
+    def fail_over(self) -> None:
+        """A replica takes the primary's place, which is killed; what had not arrived at the replica is lost."""
+        port = free_port()
+        home = self.folder / f"redis-{port}"
+        home.mkdir()
+        primary, followed = self.redis, ("--replicaof", f"127.0.0.1 {self.redis_port}")
+        replica = self._spawn_redis(port, home, *followed, "--repl-diskless-sync-delay", "0")
+        wait_until(lambda: says(port, b"master_link_status:up", "INFO", "replication"), "the replica")
+        primary.kill()
+        primary.wait(DEADLINE_S)
+        ask(port, "REPLICAOF", "NO", "ONE")
+        self.redis, self.redis_port, self._redis_home = replica, port, home
+        self.states.port = port
+        for name in ("redis of workers", "redis of serve"):
+            self.proxies[name].target_port = port
 
     def _build_slow_disk(self) -> bool:
         source = Path(__file__).with_name("slow_disk.c")

@@ -24,10 +24,13 @@ class ProxyMode(StrEnum):
 
 
 class FaultProxy:
-    """Listens on a free port of 127.0.0.1 in a thread of its own and passes everything on to `target_port`."""
+    """Listens on a free port of 127.0.0.1 in a thread of its own and passes everything on to `target_port`.
+
+    That may be changed for new connections.
+    """
 
     def __init__(self, target_port: int) -> None:
-        self._target_port = target_port
+        self.target_port = target_port
         self._mode = ProxyMode.PASS
         self._loop = asyncio.new_event_loop()
         self._writers: set[asyncio.StreamWriter] = set()
@@ -63,7 +66,7 @@ class FaultProxy:
             writer.transport.abort()
             return
         try:
-            target_reader, target_writer = await asyncio.open_connection("127.0.0.1", self._target_port)
+            target_reader, target_writer = await asyncio.open_connection("127.0.0.1", self.target_port)
         except OSError:  # the server behind is away
             writer.transport.abort()
             return
