@@ -290,6 +290,7 @@ class Fleet:
             "READER_CHUNK_PAGES": "4",
             "READER_PROCESSES": "1",
             "WORKER_TTL": "3s",
+            "MIN_FREE_DISK": "64MB",  # the disk of one worker is smaller than a sixteenth of the default
             "VAULT_STALE_AFTER": "20s",  # what Redis lost of a vault document is resumed by its sweeper
             "VAULT_SWEEP_INTERVAL": "2s",
         }
