@@ -1,9 +1,12 @@
-"""Scores of the local reader on documents with known content, beside two readers to compare it with.
+"""Scores of the local reader on documents with known content, beside other readers, with CPU time a page.
 
     python bench/quality.py [--corpus ../shared/corpus] [--sets typeset,mixed,tables,wild] [--readers quire,liteparse]
+                            [--layout-python /tmp/layout/bin/python]
 
 `quire` reads as the service does with `balanced` and without AI: pages that have no text layer, or a bad one, by OCR.
-`layer` is the same without OCR.
+`layer` is the same without OCR, `liteparse` the layout reader alone, `mupdf` plain text, `layout` PyMuPDF's layout
+model without OCR. The last needs an environment of its own (`peer_layout.py` says why; `python -m venv /tmp/layout &&
+/tmp/layout/bin/pip install pymupdf==2.0`) and is left out without `--layout-python`.
 
 NID is the similarity of the plain text (one minus the normalised insert/delete distance). TEDS is the
 tree-edit similarity of the tables, the first with the first and so on; a missing or surplus one counts 0.
@@ -29,9 +32,11 @@ import json
 import multiprocessing
 import re
 import resource
+import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
 from types import SimpleNamespace
@@ -391,6 +396,25 @@ READERS: dict[str, Callable[[str, bool], tuple[str, int]]] = {
     "liteparse": read_liteparse,
     "mupdf": read_mupdf,
 }
+LAYOUT = "layout"
+
+
+@cache
+def layout_process(python: str) -> subprocess.Popen[str]:
+    """The reader of the layout model, one for each process of the bench; it ends when its input is closed."""
+    script = str(Path(__file__).with_name("peer_layout.py"))
+    return subprocess.Popen(
+        [python, script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8"
+    )
+
+
+def read_layout(path: str, python: str) -> tuple[str, int, float]:
+    process = layout_process(python)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    print(path, file=process.stdin, flush=True)
+    answer = json.loads(process.stdout.readline())
+    return answer["markdown"], answer["pages"], answer["cpu_s"]
 
 
 @dataclass(frozen=True)
@@ -401,6 +425,7 @@ class Task:
     truth: str
     as_shipped: bool
     keep: str | None
+    layout_python: str | None = None
 
 
 @dataclass(frozen=True)
@@ -417,7 +442,10 @@ def cpu_used_s() -> float:
     return sum(one.ru_utime + one.ru_stime for one in used)
 
 
-def run(task: Task) -> Outcome:
+def read(task: Task) -> tuple[str, int, float]:
+    """Markdown, pages and seconds of CPU."""
+    if task.layout_python:
+        return read_layout(task.pdf, task.layout_python)
     import quire.reading.pool.warm_imports  # noqa: F401  # loading the readers is no part of a page's cost
 
     started = cpu_used_s()
@@ -426,7 +454,11 @@ def run(task: Task) -> Outcome:
     except Exception as error:
         print(f"{task.reader} {task.pdf}: {type(error).__name__}: {error}", file=sys.stderr)
         result, pages = "", 1
-    cpu_s = cpu_used_s() - started
+    return result, pages, cpu_used_s() - started
+
+
+def run(task: Task) -> Outcome:
+    result, pages, cpu_s = read(task)
     if task.keep:
         folder = Path(task.keep) / task.reader / task.group
         folder.mkdir(parents=True, exist_ok=True)
@@ -436,10 +468,18 @@ def run(task: Task) -> Outcome:
 
 
 def tasks(
-    corpus: Path, groups: Sequence[str], readers: Sequence[str], as_shipped: bool, keep: str | None
+    corpus: Path,
+    groups: Sequence[str],
+    readers: Sequence[str],
+    as_shipped: bool,
+    keep: str | None,
+    layout_python: str | None = None,
 ) -> list[Task]:
     return [
-        Task(reader, group, str(pdf), str(truth), as_shipped, keep)
+        Task(
+            *(reader, group, str(pdf), str(truth), as_shipped, keep),
+            layout_python if reader == LAYOUT else None,
+        )
         for reader in readers
         for group in groups
         for pdf in sorted((corpus / group).rglob("*.pdf"))
@@ -487,19 +527,22 @@ def main() -> int:
     )
     parser.add_argument("--corpus", type=Path, default=ROOT.parent / "shared" / "corpus")
     parser.add_argument("--sets", default=",".join(SETS))
-    parser.add_argument("--readers", default=",".join(READERS))
+    parser.add_argument("--readers", help="those to compare; all of them by default")
+    parser.add_argument("--layout-python", help="the Python of an environment with PyMuPDF's layout model")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--as-shipped", action="store_true", help="strip running lines and join hyphens")
     parser.add_argument("--keep", help="a folder to write each reader's Markdown to")
     parser.add_argument("--details", help="a file to write each document's scores to, as JSON lines")
     chosen = parser.parse_args()
-    groups, readers = chosen.sets.split(","), chosen.readers.split(",")
+    groups, readers = chosen.sets.split(","), [*READERS, *([LAYOUT] if chosen.layout_python else [])]
+    if chosen.readers:
+        readers = [reader for reader in readers if reader in chosen.readers.split(",")]
     if not chosen.corpus.is_dir():
         print(f"There is no corpus at {chosen.corpus}; say where it is with --corpus.", file=sys.stderr)
         return 2
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["quire.reading.pool.warm_imports"])
-    todo = tasks(chosen.corpus, groups, readers, chosen.as_shipped, chosen.keep)
+    todo = tasks(chosen.corpus, groups, readers, chosen.as_shipped, chosen.keep, chosen.layout_python)
     with context.Pool(chosen.processes) as pool:
         outcomes = list(pool.imap_unordered(run, todo, chunksize=2))
     if chosen.details:

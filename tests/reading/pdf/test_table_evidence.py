@@ -9,7 +9,7 @@ import pymupdf
 from quire.domain.element import TableGrid
 from quire.reading.pdf.aligned_tables import find_aligned
 from quire.reading.pdf.compose import compose
-from quire.reading.pdf.drawn_rules import Rules, slanted_strokes
+from quire.reading.pdf.drawn_rules import DrawnRule, Rules, slanted_strokes
 from quire.reading.pdf.layout_blocks import LayoutBlock
 from quire.reading.pdf.line_pieces import PageWord
 from quire.reading.pdf.page_reader import read_pages, without_charts
@@ -190,7 +190,8 @@ def test_columns_of_text_are_paragraphs_when_the_layout_reader_mixes_them_in_a_t
 def test_table_keeps_its_long_lines_when_no_border_cuts_them() -> None:
     lines = [*prose(RIGHT, 190, 120, 1), *prose(LEFT, 72, 120, 2)]
     rows = (("Before", "Now"), (LEFT.replace("/", " "), RIGHT.replace("/", " ")))
-    made = compose([LayoutBlock("table", (70, 118, 300, 195), rows=rows)], lines, [], [])
+    rules = Rules((DrawnRule(118, 70, 300), DrawnRule(195, 70, 300)))
+    made = compose([LayoutBlock("table", (70, 118, 300, 195), rows=rows)], lines, [], [], rules)
     assert [item.block.kind for item in made] == ["table"]
 
 

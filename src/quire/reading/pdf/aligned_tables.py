@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 from quire.reading.pdf.drawn_rules import Box, Rules
@@ -16,8 +14,10 @@ from quire.reading.pdf.line_pieces import (
     pieces_of,
     text_lines,
 )
+from quire.reading.pdf.row_groups import Row, joined_rows
 from quire.reading.pdf.ruled_heads import RuledHead, find_head, head_rows
 from quire.reading.pdf.ruled_tables import Table
+from quire.reading.pdf.table_evidence import are_aligned, is_convincing
 from quire.reading.pdf.text_lines import TextLine
 
 _MIN_ROWS = 3
@@ -35,21 +35,12 @@ _HEAD_ROWS = 3
 _HEAD_WORDS = 6
 _HEAD_GAP = 0.9
 _WRAPPED_GAP = 0.6
+_MEAN_WORDS = 3.5
+_CELL_WORDS = 4
+_MOST_WRAPPED = 8
+_HEAD_SPACE = 60.0
 _HANG_PT = 12.0
 """How far a head may hang over the left edge of the first column of values."""
-
-
-@dataclass(slots=True)
-class Row:
-    """A line of the page, cut in pieces."""
-
-    pieces: list[LinePiece]
-    top: float
-    bottom: float
-
-    @property
-    def height(self) -> float:
-        return self.bottom - self.top
 
 
 def could_be_aligned(lines: Sequence[TextLine]) -> bool:
@@ -63,15 +54,39 @@ def could_be_aligned(lines: Sequence[TextLine]) -> bool:
     return figures >= _MIN_ROWS or sum(count >= 3 for count in rows.values()) >= _MIN_ROWS
 
 
-def find_aligned(words: Sequence[PageWord], rules: Rules, taken: Sequence[Box]) -> list[Table]:
-    """Tables made by alignment alone, outside the boxes `taken`.
+def find_aligned(
+    words: Sequence[PageWord], rules: Rules, taken: Sequence[Box], prose: Sequence[Box] = ()
+) -> list[Table]:
+    """Tables made by alignment alone, outside the boxes `taken` and not across columns of `prose`.
 
-    Prose in columns looks alike; so a table needs figures in it, or short pieces in three columns under a rule.
+    Prose in columns looks alike; so a table needs figures in it, short pieces in three columns under a rule, or rows
+    that are full.
     """
-    free = [w for w in words if not _is_in_any(w, taken)] if taken else words
+    away = [*taken, *prose]
+    free = [w for w in words if not _is_in_any(w, away)] if away else words
     if not free or len(free) > _MAX_WORDS:
         return []
-    rows = [_row(line) for line in text_lines(free)]
+    tables: list[Table] = []
+    for table in _tables(free, rules):
+        between = next((box for box in prose if _overlap(table.box, box)), None)
+        tables += [table] if between is None else _beside(table.box, between, free, rules)
+    return tables
+
+
+def _beside(box: Box, prose: Box, words: Sequence[PageWord], rules: Rules) -> list[Table]:
+    """The tables left and right of a column of prose, at the height of a table that was found across it."""
+    near = [w for w in words if box[1] - _HEAD_SPACE < w.y < box[3]]
+    sides = [w for w in near if w.x < prose[0]], [w for w in near if w.x > prose[2]]
+    found = [table for side in sides if side for table in _tables(side, rules)]
+    return [table for table in found if not _overlap(table.box, prose)]
+
+
+def _overlap(a: Box, b: Box) -> bool:
+    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
+
+
+def _tables(words: Sequence[PageWord], rules: Rules) -> list[Table]:
+    rows = [_row(line) for line in text_lines(words)]
     tables: list[Table] = []
     end = 0
     for first, after in _joined_runs(rows, _runs(rows)):
@@ -96,25 +111,35 @@ def _tabular(row: Row) -> bool:
     if len(row.pieces) < 2:
         return False
     figures = sum(is_number(p.text) for p in row.pieces[1:])
-    words = sum(len(p.words) for p in row.pieces) / len(row.pieces)
-    return figures * 2 >= len(row.pieces) - 1 or (len(row.pieces) >= 3 and words <= 3.5)
+    if figures * 2 >= len(row.pieces) - 1:
+        return True
+    counts = [len(p.words) for p in row.pieces]
+    is_short = sum(counts) <= _MEAN_WORDS * len(counts) or sorted(counts)[-2] <= _CELL_WORDS
+    return len(counts) >= 3 and is_short
 
 
 def _runs(rows: Sequence[Row]) -> list[tuple[int, int]]:
-    """Stretches of tabular rows; single rows of one short piece may be between them, as section heads are."""
+    """Stretches of tabular rows, with the lines in which their texts go on.
+
+    Single rows of one short piece may be between them, as section heads are.
+    """
     runs: list[tuple[int, int]] = []
     first: int | None = None
-    last = 0
+    last = end = 0
     for at, row in enumerate(rows):
         is_tabular = _tabular(row)
-        ends = _is_far(rows, at) or (not is_tabular and (at - last > 2 or not _is_short(row)))
-        if first is not None and ends:
-            runs.append((first, last + 1))
+        goes_on = first is not None and not is_tabular and at == end and _carries_on(rows[first:at], row)
+        if first is not None and (
+            _is_far(rows, at) or not (is_tabular or goes_on or (at - last <= 2 and _is_short(row)))
+        ):
+            runs.append((first, end))
             first = None
+        elif goes_on:
+            end = at + 1
         if is_tabular:
-            first, last = at if first is None else first, at
+            first, last, end = at if first is None else first, at, at + 1
     if first is not None:
-        runs.append((first, last + 1))
+        runs.append((first, end))
     return [run for run in runs if sum(map(_tabular, rows[slice(*run)])) >= _MIN_ROWS]
 
 
@@ -126,6 +151,28 @@ def _is_far(rows: Sequence[Row], at: int) -> bool:
         return False
     others = [rows[i].top - rows[i - 1].bottom for i in (at - 1, at + 1) if 0 < i < len(rows)]
     return gap > _FARTHEST_ROW * height or not any(abs(gap - one) < _EVEN * gap for one in others)
+
+
+def _carries_on(above: Sequence[Row], row: Row) -> bool:
+    """Whether each piece is close below and in a cell of one of the rows above that has text; figures don't wrap."""
+    if row.top - above[-1].bottom > _WRAPPED_GAP * row.height or any(is_number(p.text) for p in row.pieces):
+        return False
+    if (
+        len(row.pieces) == 1
+        and row.pieces[0].x0 < above[0].pieces[1].x0
+        and not row.pieces[0].text[0].islower()
+    ):
+        return False  # below a label may be a section, or a note below the table
+    right = max(r.pieces[-1].x1 for r in above) + _HANG_PT
+    return any(_fits(row, other, right) for other in above[-_MOST_WRAPPED:] if len(other.pieces) > 2)
+
+
+def _fits(row: Row, other: Row, right: float) -> bool:
+    ends = [*(cell.x0 for cell in other.pieces[1:]), right]
+    cells = [
+        (c.x0 - _EDGE_PT, end) for c, end in zip(other.pieces, ends, strict=True) if not is_number(c.text)
+    ]
+    return all(any(start <= p.x0 and p.x1 < end for start, end in cells) for p in row.pieces)
 
 
 def _is_short(row: Row) -> bool:
@@ -157,20 +204,51 @@ def _is_one_table(rows: Sequence[Row], run: tuple[int, int], other: tuple[int, i
 
 
 def _head(above: Sequence[Row], top: Row, columns: Sequence[tuple[float, float]]) -> list[Row]:
-    """The rows directly above the run that head its columns: short pieces, none over the labels and a column."""
+    """The rows directly above the run that head its columns, and the head of a section between them and the run."""
     head: list[Row] = []
-    left, right, values = columns[0][0] - _EDGE_PT, columns[-1][1] + _EDGE_PT, columns[1][0] - _HANG_PT
     below = top
-    for row in reversed(above[-_HEAD_ROWS:]):
-        close = below.top - row.bottom < _HEAD_GAP * row.height
-        inside = all(left <= p.x0 and p.x1 <= right and len(p.words) <= _HEAD_WORDS for p in row.pieces)
-        over_values = row.pieces[-1].x0 >= values
-        apart = all(p.x0 >= values or p.x1 <= columns[0][1] + _HANG_PT for p in row.pieces)
-        if not (close and inside and over_values and apart):
+    section: list[Row] = []
+    for found in reversed(above[-_HEAD_ROWS:]):
+        if below.top - found.bottom >= _HEAD_GAP * found.height:
             break
-        head.insert(0, row)
-        below = row
+        cut = _cut_at_starts(found, columns)
+        if cut is not None or _heads_columns(found, columns):
+            head[:0] = [cut or found, *section]
+            section = []
+        elif not head and not section and _is_section(found, columns):
+            section = [found]
+        else:
+            break
+        below = found
     return head
+
+
+def _heads_columns(row: Row, columns: Sequence[tuple[float, float]]) -> bool:
+    """Whether its pieces are short, and none is over the labels and a column of values."""
+    left, right, values = columns[0][0] - _EDGE_PT, columns[-1][1] + _EDGE_PT, columns[1][0] - _HANG_PT
+    return (
+        all(left <= p.x0 and p.x1 <= right and len(p.words) <= _HEAD_WORDS for p in row.pieces)
+        and row.pieces[-1].x0 >= values
+        and all(p.x0 >= values or p.x1 <= columns[0][1] + _HANG_PT for p in row.pieces)
+    )
+
+
+def _is_section(row: Row, columns: Sequence[tuple[float, float]]) -> bool:
+    piece = row.pieces[0]
+    return len(row.pieces) == 1 and _is_short(row) and abs(piece.x0 - columns[0][0]) <= _HANG_PT
+
+
+def _cut_at_starts(row: Row, columns: Sequence[tuple[float, float]]) -> Row | None:
+    """The row cut where words begin at the left edges of the columns, if heads set close together are one at each."""
+    words = [word for piece in row.pieces for word in piece.words]
+    cuts = [
+        next((i for i, word in enumerate(words) if i and abs(word.box[0] - start) <= _EDGE_PT), 0)
+        for start, _ in columns[1:]
+    ]
+    if not all(cuts) or len(row.pieces) >= len(columns):
+        return None
+    ends = [*cuts, len(words)]
+    return Row([LinePiece(words[a:b]) for a, b in pairwise([0, *ends])], row.top, row.bottom)
 
 
 def _table(run: Sequence[Row], above: Sequence[Row], rules: Rules) -> Table | None:
@@ -179,18 +257,19 @@ def _table(run: Sequence[Row], above: Sequence[Row], rules: Rules) -> Table | No
     if not 2 <= len(columns) <= _MAX_COLUMNS:
         return None
     grid = [_cells(row, columns) for row in run]
-    if not _aligned(core, columns):
+    if not are_aligned(core, columns):
         return None
-    if not _convincing(grid, len(columns), run, rules):
+    level = _level_rules(rules, columns)
+    if not is_convincing(joined_rows(grid, run, columns, level), grid, run, columns, rules):
         return None
     ruled = find_head(rules, columns, [(row.top + row.bottom) / 2 for row in run])
     if ruled is not None and _is_head(ruled, [*above, *run], columns):
-        return _with_ruled_head(ruled, run, above, columns)
+        return _with_ruled_head(ruled, run, above, columns, level)
     head = _head(above, run[0], columns)
     whole, rows = [*head, *run], [*(_cells(row, columns) for row in head), *grid]
     size = _head_size(rows)
-    merged = _join_head(rows[:size], whole[:size], columns) + _join_wrapped(
-        rows[size:], whole[size:], columns
+    merged = _join_head(rows[:size], whole[:size], columns) + joined_rows(
+        rows[size:], whole[size:], columns, level
     )
     box = (columns[0][0] - 1, whole[0].top - 1, columns[-1][1] + 1, run[-1].bottom + 1)
     return Table(box, tuple(tuple(row) for row in merged))
@@ -213,15 +292,25 @@ def _is_head(head: RuledHead, rows: Sequence[Row], columns: Sequence[tuple[float
     )
 
 
+def _level_rules(rules: Rules, columns: Sequence[tuple[float, float]]) -> list[float]:
+    """The heights of the rules that are as wide as the table."""
+    left, right = columns[0][0] + _HANG_PT, columns[-1][1] - _HANG_PT
+    return [h.at for h in rules.horizontal if h.start <= left and h.end >= right]
+
+
 def _with_ruled_head(
-    head: RuledHead, run: Sequence[Row], above: Sequence[Row], columns: Sequence[tuple[float, float]]
+    head: RuledHead,
+    run: Sequence[Row],
+    above: Sequence[Row],
+    columns: Sequence[tuple[float, float]],
+    level: Sequence[float],
 ) -> Table:
     """The table with all that is between the rules of its head, and all that is below them."""
     rows = [row for row in (*above, *run) if (row.top + row.bottom) / 2 > head.top]
     words = [word for row in rows for piece in row.pieces for word in piece.words if head.holds(word.y)]
     body = [row for row in rows if (row.top + row.bottom) / 2 > head.bottom]
     heads, spans = head_rows(head, columns, words)
-    grid = _join_wrapped([_cells(row, columns) for row in body], body, columns)
+    grid = joined_rows([_cells(row, columns) for row in body], body, columns, level)
     left, right = (min(w.box[0] for w in words), max(w.box[2] for w in words)) if words else columns[0]
     box = (
         min(columns[0][0], left) - 1,
@@ -240,6 +329,8 @@ def _head_size(rows: Sequence[Sequence[str]]) -> int:
         if figures:
             return at if 2 * figures >= len(values) else 0
         if row[0]:
+            if not values and at:
+                return at  # the head of a section
             below = [cell for cell in rows[at + 1][1:] if cell] if at + 1 < len(rows) else []
             return at + 1 if any(map(is_number, below)) else 0
     return 0
@@ -289,70 +380,3 @@ def _cells(row: Row, columns: Sequence[tuple[float, float]]) -> list[str]:
         else:
             cells[over[0]] = f"{cells[over[0]]} {piece.text}".strip()
     return cells
-
-
-def _aligned(rows: Sequence[Row], columns: Sequence[tuple[float, float]]) -> bool:
-    """Whether the pieces of most columns share an edge or a middle: labels strewn over a chart don't."""
-    aligned = 0
-    for start, end in columns:
-        held = [p for row in rows for p in row.pieces if start - 1 <= (p.x0 + p.x1) / 2 <= end + 1]
-        edges = ([p.x0 for p in held], [p.x1 for p in held], [(p.x0 + p.x1) / 2 for p in held])
-        aligned += bool(held) and any(_together(values) for values in edges)
-    return aligned >= 0.7 * len(columns)
-
-
-def _together(values: Sequence[float]) -> bool:
-    middle = sorted(values)[len(values) // 2]
-    return sum(abs(v - middle) <= _EDGE_PT for v in values) >= 0.6 * len(values)
-
-
-def _convincing(grid: Sequence[Sequence[str]], columns: int, run: Sequence[Row], rules: Rules) -> bool:
-    body = [cell for row in grid for cell in row[1:] if cell]
-    if not body:
-        return False
-    figures = sum(map(is_number, body)) / len(body)
-    words = sum(len(c.split()) for c in body) / len(body)
-    filled = sum(bool(c) for row in grid for c in row) / (columns * len(grid))
-    if filled < 0.35 or words > 6:
-        return False
-    if columns == 2:
-        labels = sum(not is_number(row[0]) for row in grid)
-        return figures >= 0.7 and len(grid) >= 4 and labels >= 0.8 * len(grid)
-    top, bottom = run[0].top - 40, run[-1].bottom + 20
-    left, right = run[0].pieces[0].x0, max(p.x1 for r in run for p in r.pieces)
-    ruled = sum(top <= h.at <= bottom and h.length > 0.5 * (right - left) for h in rules.horizontal)
-    return figures >= 0.3 or (ruled >= 2 and words <= 4 and len(grid) >= 4)
-
-
-def _join_wrapped(
-    grid: Sequence[list[str]], run: Sequence[Row], columns: Sequence[tuple[float, float]]
-) -> list[list[str]]:
-    """Rows that only carry on the row above are joined to it."""
-    result: list[list[str]] = []
-    previous: Row | None = None
-    label_start = 0.0
-    for cells, row in zip(grid, run, strict=True):
-        filled = [i for i, c in enumerate(cells) if c]
-        close = previous is not None and row.top - previous.bottom < 0.6 * row.height
-        if result and close and previous is not None and filled:
-            above = result[-1]
-            text_only = not any(is_number(cells[i]) for i in filled)
-            carries_on = text_only and len(filled) < len(columns) and all(above[i] for i in filled)
-            if 0 in filled:  # a label that goes on never begins farther to the left
-                carries_on = carries_on and row.pieces[0].x0 > label_start - _EDGE_PT / 2
-            lower = all(re.match(r"[a-z(]", cells[i]) for i in filled)
-            wraps = 0 not in filled or lower or _fills(previous, columns[0])
-            if carries_on and wraps and (lower or 0 not in filled or len(filled) == 1):
-                for i in filled:
-                    above[i] = f"{above[i]} {cells[i]}"
-                previous = row
-                continue
-        result.append(list(cells))
-        previous = row
-        label_start = row.pieces[0].x0
-    return result
-
-
-def _fills(row: Row, column: tuple[float, float]) -> bool:
-    """Whether the row's first piece runs to the end of the first column, as wrapped text does."""
-    return row.pieces[0].x1 > column[1] - 0.15 * (column[1] - column[0])

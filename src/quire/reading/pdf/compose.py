@@ -13,10 +13,11 @@ from itertools import groupby, pairwise
 from quire.domain.element import hull
 from quire.reading.pdf.block_matching import FilledBlock, block_text, compact, match
 from quire.reading.pdf.column_order import column_order
-from quire.reading.pdf.drawn_rules import Box
+from quire.reading.pdf.drawn_rules import NO_RULES, Box, Rules
 from quire.reading.pdf.layout_blocks import LayoutBlock
 from quire.reading.pdf.ruled_tables import Table
 from quire.reading.pdf.text_lines import TextLine
+from quire.reading.pdf.texts_beside import are_texts_beside, text_runs
 
 _TOUCHED = 0.05
 _FEW = 0.25
@@ -37,12 +38,13 @@ def compose(
     lines: Sequence[TextLine],
     tables: Sequence[Table],
     dropped: Sequence[TextLine],
+    rules: Rules = NO_RULES,
 ) -> list[FilledBlock]:
     """The blocks of the whole page without the lines `dropped`.
 
     No other line is lost: a line that is in no block becomes a block of its own. Tables keep all they have.
     """
-    kept, cut = _with_tables(_without_false_tables(blocks, lines, dropped), tables)
+    kept, cut = _with_tables(_without_false_tables(blocks, lines, dropped, rules), tables)
     filled, orphans = match(kept, outside(lines, tables), cut)
     place_lines(filled, orphans)
     return _without(filled, dropped)
@@ -104,9 +106,9 @@ def _is_table(block: LayoutBlock) -> bool:
 
 
 def _without_false_tables(
-    blocks: Sequence[LayoutBlock], lines: Sequence[TextLine], dropped: Sequence[TextLine]
+    blocks: Sequence[LayoutBlock], lines: Sequence[TextLine], dropped: Sequence[TextLine], rules: Rules
 ) -> list[LayoutBlock]:
-    """The blocks without tables of which most lines are running lines, and with columns of text as paragraphs."""
+    """The blocks without tables of which most lines are running lines, and with texts side by side as paragraphs."""
     gone = {id(line) for line in dropped}
     texts = [(block.box, compact(block_text(block))) for block in blocks if block.kind != "table"]
     kept: list[LayoutBlock] = []
@@ -117,18 +119,26 @@ def _without_false_tables(
         inside = [line for line in lines if line.upright and _inside(line.middle, block.box)]
         if 2 * sum(id(line) in gone for line in inside) > len(inside):
             continue
-        if not _mixes_columns(block, inside):
+        mixes = _mixes_columns(block, inside)
+        is_beside = not mixes and _is_table(block) and are_texts_beside(block, inside, rules)
+        if not (mixes or is_beside):
             kept.append(block)
             continue
         free = [line for line in inside if id(line) not in gone and not _is_in_one(line, texts)]
         gone.update(map(id, free))
-        kept += column_order(_paragraphs(free))
+        kept += column_order(
+            _paragraphs(text_runs(free) if is_beside else _block_runs(free)), may_be_labels=is_beside
+        )
     return kept
 
 
-def _paragraphs(lines: Sequence[TextLine]) -> list[LayoutBlock]:
-    """A block for each run of lines that MuPDF takes for one."""
-    runs = (list(same) for _, same in groupby(lines, key=lambda line: line.block))
+def _block_runs(lines: Sequence[TextLine]) -> list[list[TextLine]]:
+    """Runs of lines that MuPDF takes for one block."""
+    return [list(same) for _, same in groupby(lines, key=lambda line: line.block)]
+
+
+def _paragraphs(runs: Sequence[Sequence[TextLine]]) -> list[LayoutBlock]:
+    """A block for each run of lines."""
     return [
         LayoutBlock("paragraph", hull([line.box for line in run]), " ".join(line.text for line in run))
         for run in runs

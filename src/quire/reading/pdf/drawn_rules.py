@@ -45,6 +45,9 @@ class Rules:
     vertical: tuple[DrawnRule, ...] = ()
 
 
+NO_RULES = Rules()
+
+
 def slanted_strokes(drawings: Iterable[dict[str, Any]], turn: Callable[[Box], Box]) -> list[Box]:
     """The boxes of drawn lines and curves that are neither level nor upright: charts have them, tables don't.
 

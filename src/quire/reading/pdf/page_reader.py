@@ -27,7 +27,7 @@ from quire.reading.pdf.compose import (
     with_figures,
     with_tables_between,
 )
-from quire.reading.pdf.drawn_rules import Box, Rules, rules_of, slanted_strokes
+from quire.reading.pdf.drawn_rules import NO_RULES, Box, Rules, rules_of, slanted_strokes
 from quire.reading.pdf.form_fields import FormField, form_fields
 from quire.reading.pdf.layout_blocks import LayoutBlock, lay_out, make_parser
 from quire.reading.pdf.line_pieces import PageWord
@@ -37,6 +37,7 @@ from quire.reading.pdf.narrow_gutters import cut_at_gutter
 from quire.reading.pdf.outline import Titles, outline_titles
 from quire.reading.pdf.page_figures import figure_boxes
 from quire.reading.pdf.page_signals import Thresholds, classify, garbled_ratio, measure_marks
+from quire.reading.pdf.prose_columns import prose_columns
 from quire.reading.pdf.reading_direction import View, view_of
 from quire.reading.pdf.ruled_tables import Table, could_be_grid, find_grids
 from quire.reading.pdf.running_lines import EdgeLine, Edges, RunningLines, edge_lines, running
@@ -115,7 +116,7 @@ class _Seen:
     figures: list[Box] = field(default_factory=list)
     fields: list[FormField] = field(default_factory=list)
     tags: PageTags = NO_TAGS
-    has_grid: bool = False
+    rules: Rules = NO_RULES
     running: RunningLines = field(default_factory=RunningLines)
     plain: list[FilledBlock] | None = None
 
@@ -145,7 +146,7 @@ def _ordered(source: PdfSource, seen: _Seen, options: ReadOptions) -> _Seen:
     gone = {id(seen.lines[i]) for i in running.left_out | running.shown}
     rest = [line for line in outside(seen.lines, seen.tables) if id(line) not in gone]
     boxes = [table.box for table in seen.tables]
-    plain = flow(rest, boxes, seen.view.height, has_grid=seen.has_grid, items=seen.tags.items)
+    plain = flow(rest, boxes, seen.view.height, has_grid=could_be_grid(seen.rules), items=seen.tags.items)
     return replace(seen, running=running, plain=plain)
 
 
@@ -193,7 +194,7 @@ def _attempts(
     if plain is not None:
         yield READER_MUPDF, lambda: with_tables_between(plain, tables)
     elif blocks:
-        yield READER_LAYOUT, lambda: compose(blocks, lines, tables, dropped)
+        yield READER_LAYOUT, lambda: compose(blocks, lines, tables, dropped, seen.rules)
     yield READER_MUPDF, lambda: compose_lines(lines, tables, dropped)
     yield READER_MUPDF, lambda: compose_lines(lines, [], dropped)
 
@@ -318,7 +319,7 @@ def _analyse(source: PdfSource, number: int, options: ReadOptions) -> _Seen:
     figures = figure_boxes(images, marks.shapes, view.size) if images or marks.shapes else []
     fields = form_fields(page, turn, text) if _is_form(source) else []
     tags = _tags(source, page, number)
-    return _Seen(reading, view, lines, tables, edges, figures, fields, tags, could_be_grid(rules))
+    return _Seen(reading, view, lines, tables, edges, figures, fields, tags, rules)
 
 
 def _tags(source: PdfSource, page: Any, number: int) -> PageTags:
@@ -349,7 +350,7 @@ def _tables(
     words = [PageWord(w[4], turn(w[:4])) for w in textpage.extractWORDS()]
     tables = find_grids(rules, words) if may_be_drawn else []
     if may_be_aligned:
-        tables += find_aligned(words, rules, [table.box for table in tables])
+        tables += find_aligned(words, rules, [table.box for table in tables], prose_columns(lines))
     return tables
 
 

@@ -16,6 +16,7 @@ from quire.reading.pdf.line_pieces import (
     pieces_of,
     text_lines,
 )
+from quire.reading.pdf.row_groups import merged_rows, row_groups, table_line
 
 _TOUCH = 3.5
 _SAME = 4.0
@@ -23,6 +24,7 @@ _BESIDE = 40.0
 _OPEN = 15.0
 _MOST = 0.6
 _MAX_SIDE = 120
+_FEW_ROWS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,23 +318,33 @@ def _merge_cells(
 def _split_row(
     row: int, columns: int, owner: Sequence[int], inside: dict[int, list[PageWord]]
 ) -> list[list[str]] | None:
-    """The rows of figures that are in one drawn row, when only the head and the frame are ruled."""
+    """The rows that are in one drawn row, when only the head and the frame are ruled: by space, or by figures."""
     own = [owner[row * columns + c] for c in range(columns)]
     if len(set(own)) < 2 or any(o // columns != row for o in own):
         return None
     lines = {c: text_lines(inside.get(o, ())) for c, o in enumerate(own) if o % columns == c}
-    figures = [c for c, found in lines.items() if len(found) >= 3 and _figures(found)]
-    if not figures:
-        return None
     levels: list[float] = []
     for y in sorted(line[0].y for found in lines.values() for line in found):
         if not levels or y - levels[-1] > 4:
             levels.append(y)
     result = [[""] * columns for _ in levels]
+    heights = [0.0] * len(levels)
     for column, found in lines.items():
         for line in found:
             at = min(range(len(levels)), key=lambda i: abs(levels[i] - line[0].y))
             result[at][column] = (result[at][column] + " " + " ".join(w.text for w in line)).strip()
+            heights[at] = max(heights[at], line[0].box[3] - line[0].box[1])
+    groups = row_groups(
+        [
+            table_line(y - h / 2, y + h / 2, cells)
+            for y, h, cells in zip(levels, heights, result, strict=True)
+        ],
+        (),
+    )
+    if groups is not None and len(owner) <= _FEW_ROWS * columns:  # rules between rows would divide these too
+        return merged_rows(result, groups)
+    if not any(len(found) >= 3 and _figures(found) for found in lines.values()):
+        return None
     return _with_whole_labels(result)
 
 
