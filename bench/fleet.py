@@ -116,6 +116,7 @@ class HostFleet:
     def _environment(self, data: Path, **more: str) -> dict[str, str]:
         return clean_environment(
             DATA_DIR=str(data),
+            MIN_FREE_DISK="64MB",  # the disk of one worker is smaller than a sixteenth of the default
             REDIS_URL=f"redis://{self.hosts['redis'].address}:{_PORT['redis']}/0",
             OBJECT_STORE="s3://planes/fleet",
             AWS_ENDPOINT_URL=f"http://{self.hosts['s3'].address}:{_PORT['s3']}",
