@@ -138,3 +138,11 @@ def test_empty_cells_are_a_reason_when_the_page_was_read_by_ocr() -> None:
     rows = table(*((f"Row {place}", "", "4.5" if place % 3 else "") for place in range(9)))
     assert page_doubts([rows], PageKind(by_ocr=True)) == (TORN_TABLE,)
     assert page_doubts([rows]) == ()
+
+
+def test_rows_are_joined_when_two_columns_have_twice_their_figures() -> None:
+    single = [(f"Test {place}", f"{place}18 mg", f"{place}0-{place}9 mg", "HIGH") for place in range(6)]
+    joined = ("LDL HDL", "142 mg 48 mg", "100 mg 40 mg", "HIGH")
+    assert page_doubts([table(*single, joined)], PageKind(by_ocr=True)) == (TORN_TABLE,)
+    assert page_doubts([table(*single, ("Sum", "142 mg 48 mg", "100 mg", ""))], PageKind(by_ocr=True)) == ()
+    assert page_doubts([table(*single, joined)]) == ()

@@ -5,7 +5,8 @@ as wide as two columns between lines of both is two lines read as one; prose tha
 put in another order than the page has; cells that begin in the middle of a sentence, or are as long as paragraphs, are
 prose taken for a table; parts of words with their hyphen, before another word, are ends of lines that another line
 follows than on the page; tables of three rows, several small ones, and tables with short
-texts beside them are pieces of one; short lines of signs are formulas whose form is lost; words of thirty letters are
+texts beside them are pieces of one; rows with twice the figures of the others are two rows of
+a scan in one; short lines of signs are formulas whose form is lost; words of thirty letters are
 words without their spaces; single words on a page with drawings are their labels. A weak sign alone is no reason, two
 are.
 
@@ -17,7 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 
 from quire.domain.element import Box, Element, ElementKind
 
@@ -63,6 +64,7 @@ _LONG_CELL_WORDS = 25
 _MANY_EMPTY = 0.3
 _MOSTLY_EMPTY = 0.4
 """Of a scan: readers miss figures that are alone in their cells."""
+_LEAST_FIGURES = 4
 _LEAST_BESIDE, _FEW_WORDS = 3, 6
 _TORN_END = re.compile(r"[a-z,-]$")
 _OPERATOR = re.compile(r"[=+∑∫≤≥<>(]")
@@ -96,7 +98,7 @@ def page_doubts(elements: Sequence[Element], kind: PageKind | None = None) -> tu
             TORN_TABLE,
             signs.smallest_table <= 3
             or (signs.tables >= 2 and signs.rows <= 6 * signs.tables)
-            or (kind.by_ocr and signs.empty_cells > _MOSTLY_EMPTY)
+            or (kind.by_ocr and (signs.empty_cells > _MOSTLY_EMPTY or signs.joined_rows > 0))
             or _texts_beside_tables(shown) >= _LEAST_BESIDE,
         ),
         (FORMULAS, signs.formulas >= 2),
@@ -130,6 +132,7 @@ class _Signs:
         self.smallest_table = min(map(len, grids), default=100)
         self.empty_cells = sum(not cell for cell in cells) / len(cells) if cells else 0.0
         self.long_cells = sum(len(cell.split()) >= _LONG_CELL_WORDS for cell in cells)
+        self.joined_rows = sum(map(_joined_rows, grids))
         self.prose_rows = sum(any(map(_is_sentence_part, row[1:])) for rows in grids for row in rows)
         texts = [element.text for element in elements if not element.table]
         self.formulas = sum(_is_formula(line) for text in texts for line in text.split("\n"))
@@ -155,6 +158,24 @@ class _Signs:
                 self.glued == 1,
             )
         )
+
+
+def _joined_rows(rows: Sequence[Sequence[str]]) -> int:
+    """How many rows have twice as many figures as the others in two or more columns: two rows read as one."""
+    counts = [[sum(map(_has_digit, cell.split())) for cell in row] for row in rows]
+    found = [0] * len(rows)
+    for column in zip_longest(*counts, fillvalue=0):
+        filled = sorted(filter(None, column))
+        if len(filled) < _LEAST_FIGURES:
+            continue
+        usual = filled[len(filled) // 4]
+        for place, count in enumerate(column):
+            found[place] += count >= 2 * usual
+    return sum(columns >= 2 for columns in found)
+
+
+def _has_digit(word: str) -> bool:
+    return any(map(str.isdigit, word))
 
 
 def _is_sentence_part(cell: str) -> bool:
