@@ -461,6 +461,22 @@ def test_pages_of_low_confidence_are_amber_when_their_text_is_garbage(
     expect(facts).to_contain_text("low")
 
 
+def test_extraction_says_that_ai_is_missing_and_shows_what_was_found_without(
+    window: Window, quire: Quire, make_pdf: Pdf
+) -> None:
+    done = quire.convert(make_pdf("Berths of the harbour", "Number: 17"), name="berth.pdf", wait_s=DEADLINE_S)
+    page = window.go(f"#/jobs/{done.job_id}")
+    page.get_by_text("Extract values").click()
+    page.get_by_label("JSON Schema").fill('{"type": "object", "properties": {"number": {"type": "string"}}}')
+    page.get_by_role("button", name="Extract", exact=True).click()
+    panel = page.get_by_role("region", name="Extract values")
+    expect(panel.get_by_role("alert")).to_contain_text("needs an AI model, and none is configured")
+    expect(panel.get_by_role("heading", name="Found without AI")).to_be_visible()
+    panel.get_by_role("row", name="Number").get_by_role("button", name="Page 2").click()
+    expect(page.get_by_label("Text of the page")).to_contain_text("Number: 17")
+    expect(page.locator(".cited")).to_be_visible()
+
+
 def test_keys_are_made_shown_once_and_revoked_in_the_dashboard(window: Window) -> None:
     page = window.go("#/operations")
     page.get_by_role("link", name="API keys").click()

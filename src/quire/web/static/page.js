@@ -5,6 +5,12 @@ import { markdown } from "./markdown.js";
 import { look } from "./pages.js";
 import { blob, get, over, post, text } from "./service.js";
 
+/** Where a box of the upright page is on its picture, which shows the page as it came: left, top, width, height as shares. */
+function onPicture([x0, y0, x1, y1], { width, height, turned = 0 }) {
+  for (let left = turned; left > 0; left -= 90) [x0, y0, x1, y1, width, height] = [height - y1, x0, height - y0, x1, height, width];
+  return { left: x0 / width, top: y0 / height, width: (x1 - x0) / width, height: (y1 - y0) / height };
+}
+
 /** `on.step(by)` shows a neighbour; `on.retried()` is called when a retry has started. */
 export function page(id, on, signal) {
   const title = h("h2"), badge = h("span.badge"), facts = h("dl.facts.inline"), error = h("p.error");
@@ -19,13 +25,15 @@ export function page(id, on, signal) {
     say(answer.retried ? `Page ${number} is being read again.` : "Nothing to retry: the page was already read in the best available way.");
     on.retried();
   }, ".small");
-  const element = h("section.page", { "aria-label": "Page" },
+  const quote = h("blockquote"), back = h("button.quiet.small", { type: "button", onclick: () => cited.from.focus() }, "Back to the value");
+  const proof = h("div.proof", { hidden: true }, quote, back);
+  const element = h("section.page", { "aria-label": "Page", tabindex: "-1" },
     h("div.bar", {}, h("button.quiet", { type: "button", "aria-label": "Previous page", onclick: () => on.step(-1) }, "‹"), title,
       h("button.quiet", { type: "button", "aria-label": "Next page", onclick: () => on.step(1) }, "›"), badge, h("span.gap"), retry),
-    facts, error,
+    facts, error, proof,
     h("div.sides", {}, h("div.side", {}, h("div.bar", {}, h("h3", {}, "Original")), picture),
       h("div.side", {}, h("div.bar", {}, h("h3", {}, "Markdown"), h("span.gap"), source, copy), article)));
-  let number = null, shown = "", address = "", stop = new AbortController();
+  let number = null, shown = "", address = "", cited = null, stop = new AbortController();
   signal.addEventListener("abort", () => { stop.abort(); URL.revokeObjectURL(address); });
 
   function write_text() {
@@ -42,6 +50,7 @@ export function page(id, on, signal) {
     number = wanted;
     write(title, `Page ${wanted}${total ? ` of ${total.toLocaleString()}` : ""}`);
     if (fresh) {
+      if (cited?.page !== wanted) cite(null);
       fill(article, skeleton(6));
       fill(picture, h("div.bone.sheet"));
       article.scrollTop = 0;
@@ -63,11 +72,34 @@ export function page(id, on, signal) {
       address = made;
       const zoom = h("button.zoom", { type: "button", "aria-pressed": "false", title: "Zoom", onclick: () =>
         zoom.setAttribute("aria-pressed", String(zoom.getAttribute("aria-pressed") !== "true")) },
-      h("img", { src: made, alt: `Picture of page ${wanted}` }));
+      h("span.sheetbox", {}, h("img", { src: made, alt: `Picture of page ${wanted}` })));
       fill(picture, zoom);
+      outline(mine).catch(complain);
     } catch (failure) {
       if (failure.name !== "AbortError") fill(picture, h("p.hint", {}, failure.message));
     }
+  }
+
+  /** Shows the words that prove a value, `{page, box, quote, from}`, as long as their page is shown; null for none. */
+  function cite(citation) {
+    cited = citation;
+    proof.hidden = !cited;
+    write(quote, cited?.quote || "");
+    outline(stop.signal).catch(complain);
+  }
+
+  /** Draws the box of the citation on the picture, if both are there. */
+  async function outline(mine) {
+    picture.querySelector(".cited")?.remove();
+    const asked = cited, image = picture.querySelector("img");
+    if (!asked?.box || !image || asked.page !== number) return;
+    const { pages: [measured] } = await get(`/jobs/${id}/elements?pages=${number}`, mine);
+    await image.decode().catch(() => {}); // it may have been replaced meanwhile
+    if (asked !== cited || !image.isConnected || !measured?.width) return;
+    const mark = h("i.cited", { "aria-hidden": "true" });
+    for (const [side, share] of Object.entries(onPicture(asked.box, measured))) mark.style[side] = `${share * 100}%`;
+    image.after(mark);
+    picture.scrollTop += mark.getBoundingClientRect().top - picture.getBoundingClientRect().top - picture.clientHeight / 3;
   }
 
   function describe(found) {
@@ -87,5 +119,5 @@ export function page(id, on, signal) {
     write(error, found.error?.error || "");
   }
 
-  return { element, show, number: () => number };
+  return { element, show, cite, number: () => number };
 }

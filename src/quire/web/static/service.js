@@ -8,7 +8,7 @@ export class ServiceError extends Error {
   constructor(status, body = {}) {
     super(body.error || (status ? `The service answered ${status}.` : "The service can't be reached."));
     Object.assign(this, { status, code: body.code || "", requestId: body.request_id || "",
-      retryAfter: body.retry_after_seconds || 0 });
+      retryAfter: body.retry_after_seconds || 0, found: body.found || null });
   }
 }
 
@@ -63,7 +63,7 @@ const ask = (method, path, options) => withAccess(() => once(method, path, optio
 
 export const get = async (path, signal) => (await ask("GET", path, { signal })).json();
 export const post = async (path) => (await ask("POST", path)).json();
-export const send = async (path, fields) => (await ask("POST", path, { body: JSON.stringify(fields) })).json();
+export const send = async (path, fields, signal) => (await ask("POST", path, { signal, body: JSON.stringify(fields) })).json();
 export const remove = async (path) => { await ask("DELETE", path); };
 export const text = async (path, signal) => (await ask("GET", path, { signal, accept: "text/markdown" })).text();
 export const blob = async (path, signal) => (await ask("GET", path, { signal, accept: "*/*" })).blob();
@@ -82,10 +82,15 @@ export const session = {
 
 /** Saves a file. With a key it must be fetched first, since a link can't carry one. */
 export async function download(path, name) {
-  const fetched = access.key() ? URL.createObjectURL(await blob(path)) : "";
-  const link = Object.assign(document.createElement("a"), { href: fetched || path, download: name });
-  link.click();
-  if (fetched) setTimeout(() => URL.revokeObjectURL(fetched), 60_000);
+  if (access.key()) return save(await blob(path), name);
+  Object.assign(document.createElement("a"), { href: path, download: name }).click();
+}
+
+/** Saves what is already here. */
+export function save(content, name) {
+  const address = URL.createObjectURL(content);
+  Object.assign(document.createElement("a"), { href: address, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(address), 60_000);
 }
 
 /** Sends a file; calls `onShare` with the share sent, 0 to 1. `fetch` has no upload progress, hence XMLHttpRequest. */

@@ -1,6 +1,7 @@
 // Work: the page grid of one conversion and the selected page, live.
 
 import { complain, fill, h, renew, say, skeleton, statusOf } from "./element.js";
+import { extraction } from "./extraction.js";
 import { page } from "./page.js";
 import { pages } from "./pages.js";
 import { events, get, over } from "./service.js";
@@ -16,6 +17,8 @@ export function work(id, number, { place, onJob }, signal) {
     sheet.show(chosen, plainTotal());
   }, signal);
 
+  const values = extraction(id, cite, signal);
+
   // "of 12" would mislead where only some pages were asked for.
   const plainTotal = () => (job.options.pages ? null : job.total_pages);
 
@@ -27,14 +30,26 @@ export function work(id, number, { place, onJob }, signal) {
     if (!over(job.status)) follow();
   }
 
+  /** Opens the page of a citation at its words. */
+  async function cite(citation) {
+    const found = await grid.select(citation.page);
+    if (found !== citation.page) throw new Error(`Page ${citation.page} is not among the pages that were read.`);
+    history.replaceState(null, "", place(found));
+    sheet.cite(citation);
+    if (found !== sheet.number()) sheet.show(found, plainTotal());
+    sheet.element.focus({ preventScroll: true });
+    sheet.element.scrollIntoView({ block: "start" });
+  }
+
   /** Shows the pages, once it is known how many there are. */
   async function unfold() {
+    values.update(job);
     if (!job.total_pages) {
       if (over(job.status)) element.replaceChildren();
       return;
     }
     const first = !grid.element.isConnected;
-    if (first) fill(element, grid.element, sheet.element);
+    if (first) fill(element, values.element, grid.element, sheet.element);
     grid.open(job);
     if (!first) return void (over(job.status) && grid.refresh());
     const chosen = await grid.select(number);
