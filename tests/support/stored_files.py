@@ -12,8 +12,10 @@ def files_below(folder: Path) -> dict[Path, bytes]:
     found = {}
     for place, _folders, names in os.walk(folder):
         for name in names:
+            path = Path(place, name)
             with suppress(FileNotFoundError):
-                found[Path(place, name)] = Path(place, name).read_bytes()
+                if path.is_file():  # Redis's socket is none
+                    found[path] = path.read_bytes()
     return dict(sorted(found.items()))
 
 
