@@ -15,6 +15,9 @@ from PIL import Image
 from reportlab.lib.utils import ImageReader
 from reportlab.pdfgen.canvas import Canvas
 
+from quire.api.jobs.element_routes import ElementsView
+from quire.domain.element import PageElements
+from quire.rendering.element_json import page_json
 from tests.support.marked_documents import scanned_pdf
 from tests.support.serving import Client, Server, client_of
 from tests.support.submitted_documents import converted, form, fresh
@@ -40,6 +43,12 @@ class Sections(HTMLParser):
     def handle_data(self, data: str) -> None:
         if self._page:
             self.words[self._page] = self.words.get(self._page, "") + data
+
+
+def test_elements_of_a_page_alone_have_all_fields_of_a_page() -> None:
+    turned = page_json(PageElements(1, turns=2))
+    assert turned["turned"] == 180
+    assert set(turned) <= set(ElementsView.model_fields)
 
 
 async def test_elements_of_all_pages_come_as_one_object_or_by_line(client: Client, make_pdf: Pdf) -> None:

@@ -127,6 +127,7 @@ class ElementsView(BaseModel):
     )
     height: float | None
     reader: str | None
+    turned: int = Field(0, description="By how many degrees a scan was turned to the left to be read.")
     elements: list[dict[str, Any]]
 
 
