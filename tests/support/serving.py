@@ -131,7 +131,8 @@ class Client:
 
         async def ended() -> dict[str, Any] | None:
             job: dict[str, Any] = (await self.get(f"/jobs/{job_id}")).json
-            return job if job["status"] in ("completed", "failed", "cancelled") else None
+            # A job that follows another is there a moment after that one has ended.
+            return job if job.get("status") in ("completed", "failed", "cancelled") else None
 
         return await eventually(ended, f"the end of job {job_id}", within_s)
 

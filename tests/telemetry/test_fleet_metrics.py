@@ -87,7 +87,11 @@ def test_sums_over_the_fleet_equal_the_log_of_the_provider_when_two_workers_have
         ]
         for job in jobs:
             wait_until(lambda job=job: service.over(job), "the document is read")
-        wait_until(lambda: fleet()[0]["quire_documents_active"] == 0, "nothing is left to do")
+        waiting = 'quire_queue_entries{queue="page",state="waiting"}'
+        wait_until(
+            lambda: fleet()[0]["quire_documents_active"] == 0 and all(one[waiting] == 0 for one in fleet()),
+            "nothing is left to do",
+        )
         found = fleet()
         added: Counter[str] = Counter()
         for samples in found:
@@ -111,7 +115,7 @@ def test_sums_over_the_fleet_equal_the_log_of_the_provider_when_two_workers_have
         # The state of the fleet is the same in each process.
         for samples in found:
             assert samples["quire_workers_alive"] == 2
-            assert samples['quire_queue_entries{queue="page",state="waiting"}'] == 0
+            assert samples[waiting] == 0
             assert samples['quire_plane_up{plane="coordination"}'] == 1
             assert samples["quire_redis_memory_bytes"] > 0
 

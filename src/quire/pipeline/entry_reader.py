@@ -88,7 +88,7 @@ class EntryReader:
             await asyncio.wait({read, stop}, return_when=asyncio.FIRST_COMPLETED)
             if not read.done():
                 read.cancel()
-            found = await read or await self._unreceived.find(kind, room, self._in_hand)
+            found = await read
         except asyncio.CancelledError:
             if self._stopping.is_set():
                 return []
@@ -114,6 +114,9 @@ class EntryReader:
 
     async def _read(self, kind: UnitKind, room: int) -> list[Hint]:
         found = await self._read_rest(kind, room) if kind in self._more else []
+        if not found:
+            # Before the wait: no signal comes for entries that were delivered while the connection was lost.
+            found = await self._unreceived.find(kind, room, self._in_hand)
         if not found:
             self._more.discard(kind)
             await self._signals.wait(kind)

@@ -39,9 +39,9 @@ _RENEW_S = 1.0
 _RELEASE_S = 1.0
 _TICK_S = 0.02
 _IDLE_TICK_S = 0.5
-_LOCK_LOOKS = 2
-"""How often other processes look at the lock in the time of WORKER_TTL. They notice at once that its holder on the same
-host has ended."""
+_LOCK_LOOKS, _LOCK_EVERY_S = 2, 7.5
+"""How often other processes look at the lock in the time of WORKER_TTL, and how long they wait at most between two
+looks. They notice at once that its holder on the same host has ended."""
 _ROUND_S = 1.0
 _TRIM_EVERY_S = 30.0
 _GRACE_S = 10.0
@@ -131,7 +131,8 @@ class Housekeeper:
                 await self._wait_for_lock()
 
     async def _wait_for_lock(self) -> None:
-        for _ in range(max(1, int(self._parts.workers.ttl_s / _LOCK_LOOKS / _IDLE_TICK_S))):
+        wait_s = min(self._parts.workers.ttl_s / _LOCK_LOOKS, _LOCK_EVERY_S)
+        for _ in range(max(1, int(wait_s / _IDLE_TICK_S))):
             await asyncio.sleep(_IDLE_TICK_S)
             if self._parts.workers.is_housekeeper_dead():
                 return
