@@ -23,6 +23,7 @@ _IDLE_TICK_S = 60.0  # new requests wake the former, and so do the rounds of the
 _MINUTE_S = 60.0
 _MAX_UNWRITTEN = 4
 _MAX_SLOT_WAIT_S = 0.02
+_DROP_AGAIN_S = 5.0  # more than it takes to put the requests of a dropped batch back
 _AHEAD_S = 0.1
 """A full batch is claimed and sent this long before a slot is expected to be free …"""
 _NOT_AHEAD_S = 60.0
@@ -53,6 +54,8 @@ class BatchFormer:
         self._filling: dict[str, float] = {}
         self._ends_at: dict[str, float] = {}  # of batches that have a slot
         self._ahead: _Slot | None = None
+        self._dropped: dict[str, float] = {}
+        """When batches that were claimed ahead were dropped."""
         self._not_ahead_before_s = 0.0
         self._stopping = False
         self._not_before_s = 0.0
@@ -94,7 +97,8 @@ class BatchFormer:
         # Calls ahead of a slot are not counted by the breaker: there are none while the backend fails.
         if self._ahead is not None and (state.failures or self._paused()):
             ahead, self._ahead = self._ahead, None
-            self._tasks[ahead.batch_id].cancel()  # its requests go back to the queue
+            self._dropped[ahead.batch_id] = self._parts.clock.monotonic()  # its requests go back to the queue
+            self._tasks[ahead.batch_id].cancel()
 
     async def run(self) -> None:
         """Forms and sends batches until cancelled; then unfinished batches go back to the queue."""
@@ -103,6 +107,7 @@ class BatchFormer:
                 self._group = group
                 while True:
                     await self._wait()
+                    self._drop_again()
                     try:
                         await self._fill()
                         await self._claim_ahead()
@@ -110,6 +115,18 @@ class BatchFormer:
                         self._not_ahead_before_s = self._parts.clock.monotonic() + _TICK_S
         finally:
             self._stopping = True
+
+    def _drop_again(self) -> None:
+        """Cancels batches that were dropped and are still there: a library below a call may lose a cancellation.
+
+        Such a batch would wait for its slot for ever, and its callers with it.
+        """
+        now = self._parts.clock.monotonic()
+        self._dropped = {one: at_s for one, at_s in self._dropped.items() if one in self._tasks}
+        for batch_id, dropped_at_s in self._dropped.items():
+            if now >= dropped_at_s + _DROP_AGAIN_S:
+                self._dropped[batch_id] = now
+                self._tasks[batch_id].cancel()
 
     async def drain(self, timeout_s: float) -> None:
         """Forms no more batches, waits for those that were sent, and puts the rest back into the queue."""
