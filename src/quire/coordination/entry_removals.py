@@ -1,4 +1,4 @@
-"""The queue entries of units that have ended: acknowledged and deleted together, a few times a second.
+"""The queue entries of units that have ended: acknowledged and deleted together, many times a second.
 
 If the process dies before, its entries are taken over like those of every dead worker, and their claims find the units
 gone. The same happens in this process after an outage of the server: the entries are found among those that it has not
@@ -14,7 +14,7 @@ from quire.coordination.connection import RedisConnection
 from quire.errors import CoordinationCommandError, CoordinationError
 
 _LOG = logging.getLogger(__name__)
-_EVERY_S = 0.2
+_EVERY_S = 0.02
 
 
 class EntryRemovals:
