@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -16,7 +18,7 @@ from tests.support.parse_fixtures import Services, Simulated
 from tests.support.serving import Server
 from tests.support.waiting import until
 
-from .callers import Reply, post_image
+from .callers import Reply, image, post_image
 from .test_remote import images
 
 MANY = 250
@@ -164,3 +166,57 @@ async def test_every_caller_is_answered_when_the_service_is_told_to_stop_with_on
     again = await asyncio.gather(*callers(service))
     assert [number for number, reply in enumerate(again) if not own(reply, number)] == []
     assert set(simulated.stats()["computed"].values()) == {1}
+
+
+_FAR_S = 0.03
+
+
+@asynccontextmanager
+async def far_away(url: str) -> AsyncIterator[str]:
+    """The address of this Redis, whose answers take a while from there."""
+    loop = asyncio.get_running_loop()
+    host, _, port = url.removeprefix("redis://").partition("/")[0].rpartition(":")
+
+    async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, delay_s: float) -> None:
+        while data := await reader.read(65_536):
+            loop.call_later(delay_s, writer.write, data)
+        loop.call_later(delay_s, writer.close)
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        from_redis, to_redis = await asyncio.open_connection(host, int(port))
+        await asyncio.gather(forward(reader, to_redis, 0), forward(from_redis, writer, _FAR_S))
+
+    server = await asyncio.start_server(talk, "127.0.0.1", 0)
+    try:
+        yield f"redis://127.0.0.1:{server.sockets[0].getsockname()[1]}/0"
+    finally:
+        server.close()
+
+
+async def test_batches_are_sent_in_order_when_a_slot_is_free_before_the_claim_ahead_of_it_is_answered(
+    services: Services, simulated: Simulated, redis_url: str
+) -> None:
+    async with far_away(redis_url) as url:
+        server = await asyncio.to_thread(
+            services.start, REDIS_URL=url, MAX_BATCH_SIZE="1", MAX_CONCURRENT_BATCHES="1"
+        )
+        await measured(server)
+        simulated.fresh()
+        simulated.script(hold=True)
+        tasks = [asyncio.create_task(post_image(server.url, 0, SIZE))]
+        await until(lambda: simulated.stats()["at_once"] == 1)
+        for number in range(1, 7):
+            tasks.append(asyncio.create_task(post_image(server.url, number, SIZE)))
+
+            async def accepted(count: int = number + 1) -> bool:
+                here = simulated.stats()["here"]
+                depth = (await asked(server.url, "/queue/status"))["queue_depth"]
+                return bool(depth + here == count)
+
+            await until(accepted)
+        simulated.script(fixed_ms=1)
+        replies = await asyncio.gather(*tasks)
+        assert all(own(reply, number) for number, reply in enumerate(replies))
+        numbers = {image(number, SIZE).digest: number for number in range(7)}
+        assert [numbers[digest] for digest in simulated.stats()["computed"]] == list(range(7))
+        await asyncio.to_thread(server.stop)

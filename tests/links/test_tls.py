@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import datetime
 import os
 import ssl
 import sys
@@ -13,9 +12,8 @@ from pathlib import Path
 
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
+
+from tests.support.tls_doors import Certificate
 
 FETCH = """
 import asyncio, sys
@@ -43,34 +41,12 @@ except QuireError as error:
 
 
 @pytest.fixture
-def certificate(tmp_path: Path) -> tuple[Path, Path]:
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "files.example")])
-    now = datetime.datetime.now(datetime.UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName("files.example")]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    cert_file, key_file = tmp_path / "cert.pem", tmp_path / "key.pem"
-    cert_file.write_bytes(made.public_bytes(serialization.Encoding.PEM))
-    key_file.write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
-    )
-    return cert_file, key_file
+def certificate(tmp_path: Path) -> Certificate:
+    return Certificate.make(tmp_path, x509.DNSName("files.example"))
 
 
 @asynccontextmanager
-async def tls_server(certificate: tuple[Path, Path], answer: bytes) -> AsyncIterator[int]:
+async def tls_server(certificate: Certificate, answer: bytes) -> AsyncIterator[int]:
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(answer)
@@ -78,7 +54,7 @@ async def tls_server(certificate: tuple[Path, Path], answer: bytes) -> AsyncIter
         writer.close()
 
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(*certificate)
+    context.load_cert_chain(certificate.file, certificate.key_file)
     server = await asyncio.start_server(talk, "127.0.0.1", 0, ssl=context)
     async with server:
         yield server.sockets[0].getsockname()[1]
@@ -93,19 +69,19 @@ async def fetched(url: str, trusted: Path | None) -> str:
     return out.decode().strip()
 
 
-async def test_link_is_fetched_when_the_certificate_names_the_host(certificate: tuple[Path, Path]) -> None:
+async def test_link_is_fetched_when_the_certificate_names_the_host(certificate: Certificate) -> None:
     answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"
     async with tls_server(certificate, answer) as port:
-        assert await fetched(f"https://files.example:{port}/", certificate[0]) == "hi"
-        wrong_name = await fetched(f"https://other.example:{port}/", certificate[0])
+        assert await fetched(f"https://files.example:{port}/", certificate.file) == "hi"
+        wrong_name = await fetched(f"https://other.example:{port}/", certificate.file)
         untrusted = await fetched(f"https://files.example:{port}/", None)
     assert wrong_name.startswith("download_failed False")
     assert untrusted.startswith("download_failed False")
 
 
-async def test_redirect_is_refused_when_it_leads_from_https_to_http(certificate: tuple[Path, Path]) -> None:
+async def test_redirect_is_refused_when_it_leads_from_https_to_http(certificate: Certificate) -> None:
     answer = b"HTTP/1.1 302 Found\r\nLocation: http://files.example:8080/\r\nContent-Length: 0\r\n\r\n"
     async with tls_server(certificate, answer) as port:
-        said = await fetched(f"https://files.example:{port}/", certificate[0])
+        said = await fetched(f"https://files.example:{port}/", certificate.file)
     assert said.startswith("link_refused")
     assert "https to http" in said

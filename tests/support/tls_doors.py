@@ -22,21 +22,21 @@ from cryptography.x509.oid import NameOID
 
 _HANDSHAKE = b"\x16"
 """The first byte of every TLS connection."""
+_LOOPBACK = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
 
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """A certificate of 127.0.0.1 that is its own authority, and its key."""
+    """A certificate of one name or address that is its own authority, and its key."""
 
     file: Path
     key_file: Path
 
     @classmethod
-    def make(cls, folder: Path) -> Certificate:
+    def make(cls, folder: Path, host: x509.GeneralName = _LOOPBACK) -> Certificate:
         key = ec.generate_private_key(ec.SECP256R1())
-        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "queue.example")])
+        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "quire.example")])
         now = datetime.datetime.now(datetime.UTC)
-        address = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
         made = (
             x509.CertificateBuilder()
             .subject_name(name)
@@ -45,7 +45,7 @@ class Certificate:
             .serial_number(x509.random_serial_number())
             .not_valid_before(now - datetime.timedelta(days=1))
             .not_valid_after(now + datetime.timedelta(days=1))
-            .add_extension(address, critical=False)
+            .add_extension(x509.SubjectAlternativeName([host]), critical=False)
             .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
             .sign(key, hashes.SHA256())
         )

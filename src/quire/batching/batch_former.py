@@ -54,6 +54,7 @@ class BatchFormer:
         self._filling: dict[str, float] = {}
         self._ends_at: dict[str, float] = {}  # of batches that have a slot
         self._ahead: _Slot | None = None
+        self._claiming_ahead = asyncio.Lock()
         self._dropped: dict[str, float] = {}
         """When batches that were claimed ahead were dropped."""
         self._not_ahead_before_s = 0.0
@@ -237,7 +238,8 @@ class BatchFormer:
     async def _claim_ahead(self) -> None:
         """Claims and sends the next batch while all slots are taken, so that the backend has it when one is free."""
         if self._ahead_in_s() <= 0:
-            await self._claim(_new_id(), self._options.max_batch_size, ahead=True)
+            async with self._claiming_ahead:
+                await self._claim(_new_id(), self._options.max_batch_size, ahead=True)
 
     async def _place_ahead(self, slot: _Slot) -> None:
         """Takes a free slot, if there is one, for the batch that was claimed ahead."""
@@ -311,7 +313,8 @@ class BatchFormer:
 
     async def release(self, batch_id: str) -> None:
         """Gives back a batch's slot and claims the next batch in the same script call."""
-        ahead = self._ahead
+        async with self._claiming_ahead:  # otherwise a later batch would get the slot
+            ahead = self._ahead
         if ahead is not None and ahead.batch_id == batch_id:  # it has ended without a slot
             self._ahead = None
             self.wake()
