@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import replace
 from pathlib import Path
 
-from quire.domain.job import JobStatus
+from quire.coordination.streams import Hint
+from quire.domain.job import JobStatus, UnitKind
+from quire.pipeline.overtaking import Overtaking
+from tests.support.clocks import MovableClock
 from tests.support.marked_documents import marked_pdf, marker, markers_in
 from tests.support.running import convert, markdown, over, pages, quire, upload
 from tests.support.slow_documents import nested_forms
@@ -51,3 +56,34 @@ async def test_page_is_tried_once_and_briefly_when_its_document_has_used_its_bud
         page = (await pages(one, job))[1]
         assert (page.error or {})["code"] == "page_timeout"
         assert "tried" not in (page.error or {})["error"]
+
+
+class CountingClock(MovableClock):
+    """Stands still, and counts how often it was asked."""
+
+    asked = 0
+
+    def monotonic(self) -> float:
+        self.asked += 1
+        return super().monotonic()
+
+
+async def test_queue_is_looked_at_again_when_a_unit_of_another_team_has_ended(tmp_path: Path) -> None:
+    clock, stopping, handled = CountingClock(), asyncio.Event(), list[str]()
+
+    async def handle(hint: Hint) -> None:
+        handled.append(hint.job_id)
+
+    async with quire(tmp_path, kinds=None) as one:
+        await one.parts.queues.ensure_groups(UnitKind)
+        parts = replace(one.parts, clock=clock)
+        fairness = Overtaking(parts, {UnitKind.SPLIT: 2}, lambda _: ["greedy", "greedy"], handle)
+        fairness.wake()
+        looking = asyncio.create_task(fairness.run(stopping))
+        # The first look is over when the clock is asked again. It found nothing, so the next one is not due.
+        await until(lambda: clock.asked >= 2, "the first look")
+        job = await upload(one, b"# A note\n\nOne line.\n", team="polite")
+        fairness.unit_ended("polite")
+        await until(lambda: handled == [job.job_id], "the unit overtakes")
+        stopping.set()
+        await looking

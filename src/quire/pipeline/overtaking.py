@@ -50,10 +50,17 @@ class Overtaking:
         self._running: set[tuple[UnitKind, str, str]] = set()
         self._pauses: dict[UnitKind, tuple[float, float]] = {}
         """When each queue is looked at again, and how long that pause is."""
+        self._greedy: dict[UnitKind, set[str]] = {}
+        """The teams that hold most slots of each kind, as of the last look."""
+        self._look_now: set[UnitKind] = set()
 
     def wake(self) -> None:
         """The worker has claimed a unit, or stops: `run` sleeps while the worker has no unit."""
         self._woken.set()
+
+    def unit_ended(self, team: str) -> None:
+        """The worker has finished a unit of this team: the next unit of its document may be queued by now."""
+        self._look_now.update(kind for kind, greedy in self._greedy.items() if team not in greedy)
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Looks at the queues until `stopping` is set and `wake` was called; the units that it started end first."""
@@ -94,8 +101,10 @@ class Overtaking:
             return []
         now = self._parts.clock.monotonic()
         due_at, pause_s = self._pauses.get(kind, (0.0, _LOOK_EVERY_S / 2))
-        if now < due_at:
+        if now < due_at and kind not in self._look_now:
             return []
+        self._look_now.discard(kind)
+        self._greedy[kind] = set(greedy)
         waiting = await self._parts.jobs.waiting.first(kind, _ENTRIES_SEEN)
         await self._learn_teams([hint.job_id for hint in waiting])
         chosen: list[Hint] = []
@@ -109,7 +118,7 @@ class Overtaking:
             if len(chosen) == room:
                 break
         longest_s = _LONGEST_PAUSE_OF_PAGES_S if kind is UnitKind.PAGE else _LONGEST_PAUSE_S
-        pause_s = _LOOK_EVERY_S if chosen else min(2 * pause_s, longest_s)
+        pause_s = _LOOK_EVERY_S if chosen or kind in self._look_now else min(2 * pause_s, longest_s)
         self._pauses[kind] = now + pause_s, pause_s
         return chosen
 

@@ -196,6 +196,7 @@ class Worker:
                 self._busy.set()
                 await self._attempt(claim)
                 self._held.pop(token)
+                self._fairness.unit_ended(claim.job.team)
             self._parts.queues.done_soon(hint)
         except asyncio.CancelledError:
             held = self._held.pop(token, None)

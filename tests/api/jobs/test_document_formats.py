@@ -15,7 +15,7 @@ from PIL import Image
 from reportlab.lib.utils import ImageReader
 from reportlab.pdfgen.canvas import Canvas
 
-from quire.api.jobs.element_routes import ElementsView
+from quire.api.jobs.element_views import PageElementsView
 from quire.domain.element import PageElements
 from quire.rendering.element_json import page_json
 from tests.support.marked_documents import scanned_pdf
@@ -48,7 +48,7 @@ class Sections(HTMLParser):
 def test_elements_of_a_page_alone_have_all_fields_of_a_page() -> None:
     turned = page_json(PageElements(1, turns=2))
     assert turned["turned"] == 180
-    assert set(turned) <= set(ElementsView.model_fields)
+    assert set(turned) <= set(PageElementsView.model_fields)
 
 
 async def test_elements_of_all_pages_come_as_one_object_or_by_line(client: Client, make_pdf: Pdf) -> None:

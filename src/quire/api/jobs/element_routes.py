@@ -5,20 +5,20 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
-from pydantic import BaseModel, Field
 
 from quire.api.http.auth import Team
 from quire.api.http.error_responses import documented
-from quire.api.http.responses import NO_SNIFF, ClosingStream, json_answer, of_current_result, started
+from quire.api.http.responses import NO_SNIFF, ClosingStream, of_current_result, started
 from quire.api.http.services import EngineDep
+from quire.api.jobs.element_views import DocumentElementsView, PageElementsView
 from quire.api.jobs.output_params import IncludedDep
 from quire.domain.included_details import IncludedDetails
 from quire.domain.page_ranges import PageRanges
 from quire.errors import MissingError, RequestError
-from quire.pipeline.document_formats import elements_document, elements_lines
+from quire.pipeline.document_formats import compact_json, elements_document, elements_lines
 from quire.pipeline.engine import Engine
 from quire.pipeline.figure_pictures import FIGURE_TYPE
 from quire.rendering.element_json import page_json
@@ -40,51 +40,6 @@ JsonFormParam = Annotated[
 PagesParam = Annotated[
     str | None, Query(max_length=10_000, description="Which pages; all if not given.", examples=["1-5,8"])
 ]
-
-
-class DocumentPageView(BaseModel):
-    page_number: int
-    width: float | None = Field(description="Of the upright page in points; null where there are no pages.")
-    height: float | None
-    reader: str | None
-    elements: list[dict[str, Any]]
-    note: str | None = Field(
-        None, description="Only of a page without elements: what the Markdown has in its place."
-    )
-
-
-class FileDetailsView(BaseModel):
-    """What the file has beside its visible text; each list only if `include` has its name."""
-
-    links: list[dict[str, Any]] | None = Field(
-        None, description="`page`, `box`, and `address` or `to_page` of each link."
-    )
-    outline: list[dict[str, Any]] | None = Field(
-        None, description="`level`, `title` and `page` of each entry."
-    )
-    form_fields: list[dict[str, Any]] | None = Field(None, description="`page`, `box`, `name`, `value`.")
-    embedded_files: list[dict[str, Any]] | None = Field(
-        None, description="`name` and `size`; `page` of a PDF's note, `job_id` of a file that was converted."
-    )
-    hidden_text: list[dict[str, Any]] | None = Field(
-        None,
-        description="Text that can't be seen: `page`, `box`, `text` and `reason` (`invisible`, `transparent`, "
-        "`outside`, `tiny`, `covered`, `white`). The text layer of a scan is `invisible` or `covered`.",
-    )
-    truncated: list[str] | None = Field(
-        None,
-        description="The lists that are not complete: cut after 10,000 entries, or at a damaged part of the file.",
-    )
-
-
-class DocumentElementsView(BaseModel):
-    """A document as elements in reading order, page by page."""
-
-    job_id: str
-    filename: str | None
-    schema_version: int
-    details: FileDetailsView | None = Field(None, description="Only if `include` asks for some of them.")
-    pages: list[DocumentPageView]
 
 
 @router.get(
@@ -116,25 +71,10 @@ async def document_elements(
     )
 
 
-class ElementsView(BaseModel):
-    """A page as elements in reading order, each with its kind, its text and its place on the upright page."""
-
-    job_id: str
-    schema_version: int
-    page_number: int
-    width: float | None = Field(
-        description="Of the upright page in points; null where the source has no pages."
-    )
-    height: float | None
-    reader: str | None
-    turned: int = Field(0, description="By how many degrees a scan was turned to the left to be read.")
-    elements: list[dict[str, Any]]
-
-
 @router.get(
     "/{job_id}/pages/{number}/elements",
     summary="A page as elements with their boxes",
-    responses={200: {"model": ElementsView}, **documented(400, 401, 404, 409, 422, 503)},
+    responses={200: {"model": PageElementsView}, **documented(400, 401, 404, 409, 422, 503)},
 )
 async def elements(
     job_id: str,
@@ -154,7 +94,8 @@ async def elements(
             "include: a page has `lines` and `words`; the others are of GET /jobs/{id}/elements."
         )
     shown = page_json(found, replace(included, lines=lines or included.lines))
-    return json_answer(ElementsView(job_id=f"{job.id}-p{number}", **shown))
+    answer = compact_json({"job_id": f"{job.id}-p{number}", "turned": 0, **shown})
+    return Response(answer.encode("utf-8", "replace"), media_type="application/json", headers=NO_SNIFF)
 
 
 @router.get(

@@ -26,7 +26,7 @@ from quire.api.http.responses import (
     started,
 )
 from quire.api.http.services import EngineDep, Services, ServicesDep
-from quire.api.jobs.element_routes import DocumentPageView, FileDetailsView
+from quire.api.jobs.element_views import DocumentPageView, FileDetailsView
 from quire.api.jobs.job_views import iso
 from quire.api.jobs.output_params import IncludedDep, OutputDep
 from quire.api.jobs.page_job_views import page_metadata, result_head

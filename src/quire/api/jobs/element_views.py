@@ -1,0 +1,164 @@
+"""Owns the published shape of elements: the models behind OpenAPI and the JSON Schema of `/formats`."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field
+
+from quire.domain.element import ElementKind
+
+PageBox = tuple[float, float, float, float]
+
+
+class CellView(BaseModel):
+    row: int = Field(ge=0)
+    column: int = Field(ge=0)
+    row_span: int = Field(ge=1)
+    column_span: int = Field(ge=1)
+    is_head: bool
+    text: str
+    markdown: str = Field(description="The text with its links and emphasis; empty where it has none.")
+
+
+class TableView(BaseModel):
+    rows: int = Field(ge=0)
+    columns: int = Field(ge=0)
+    cells: list[CellView]
+
+
+class ElementLineView(BaseModel):
+    start: int = Field(ge=0, description="Where the line begins in the element's text.")
+    box: PageBox
+
+
+class ElementWordView(BaseModel):
+    start: int = Field(ge=0)
+    end: int = Field(ge=0)
+    box: PageBox
+
+
+class DocumentElementView(BaseModel):
+    """One element. Fields with a default are left out where they do not apply."""
+
+    id: str
+    kind: ElementKind
+    order: int = Field(ge=0, description="The place in reading order.")
+    parent: str | None = Field(description="The id of the element that holds it.")
+    box: PageBox | None = Field(
+        description="`[x0, y0, x1, y1]` in points of the upright page, origin at the top left."
+    )
+    text: str
+    confidence: float | None = Field(ge=0, le=1)
+    grounded: bool | None = Field(
+        description="False: the page's own words do not support this text of a model. Null: nothing to compare with."
+    )
+    reader: str | None
+    repeated: bool = Field(False, description="Running lines that Markdown leaves out.")
+    level: int | None = Field(None, ge=1, description="Of a heading.")
+    marker: str | None = Field(None, description="Of a list item or a footnote.")
+    depth: int | None = Field(None, ge=1, description="Of a list item that is inside another.")
+    latex: str | None = None
+    language: str | None = Field(None, description="Of code.")
+    markdown: str | None = Field(None, description="The text with its links and emphasis.")
+    name: str | None = Field(None, description="Of a form field.")
+    table: TableView | None = None
+    lines: list[ElementLineView] | None = Field(None, description="Only with `include=lines`.")
+    words: list[ElementWordView] | None = Field(None, description="Only with `include=words`.")
+
+
+class DocumentPageView(BaseModel):
+    page_number: int
+    width: float | None = Field(description="Of the upright page in points; null where there are no pages.")
+    height: float | None
+    reader: str | None
+    turned: int = Field(0, description="By how many degrees a scan was turned to the left to be read.")
+    elements: list[DocumentElementView]
+    note: str | None = Field(
+        None, description="Only of a page without elements: what the Markdown has in its place."
+    )
+
+
+class FileLinkView(BaseModel):
+    page: int
+    box: PageBox
+    address: str | None = None
+    to_page: int | None = None
+
+
+class OutlineEntryView(BaseModel):
+    level: int
+    title: str
+    page: int | None
+
+
+class FormFieldView(BaseModel):
+    page: int
+    box: PageBox
+    name: str
+    value: str
+
+
+class EmbeddedFileView(BaseModel):
+    name: str
+    size: int | None = None
+    description: str | None = None
+    page: int | None = Field(None, description="Of a file that is attached to a place.")
+    job_id: str | None = Field(None, description="Of a file that was converted.")
+
+
+class HiddenTextView(BaseModel):
+    page: int
+    box: PageBox
+    text: str
+    reason: Literal["invisible", "transparent", "outside", "tiny", "covered", "white"] = Field(
+        description="The text layer of a scan is `invisible` or `covered`."
+    )
+
+
+class FileDetailsView(BaseModel):
+    """What the file has beside its visible text; each list only if `include` has its name."""
+
+    links: list[FileLinkView] | None = None
+    outline: list[OutlineEntryView] | None = None
+    form_fields: list[FormFieldView] | None = None
+    embedded_files: list[EmbeddedFileView] | None = None
+    hidden_text: list[HiddenTextView] | None = Field(None, description="Text that can't be seen.")
+    truncated: list[str] | None = Field(
+        None,
+        description="The lists that are not complete: cut after 10,000 entries, or at a damaged part of the file.",
+    )
+
+
+class DocumentElementsView(BaseModel):
+    """A document as elements in reading order, page by page."""
+
+    job_id: str
+    filename: str | None
+    schema_version: int
+    details: FileDetailsView | None = Field(None, description="Only if `include` asks for some of them.")
+    pages: list[DocumentPageView]
+
+
+class PageElementsView(BaseModel):
+    """A page as elements in reading order, each with its kind, its text and its place on the upright page."""
+
+    job_id: str
+    schema_version: int
+    page_number: int
+    width: float | None = Field(
+        description="Of the upright page in points; null where the source has no pages."
+    )
+    height: float | None
+    reader: str | None
+    turned: int = Field(0, description="By how many degrees a scan was turned to the left to be read.")
+    elements: list[DocumentElementView]
+
+
+def published_schema(model: type[BaseModel], name: str, version: int) -> dict[str, Any]:
+    """The JSON Schema of a format; it takes fields that later minor versions add."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": f"urn:quire:{name}:{version}",
+        **model.model_json_schema(),
+    }
