@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import zipfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -59,7 +60,7 @@ async def test_file_is_converted_and_read_in_parts_when_it_is_long(
     (tmp_path / "long.pdf").write_bytes(make_pdf(*(f"Chapter {n}\n{lines}" for n in range(1, 31))))
     async with agent(client_service, tmp_path) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-        assert set(tools) == {"convert", "search", "read", "chunks", "extract", "diff"}
+        assert set(tools) == {"convert", "search", "read", "chunks", "extract", "diff", "save"}
         assert tools["read"].annotations is not None
         assert tools["read"].annotations.read_only_hint is True
         told: list[float] = []
@@ -164,6 +165,38 @@ async def test_formats_of_a_document_and_of_a_page_are_read(
             assert "page two" in alone, form
             assert "page one" not in alone, form
         assert "one page" in await answer(id=found[0], format="html", pages="1-2")
+
+
+async def test_document_is_saved_to_a_new_file_inside_the_opened_folders_only(
+    client_service: Server, tmp_path: Path, make_pdf: Pdf
+) -> None:
+    inside, outside = tmp_path / "inside", tmp_path / "outside"
+    inside.mkdir()
+    outside.mkdir()
+    (inside / "a.pdf").write_bytes(make_pdf("Harbour fees"))
+    (inside / "door").symlink_to(outside)
+    (inside / "kept.zip").write_bytes(b"mine")
+    (inside / "away.zip").symlink_to(outside / "x.zip")
+    async with agent(client_service, tmp_path, "--root", str(inside)) as client:
+        first = await call(client, "convert", source=str(inside / "a.pdf"))
+        job_id = re.search(r"Job ([0-9a-f-]+):", first)[1]  # type: ignore[index]
+        assert "Saved to" in await call(client, "save", id=job_id, path=str(inside / "all.zip"))
+        with zipfile.ZipFile(inside / "all.zip") as saved:
+            assert b"Harbour fees" in saved.read("document.md")
+        await call(client, "save", id=job_id, path=str(inside / "a.searchable.pdf"), format="pdf")
+        assert (inside / "a.searchable.pdf").read_bytes().startswith(b"%PDF")
+        for path in (outside / "x.zip", inside / "door" / "x.zip", inside / ".." / "x.zip"):
+            assert "is outside of" in await refusal(client, "save", id=job_id, path=str(path))
+        for name in ("kept.zip", "away.zip", "all.zip"):
+            assert "is there already" in await refusal(client, "save", id=job_id, path=str(inside / name))
+        assert "end with .zip" in await refusal(client, "save", id=job_id, path=str(inside / "run.sh"))
+        assert "There is no" in await refusal(client, "save", id=job_id, path=str(inside / "no" / "x.zip"))
+        assert "not_found" in await refusal(
+            client, "save", id="0123456789abcdef", path=str(inside / "new.zip")
+        )
+    assert (inside / "kept.zip").read_bytes() == b"mine"
+    assert sorted(path.name for path in outside.iterdir()) == []
+    assert not (inside / "new.zip").exists()
 
 
 async def test_only_opened_folders_are_read_when_the_agent_names_a_path(

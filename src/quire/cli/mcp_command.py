@@ -166,6 +166,14 @@ class Tools:
             f"{head}\n{_framed(shown, f'{rest} other pages differ. Read them with `read`.' if rest else '')}"
         )
 
+    async def save(self, name: str, path: str, form: str) -> str:
+        """Saves all formats and figures as a zip, or a searchable PDF, to a new file."""
+        target = self._new_file(path, f".{form}")
+        job_id = await self._read_by(name)
+        save = self._quire.save_pdf if form == "pdf" else self._quire.save_zip
+        await save(job_id, target)
+        return f"Saved to {target} ({target.stat().st_size:,} bytes)."
+
     async def _read_by(self, name: str) -> str:
         """The job that read a document of the vault, or the job itself. Raises RequestError if there is none."""
         document = await self._document(name)
@@ -224,17 +232,32 @@ class Tools:
 
     def _allowed(self, source: str) -> Path:
         """Raises RequestError for a file outside the folders that were opened for the agent, whatever links to it."""
-        try:
-            found = Path(source).expanduser().resolve(strict=True)
-        except (OSError, RuntimeError, ValueError) as error:
-            raise RequestError(f"There is no file {source[:200]!r}.") from error
-        if not any(found.is_relative_to(root) for root in self._roots):
-            shown = ", ".join(str(root) for root in self._roots)
-            raise RequestError(
-                f"{source[:200]!r} is outside of {shown}. Start `quire mcp` with --root FOLDER to allow it."
-            )
+        found = self._inside(Path(source), source)
         if not found.is_file():
             raise RequestError(f"{source[:200]!r} is not a file.")
+        return found
+
+    def _new_file(self, given: str, ending: str) -> Path:
+        """Raises RequestError for a file outside the folders, or one that is there: nothing is ever replaced."""
+        path = Path(given)
+        if path.suffix.lower() != ending:
+            raise RequestError(f"path: the name must end with {ending}.")
+        found = self._inside(path.parent, given) / path.name
+        if found.exists() or found.is_symlink():
+            raise RequestError(f"{given[:200]!r} is there already. Choose another name.")
+        return found
+
+    def _inside(self, path: Path, shown: str) -> Path:
+        """The path without links. Raises RequestError if there is none, or if it is outside the folders."""
+        try:
+            found = path.expanduser().resolve(strict=True)
+        except (OSError, RuntimeError, ValueError) as error:
+            raise RequestError(f"There is no file or folder {shown[:200]!r}.") from error
+        if not any(found.is_relative_to(root) for root in self._roots):
+            roots = ", ".join(str(root) for root in self._roots)
+            raise RequestError(
+                f"{shown[:200]!r} is outside of {roots}. Start `quire mcp` with --root FOLDER to allow it."
+            )
         return found
 
 

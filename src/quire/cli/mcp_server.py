@@ -88,6 +88,24 @@ def server(tools: Tools) -> MCPServer[Any]:
         with _said():
             return await tools.diff(a, b)
 
+    async def save(
+        id: Annotated[str, Field(description="The id of a document or of a job.")],
+        path: Annotated[str, Field(description="A new local file; it must end with the format.")],
+        format: Annotated[
+            Literal["zip", "pdf"],
+            Field(description="`zip` has all formats and the figures; `pdf` is a searchable PDF."),
+        ] = "zip",
+    ) -> str:
+        with _said():
+            return await tools.save(id, path, format)
+
+    made.add_tool(
+        save,
+        title="Save a document",
+        description="Writes all formats and figures as a zip, or a searchable PDF, to a new local file.",
+        annotations=ToolAnnotations(read_only_hint=False, destructive_hint=False),
+        structured_output=False,
+    )
     made.add_tool(
         convert,
         title="Convert a document to Markdown",
