@@ -56,7 +56,7 @@ from quire.reading.ocr.ocr_stages import OcrOptions, recognise  # noqa: E402
 from quire.reading.ocr.page_ocr import best_reading  # noqa: E402
 from quire.reading.ocr.scan_elements import lay_out_scan  # noqa: E402
 from quire.reading.pdf.page_reader import read_pages  # noqa: E402
-from quire.reading.pdf.page_render import RenderOptions, draw_page  # noqa: E402
+from quire.reading.pdf.page_render import DrawnPage, RenderOptions, draw_page, draw_scan  # noqa: E402
 
 SETS = ("typeset", "mixed", "wild", "gnarly", "scans", "spoilt")
 DRAWN = ("drawn", "redrawn")
@@ -213,7 +213,9 @@ def _drawn_readings(asked: argparse.Namespace, group: str) -> Iterator[tuple[Rea
         if file and file.exists():
             reading = pickle.loads(file.read_bytes())
         else:
-            found = best_reading(scan.picture, 1, OcrOptions(dpi=DPI, languages="eng+deu"))
+            found = best_reading(
+                DrawnPage(scan.picture, 72 / DPI), 1, OcrOptions(dpi=DPI, languages="eng+deu")
+            )
             empty = Reading(
                 scan.name, 1, found.laid.markdown, "", 0.0, found.laid.elements, PageClass.SCANNED
             )
@@ -277,9 +279,8 @@ def _read(path: Path, number: int, group: str) -> Reading | None:
     is_low = layer.judged()[0].grade is Grade.LOW
     if found.page_class not in (PageClass.SCANNED, PageClass.GARBLED) and not is_low:
         return layer
-    picture = draw_page(
-        str(path), None, number, RenderOptions(dpi=DPI, color="gray", max_px=6000, max_pixels=40_000_000)
-    )
+    render = RenderOptions(dpi=DPI, color="gray", max_px=6000, max_pixels=40_000_000)
+    picture = draw_scan(str(path), None, number, render).picture
     other = (found.text, debris, found.elements) if found.markdown.strip() else None
     return _by_ocr(layer, picture, other)
 

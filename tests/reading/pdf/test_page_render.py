@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from quire.errors import PageError
-from quire.reading.pdf.page_render import RenderOptions, render_page, scale_for
+from quire.reading.pdf.page_render import RenderOptions, draw_scan, render_page, scale_for
 from tests.reading.conftest import Make, text_pdf
 
 
@@ -78,3 +78,50 @@ def test_page_error_when_a_text_file_is_to_be_drawn(tmp_path: Path) -> None:
     path.write_text("only words", encoding="utf-8")
     with pytest.raises(PageError):
         render_page(str(path), None, 1)
+
+
+SCAN = RenderOptions(dpi=200, color="gray", max_px=6000, max_pixels=40_000_000)
+
+
+def picture_page(width: float, height: float, shown: Image.Image) -> pymupdf.Document:
+    document = pymupdf.open()
+    out = io.BytesIO()
+    shown.save(out, "PNG")
+    document.new_page(width=width, height=height).insert_image((0, 0, width, height), stream=out.getvalue())
+    return document
+
+
+def test_a_scan_is_drawn_no_finer_than_its_picture_is(save: Make) -> None:
+    document = picture_page(1837, 2267, Image.new("L", (2449, 3023), 200))
+    drawn = draw_scan(save(document), None, 1, SCAN)
+    assert drawn.picture.size == pytest.approx((2449, 3023), abs=2)
+    assert drawn.points_per_px == pytest.approx(0.75, rel=0.01)
+
+
+def test_a_coarse_scan_is_drawn_larger_than_its_picture(save: Make) -> None:
+    document = picture_page(595, 842, Image.new("L", (850, 1202), 200))
+    drawn = draw_scan(save(document), None, 1, SCAN)
+    assert max(drawn.picture.size) == pytest.approx(842 * 200 / 72, abs=2)
+
+
+def test_a_page_is_drawn_as_finely_as_asked_when_it_has_more_than_pictures(save: Make) -> None:
+    document = picture_page(1837, 2267, Image.new("L", (245, 302), 200))
+    document[0].draw_line((100, 100), (300, 300))
+    drawn = draw_scan(save(document), None, 1, SCAN)
+    assert max(drawn.picture.size) == pytest.approx(6000, abs=2)
+    assert drawn.points_per_px == pytest.approx(2267 / 6000, rel=0.01)
+
+
+def test_points_are_those_of_the_file_when_a_large_picture_is_made_smaller(tmp_path: Path) -> None:
+    path = tmp_path / "wide.png"
+    Image.new("L", (9000, 300), 200).save(path)
+    drawn = draw_scan(str(path), None, 1, SCAN)
+    assert drawn.picture.width == 6000
+    assert drawn.picture.width * drawn.points_per_px == pytest.approx(9000 * 72 / 200)
+
+
+def test_a_photograph_is_drawn_in_full_when_it_was_drawn_small_before(tmp_path: Path) -> None:
+    path = tmp_path / "photo.jpg"
+    Image.new("L", (4000, 3000), 200).save(path, "JPEG")
+    assert max(picture(render_page(str(path), None, 1, RenderOptions(max_px=900))).size) == 900
+    assert draw_scan(str(path), None, 1, SCAN).picture.size == (4000, 3000)

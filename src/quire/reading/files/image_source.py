@@ -68,6 +68,7 @@ class ImageSource:
         # Pillow only warns up to twice this figure; `frame` checks the figure itself before any decoding.
         Image.MAX_IMAGE_PIXELS = MAX_SOURCE_PIXELS
         self.kind = kind
+        self._path = path
         try:
             self.is_heavy = kind == HEIC and Path(path).stat().st_size > _HEIC_AI_BYTES
             self.handle: Any = Image.open(path, formats=_formats(kind))
@@ -98,13 +99,12 @@ class ImageSource:
         self._check(number)
         try:
             self.handle.seek(number - 1)
-            if fit_px is not None and self.handle.format == "JPEG" and self.page_count == 1:
-                self.handle.draft(None, (fit_px, fit_px))
-            width, height = self.handle.size
+            handle = self._smaller(fit_px) if fit_px is not None else self.handle
+            width, height = handle.size
             if width * height > MAX_SOURCE_PIXELS:
                 raise PageError(f"The picture on page {number} is too large ({width} × {height} pixels).")
-            upright = ImageOps.exif_transpose(self.handle)
-            picture: Image.Image = upright if upright is not None else self.handle.copy()
+            upright = ImageOps.exif_transpose(handle)
+            picture: Image.Image = upright if upright is not None else handle.copy()
         except (QuireError, MemoryError):
             raise
         except Exception as error:
@@ -119,6 +119,16 @@ class ImageSource:
         if picture.mode.startswith(("I", "F")):
             return _scaled_to_bytes(picture)
         return picture.convert("L" if picture.mode == "1" else "RGB")
+
+    def _smaller(self, fit_px: int) -> Any:
+        """The picture, told to decode to fewer pixels if its format can; what was told so once stays small."""
+        from PIL import Image
+
+        if self.handle.format != "JPEG" or self.page_count > 1:
+            return self.handle
+        smaller = Image.open(self._path, formats=_FORMATS)
+        smaller.draft(None, (fit_px, fit_px))
+        return smaller
 
     def size_px(self, number: int) -> tuple[int, int]:
         """Width and height of frame `number` in pixels, upright, without decoding it."""

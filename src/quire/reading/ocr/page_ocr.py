@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from quire.domain.page import Grade, PageClass, PageReading, PageSignals
 from quire.errors import SettingsError
@@ -22,10 +21,7 @@ from quire.reading.ocr.quick_reader import QUICK_READER
 from quire.reading.ocr.scan_elements import lay_out_scan
 from quire.reading.pdf.line_pieces import PageWord
 from quire.reading.pdf.page_reader import layout_parser
-from quire.reading.pdf.page_render import RenderOptions, draw_page
-
-if TYPE_CHECKING:
-    from PIL import Image
+from quire.reading.pdf.page_render import DrawnPage, RenderOptions, draw_scan
 
 __all__ = [
     "OCR_READERS",
@@ -112,19 +108,19 @@ def recognise_page(path: str, password: str | None, number: int, options: OcrOpt
     A reading of low grade is tried again by other means, and the best reading is kept. The page's record says which
     reader read it and how sure it is; its reasons say what was done on the way.
     """
-    picture = _picture(path, password, number, options)
-    return _packed(number, best_reading(picture, number, options), _POINTS_PER_INCH / options.dpi)
+    drawn = _drawn(path, password, number, options)
+    return _packed(number, best_reading(drawn, number, options), drawn.points_per_px)
 
 
-def best_reading(picture: Image.Image, number: int, options: OcrOptions) -> OcrAttempt:
+def best_reading(drawn: DrawnPage, number: int, options: OcrOptions) -> OcrAttempt:
     """The best reading of a grey picture of a page. Raises as `recognise_page` does."""
     layout_parser()  # loaded first: with the careful reader's models in memory there may be no room for it
-    reading = PictureReading(picture, options)
-    best = _attempt(number, reading.result(), options)
+    reading = PictureReading(drawn.picture, options)
+    best = _attempt(number, reading.result(), options, drawn.points_per_px)
     wanted = (Grade.GOOD,) if options.is_thorough else (Grade.GOOD, Grade.FAIR)
     if best.judged.grade not in (None, *wanted):
         for found in reading.other_results(best.found):
-            again = _attempt(number, found, options)
+            again = _attempt(number, found, options, drawn.points_per_px)
             if again.is_better_than(best):
                 best = replace(again, notes=(READ_AGAIN,))
             if best.judged.grade in wanted:
@@ -142,9 +138,9 @@ def recognised_words(
     Raises PageError where the page can't be drawn or OCR fails.
     """
     mode = QUICK if quick_reader.available() else CAREFUL
-    found = recognise(_picture(path, password, number, options), replace(options, mode=mode))
-    seen = found.seen
-    scale = _POINTS_PER_INCH / options.dpi
+    drawn = _drawn(path, password, number, options)
+    found = recognise(drawn.picture, replace(options, mode=mode))
+    seen, scale = found.seen, drawn.points_per_px
     words = [
         PageWord(word.text, (word.left * scale, word.top * scale, word.right * scale, word.bottom * scale))
         for word in seen.words()
@@ -152,9 +148,9 @@ def recognised_words(
     return words, (seen.width * scale, seen.height * scale), found.turn.turns % 4
 
 
-def _picture(path: str, password: str | None, number: int, options: OcrOptions) -> Image.Image:
+def _drawn(path: str, password: str | None, number: int, options: OcrOptions) -> DrawnPage:
     render = RenderOptions(dpi=options.dpi, color="gray", max_px=_LONGEST_PX, max_pixels=_PIXELS)
-    return draw_page(path, password, number, render)
+    return draw_scan(path, password, number, render)
 
 
 _TALL = 0.2
@@ -182,8 +178,7 @@ class OcrAttempt:
         return (self.judged.confidence or 0.0) > (other.judged.confidence or 0.0)
 
 
-def _attempt(number: int, found: Recognised, options: OcrOptions) -> OcrAttempt:
-    scale = _POINTS_PER_INCH / options.dpi
+def _attempt(number: int, found: Recognised, options: OcrOptions, scale: float) -> OcrAttempt:
     laid = lay_out_scan(number, found.seen, found.rules, scale, join_hyphens=options.join_hyphens)
     evidence = replace(found.evidence, doubts=page_doubts(laid.elements, PageKind(by_ocr=True)))
     if is_shapes(laid, found.seen.height * scale):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from quire.errors import PageError
 from quire.reading.files.document_source import PdfSource, open_documents, page_errors
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from quire.settings import ImagesSettings
 
 _POINTS_PER_INCH = 72
+_SCAN_PX = 2400
+"""A coarser picture than this is drawn larger than it is, as far as `dpi` allows: small type is read better then."""
+_PICTURE_MARKS = frozenset(("fill-image", "fill-imgmask", "ignore-text"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +62,53 @@ def draw_page(path: str, password: str | None, number: int, options: RenderOptio
     """The picture of page `number` (from 1), not encoded. Raises as `render_page` does."""
     source = open_documents().get(path, password)
     if isinstance(source, PdfSource):
-        return page_errors(number)(_draw)(source, number, options)
+        return page_errors(number)(_draw_page)(source, number, options)
     if isinstance(source, ImageSource):
         return page_errors(number)(_fit)(source, number, options)
     raise PageError("A document of this type has no picture of its pages.")
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnPage:
+    """A page's picture, and how many points of the page are one pixel of it."""
+
+    picture: Image.Image
+    points_per_px: float
+
+
+def draw_scan(path: str, password: str | None, number: int, options: RenderOptions) -> DrawnPage:
+    """The picture of page `number` (from 1) for OCR. Raises as `render_page` does.
+
+    A page that shows nothing but pictures is drawn no finer than they are: more pixels cost time and show no more.
+    """
+    source = open_documents().get(path, password)
+    if isinstance(source, PdfSource):
+        return page_errors(number)(_draw_scan)(source, number, options)
+    picture = draw_page(path, password, number, options)
+    shown = source.size_px(number)[0] if isinstance(source, ImageSource) else picture.width
+    return DrawnPage(picture, _POINTS_PER_INCH / options.dpi * shown / picture.width)
+
+
+def _draw_scan(source: PdfSource, number: int, options: RenderOptions) -> DrawnPage:
+    page = source.page(number)
+    zoom = scale_for(page.rect.width, page.rect.height, options)
+    finest = _finest_picture(page)
+    if finest is not None:
+        zoom = min(zoom, max(finest, _SCAN_PX / max(page.rect.width, page.rect.height, 1.0)))
+    return DrawnPage(_draw(page, zoom, options), 1 / zoom)
+
+
+def _finest_picture(page: Any) -> float | None:
+    """The pixels for each point of the finest picture; None if the page shows something else than pictures."""
+    if any(kind not in _PICTURE_MARKS for kind, *_ in page.get_bboxlog()):
+        return None
+    return max(filter(None, map(_pixels_per_point, page.get_image_info())), default=None)
+
+
+def _pixels_per_point(image: dict[str, Any]) -> float | None:
+    a, b, c, d, *_ = image["transform"]
+    across, down = math.hypot(a, b), math.hypot(c, d)
+    return max(image["width"] / across, image["height"] / down) if across > 0 and down > 0 else None
 
 
 def scale_for(width_pt: float, height_pt: float, options: RenderOptions) -> float:
@@ -73,11 +119,14 @@ def scale_for(width_pt: float, height_pt: float, options: RenderOptions) -> floa
     return min(zoom, options.max_px / longer, math.sqrt(options.max_pixels / area))
 
 
-def _draw(source: PdfSource, number: int, options: RenderOptions) -> Image.Image:
+def _draw_page(source: PdfSource, number: int, options: RenderOptions) -> Image.Image:
+    page = source.page(number)
+    return _draw(page, scale_for(page.rect.width, page.rect.height, options), options)
+
+
+def _draw(page: Any, zoom: float, options: RenderOptions) -> Image.Image:
     from PIL import Image
 
-    page = source.page(number)
-    zoom = scale_for(page.rect.width, page.rect.height, options)
     space = mupdf().csGRAY if options.color == "gray" else mupdf().csRGB
     pixmap = page.get_pixmap(matrix=mupdf().Matrix(zoom, zoom), colorspace=space, alpha=False)
     mode = "L" if pixmap.n == 1 else "RGB"
