@@ -25,13 +25,15 @@ SCAN = {"AI_GROUND_WITH_OCR": "true", "OCR_PAGE_TIMEOUT": "20m", "DOCUMENT_PROCE
 
 
 def test_answer_is_good_only_when_the_page_supports_it_and_all_its_numbers() -> None:
-    assert judge_answer(0.99, 0.97, 0).grade is Grade.GOOD
-    assert judge_answer(0.99, 0.97, 1).grade is Grade.FAIR
-    assert judge_answer(0.99, 0.97, 1).reasons == (UNGROUNDED_NUMBERS,)
-    assert judge_answer(0.4, 0.97, 0).grade is Grade.LOW
-    assert judge_answer(0.4, 0.97, 0).reasons == (UNSUPPORTED,)
-    assert judge_answer(0.99, 0.5, 0).grade is Grade.LOW
-    assert judge_answer(None, 0.97, 0).grade is None
+    assert judge_answer(1.0, 0.97, 0, 0).grade is Grade.GOOD
+    assert judge_answer(0.99, 0.97, 1, 0).grade is Grade.FAIR  # one invented sentence on a long page
+    assert judge_answer(0.99, 0.97, 1, 0).reasons == (UNSUPPORTED,)
+    assert judge_answer(1.0, 0.97, 0, 1).grade is Grade.FAIR
+    assert judge_answer(1.0, 0.97, 0, 1).reasons == (UNGROUNDED_NUMBERS,)
+    assert judge_answer(0.4, 0.97, 3, 0).grade is Grade.LOW
+    assert judge_answer(0.4, 0.97, 3, 0).reasons == (UNSUPPORTED,)
+    assert judge_answer(1.0, 0.5, 0, 0).grade is Grade.LOW
+    assert judge_answer(None, 0.97, 0, 0).grade is None
 
 
 async def test_answer_is_good_when_the_text_layer_supports_it(tmp_path: Path, sim: RunningSimulator) -> None:

@@ -15,7 +15,7 @@ from quire.cli import exit_codes
 from quire.cli.convert_sources import ConvertResult
 from quire.cli.progress import Progress, progress
 from quire.cli.service_client import Client, ServerEvent, ServiceError, client_from
-from quire.cli.terminal_text import low_line, print_table
+from quire.cli.terminal_text import print_table, warning_lines
 
 _MOST_AT_A_TIME = 500
 _PAGES_SHOWN = 1000
@@ -126,8 +126,7 @@ def _follow(client: Client, args: argparse.Namespace, shown: Progress) -> dict[s
     error = last.get("error") or {}
     said = f": {error['error']}" if error.get("error") else ""
     line = f"{name}: {last.get('status')}, {_pages(last)} pages{said}"
-    low = (client.get(path).get("metadata") or {}).get("low_confidence_pages") or []
-    shown.finish(0, line, *([f"{name}: {low_line(low)}"] if low else []))
+    shown.finish(0, line, *warning_lines(name, client.get(path).get("metadata") or {}))
     return last
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from quire.cli.exit_codes import printable
 from quire.domain.job import JobStatus, MainJob, PageRecord
-from quire.domain.page import Grade
 
 _GAP = "  "
 
@@ -36,7 +36,7 @@ _MOST_NUMBERS = 10
 
 
 def summary_lines(name: str, job: MainJob, records: Sequence[PageRecord]) -> list[str]:
-    """`report.pdf: 15 pages (12 local, 3 ocr), 1.2 s`, and what could not be read; then the pages of low grade."""
+    """`report.pdf: 15 pages (12 local, 3 ocr), 1.2 s`, and what could not be read; then the pages to look at."""
     read = (one for one in records if one.status is JobStatus.COMPLETED)
     sources = Counter(one.source.value for one in read if one.source)
     how = ", ".join(f"{count} {source}" for source, count in sources.most_common())
@@ -49,13 +49,19 @@ def summary_lines(name: str, job: MainJob, records: Sequence[PageRecord]) -> lis
     unread = unread_pages(records)
     if unread:
         line += f"; could not read {unread}"
-    low = [one.number for one in records if one.status is JobStatus.COMPLETED and one.grade is Grade.LOW]
-    return [line, f"{name}: {low_line(low)}"] if low else [line]
+    return [line, *warning_lines(name, (job.result or {}).get("metadata") or {})]
 
 
-def low_line(numbers: list[int]) -> str:
-    """`pages 3, 7 may be read wrongly …`: the warning about pages of low grade."""
-    return f"{_numbers(numbers)} may be read wrongly (low confidence); compare with the original"
+def warning_lines(name: str, metadata: Mapping[str, Any]) -> list[str]:
+    """`report.pdf: pages 3, 7 may be read wrongly …`: the pages to look at, by a result's metadata."""
+    warnings: list[str] = []
+    if low := metadata.get("low_confidence_pages"):
+        warnings.append(f"{_numbers(low)} may be read wrongly (low confidence)")
+    if pages := metadata.get("ungrounded_pages"):
+        counts = (("element", metadata["ungrounded"]), ("number", metadata["ungrounded_numbers"]))
+        what = ", ".join(f"{count} {noun}{'s' if count > 1 else ''}" for noun, count in counts if count)
+        warnings.append(f"AI added to {_numbers(pages)} what the page does not show ({what})")
+    return [f"{name}: {warning}; compare with the original" for warning in warnings]
 
 
 def unread_pages(records: Iterable[PageRecord]) -> str:

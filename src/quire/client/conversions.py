@@ -174,7 +174,18 @@ class Conversions:
 
 
 def _done(job_id: str, page: dict[str, Any], number: str) -> PageDone:
-    return PageDone(page[number], f"{job_id}-p{page[number]}", page.get("status", ""), page.get("source"))
+    """A page of an event, which leaves out what there is nothing to say of, or of `/jobs/{id}/pages`."""
+    return PageDone(
+        page[number],
+        f"{job_id}-p{page[number]}",
+        page.get("status", ""),
+        page.get("source"),
+        page.get("grade"),
+        page.get("confidence"),
+        page.get("words_missing", 0),
+        page.get("ungrounded", 0),
+        page.get("ungrounded_numbers", 0),
+    )
 
 
 async def _tell(page: PageDone, told: set[int], on_page: OnPage) -> None:

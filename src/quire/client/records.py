@@ -84,12 +84,20 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class PageDone:
-    """A page that has just been read, or could not be. `result(job_id)` gives its text."""
+    """A page that has just been read, or could not be. `result(job_id)` gives its text.
+
+    What is known of its quality is as in `Page`.
+    """
 
     number: int
     job_id: str
     status: str
     source: str | None
+    grade: str | None = None
+    confidence: float | None = None
+    words_missing: int = 0
+    ungrounded: int = 0
+    ungrounded_numbers: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,7 @@ class Fault(StrEnum):
     EMPTY = "empty"
     TRUNCATED = "truncated"
     LOOP = "loop"
+    INVENTED = "invented"  # a sentence and a number that the page does not have follow its text
 
 
 @dataclass(frozen=True)

@@ -69,6 +69,7 @@ _FORMS: Mapping[str, Callable[[str], dict[str, Any]]] = {"pictures": _pictures, 
 
 _CHARACTERS_PER_TOKEN = 4
 _LOOP_SENTENCE = "and so on and so forth, "
+INVENTED_SENTENCE = "Nobody mentioned that 48731 zeppelins had quietly crossed the frozen lagoon."
 _WORDS = ("river", "stone", "paper", "winter", "market", "engine", "garden", "letter", "signal", "copper")
 # The page's own text is under a heading with this word, between those of its neighbours.
 _CURRENT = re.compile(r"^=== Page \d+ \(current\) ===\n(.*?)(?=^=== Page \d+|\Z)", re.MULTILINE | re.DOTALL)
@@ -116,6 +117,8 @@ def write(
         return Written(text[: len(text) // 2], tokens_in, request.max_tokens, cut=True)
     if fault is Fault.LOOP:
         text += "\n\n" + _LOOP_SENTENCE * 200
+    if fault is Fault.INVENTED:
+        text += "\n\n" + INVENTED_SENTENCE
     tokens_out = _tokens(text)
     if tokens_out > request.max_tokens:
         return Written(

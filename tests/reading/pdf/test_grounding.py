@@ -51,6 +51,12 @@ def test_invented_sentence_is_marked_and_counted() -> None:
     assert invented < 0.5
 
 
+def test_description_of_a_figure_is_marked_and_not_counted() -> None:
+    found = grounded(f"{LINES[1]}\n\n[A photograph of sailing ships in front of a lighthouse]")
+    assert [one.grounded for one in found.elements] == [True, False]
+    assert (found.ungrounded, found.support) == (0, 1.0)
+
+
 def test_sentence_of_words_from_all_over_the_page_is_marked() -> None:
     found = grounded("Harbour secretary of 2022 pounds met North trade in report heard.")
     assert found.elements[0].grounded is False

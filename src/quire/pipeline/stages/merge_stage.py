@@ -202,6 +202,9 @@ def summary(job: MainJob, records: list[PageRecord]) -> dict[str, Any]:
         "pages_failed": len(failed),
         "low_confidence_pages": low[:1000],
         "words_missing": sum(record.words_missing for record in read),
+        "ungrounded_pages": [
+            record.number for record in read if record.ungrounded or record.ungrounded_numbers
+        ][:1000],
         "ungrounded": sum(record.ungrounded for record in read),
         "ungrounded_numbers": sum(record.ungrounded_numbers for record in read),
         "grades": dict(Counter(record.grade.value for record in read if record.grade)),

@@ -104,18 +104,22 @@ def judge_ocr(text: str, evidence: OcrEvidence) -> Judgement:
     return _judgement(confidence, reasons)
 
 
-def judge_answer(support: float | None, agreement: float | None, ungrounded_numbers: int) -> Judgement:
+def judge_answer(
+    support: float | None, agreement: float | None, ungrounded: int, ungrounded_numbers: int
+) -> Judgement:
     """Judges a model's answer. `support` is the share of it that the page's words support, `agreement` the share of the
-    page's own text that it has. A number that the page does not have keeps an answer from being called good.
+    page's own text that it has. Neither a long page nor a right remainder makes an invented sentence or number right:
+    with one of them an answer is never good.
     """
     known = [one for one in (support, agreement) if one is not None]
     if support is None or not known:
         return Judgement(agreement, None)
     confidence = min(known)
-    reasons: tuple[str, ...] = (UNSUPPORTED,) if support < _GOOD else ()
+    reasons: tuple[str, ...] = (UNSUPPORTED,) if ungrounded else ()
     if ungrounded_numbers:
-        confidence = min(confidence, _BELOW_GOOD)
         reasons = (*reasons, UNGROUNDED_NUMBERS)
+    if reasons:
+        confidence = min(confidence, _BELOW_GOOD)
     return _judgement(confidence, reasons)
 
 

@@ -8,7 +8,7 @@ Where the page's text layer supports too little of an answer, as on a scan, the 
 OCR sees as well.
 
 Weakness: words that neither the text layer nor OCR has are marked also where the answer is right; descriptions of
-figures are marked too, but do not count against the page.
+figures are marked too, but are not counted; numbers in them are.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def ground(elements: Sequence[Element], words: Sequence[PageWord]) -> Grounded:
     marked = tuple(element for element, _ in grounded)
     return Grounded(
         marked,
-        sum(element.grounded is False for element in marked),
+        sum(element.grounded is False and not _is_description(element) for element in marked),
         sum(count for _, count in grounded),
         _support(marked),
     )
@@ -137,10 +137,14 @@ def _support(elements: Sequence[Element]) -> float | None:
     sizes = [
         (len(compact(element.plain_text)), element.grounded)
         for element in elements
-        if element.grounded is not None and not _DESCRIPTION.fullmatch(element.plain_text)
+        if element.grounded is not None and not _is_description(element)
     ]
     total = sum(size for size, _ in sizes)
     return sum(size for size, is_grounded in sizes if is_grounded) / total if total else None
+
+
+def _is_description(element: Element) -> bool:
+    return _DESCRIPTION.fullmatch(element.plain_text) is not None
 
 
 class _PageIndex:

@@ -88,13 +88,13 @@ export function work(id, number, { place, onJob }, signal) {
   };
 }
 
-/** Links to the pages that failed, to those with fallback text only and to those that may be read wrongly. */
+/** Links to the pages that failed, to those with fallback text only and to those that may be wrong. */
 export function attention(element, job, place) {
   const meta = job.metadata || {};
   const links = ([label, numbers = []]) => numbers.length ? [`${label}: `, ...numbers.slice(0, 20).flatMap((one) =>
     [h("a", { href: place(one) }, String(one)), " "]), numbers.length > 20 ? "… " : ""] : [];
   const groups = [["Failed pages", meta.failed_pages], ["Fallback text on pages", meta.fallback_pages],
-    ["Low confidence on pages", meta.low_confidence_pages]];
+    ["Low confidence on pages", meta.low_confidence_pages], ["Not supported by their page, on pages", meta.ungrounded_pages]];
   renew(element, JSON.stringify(groups), () => groups.map(links).filter((one) => one.length)
     .flatMap((one, index) => index ? [" · ", ...one] : one));
 }
