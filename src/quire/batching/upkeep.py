@@ -165,6 +165,10 @@ class Upkeep:
         if now - asked_at < min(max_age_s, self._options.health_interval_s):
             return answer
         answer = await self._parts.backend.healthy()
+        if not answer:
+            # So that its probe is early once it is healthy again, also if the next round does not see it down.
+            with suppress(CoordinationError):
+                await self._parts.queue.observe("unhealthy")
         self._asked_health = (self._parts.clock.monotonic(), answer)
         return answer
 

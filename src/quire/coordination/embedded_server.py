@@ -109,7 +109,7 @@ class EmbeddedServer:
         process, self._process = self._process, None
         run, self.run = self.run, ""
         if process is not None:
-            await _end(process)
+            await _end(process, self._socket_path)
             if run and process.returncode == 0:
                 with contextlib.suppress(OSError):  # without it the next start compares all jobs
                     _write_private(self._folder / _CLEAN_STOP, run)
@@ -394,8 +394,12 @@ def _die_with_parent() -> Callable[[], None] | None:
     return ask_kernel
 
 
-async def _end(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()
+async def _end(process: subprocess.Popen[bytes], socket_path: Path) -> None:
+    try:
+        # The server notices a signal only at its next tick, up to 0.1 s later.
+        await asyncio.to_thread(_ask, socket_path, b"SHUTDOWN\r\n")
+    finally:
+        process.terminate()
     try:
         async with asyncio.timeout(_STOP_TIMEOUT_S):
             await _exit_of(process)
