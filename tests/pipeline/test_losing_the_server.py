@@ -8,6 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from quire.coordination import server_address
 from quire.domain.job import JobStatus, UnitKind
 from tests.support.coordination_servers import Restartable
 from tests.support.marked_documents import marked_pdf, marker, markers_in
@@ -59,6 +60,7 @@ async def test_a_document_completes_when_the_server_was_away_longer_than_command
     """The worker gives up on its unit, but is alive and holds it: nobody else would free it."""
     caplog.set_level(logging.WARNING, "quire")
     monkeypatch.setattr(READ_CHUNK, breaking.linger)
+    monkeypatch.setattr(server_address, "_RETRIES", 2)  # commands wait a second, not a minute
     home = tmp_path / "server"
     home.mkdir()
     server = Restartable(home)
