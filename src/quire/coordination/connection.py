@@ -59,6 +59,11 @@ class PendingCommands:
 
     commands: Sequence[tuple[Arg, ...]]
     answers: asyncio.Future[list[Any]]
+    keeps_refusals: bool = False
+
+    def keeps(self, error: Exception) -> bool:
+        """Whether this error is an answer."""
+        return self.keeps_refusals and isinstance(error, CoordinationCommandError)
 
     def fail(self, error: Exception) -> None:
         if not self.answers.done():
@@ -101,9 +106,16 @@ class RedisConnection:
         sent = list(commands)
         return await self._enqueue(sent) if sent else []
 
-    def _enqueue(self, commands: Sequence[tuple[Arg, ...]]) -> asyncio.Future[list[Any]]:
+    async def outcomes(self, commands: Iterable[tuple[Arg, ...]]) -> list[Any]:
+        """As `commands`, but a command that the server refuses is answered by its CoordinationCommandError."""
+        sent = list(commands)
+        return await self._enqueue(sent, keeps_refusals=True) if sent else []
+
+    def _enqueue(
+        self, commands: Sequence[tuple[Arg, ...]], *, keeps_refusals: bool = False
+    ) -> asyncio.Future[list[Any]]:
         answers: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
-        self._pending.append(PendingCommands(commands, answers))
+        self._pending.append(PendingCommands(commands, answers, keeps_refusals))
         if len(self._flushes) < _FLUSHES_AT_ONCE:
             self._start_flush()
         return answers
@@ -215,16 +227,23 @@ class RedisConnection:
         for pending in batch:
             own = answers[at : at + len(pending.commands)]
             at += len(own)
-            error = next((one for one in own if isinstance(one, Exception)), None)
-            if error is None:
-                if not pending.answers.done():
-                    pending.answers.set_result(own)
-            elif isinstance(error, NoScriptError):
+            failed = [place for place, one in enumerate(own) if isinstance(one, Exception)]
+            if failed:
+                own = self._with_errors(own, failed)
+            error = next((own[place] for place in failed if not pending.keeps(own[place])), None)
+            if error is not None:
                 pending.fail(error)
-            else:
-                translated = self._translated(error)
-                translated.__cause__ = error
-                pending.fail(translated)
+            elif not pending.answers.done():
+                pending.answers.set_result(own)
+
+    def _with_errors(self, answers: list[Any], failed: list[int]) -> list[Any]:
+        """The answers with our errors; a script that is not known is loaded by `script`."""
+        made = list(answers)
+        for place in failed:
+            if not isinstance(answers[place], NoScriptError):
+                made[place] = self._translated(answers[place])
+                made[place].__cause__ = answers[place]
+        return made
 
     def _next_batch(self) -> list[PendingCommands]:
         taken = commands = 0

@@ -97,16 +97,13 @@ class Queues:
         self._next_due_s = math.inf  # of the entries that this process has delayed since `wait_for_delayed`
 
     async def ensure_groups(self, kinds: Iterable[UnitKind]) -> None:
-        for queue in (QUEUES[kind] for kind in kinds):
-            for stream in queue.streams:
-                await self._ensure_group(stream, queue.group)
-
-    async def _ensure_group(self, stream: str, group: str) -> None:
-        try:
-            await self._connection.command("XGROUP", "CREATE", stream, group, "0", "MKSTREAM")
-        except CoordinationCommandError as error:
-            if not _says(error, "BUSYGROUP"):
-                raise
+        queues = [QUEUES[kind] for kind in kinds]
+        made = await self._connection.outcomes(
+            ("XGROUP", "CREATE", stream, queue.group, "0", "MKSTREAM")
+            for queue in queues
+            for stream in queue.streams
+        )
+        _raise_unless(made, "BUSYGROUP")
 
     async def put(self, hints: Iterable[Hint], *, described: Sequence[str | None] = ()) -> None:
         """Queues units. `described`: the values of PAGE_ENTRY_FIELDS, if the pages are new ones of one job."""
@@ -293,10 +290,9 @@ class Queues:
     async def consumers(self, kind: UnitKind) -> dict[str, int]:
         """Consumers by name and how many unacknowledged entries each has."""
         found: Counter[str] = Counter()
-        for some in await asyncio.gather(
-            *(self._consumers(stream, QUEUES[kind].group) for stream in QUEUES[kind].streams)
-        ):
-            found.update(some)
+        queue = QUEUES[kind]
+        for rows in await self._infos(("CONSUMERS", stream, queue.group) for stream in queue.streams):
+            found.update({str(one["name"]): int(one["pending"]) for one in map(pairs, rows)})
         return dict(found)
 
     async def undelivered(self, pending: Mapping[UnitKind, int]) -> list[UnitKind]:
@@ -308,18 +304,11 @@ class Queues:
             entries[kind] += int(length)
         return [kind for kind, unacknowledged in pending.items() if entries[kind] > unacknowledged]
 
-    async def _consumers(self, stream: str, group: str) -> dict[str, int]:
-        rows = await self._info("CONSUMERS", stream, group)
-        return {str(fields["name"]): int(fields["pending"]) for fields in map(pairs, rows)}
-
-    async def _info(self, what: str, *args: str) -> list[Any]:
-        """The answer of XINFO; empty if there is no such stream or group."""
-        try:
-            return list(await self._connection.command("XINFO", what, *args))
-        except CoordinationCommandError as error:
-            if not _says(error, "NOGROUP", "no such key"):
-                raise
-            return []
+    async def _infos(self, asked: Iterable[tuple[str, ...]]) -> list[list[Any]]:
+        """The answers of XINFO; one is empty if there is no such stream or group."""
+        answers = await self._connection.outcomes(("XINFO", *args) for args in asked)
+        _raise_unless(answers, "NOGROUP", "no such key")
+        return [[] if isinstance(one, CoordinationCommandError) else list(one) for one in answers]
 
     async def delivered_until(self, kind: UnitKind, priority: JobPriority) -> float:
         """The time (s) up to which every entry of a stream was delivered to a worker; infinity if none waits.
@@ -328,7 +317,7 @@ class Queues:
         """
         queue = QUEUES[kind]
         stream = queue.stream_of(priority)
-        about, groups = await asyncio.gather(self._info("STREAM", stream), self._info("GROUPS", stream))
+        about, groups = await self._infos([("STREAM", stream), ("GROUPS", stream)])
         last = next((one for one in map(pairs, groups) if one["name"] == queue.group), None)
         known = pairs(about)
         if not int(known.get("length", 0)):
@@ -432,6 +421,13 @@ def read_hint(entry_id: str, flat: Any, priority: JobPriority) -> Hint:
     fields = pairs(flat)
     content_ref = fields.get("content_ref", "").partition("#")[0]
     return Hint(fields["job_id"], fields["unit"], int(fields["epoch"]), entry_id, content_ref, priority)
+
+
+def _raise_unless(answers: Iterable[Any], *texts: str) -> None:
+    """Raises the first error whose text has none of these."""
+    for one in answers:
+        if isinstance(one, CoordinationCommandError) and not _says(one, *texts):
+            raise one
 
 
 def _says(error: CoordinationCommandError, *texts: str) -> bool:

@@ -55,7 +55,7 @@ class Overtaking:
         self._look_now: set[UnitKind] = set()
 
     def wake(self) -> None:
-        """The worker has claimed a unit, or stops: `run` sleeps while the worker has no unit."""
+        """The worker has claimed a unit, or stops: `run` sleeps until a claim has taken the last slot of a kind."""
         self._woken.set()
 
     def unit_ended(self, team: str) -> None:
@@ -70,10 +70,12 @@ class Overtaking:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(_LOOK_EVERY_S):
                         await stopping.wait()
-                if not any(map(self._teams_in_hand, self._slots)):
+                if not any(map(self._is_taken, self._slots)):
                     self._woken.clear()
                     continue
                 for kind, slots in self._slots.items():
+                    if not self._is_taken(kind):
+                        continue
                     try:
                         chosen = await self._chosen(kind, slots)
                     except (CoordinationError, CoordinationCommandError) as error:
@@ -82,6 +84,10 @@ class Overtaking:
                     for hint in chosen:
                         self._running.add(_unit(hint))
                         group.create_task(self._work(hint), name=f"overtaking-{hint.unit}")
+
+    def _is_taken(self, kind: UnitKind) -> bool:
+        """Whether no slot of this kind is free, so that a unit that waits can only overtake."""
+        return len(self._teams_in_hand(kind)) >= self._slots[kind]
 
     async def _work(self, hint: Hint) -> None:
         try:
@@ -94,7 +100,7 @@ class Overtaking:
     async def _chosen(self, kind: UnitKind, slots: int) -> list[Hint]:
         held = Counter(self._teams_in_hand(kind))
         room = max(1, slots // 2) - sum(one[0] is kind for one in self._running)
-        if sum(held.values()) < slots or room <= 0:
+        if room <= 0:
             return []
         greedy = {team for team, count in held.items() if count * 2 > slots}
         if not greedy:
