@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Sequence
+import socket
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
-from hiredis import pack_command
-from redis.connection import Connection
-from redis.exceptions import ResponseError
+from hiredis import Reader, pack_command
+from redis._parsers.base import BaseParser
 
 from quire.coordination import keys
 from quire.coordination.connection import Arg, PendingCommands, RedisConnection, load_scripts
@@ -23,6 +25,7 @@ from quire.errors import CoordinationError
 from tests.simulation.virtual_loop import VirtualClock
 
 _SIGNALS = keys.work_interrupt("").partition("worker")[0]
+_WORKERS = keys.worker("")
 _STREAMS = {stream for queue in QUEUES.values() for stream in queue.streams} | {
     queue.dlq for queue in QUEUES.values()
 }
@@ -36,51 +39,117 @@ end
 return false
 """
 """BZPOPMIN as far as it does not block, which it does not in a script."""
+_READ_BYTES = 1 << 14
+_NO_ANSWER = object()
 load_scripts_once = cache(load_scripts)
 """The scripts, read from their files once for thousands of connections."""
 
 
-class SimulatedServer:
-    """One real server, used by one command at a time."""
+@dataclass(eq=False)
+class BlockedClient:
+    """A BZPOPMIN; `serve` gets what it popped, or None when its time is over."""
 
-    def __init__(self, port: int) -> None:
-        self._line = Connection(host="127.0.0.1", port=port, decode_responses=True, protocol=2)
+    names: list[str]
+    serve: Callable[[Any], None]
+    timer: asyncio.TimerHandle | None = None
+
+
+class SimulatedServer:
+    """One real server, used by one command at a time.
+
+    Commands are sent in their order, but not at once: those of the next virtual milliseconds travel with them to the
+    real server, until the first of their answers is wanted.
+    """
+
+    def __init__(self, socket_path: Path) -> None:
+        self._line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._line.connect(str(socket_path))
+        self._reader = Reader(replyError=BaseParser.parse_error, encoding="utf-8", notEnoughData=_NO_ANSWER)
+        self._unsent: list[bytes] = []
+        self._unanswered: list[list[Any]] = []
+        """Where the answer of each unsent command goes."""
         self._lock_sha = load_scripts_once()["plain/hold_lock"].sha
         self._expiry: dict[str, float] = {}
-        self.commands = 0
+        self._blocked: list[BlockedClient] = []
+        self.commands = self.round_trips = 0
         # Else the first schedule would differ: a server that does not know a script gets its text instead.
-        self._send([("SCRIPT", "LOAD", one.text) for one in load_scripts_once().values()])
+        self._send([("SCRIPT", "LOAD", one.text) for one in load_scripts_once().values()], [])
+
+    def close(self) -> None:
+        self._line.close()
 
     def start(self, clock: VirtualClock) -> None:
         """An empty server for the next schedule."""
         self.clock = clock
-        self._expiry.clear()
-        self.added = asyncio.Event()
-        self._send([("FLUSHALL",)])
+        self._blocked.clear()
+        self.lose_everything()
 
     def lose_everything(self) -> None:
         self._expiry.clear()
-        self._send([("FLUSHALL",)])
+        self._send([("FLUSHALL",)], [])
 
     def execute(self, commands: Sequence[tuple[Arg, ...]]) -> list[Any]:
-        """Executes the commands in one round trip; a refused one is answered by its error."""
-        now = self.clock.now()
-        expired = [key for key, at in self._expiry.items() if at <= now]
-        for key in expired:
-            del self._expiry[key]
-        sent: list[tuple[Arg, ...]] = [("DEL", *expired)] if expired else []
-        sent += map(self._in_virtual_time, commands)
-        answers = self._send(sent)[-len(commands) :]
-        for args, answer in zip(commands, answers, strict=True):
-            if args[0] == "EVALSHA" and args[1] == self._lock_sha and answer == args[4]:
-                self._expiry[str(args[3])] = now + float(args[5]) / 1000
-            if args[0] == "ZADD" and str(args[1]).startswith(_SIGNALS):
-                self.added.set()
-                self.added = asyncio.Event()
+        """Executes the commands. The list has their answers after `collect`; a refused one is answered by its error."""
+        now, answers = self.clock.now(), list[Any]()
+        self._expire(now)
+        self._send([self._in_virtual_time(args) for args in commands], answers)
+        for number, args in enumerate(commands):
+            if args[0] == "EVALSHA" and args[1] == self._lock_sha:
+                self.collect()
+                if answers[number] == args[4]:
+                    self._expiry[str(args[3])] = now + float(args[5]) / 1000
+            elif args[0] == "ZADD" and self._blocked and str(args[1]).startswith(_SIGNALS):
+                self._serve([one for one in self._blocked if args[1] in one.names])
         return answers
 
+    def collect(self) -> None:
+        """Sends what is unsent and gives all answers."""
+        if not self._unsent:
+            return
+        self.round_trips += 1
+        self._line.sendall(b"".join(self._unsent))
+        for answers in self._unanswered:
+            while (answer := self._reader.gets()) is _NO_ANSWER:
+                self._reader.feed(self._line.recv(_READ_BYTES))
+            answers.append(answer)
+        self._unsent.clear()
+        self._unanswered.clear()
+
+    def block(self, client: BlockedClient, timeout_s: float) -> None:
+        """Serves the client at once, or when a member is added to one of its sets; first come, first served."""
+        self._expire(self.clock.now())
+        client.timer = asyncio.get_running_loop().call_later(timeout_s, self._end_wait, client, None)
+        self._blocked.append(client)
+        self._serve([client])
+
+    def forget(self, client: BlockedClient) -> None:
+        """The client's connection has ended."""
+        if client in self._blocked:
+            self._blocked.remove(client)
+            if client.timer is not None:
+                client.timer.cancel()
+
+    def _serve(self, clients: list[BlockedClient]) -> None:
+        popped: list[Any] = []
+        self._send([("EVAL", _POP_FIRST, len(one.names), *one.names) for one in clients], popped)
+        self.collect()
+        for client, found in zip(clients, popped, strict=True):
+            if found:
+                self._end_wait(client, found)
+
+    def _end_wait(self, client: BlockedClient, popped: Any) -> None:
+        self.forget(client)
+        client.serve(popped)
+
+    def _expire(self, now: float) -> None:
+        expired = [key for key, at in self._expiry.items() if at <= now]
+        if expired:
+            for key in expired:
+                del self._expiry[key]
+            self._send([("DEL", *expired)], [])
+
     def _in_virtual_time(self, args: tuple[Arg, ...]) -> tuple[Arg, ...]:
-        if args[0] == "SET" and "PX" in args and str(args[1]).startswith(keys.worker("")):
+        if args[0] == "SET" and "PX" in args and str(args[1]).startswith(_WORKERS):
             at = args.index("PX")
             self._expiry[str(args[1])] = self.clock.now() + float(args[at + 1]) / 1000
             return args[:at]
@@ -91,17 +160,10 @@ class SimulatedServer:
             return (*args[:at], f"{int(self.clock.now() * 1000)}-*", *args[at + 1 :])
         return args
 
-    def _send(self, commands: Sequence[tuple[Arg, ...]]) -> list[Any]:
+    def _send(self, commands: Sequence[tuple[Arg, ...]], answers: list[Any]) -> None:
         self.commands += len(commands)
-        packed = b"".join(pack_command(args) for args in commands)  # type: ignore[arg-type]  # any length
-        self._line.send_packed_command([packed])
-        answers: list[Any] = []
-        for _ in commands:
-            try:
-                answers.append(self._line.read_response())
-            except ResponseError as error:
-                answers.append(error)
-        return answers
+        self._unsent += map(pack_command, commands)  # type: ignore[arg-type]  # tuples of any length
+        self._unanswered += [answers] * len(commands)
 
 
 class SimulatedConnection(RedisConnection):
@@ -112,60 +174,68 @@ class SimulatedConnection(RedisConnection):
         self._server = server
         self._chance = chance
         self._lost_share = losses
-        self._tasks: set[asyncio.Task[None]] = set()
         self.is_dead = False
         self.stalled_until_s = 0.0
 
     def kill(self) -> None:
         self.is_dead = True
 
-    def _enqueue(self, commands: Sequence[tuple[Arg, ...]]) -> asyncio.Future[list[Any]]:
+    def _enqueue(
+        self, commands: Sequence[tuple[Arg, ...]], *, keeps_refusals: bool = False
+    ) -> asyncio.Future[list[Any]]:
         """As the real one: what is issued in one turn of the loop travels together."""
         loop = asyncio.get_running_loop()
-        sent = PendingCommands(commands, loop.create_future())
+        sent = PendingCommands(commands, loop.create_future(), keeps_refusals)
         self._pending.append(sent)
         if len(self._pending) == 1:
-            task = loop.create_task(self._exchange())
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            loop.call_soon(self._depart)
         return sent.answers
 
-    async def _exchange(self) -> None:
-        await asyncio.sleep(0)
+    def _depart(self) -> None:
         sent, self._pending = self._pending, []
-        fate = self._chance.random()
-        await self._travel()
+        self._travel(self._arrive, sent, self._chance.random())
+
+    def _arrive(self, sent: list[PendingCommands], fate: float) -> None:
         if self.is_dead or fate < self._lost_share:
             self._fail(sent)
             return
         answers = self._server.execute([args for one in sent for args in one.commands])
-        await self._travel()
+        self._travel(self._return, sent, answers, fate)
+
+    def _return(self, sent: list[PendingCommands], answers: list[Any], fate: float) -> None:
         if self.is_dead or fate < 2 * self._lost_share:
             self._fail(sent)
-            return
-        self._deliver(sent, answers)
+        else:
+            if len(answers) < sum(len(one.commands) for one in sent):
+                self._server.collect()
+            self._deliver(sent, answers)
 
     async def blocking(self, *args: Arg) -> Any:
-        """BZPOPMIN, by asking again whenever something was added."""
+        """BZPOPMIN. A caller that is cancelled ends the connection."""
         name, *names, timeout_s = args
         assert name == "BZPOPMIN", name
-        deadline = self._server.clock.monotonic() + float(timeout_s)
-        while True:
-            added = self._server.added
-            if found := await self.command("EVAL", _POP_FIRST, len(names), *names):
-                return found
-            left_s = deadline - self._server.clock.monotonic()
-            if left_s <= 0:
-                return None
-            try:
-                async with asyncio.timeout(left_s):
-                    await added.wait()
-            except TimeoutError:
-                return None
+        sent = PendingCommands([args], asyncio.get_running_loop().create_future())
+        fate = self._chance.random()
+        client = BlockedClient(
+            list(map(str, names)), lambda popped: self._travel(self._return, [sent], [popped], fate)
+        )
 
-    async def _travel(self) -> None:
-        stalled_s = max(0.0, self.stalled_until_s - self._server.clock.monotonic())
-        await asyncio.sleep(stalled_s + self._chance.expovariate(200.0))
+        def arrive() -> None:
+            if self.is_dead or fate < self._lost_share:
+                self._fail([sent])
+            elif not sent.answers.done():
+                self._server.block(client, float(timeout_s))
+
+        self._travel(arrive)
+        try:
+            return (await sent.answers)[0]
+        finally:
+            self._server.forget(client)
+
+    def _travel(self, arrive: Callable[..., object], *what: Any) -> None:
+        loop = asyncio.get_running_loop()
+        begins_s = max(loop.time(), self.stalled_until_s)
+        loop.call_at(begins_s + self._chance.expovariate(200.0), arrive, *what)
 
     def _fail(self, sent: Sequence[PendingCommands]) -> None:
         self.losses += 1

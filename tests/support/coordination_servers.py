@@ -51,6 +51,20 @@ def plain_server() -> Iterator[tuple[str, int]]:
             process.wait(DEADLINE_S)
 
 
+@contextmanager
+def unix_server() -> Iterator[Path]:
+    """A server on a unix socket, which costs half of what a loopback port does; yields its path."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "server.sock"
+        process = spawn_server(0, Path(folder), "--unixsocket", str(path))
+        try:
+            wait_until(path.exists)
+            yield path
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(DEADLINE_S)
+
+
 class Restartable:
     """A server that keeps its data over a restart, and can be killed."""
 
