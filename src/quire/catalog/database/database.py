@@ -107,6 +107,12 @@ _ATTEMPTS = 5
 _RETRY_DELAY_S = 0.02
 _MMAP_BYTES = 256 << 20
 _CACHE_KB = 16_384
+_SYNCHRONOUS = (
+    "NORMAL"  # of SQLite: a commit is on the disk with the next checkpoint, so most commits wait for no disk
+)
+_COMMIT_TO_DISK = (
+    "SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'"
+)
 _POSTGRES = {
     "application_name": "quire",
     "jit": "off",  # compiling a search takes ten times as long as running it
@@ -189,24 +195,32 @@ class Database:
         except _LostRaceError as lost:
             raise CatalogError("The catalog is too busy at the moment.") from lost
 
-    async def write(self, change: Callable[[AsyncConnection], Awaitable[T]]) -> T:
-        """The result of `change`, run as one transaction, and again from its beginning after a lost race."""
+    async def write(
+        self, change: Callable[[AsyncConnection], Awaitable[T]], *, is_durable: bool = False
+    ) -> T:
+        """The result of `change`, run as one transaction, and again from its beginning after a lost race.
+
+        A power cut may undo the last second of changes. `is_durable` returns when this change and all before it are
+        on the disk, also where a PostgreSQL server is set to answer earlier (`synchronous_commit`).
+        """
         for attempt in range(1, _ATTEMPTS + 1):
             try:
                 with translated():
-                    return await self._once(change)
+                    return await self._once(change, is_durable)
             except _LostRaceError as lost:
                 if attempt == _ATTEMPTS:
                     raise CatalogError("The catalog is too busy at the moment.") from lost
                 await asyncio.sleep(_RETRY_DELAY_S * attempt)
         raise AssertionError("unreachable")
 
-    async def _once(self, change: Callable[[AsyncConnection], Awaitable[T]]) -> T:
+    async def _once(self, change: Callable[[AsyncConnection], Awaitable[T]], is_durable: bool) -> T:
         if self.postgres:
             async with self._engine.begin() as connection:
+                if is_durable:
+                    await connection.execute(statement(_COMMIT_TO_DISK))
                 return await change(connection)
         async with self._writer, self._engine.connect() as plain:
-            connection = await plain.execution_options(quire_write=True)
+            connection = await plain.execution_options(quire_write=True, quire_durable=is_durable)
             async with connection.begin():
                 return await change(connection)
 
@@ -251,7 +265,7 @@ def _prepare_sqlite(connection: Any, _record: Any) -> None:
     cursor = connection.cursor()
     for pragma in (
         "journal_mode=WAL",
-        "synchronous=NORMAL",
+        f"synchronous={_SYNCHRONOUS}",
         "foreign_keys=ON",
         "temp_store=MEMORY",
         "secure_delete=FAST",
@@ -264,7 +278,12 @@ def _prepare_sqlite(connection: Any, _record: Any) -> None:
 
 def _begin_sqlite(connection: Any) -> None:
     # A transaction that begins by reading and then wants to write can't wait for its turn: it fails at once.
-    if connection.get_execution_options().get("quire_write"):
+    options = connection.get_execution_options()
+    if options.get("quire_write"):
+        level = "FULL" if options["quire_durable"] else _SYNCHRONOUS
+        if level != connection.info.get("synchronous", _SYNCHRONOUS):
+            connection.exec_driver_sql(f"PRAGMA synchronous={level}")
+            connection.info["synchronous"] = level
         connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 

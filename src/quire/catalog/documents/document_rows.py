@@ -62,7 +62,7 @@ class DocumentRows:
             await search_index.replace_head(connection, new.team, made.pk, head, postgres=self._postgres)
             return row_mapping.document(made), True
 
-        return await self._database.write(change)
+        return await self._database.write(change, is_durable=True)  # its caller is told that it is kept
 
     async def find(self, team: str, document_id: str) -> VaultDocument | None:
         async with self._database.reading() as connection:
