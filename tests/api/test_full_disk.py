@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.batching.callers import image, post_image
 from tests.support.marked_documents import marked_pdf
+from tests.support.parse_fixtures import Services, Simulated
 from tests.support.serving import Answer, Client, Server, client_of
 from tests.support.waiting import eventually, until
 
@@ -104,3 +107,54 @@ async def test_an_upload_that_meets_the_end_of_the_disk_is_no_fault_of_the_servi
 
         await until(is_degraded, "health that says so")
         assert list((disk / "objects" / ".incoming").glob("*")) == [], "nothing of the upload is left"
+
+
+async def test_waiting_images_are_left_to_another_replica_while_the_disk_is_full(
+    services: Services, simulated: Simulated, redis_url: str, disk: Path, tmp_path: Path
+) -> None:
+    """Each replica has a backend of its own, which shows who has sent what; one batch of one image at a time."""
+    shared = {
+        "REDIS_URL": redis_url,
+        "OBJECT_STORE": str(tmp_path / "objects"),
+        "SECRET_KEY": "same",
+        "MAX_BATCH_SIZE": "1",
+        "MAX_CONCURRENT_BATCHES": "1",
+    }
+    full = services.start(DATA_DIR=str(disk / "data"), MIN_FREE_DISK="256MB", **shared)
+    simulated.script(hold=True)
+    callers = [asyncio.ensure_future(post_image(full.url, number, 2_000)) for number in range(4)]
+    other_backend = Simulated()
+    try:
+        async with client_of(full) as client:
+
+            async def one_is_sent_and_three_wait() -> bool:
+                waiting = (await client.get("/queue/status")).json["queue_depth"]
+                return bool(waiting == 3 and simulated.stats()["calls"] == 1)
+
+            await until(one_is_sent_and_three_wait, "one image at the backend, three in the queue")
+            filler = disk / "filler"
+            filler.write_bytes(bytes((_DISK_MB - 10) << 20))
+
+            async def is_refused() -> bool:
+                refused = await client.post("/parse", data=_IMAGE, headers={"Content-Type": "image/png"})
+                return refused.status == 503
+
+            await until(is_refused, "the refusal of an image")
+            other = services.start(BATCH_BACKEND_URL=other_backend.url, **shared)
+            simulated.script()
+            replies = await asyncio.gather(*callers)
+            assert [one.status for one in replies] == [200] * 4, "the callers of the full replica are answered"
+            assert simulated.stats()["calls"] == 1, "it ends what it has sent, and sends no more"
+            assert sorted(other_backend.stats()["sizes"]) == [1, 1, 1]
+
+            other.process.kill()
+            other.process.wait()
+            filler.unlink()
+
+            async def is_taken() -> bool:
+                return (await post_image(full.url, 5, 2_000)).status == 200
+
+            await until(is_taken, "an image that is taken again")
+            assert image(5, 2_000).digest in simulated.stats()["computed"]
+    finally:
+        other_backend.kill()
