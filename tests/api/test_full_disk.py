@@ -143,7 +143,9 @@ async def test_waiting_images_are_left_to_another_replica_while_the_disk_is_full
             other = services.start(BATCH_BACKEND_URL=other_backend.url, **shared)
             simulated.script()
             replies = await asyncio.gather(*callers)
-            assert [one.status for one in replies] == [200] * 4, "the callers of the full replica are answered"
+            assert [one.status for one in replies] == [200] * 4, (
+                "the callers of the full replica are answered"
+            )
             assert simulated.stats()["calls"] == 1, "it ends what it has sent, and sends no more"
             assert sorted(other_backend.stats()["sizes"]) == [1, 1, 1]
 

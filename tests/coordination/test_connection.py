@@ -53,6 +53,17 @@ async def test_each_command_gets_its_own_answer_when_one_of_them_fails(connectio
     assert answers[2] in (True, "OK")
 
 
+async def test_other_commands_of_a_list_are_answered_when_one_of_them_is_refused(
+    connection: RedisConnection,
+) -> None:
+    await connection.command("SET", "text", "x")
+    found = await connection.outcomes([("GET", "text"), ("INCR", "text"), ("STRLEN", "text")])
+    assert (found[0], found[2]) == ("x", 1)
+    assert isinstance(found[1], CoordinationCommandError)
+    assert "not an integer" in str(found[1].__cause__)
+    assert await connection.outcomes([]) == []
+
+
 async def test_a_command_is_sent_when_all_flushes_end_in_the_same_moment(
     connection: RedisConnection, shared_server: str
 ) -> None:

@@ -97,13 +97,13 @@ class Queues:
         self._next_due_s = math.inf  # of the entries that this process has delayed since `wait_for_delayed`
 
     async def ensure_groups(self, kinds: Iterable[UnitKind]) -> None:
-        queues = [QUEUES[kind] for kind in kinds]
-        made = await self._connection.outcomes(
-            ("XGROUP", "CREATE", stream, queue.group, "0", "MKSTREAM")
-            for queue in queues
-            for stream in queue.streams
-        )
-        _raise_unless(made, "BUSYGROUP")
+        wanted = [(stream, QUEUES[kind].group) for kind in kinds for stream in QUEUES[kind].streams]
+        commands = [("XGROUP", "CREATE", stream, group, "0", "MKSTREAM") for stream, group in wanted]
+        # The client of a cluster fails when its first commands are sent at once, each on a new connection.
+        sent_together = 1 if self._connection.is_cluster else max(1, len(commands))
+        for first in range(0, len(commands), sent_together):
+            made = await self._connection.outcomes(commands[first : first + sent_together])
+            _raise_unless(made, "BUSYGROUP")
 
     async def put(self, hints: Iterable[Hint], *, described: Sequence[str | None] = ()) -> None:
         """Queues units. `described`: the values of PAGE_ENTRY_FIELDS, if the pages are new ones of one job."""
