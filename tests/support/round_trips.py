@@ -173,7 +173,7 @@ def _page_words(page: Any, elements: PageElements) -> list[PlacedWord]:
     def fitting(turned: list[PlacedWord]) -> int:
         return sum(any(_is_in(one, box) and one[4] in text for box, text in boxes) for one in turned)
 
-    if 2 * fitting(words) >= len(words):
+    if page.rotation == 0 and 2 * fitting(words) >= len(words):
         return words
     wide, high = size.width, size.height
     turns = (

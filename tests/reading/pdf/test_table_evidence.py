@@ -195,6 +195,29 @@ def test_table_keeps_its_long_lines_when_no_border_cuts_them() -> None:
     assert [item.block.kind for item in made] == ["table"]
 
 
+def test_prose_is_read_once_with_its_labels_when_the_layout_reader_has_it_in_two_cells() -> None:
+    label = [*prose("First", 72, 120, 1), *prose("Second", 72, 220, 2)]
+    lines = [*label, *prose(LEFT, 190, 120, 3), *prose(RIGHT, 190, 220, 4)]
+    text = f"{LEFT} {RIGHT}".replace("/", " ")
+    block = LayoutBlock("table", (70, 118, 300, 295), rows=(("First Second", text, text), ("", "", "")))
+    made = compose([block], lines, [], [])
+    texts = [" ".join(line.text for line in item.lines) for item in made]
+    assert texts == ["First", LEFT.replace("/", " "), "Second", RIGHT.replace("/", " ")]
+
+
+def test_table_stays_when_only_a_head_stands_in_several_columns() -> None:
+    head = "Students by school and year"
+    lines = [*prose(head, 72, 120, 1)]
+    rows: list[tuple[str, ...]] = [(head, head, head)]
+    for at in range(4):
+        cells = (f"School of place {at}", f"{at}1,500 pupils", f"{at}2,400 pupils")
+        rows.append(cells)
+        for column, cell in enumerate(cells):
+            lines += prose(cell, 72 + 100 * column, 140 + 14 * at, 10 * at + column + 2)
+    made = compose([LayoutBlock("table", (70, 118, 380, 200), rows=tuple(rows))], lines, [], [])
+    assert [item.block.kind for item in made] == ["table"]
+
+
 def test_table_is_left_out_when_most_of_it_is_running_lines() -> None:
     lines = [
         *prose("Call us today/Visit us/Bank of the West", 72, 760, 1),

@@ -25,6 +25,8 @@ _LONG_LINE = 15
 """Letters and digits: more than most cells of a table have in a line."""
 _MOSTLY_LONG = 0.6
 _LEAST_CUT, _OFTEN_CUT = 5, 0.3
+_TWICE = 1.2
+_LARGE_PART = 0.25
 _MOST_LINES = 400
 """Of a table: lines are compared with each other."""
 _MARK = re.compile(r"\W{1,2}|o")
@@ -119,16 +121,16 @@ def _without_false_tables(
         inside = [line for line in lines if line.upright and _inside(line.middle, block.box)]
         if 2 * sum(id(line) in gone for line in inside) > len(inside):
             continue
-        mixes = _mixes_columns(block, inside)
+        repeats = _repeats_prose(block, lines)
+        mixes = repeats or _mixes_columns(block, inside)
         is_beside = not mixes and _is_table(block) and are_texts_beside(block, inside, rules)
         if not (mixes or is_beside):
             kept.append(block)
             continue
         free = [line for line in inside if id(line) not in gone and not _is_in_one(line, texts)]
         gone.update(map(id, free))
-        kept += column_order(
-            _paragraphs(text_runs(free) if is_beside else _block_runs(free)), may_be_labels=is_beside
-        )
+        runs = text_runs(free) if is_beside else _block_runs(free)
+        kept += column_order(_paragraphs(runs), may_be_labels=is_beside or repeats)
     return kept
 
 
@@ -158,6 +160,16 @@ def _mixes_columns(block: LayoutBlock, inside: Sequence[TextLine]) -> bool:
     cut = [line for line, text in long if not any(text in cell for cell in cells)]
     beside = sum(any(_are_beside(line, other) for other, _ in long) for line in cut)
     return beside >= max(_LEAST_CUT, _OFTEN_CUT * len(long))
+
+
+def _repeats_prose(block: LayoutBlock, lines: Sequence[TextLine]) -> bool:
+    """Whether its cells have more letters than the page has there, and one of them a large part of those.
+
+    A head over several columns may stand in each of them; a text of many lines that does was none of the table's.
+    """
+    there = sum(len(compact(line.text)) for line in lines if _inside(line.middle, block.box))
+    cells = [len(compact(cell)) for row in block.rows for cell in row]
+    return 0 < _TWICE * there < sum(cells) and max(cells) > _LARGE_PART * there
 
 
 def _are_beside(line: TextLine, other: TextLine) -> bool:
