@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pymupdf
@@ -62,3 +63,57 @@ def test_a_contents_page_is_a_list_in_markdown(save: Make) -> None:
     assert reading.markdown == "\n".join(f"- {title}{DOTS}{at + 4}" for at, title in enumerate(titles))
     assert {one.kind for one in reading.elements} == {ElementKind.LIST_ITEM}
     assert reading.words_missing == 0
+
+
+def contents_page(rows: Sequence[tuple[str, str]], heading: str = "", leader: str = "") -> Any:
+    document = pymupdf.open()
+    page: Any = document.new_page()
+    if heading:
+        write(page, 72, 80, heading, size=14, bold=True)
+    for at, (title, number) in enumerate(rows):
+        x = 90 if "." in title.split()[0] else 72
+        write(page, x, 110 + 16 * at, title + leader, size=10)
+        write(page, 520 - pymupdf.get_text_length(number, fontsize=10), 110 + 16 * at, number, size=10)
+    return document
+
+
+CHAPTERS = (("1 Grass", "3"), ("1.1 Roots", "5"), ("1.2 Seeds", "9"), ("2 Trees", "14"), ("3 Moss", "20"))
+
+
+def test_numbers_set_apart_are_page_numbers_when_titles_are_numbered(save: Make) -> None:
+    reading = read_pages(save(contents_page(CHAPTERS)), None, [1])[0]
+    assert reading.markdown == "- 1 Grass 3\n  - 1.1 Roots 5\n  - 1.2 Seeds 9\n- 2 Trees 14\n- 3 Moss 20"
+    boxes = [one.box for one in reading.elements if one.box]
+    assert [round(box[1]) for box in boxes] == sorted({round(box[1]) for box in boxes})
+    assert all(box[2] > 500 for box in boxes)
+    assert reading.words_missing == 0
+
+
+def test_numbers_set_apart_are_page_numbers_when_dots_lead_to_them(save: Make) -> None:
+    rows = (("Grass", "iv"), ("Trees", "1"), ("Moss", "8"), ("Fern", "8"))
+    reading = read_pages(save(contents_page(rows, leader=" " + DOTS)), None, [1])[0]
+    assert [one.kind for one in reading.elements] == [ElementKind.LIST_ITEM] * 4
+
+
+def test_numbers_set_apart_are_page_numbers_when_the_heading_says_so(save: Make) -> None:
+    rows = (("Grass", "3"), ("Trees", "5"), ("Moss of the north", "9"), ("Fern", "14"))
+    listed = read_pages(save(contents_page(rows, heading="Table of contents")), None, [1])[0]
+    table = read_pages(save(contents_page(rows, heading="Plants found")), None, [1])[0]
+    assert sum(one.kind is ElementKind.LIST_ITEM for one in listed.elements) == 4
+    assert ElementKind.TABLE in {one.kind for one in table.elements}
+
+
+def test_figures_that_go_down_are_a_table_when_dots_lead_to_them(save: Make) -> None:
+    rows = (("Rent", "812"), ("Heat", "90"), ("Light", "75"), ("Water", "120"), ("Phone", "31"))
+    reading = read_pages(save(contents_page(rows, leader=" " + DOTS)), None, [1])[0]
+    assert [one.kind for one in reading.elements] == [ElementKind.TABLE]
+
+
+def test_a_title_of_two_lines_has_one_entry_when_its_number_is_set_apart(save: Make) -> None:
+    document = contents_page(CHAPTERS[:3])
+    page: Any = document[0]
+    write(page, 72, 158, "2 Trees of the valleys and", size=10)
+    write(page, 72, 170, "of the hills", size=10)
+    write(page, 509, 170, "14", size=10)
+    reading = read_pages(save(document), None, [1])[0]
+    assert reading.markdown.endswith("\n- 2 Trees of the valleys and of the hills 14")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pymupdf
@@ -9,7 +10,7 @@ import pymupdf
 from quire.domain.element import TableGrid
 from quire.reading.pdf.aligned_tables import find_aligned
 from quire.reading.pdf.compose import compose
-from quire.reading.pdf.drawn_rules import DrawnRule, Rules, slanted_strokes
+from quire.reading.pdf.drawn_rules import DrawnRule, Rules, rules_of, slanted_strokes
 from quire.reading.pdf.layout_blocks import LayoutBlock
 from quire.reading.pdf.line_pieces import PageWord
 from quire.reading.pdf.page_reader import read_pages, without_charts
@@ -278,3 +279,31 @@ def test_line_stays_where_it_is_when_a_block_far_away_has_the_same_words() -> No
         [lines[0].text],
         ["The tides and their causes:", "hope or hype?"],
     ]
+
+
+def bar_page(heights: Sequence[float]) -> Any:
+    """Three rows of figures, and filled areas below them on one base line."""
+    document = pymupdf.open()
+    page = document.new_page()
+    for place, height in enumerate(heights):
+        x = 120 + 60 * place
+        page.draw_rect((x, 300 - height, x + 20, 300), color=None, fill=(0.3, 0.4, 0.7))
+        for row in range(4):
+            page.insert_text((x, 180 + 30 * row), str(10 + 7 * place + row), fontsize=9)
+    return document
+
+
+def test_figures_over_bars_of_a_chart_are_no_table(save: Make) -> None:
+    document = bar_page((140, 90, 125, 60, 110))
+    page = document[0]
+    assert len(rules_of(page.get_cdrawings(), tuple).bars) == 5
+    found = read_pages(save(document), None, [1])[0]
+    assert all(element.table is None for element in found.elements)
+    assert found.words_missing == 0
+
+
+def test_shaded_cells_of_one_height_are_no_bars(save: Make) -> None:
+    document = bar_page((140, 140, 140, 140, 140))
+    assert rules_of(document[0].get_cdrawings(), tuple).bars == ()
+    found = read_pages(save(document), None, [1])[0]
+    assert any(element.table is not None for element in found.elements)

@@ -93,6 +93,9 @@ class PageBuilder:
             return
         if block.kind == "table":
             self._add_table(block)
+        elif block.kind == "contents":
+            for entry in block.entries:
+                self._add_entry(entry)
         elif block.kind == "figure":
             self._elements.append(Element(self._next_id(), ElementKind.FIGURE, box=block.box))
         elif block.kind == "code":

@@ -16,7 +16,7 @@ _BESIDE = 40.0
 """A block that has a line's text and is farther away may have the same words once more: the line is where it is."""
 _LOWER = bytes(range(256)).lower()
 _NO_WORD = bytes(byte for byte in range(128) if not chr(byte).isalnum())
-_WHOLE = ("table", "code")
+_WHOLE = ("table", "contents", "code")
 """Kinds that are shown as the layout reader gives them; a line that it left out of one is an orphan."""
 
 

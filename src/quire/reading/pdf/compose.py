@@ -13,7 +13,7 @@ from itertools import groupby, pairwise
 from quire.domain.element import hull
 from quire.reading.pdf.block_matching import FilledBlock, block_text, compact, match
 from quire.reading.pdf.column_order import column_order
-from quire.reading.pdf.drawn_rules import NO_RULES, Box, Rules
+from quire.reading.pdf.drawn_rules import NO_RULES, Box, Rules, crosses_bars
 from quire.reading.pdf.layout_blocks import LayoutBlock
 from quire.reading.pdf.ruled_tables import Table
 from quire.reading.pdf.text_lines import TextLine
@@ -122,7 +122,7 @@ def _without_false_tables(
         if 2 * sum(id(line) in gone for line in inside) > len(inside):
             continue
         repeats = _repeats_prose(block, lines)
-        mixes = repeats or _mixes_columns(block, inside)
+        mixes = repeats or _mixes_columns(block, inside) or crosses_bars(block.box, rules)
         is_beside = not mixes and _is_table(block) and are_texts_beside(block, inside, rules)
         if not (mixes or is_beside):
             kept.append(block)
@@ -239,6 +239,8 @@ def _bullets(block: LayoutBlock) -> list[LayoutBlock]:
 
 def _table_blocks(table: Table) -> list[LayoutBlock]:
     nowhere = NOWHERE
+    if table.entries:
+        return [LayoutBlock("contents", table.box, entries=table.entries)]
     return [
         *(LayoutBlock("paragraph", nowhere, text) for text in table.before),
         LayoutBlock("table", table.box, rows=table.rows, spans=table.spans),

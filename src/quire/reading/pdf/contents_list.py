@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from quire.reading.pdf.text_lines import TextLine
 
-_LEADER = re.compile(
+ENDS_IN_PAGE = re.compile(
     r"\s*(?:\.{4,}|(?:\s\.){4,}|…{2,}|_{4,}|·{4,})[\s.]*(?=(?:[A-Z]{1,2}-?)?\d{1,4}$|[ivxlc]{1,7}$)"
 )
 _SIGNS = ("....", ". . .", "……", "____", "····")
@@ -34,13 +34,10 @@ def contents_entries(lines: Sequence[TextLine]) -> list[ContentsEntry]:
     whole = "\n".join([line.text for line in lines])
     if not any(sign in whole for sign in _SIGNS):
         return []  # most blocks are prose
-    ends = [_LEADER.search(line.text) is not None for line in lines]
+    ends = [ENDS_IN_PAGE.search(line.text) is not None for line in lines]
     if sum(ends) < _MIN_ENTRIES or sum(ends) < _MOSTLY * len(lines):
         return []
-    indents: list[float] = []
-    for x in sorted(line.box[0] for line in lines):
-        if not indents or x - indents[-1] > _INDENT_PT:
-            indents.append(x)
+    indents = indents_of(lines)
     found: list[ContentsEntry] = []
     waiting: list[TextLine] = []
     for line, is_end in zip(lines, ends, strict=True):
@@ -55,5 +52,17 @@ def contents_entries(lines: Sequence[TextLine]) -> list[ContentsEntry]:
 
 def _entry(lines: Sequence[TextLine], indents: Sequence[float]) -> ContentsEntry:
     text = " ".join(line.text for line in lines)
-    depth = sum(x < lines[0].box[0] - _INDENT_PT for x in indents)
-    return ContentsEntry(text, min(depth, _DEEPEST), tuple(lines))
+    return ContentsEntry(text, depth_of(lines[0], indents), tuple(lines))
+
+
+def indents_of(lines: Sequence[TextLine]) -> list[float]:
+    """The places at which lines begin, from left to right."""
+    indents: list[float] = []
+    for x in sorted(line.box[0] for line in lines):
+        if not indents or x - indents[-1] > _INDENT_PT:
+            indents.append(x)
+    return indents
+
+
+def depth_of(line: TextLine, indents: Sequence[float]) -> int:
+    return min(sum(x < line.box[0] - _INDENT_PT for x in indents), _DEEPEST)

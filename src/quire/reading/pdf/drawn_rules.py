@@ -22,6 +22,8 @@ _ITEMS_LOOKED_AT = 8_000
 _AREAS_COMPARED = 48
 """How many of the areas drawn before are compared: the shading of a paragraph is drawn right after its cell's."""
 _SLACK = 0.7
+_CHART_BARS = 3
+_BARS_LOOKED_AT = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +41,32 @@ class DrawnRule:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """All rules of a page, pieces of one line joined."""
+    """All rules of a page, pieces of one line joined, and the bars of its charts."""
 
     horizontal: tuple[DrawnRule, ...] = ()
     vertical: tuple[DrawnRule, ...] = ()
+    bars: tuple[Box, ...] = ()
 
 
 NO_RULES = Rules()
+
+
+def crosses_bars(box: Box, rules: Rules) -> bool:
+    """Whether bars of a chart reach into the box: what is in there labels the chart."""
+    x0, y0, x1, y1 = box
+    return sum(b[0] < x1 and x0 < b[2] and b[1] < y1 and y0 < b[3] for b in rules.bars) >= _CHART_BARS
+
+
+def _bars(areas: Sequence[Box]) -> tuple[Box, ...]:
+    """Areas of one width and of several heights on one base line; cells of a row are as high as each other."""
+    rows: dict[tuple[int, int], list[Box]] = {}
+    for box in areas:
+        if min(box[2] - box[0], box[3] - box[1]) > _THIN:
+            rows.setdefault((round(box[3]), round(box[2] - box[0])), []).append(box)
+    found = [
+        row for row in rows.values() if len({round((y1 - y0) / 2) for _, y0, _, y1 in row}) >= _CHART_BARS
+    ]
+    return tuple(box for row in found for box in row)
 
 
 def slanted_strokes(drawings: Iterable[dict[str, Any]], turn: Callable[[Box], Box]) -> list[Box]:
@@ -110,15 +131,17 @@ def rules_of(drawings: Iterable[dict[str, Any]], turn: Callable[[Box], Box]) -> 
     flat: list[DrawnRule] = []
     tall: list[DrawnRule] = []
     areas: deque[tuple[Any, Box]] = deque(maxlen=_AREAS_COMPARED)
+    filled: list[Box] = []
     looked_at = 0
     for drawing in drawings:
         stroked = "s" in drawing.get("type", "")
         if not stroked and (_is_unseen(drawing, areas) or _is_white(drawing.get("fill"))):
             continue
+        filled += (turn(box) for box in _filled_boxes(drawing))
         for item in drawing.get("items", ()):
             looked_at += 1
             if looked_at > _ITEMS_LOOKED_AT:
-                return Rules(_joined(flat), _joined(tall))
+                return Rules(_joined(flat), _joined(tall), _bars(filled))
             kind = item[0]
             if kind == "l":
                 (ax, ay), (bx, by) = item[1], item[2]
@@ -129,7 +152,18 @@ def rules_of(drawings: Iterable[dict[str, Any]], turn: Callable[[Box], Box]) -> 
                 quad = item[1]
                 xs, ys = [p[0] for p in quad], [p[1] for p in quad]
                 _add(turn((min(xs), min(ys), max(xs), max(ys))), True, flat, tall)
-    return Rules(_joined(flat), _joined(tall))
+    return Rules(_joined(flat), _joined(tall), _bars(filled))
+
+
+def _filled_boxes(drawing: dict[str, Any]) -> list[Box]:
+    """The upright rectangles that a drawing fills, however it draws them."""
+    items = drawing.get("items", ())
+    if _is_white(drawing.get("fill")) or len(items) > _BARS_LOOKED_AT:
+        return []
+    if all(item[0] == "l" for item in items):
+        is_upright = all(min(abs(a[0] - b[0]), abs(a[1] - b[1])) < _LEVEL for _, a, b in items)
+        return [tuple(drawing["rect"])] if is_upright and 3 <= len(items) <= 5 else []
+    return [tuple(item[1]) for item in items if item[0] == "re"]
 
 
 def _is_unseen(drawing: dict[str, Any], areas: deque[tuple[Any, Box]]) -> bool:

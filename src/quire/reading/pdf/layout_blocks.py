@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from quire.domain.element import CellSpan
+from quire.reading.pdf.contents_list import ContentsEntry
 from quire.reading.pdf.mupdf import mupdf
 
 Box = tuple[float, float, float, float]
@@ -26,7 +27,10 @@ _CUT_TOGETHER = 8
 
 @dataclass(frozen=True, slots=True)
 class LayoutBlock:
-    """One block: `heading`, `paragraph`, `list_item`, `table`, `code` or `rule`. `rows` has the header first."""
+    """One block: `heading`, `paragraph`, `list_item`, `table`, `contents`, `code` or `rule`.
+
+    `rows` has the header first.
+    """
 
     kind: str
     box: Box
@@ -39,6 +43,7 @@ class LayoutBlock:
     lines: tuple[str, ...] = ()
     rows: tuple[tuple[str, ...], ...] = ()
     spans: tuple[CellSpan, ...] = ()
+    entries: tuple[ContentsEntry, ...] = ()
 
 
 def make_parser() -> Any:

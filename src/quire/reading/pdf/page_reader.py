@@ -27,7 +27,8 @@ from quire.reading.pdf.compose import (
     with_figures,
     with_tables_between,
 )
-from quire.reading.pdf.drawn_rules import NO_RULES, Box, Rules, rules_of, slanted_strokes
+from quire.reading.pdf.contents_rows import find_contents
+from quire.reading.pdf.drawn_rules import NO_RULES, Box, Rules, crosses_bars, rules_of, slanted_strokes
 from quire.reading.pdf.form_fields import FormField, form_fields
 from quire.reading.pdf.layout_blocks import LayoutBlock, lay_out, make_parser
 from quire.reading.pdf.line_pieces import PageWord
@@ -295,7 +296,7 @@ def _analyse(source: PdfSource, number: int, options: ReadOptions) -> _Seen:
     rules = rules_of(drawings, turn)
     tables = _tables(textpage, lines, rules, turn) if lines else []
     if tables:
-        tables = without_charts(tables, slanted_strokes(drawings, turn))
+        tables = without_charts(tables, slanted_strokes(drawings, turn), rules)
     paths = [turn(drawing["rect"]) for drawing in drawings]
     images = [turn(image["bbox"]) for image in page.get_image_info()] if page.get_images() else []
     marks = measure_marks(
@@ -350,14 +351,18 @@ def _tables(
     words = [PageWord(w[4], turn(w[:4])) for w in textpage.extractWORDS()]
     tables = find_grids(rules, words) if may_be_drawn else []
     if may_be_aligned:
+        tables += find_contents(outside(lines, tables))
         tables += find_aligned(words, rules, [table.box for table in tables], prose_columns(lines))
     return tables
 
 
-def without_charts(tables: Sequence[Table], slanted: Sequence[Box]) -> list[Table]:
-    """The tables without slanted lines in them: with some, figures in columns are the labels of a chart."""
+def without_charts(tables: Sequence[Table], slanted: Sequence[Box], rules: Rules = NO_RULES) -> list[Table]:
+    """The tables without slanted lines or bars in them: with some, figures in columns are the labels of a chart."""
     return [
-        table for table in tables if sum(_is_centred_in(one, table.box) for one in slanted) < _CHART_LINES
+        table
+        for table in tables
+        if sum(_is_centred_in(one, table.box) for one in slanted) < _CHART_LINES
+        and not crosses_bars(table.box, rules)
     ]
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from quire.domain.element import CellSpan
+from quire.reading.pdf.contents_list import ContentsEntry
 from quire.reading.pdf.drawn_rules import Box, DrawnRule, Rules
 from quire.reading.pdf.line_pieces import (
     PageWord,
@@ -29,13 +30,17 @@ _FEW_ROWS = 3
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table found on the page: where, its rows with the head first, and prose that shares its frame."""
+    """A table found on the page: where, its rows with the head first, and prose that shares its frame.
+
+    A contents list has `entries` instead of rows.
+    """
 
     box: Box
     rows: tuple[tuple[str, ...], ...]
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
     spans: tuple[CellSpan, ...] = ()
+    entries: tuple[ContentsEntry, ...] = ()
 
 
 def could_be_grid(rules: Rules) -> bool:
