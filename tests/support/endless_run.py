@@ -24,6 +24,11 @@ def test_services(start_vault: Callable[..., Server], postgres: PostgresServer) 
         _never_end("services")
 
 
+def test_one_server() -> None:
+    with plain_server():
+        _never_end("one_server")
+
+
 def test_far_things(seaweedfs: S3, moto: S3) -> None:
     from tests.web.browsing import CHROMIUM, browser
 

@@ -93,7 +93,8 @@ def start_run(tmp_path: Path) -> Iterator[Callable[..., Run]]:
 def test_nothing_runs_on_when_a_worker_and_then_the_whole_run_is_killed(
     start_run: Callable[..., Run],
 ) -> None:
-    run = start_run("tests/support/endless_run.py", "-n", "2", "--dist", "load")
+    both = [f"tests/support/endless_run.py::test_{name}" for name in ("services", "far_things")]
+    run = start_run(*both, "-n", "2", "--dist", "load")
     workers = run.wait_for("services", "far-things")
     assert {"valkey-server", "postgres", "weed"} <= run.programs()
     os.kill(workers["far-things"], signal.SIGKILL)
@@ -105,12 +106,20 @@ def test_nothing_runs_on_when_a_worker_and_then_the_whole_run_is_killed(
     wait_until(run.is_over, "the end of every process of the run")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
+@pytest.mark.parametrize(
+    ("number", "name"),
+    [
+        (signal.SIGINT, "services"),
+        (signal.SIGTERM, "one_server"),
+    ],  # SIGTERM ends pytest as abruptly as SIGKILL
+    ids=["SIGINT", "SIGTERM"],
+)
 def test_nothing_runs_on_when_a_run_is_interrupted(
-    start_run: Callable[..., Run], number: signal.Signals
+    start_run: Callable[..., Run], number: signal.Signals, name: str
 ) -> None:
-    run = start_run("tests/support/endless_run.py::test_services")
-    run.wait_for("services")
+    run = start_run(f"tests/support/endless_run.py::test_{name}")
+    run.wait_for(name)
+    assert "valkey-server" in run.programs()
     run.process.send_signal(number)
     run.process.wait()
     wait_until(run.is_over, "the end of every process of the run")

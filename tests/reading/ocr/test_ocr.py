@@ -118,7 +118,7 @@ def test_doubtful_words_are_read_again_when_the_rest_is_sure(tmp_path: Path) -> 
 @pytest.mark.parametrize("condition", ["clean", "noisy and skewed"])
 def test_german_is_read_when_it_is_asked_for(tmp_path: Path, condition: str) -> None:
     sheet = scans.sheet(3, german=True, dpi=150, filled=0.2)
-    picture = scans.SPOILERS[condition](sheet.picture, 3)
+    picture = scans.SPOILERS[condition](scans.written_part(sheet, 0.3), 3)
     chunk = read(tmp_path, picture, OcrOptions("deu", dpi=150))
     assert scans.error_rate(markdown_of(chunk), sheet.text) <= (CLEAN if condition == "clean" else SPOILT)
 
@@ -176,12 +176,11 @@ async def test_careful_reader_fits_when_memory_is_what_it_is_by_default(tmp_path
     left = tmp_path / "left"
     left.mkdir()
     memory = load({}, overrides={}).reading.memory_bytes
+    alone = OcrOptions(dpi=300, mode="careful")  # the quick reader would take half a minute for this noise
     environment = {"TMPDIR": str(left), "HOME": str(left)}
     pool = ChildPool(PoolOptions(processes=1, memory_bytes=memory, environment=environment))
     try:
-        chunk = await pool.run(
-            recognise_page, str(path), None, 1, OcrOptions(dpi=300), timeout_s=5 * DEADLINE_S
-        )
+        chunk = await pool.run(recognise_page, str(path), None, 1, alone, timeout_s=5 * DEADLINE_S)
     finally:
         await pool.close()
     assert chunk.pages[0].reader == "rapidocr"
@@ -282,10 +281,7 @@ def test_page_of_low_grade_is_read_again_when_another_reader_is_better(
         return read_once(picture, languages)
 
     monkeypatch.setattr(careful_reader, "read", fails_once)
-    width, height = sheet.picture.size
-    written = sheet.picture.crop(
-        (0, 0, width, round(0.3 * height))
-    )  # the quick reader takes 15 s for a page of noise
+    written = scans.written_part(sheet, 0.3)
     chunk = read(tmp_path, scans.noisy(scans.noisy(written, 8), 9), OcrOptions())
     assert page_ocr.READ_AGAIN in chunk.pages[0].reasons
     assert chunk.pages[0].reader == "rapidocr"
