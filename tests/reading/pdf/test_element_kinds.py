@@ -8,6 +8,9 @@ import pymupdf
 import pytest
 
 from quire.domain.element import CellSpan, Element, ElementKind
+from quire.reading.pdf.block_elements import ComposeStyle, PageBuilder
+from quire.reading.pdf.block_matching import FilledBlock
+from quire.reading.pdf.layout_blocks import LayoutBlock
 from quire.reading.pdf.page_figures import figure_boxes
 from quire.reading.pdf.page_reader import read_pages
 from quire.reading.pdf.paragraph_kinds import paragraph_kind
@@ -182,3 +185,17 @@ def test_a_value_that_the_page_does_not_show_is_in_the_markdown_with_its_name(sa
         document.xref_set_key(made.xref, "AP", "null")
     reading = read_pages(save(document), None, [1])[0]
     assert reading.markdown.count("Turin") == 1
+
+
+def test_bullets_begin_items_when_the_layout_reader_calls_the_block_a_paragraph() -> None:
+    texts = ("\uf0b7", "a spare float", "for the boat", "• oil", "• string")
+    lines = [
+        TextLine(text, (72, 100 + 13 * at, 200, 110 + 13 * at), 10.0, False, False, True, False, 0)
+        for at, text in enumerate(texts)
+    ]
+    page = PageBuilder(1, ComposeStyle(10.0, 800.0, join_hyphens=True), {})
+    page.add_blocks([FilledBlock(LayoutBlock("paragraph", (72, 100, 200, 170)), lines)])
+    found = [(one.kind, one.text) for one in page.finished()]
+    assert found == [
+        (ElementKind.LIST_ITEM, text) for text in ("a spare float for the boat", "oil", "string")
+    ]

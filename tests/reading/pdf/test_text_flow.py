@@ -195,3 +195,50 @@ def test_page_is_read_from_top_to_bottom_when_single_rows_have_gaps(save: Make) 
     texts = blocks(save(document))
     assert texts[1:3] == ["Tender 41", "Dated: May 6"]
     assert texts[-1].endswith("the last matter.")
+
+
+def test_an_item_goes_on_when_its_lines_are_ragged_and_a_footer_is_wider(save: Make) -> None:
+    page = column(
+        (0, "a. The fee is paid by the guests of the larger houses in spring, and by the owners"),
+        (0, "of the boats in autumn and winter"),
+        (0, "of each year. The council sets it anew"),
+        None,
+        (0, "b. The rest is kept."),
+        None,
+        None,
+        (
+            0,
+            "Report of the society on the fees and the harbours and the boats of the northern and southern coast 49",
+        ),
+    )
+    items = blocks(save(page))[0].split("\n")
+    assert items[0].endswith("winter of each year. The council sets it anew")
+    assert items[1] == "- b. The rest is kept."
+
+
+def test_a_heading_goes_on_when_its_second_line_hangs(save: Make) -> None:
+    document = column(*full("the first matter."))
+    page = document[0]
+    write(page, LEFT, 200, "6.3. Training of the members who keep the harbour and the", size=14, bold=True)
+    write(page, LEFT + 30, 216, "lamps", size=14, bold=True)
+    write(page, LEFT, 250, "All of them are trained.", size=10)
+    heading = next(block for block in blocks(save(document)) if block.startswith("#"))
+    assert heading.endswith("who keep the harbour and the lamps")
+
+
+def test_a_dash_marks_an_item_when_its_text_is_bold(save: Make) -> None:
+    document = column(*full("the first matter."))
+    page = document[0]
+    write(page, LEFT + 12, 200, "- The fee was raised.", size=10, bold=True)
+    write(page, LEFT + 12, 213, "- The boats were sold.", size=10, bold=True)
+    assert blocks(save(document))[1] == "- The fee was raised.\n- The boats were sold."
+
+
+def test_letters_take_the_place_of_ligatures(save: Make) -> None:
+    document = pymupdf.open()
+    page = document.new_page()
+    writer = pymupdf.TextWriter(page.rect)
+    writer.append((72, 100), "So\ufb01a \ufb02ies to the o\ufb03ce.", font=pymupdf.Font("helv"))
+    writer.write_text(page)
+    reading = read_pages(save(document), None, [1])[0]
+    assert reading.markdown == reading.text.strip() == "Sofia flies to the office."

@@ -18,7 +18,7 @@ from quire.reading.pdf.table_columns import true_columns
 from quire.reading.pdf.text_lines import TextLine, body_size
 from quire.rendering.markdown_writer import clean, join_lines
 
-_BULLET_LINE = re.compile(r"^([•●▪■◦‣➢➤►❖\uf0b7\uf0a7\uf0d8\uf076])\s*(?=\S)")
+_BULLET_LINE = re.compile(r"^([•●▪■◦‣➢➤►❖\uf0b7\uf0a7\uf0d8\uf076])\s*(?=\S|$)")
 _LONGEST_HEADING = 160
 
 
@@ -104,7 +104,7 @@ class PageBuilder:
             )
         elif not item.lines:
             self._add_unmatched(block)
-        elif block.kind == "list_item":
+        elif block.kind == "list_item" or _BULLET_LINE.match(item.lines[0].text):
             self._add_items(item)
         else:
             self._add_text(item, page)

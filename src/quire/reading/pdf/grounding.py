@@ -24,7 +24,7 @@ from quire.reading.files.document_source import PdfSource, open_documents
 from quire.reading.office.office_elements import office_elements
 from quire.reading.pdf.block_matching import compact
 from quire.reading.pdf.line_pieces import PageWord
-from quire.reading.pdf.mupdf import mupdf
+from quire.reading.pdf.mupdf import text_flags
 from quire.reading.pdf.reading_direction import View, view_of
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def pack_own_markdown(markdown: str, number: int, reader: str) -> GroundedAnswer
 
 def _words_of(source: PdfSource, number: int) -> tuple[View, list[PageWord]]:
     page = source.page(number)
-    textpage = page.get_textpage(flags=mupdf().TEXTFLAGS_TEXT)
+    textpage = page.get_textpage(flags=text_flags())
     view = view_of(page, textpage.extractDICT())
     return view, [PageWord(word[4], view.turn(word[:4])) for word in textpage.extractWORDS()]
 

@@ -17,6 +17,13 @@ def mupdf() -> Any:
     return module
 
 
+@functools.cache
+def text_flags() -> int:
+    """How text is taken from a page: without pictures, and with letters instead of ligatures."""
+    module = mupdf()
+    return int(module.TEXTFLAGS_TEXT & ~module.TEXT_PRESERVE_LIGATURES)
+
+
 def empty_store() -> None:
     """Lets go of decoded pictures and fonts: MuPDF keeps up to 256 MB of them for each process otherwise."""
     mupdf().mupdf.fz_empty_store()

@@ -33,7 +33,7 @@ from quire.reading.pdf.form_fields import FormField, form_fields
 from quire.reading.pdf.layout_blocks import LayoutBlock, lay_out, make_parser
 from quire.reading.pdf.line_pieces import PageWord
 from quire.reading.pdf.missing_words import lines_with, missing_words
-from quire.reading.pdf.mupdf import mupdf
+from quire.reading.pdf.mupdf import text_flags
 from quire.reading.pdf.narrow_gutters import cut_at_gutter
 from quire.reading.pdf.outline import Titles, outline_titles
 from quire.reading.pdf.page_figures import figure_boxes
@@ -273,7 +273,7 @@ def _read_edges(source: PdfSource, number: int) -> tuple[EdgeLine, ...]:
 
     try:
         page = source.page(number)
-        content = page.get_textpage(flags=mupdf().TEXTFLAGS_TEXT).extractDICT()
+        content = page.get_textpage(flags=text_flags()).extractDICT()
         view = view_of(page, content)
         return tuple(edge_lines(lines_of(content, view.turn), view.height).values())
     except MemoryError:
@@ -285,7 +285,7 @@ def _read_edges(source: PdfSource, number: int) -> tuple[EdgeLine, ...]:
 def _analyse(source: PdfSource, number: int, options: ReadOptions) -> _Seen:
 
     page = source.page(number)
-    textpage = page.get_textpage(flags=mupdf().TEXTFLAGS_TEXT)
+    textpage = page.get_textpage(flags=text_flags())
     content = textpage.extractDICT()
     cut_at_gutter(content, textpage.extractWORDS)
     text = layer_text(content)
@@ -379,7 +379,7 @@ def _is_within(box: Box, other: Box) -> bool:
 def _plain(source: PdfSource, number: int) -> PageReading:
 
     page = source.page(number)
-    text: str = page.get_text("text", flags=mupdf().TEXTFLAGS_TEXT)
+    text: str = page.get_text("text", flags=text_flags())
     signals = PageSignals(
         chars=len("".join(text.split())),
         garbled_ratio=round(garbled_ratio(text), 4),

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from quire.reading.pdf.block_matching import compact
-from quire.reading.pdf.mupdf import mupdf
+from quire.reading.pdf.mupdf import mupdf, text_flags
 from quire.reading.pdf.outline import Titles, title_key
 
 _LEVELS = {"H1": 1, "H2": 2, "H3": 3, "H4": 4, "H5": 5, "H6": 6}
@@ -50,7 +50,7 @@ def item_key(text: str) -> str:
 def page_tags(page: Any) -> PageTags:
     """What the tags of a page of a tagged PDF say; no headings where these can't be right."""
     library = mupdf()
-    flags = library.TEXTFLAGS_TEXT | library.TEXT_COLLECT_STRUCTURE
+    flags = text_flags() | library.TEXT_COLLECT_STRUCTURE
     try:
         blocks = page.get_textpage(flags=flags).extractDICT()["blocks"]
     except MemoryError:

@@ -119,14 +119,15 @@ _ENOUGH_STEPS = 3
 _HEADING_ROWS = 3
 _LARGE = 1.15
 _EDGE = 0.13
+_SAME_RIGHT = 12.0
 _MOST_PARTED, _FEWEST_WHOLE, _SAME_LEFT = 2, 8, 3.0
 """One or two rows of a page may have gaps, as a letter's head has. Rows with equally many parts are a table."""
 
 _BULLET = re.compile(r"([•●▪■◦‣➢➤►❖◆○□✓✔∙·\uf0b7\uf0a7\uf0d8\uf076\uf0fc]|o(?=\s))\s*(?=\S)")
-_DASH = re.compile(r"([-–—*])\s+(?=\S)")
+_DASH = re.compile(r"([-–—−*])\s+(?=\S)")
 _ORDERED = re.compile(r"(\(?(?:\d{1,3}|[a-z]|[ivx]{1,5})[.)])\s+(?=\S)")
 _MARK_ALONE = re.compile(
-    r"[•●▪■◦‣➢➤►❖◆○□✓✔∙·o\uf0b7\uf0a7\uf0d8\uf076\uf0fc–—-]|\(?(?:\d{1,3}|[a-z]|[ivx]{1,5})[.)]"
+    r"[•●▪■◦‣➢➤►❖◆○□✓✔∙·o\uf0b7\uf0a7\uf0d8\uf076\uf0fc–—−-]|\(?(?:\d{1,3}|[a-z]|[ivx]{1,5})[.)]"
 )
 _SENTENCE_END = re.compile(r"[.!?:;][\"'”’)\]]*$")
 
@@ -222,7 +223,7 @@ def flow(
 
 
 def _blocks(rows: Sequence[_Row], items: frozenset[str]) -> list[FilledBlock]:
-    right = max((row.box[2] for row in rows), default=0.0)
+    right = _right_margin(rows)
     body = body_size(line for row in rows for line in row.lines)
     step, steps = _usual_steps(rows, right)
     column = _Column(right, step, body, steps, items)
@@ -230,6 +231,13 @@ def _blocks(rows: Sequence[_Row], items: frozenset[str]) -> list[FilledBlock]:
     for i, row in enumerate(rows):
         _add(runs, row, rows[i + 1] if i + 1 < len(rows) else None, column)
     return _with_levels(runs)
+
+
+def _right_margin(rows: Sequence[_Row]) -> float:
+    """Where lines end at the farthest; a line that ends farther than all others is no measure, as a wide footer."""
+    rights = sorted((row.box[2] for row in rows), reverse=True)
+    shared = (x for x, other in pairwise(rights) if x - other <= _SAME_RIGHT)
+    return next(shared, rights[0] if rights else 0.0)
 
 
 def _is_beside(line: TextLine, tables: Sequence[Box]) -> bool:
@@ -337,14 +345,15 @@ def _marker(row: _Row, run: _Run | None, column: _Column) -> tuple[str, bool]:
     if found:
         return found[1], False
     found = _DASH.match(text) or _ORDERED.match(text)
-    if not found or row.bold or row.size > _LARGE * column.body or text.isupper():
+    is_ordered = found is not None and found.re is _ORDERED
+    if not found or (row.bold and is_ordered) or row.size > _LARGE * column.body or text.isupper():
         return "", False  # a numbered heading is no item
     if run is not None and not run.marker and not (column.items and item_key(text) in column.items):
         # Inside a paragraph a dash or a figure at the start of a line is just where the line broke.
         last = run.rows[-1]
         if _same_type(last, row) and not (column.is_apart(last, row) or column.ended_early(last, row)):
             return "", False
-    return found[1], found.re is _ORDERED
+    return found[1], is_ordered
 
 
 def _text_x(row: _Row, marker: str) -> float:
@@ -361,12 +370,14 @@ def _continues(run: _Run, row: _Row, following: _Row | None, column: _Column) ->
     last = run.rows[-1]
     if not _same_type(last, row) or column.is_apart(last, row):
         return False
+    goes_on = row.text[:1].islower() and not _SENTENCE_END.search(last.text)
     if run.marker:
         hangs = row.box[0] > run.text_x - _INDENT_EM * row.size
-        return hangs or not column.ended_early(last, row)
+        return hangs or goes_on or not column.ended_early(last, row)
     if last.bold != row.bold and column.ended_early(last, row):
         return False
-    if _is_centred(last, row):
+    hangs_as_heading = goes_on and last.bold and row.bold
+    if hangs_as_heading or _is_centred(last, row):
         return True
     indented = row.box[0] > run.rows[-1].box[0] + _INDENT_EM * row.size
     if indented and (

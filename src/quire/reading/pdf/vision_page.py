@@ -6,7 +6,7 @@ import struct
 from dataclasses import dataclass
 
 from quire.reading.files.document_source import PdfSource, open_documents
-from quire.reading.pdf.mupdf import mupdf
+from quire.reading.pdf.mupdf import text_flags
 from quire.reading.pdf.page_render import RenderOptions, render_page
 from quire.reading.pdf.table_crops import dense_tables
 
@@ -110,7 +110,7 @@ def _section(number: int, what: str, text: str) -> str:
 
 def _text(source: PdfSource, number: int) -> str:
     try:
-        found: str = source.page(number).get_text("text", flags=mupdf().TEXTFLAGS_TEXT)
+        found: str = source.page(number).get_text("text", flags=text_flags())
     except MemoryError:
         raise
     except Exception:
