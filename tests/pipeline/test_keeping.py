@@ -24,16 +24,20 @@ from tests.support.waiting import until
 HOUR_S = 3600.0
 
 
-async def test_the_objects_of_a_job_are_deleted_when_its_time_is_up(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("kept", "kept_s", "longer_s"), [("2h", 2 * HOUR_S, HOUR_S), ("10m", 600, 600)])
+async def test_the_objects_of_a_job_are_deleted_when_its_time_is_up(
+    tmp_path: Path, kept: str, kept_s: float, longer_s: float
+) -> None:
+    """They outlive the record by as long again, an hour at most."""
     clock = ShiftedClock()
-    async with quire(tmp_path, clock=clock, JOB_TTL="2h") as one:
+    async with quire(tmp_path, clock=clock, JOB_TTL=kept) as one:
         job = await convert(one, marked_pdf(tmp_path / "a.pdf", 3))
         await at_rest(one)
         folder = tmp_path / "data/objects/jobs" / job.id
-        clock.shift_s += 2 * HOUR_S
+        clock.shift_s += kept_s
         younger = await convert(one, marked_pdf(tmp_path / "b.pdf", 3, seed=2))
         assert folder.exists(), "objects outlive the record, so that none points to nothing"
-        clock.shift_s += 1.1 * HOUR_S
+        clock.shift_s += longer_s
         await until(lambda: not folder.exists(), "the objects are deleted")
         assert (tmp_path / "data/objects/jobs" / younger.id).exists()
         with pytest.raises(MissingError):

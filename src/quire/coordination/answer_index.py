@@ -10,11 +10,10 @@ from collections.abc import Sequence
 from quire.coordination import keys
 from quire.coordination.connection import RedisConnection
 
-_OWNER_EXTRA_MS = 3_600_000
-"""The list of an owner's answers is kept longer than the answers, so that a deletion finds all of them."""
-
-
 _TTL_SET_EVERY_S = 60.0
+_OWNER_EXTRA_S = (2 * _TTL_SET_EVERY_S, 3600.0)
+"""The list of an owner's answers outlives the answers by as long again, within these bounds, so that a deletion finds
+all of them."""
 _OWNERS_KNOWN = 1000
 
 
@@ -60,7 +59,9 @@ class AnswerIndex:
         now = asyncio.get_running_loop().time()
         is_due = now - self._ttl_set_at.get(owner, -math.inf) >= _TTL_SET_EVERY_S
         if is_due:
-            commands.append(("PEXPIRE", key, int(ttl_s * 1000) + _OWNER_EXTRA_MS))
+            least_s, most_s = _OWNER_EXTRA_S
+            kept_s = ttl_s + min(max(ttl_s, least_s), most_s)
+            commands.append(("PEXPIRE", key, int(kept_s * 1000)))
         await self.connection.commands(commands)
         if is_due:
             self._ttl_set_at[owner] = now

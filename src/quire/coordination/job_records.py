@@ -192,6 +192,11 @@ def attempt_key(attempt: int) -> str:
     return f"attempt-{attempt}"
 
 
+def objects_kept_ms(ttl_ms: int) -> int:
+    """Objects outlive their record by as long again, an hour at most, so that no record points to nothing."""
+    return ttl_ms + min(ttl_ms, 3_600_000)
+
+
 def job_from_fields(job_id: str, found: Mapping[str, str]) -> MainJob:
     """A job's record from its fields as Redis has them."""
     children = {kind: _child(kind, found) for kind in _CHILD_TYPES if found.get(f"{kind.value}.status")}

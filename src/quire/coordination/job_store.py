@@ -33,6 +33,7 @@ from quire.coordination.job_records import (
     job_from_fields,
     loaded,
     new_fields,
+    objects_kept_ms,
     read_claim,
 )
 from quire.coordination.lost_state import LostState
@@ -442,5 +443,4 @@ class JobStore:
         return max(self._ttl_ms(), int(_LEAST_RUNNING_TTL_S * 1000))
 
     def _objects_ms(self) -> int:
-        """Objects outlive their record a little, so that no record points to nothing."""
-        return self._ttl_ms() + 3_600_000
+        return objects_kept_ms(self._ttl_ms())

@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from quire.clock import Clock, now_ms
 from quire.coordination import keys
 from quire.coordination.connection import RedisConnection
+from quire.coordination.job_records import objects_kept_ms
 from quire.coordination.streams import Queues
 from quire.domain.job import JobPriority
 
 _FIRST_SWEEP_MS = 15_000
-_OBJECTS_OUTLIVE_MS = 3_600_000
 
 
 class RecoveredJobs:
@@ -23,6 +23,7 @@ class RecoveredJobs:
         self._queues = queues
         self._clock = clock
         self._ttl_ms = int(ttl_s * 1000)
+        self._objects_ms = objects_kept_ms(self._ttl_ms)
 
     async def known(self, job_ids: Sequence[str]) -> set[str]:
         """Those of these jobs that Redis has, or that were deleted on purpose lately."""
@@ -43,7 +44,7 @@ class RecoveredJobs:
         if left <= 0:
             await self.forget(job_id)
             return False
-        await self._index(job_id, fields, ended + self._ttl_ms + _OBJECTS_OUTLIVE_MS)
+        await self._index(job_id, fields, ended + self._objects_ms)
         return bool(await self._connection.job_script("revive", job_id, left, *_flat(fields)))
 
     async def restore_accepted(self, job_id: str, fields: Mapping[str, str]) -> bool:
@@ -52,7 +53,7 @@ class RecoveredJobs:
         await self._connection.commands(
             [("ZADD", keys.ACTIVE, now + _FIRST_SWEEP_MS, job_id), ("ZADD", keys.ORDER, "NX", now, job_id)]
         )
-        await self._index(job_id, fields, now + self._ttl_ms + _OBJECTS_OUTLIVE_MS)
+        await self._index(job_id, fields, now + self._objects_ms)
         content_ref = fields.get("content_ref", "")
         first = "split" if content_ref else "download"
         ttl_ms = max(self._ttl_ms, 86_400_000)
@@ -78,7 +79,7 @@ class RecoveredJobs:
             [
                 ("ZADD", keys.EXPIRY, objects_until, job_id),
                 ("ZADD", keys.index(team), "NX", created, job_id),
-                ("PEXPIRE", keys.index(team), self._ttl_ms + _OBJECTS_OUTLIVE_MS),
+                ("PEXPIRE", keys.index(team), self._objects_ms),
             ]
         )
 
