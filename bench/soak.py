@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import re
 import sys
 import time
@@ -82,11 +83,12 @@ async def take_sample(service: Service, folder: Path, documents: int) -> Sample:
 
 
 def _size_mb(folder: Path) -> float:
-    """Files that are deleted meanwhile don't count."""
+    """Files and folders that are deleted meanwhile don't count."""
     total = 0
-    for path in folder.rglob("*"):
-        with suppress(FileNotFoundError):
-            total += path.stat().st_size if path.is_file() else 0
+    for place, _folders, names in os.walk(folder):
+        for name in names:
+            with suppress(FileNotFoundError):
+                total += Path(place, name).stat().st_size
     return total / 1e6
 
 
@@ -133,6 +135,8 @@ async def run(folder: Path, documents: int, at_once: int, seconds: float) -> tup
 
             watching = asyncio.create_task(sampling())
             await asyncio.gather(*(caller() for _ in range(at_once)))
+            if watching.done():
+                await watching  # its error: without samples the run shows nothing
             watching.cancel()
             samples.append(await take_sample(running, folder, done))
     return samples, wrong, time.monotonic() - began
