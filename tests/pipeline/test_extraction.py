@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image, ImageDraw, ImageFont
+from reportlab.lib.utils import ImageReader
+from reportlab.pdfgen.canvas import Canvas
 
 from quire.domain.element import Element, ElementKind, PageElements
 from quire.domain.job import JobOptions, JobStatus, MainJob, Mode, PageRecord
@@ -79,6 +83,44 @@ def test_pages_that_could_not_be_read_are_named_and_are_not_pages_without_text()
 
 def leaf(value: Any, quote: str, page: int, **more: Any) -> dict[str, Any]:
     return {"value": value, "quote": quote, "page": page, **more}
+
+
+def turned_scan(lines: list[str]) -> bytes:
+    """A page of A5 that is only a picture of lines, upside down; the last line is alone in the lower half."""
+    picture = Image.new("L", (1240, 1754), 255)
+    draw = ImageDraw.Draw(picture)
+    for at, line in enumerate(lines):
+        last = at == len(lines) - 1
+        draw.text((120, 1400 if last else 160 + 70 * at), line, fill=0, font=ImageFont.load_default(44))
+    out = BytesIO()
+    canvas = Canvas(out, pagesize=(420, 595), invariant=1)
+    canvas.drawImage(ImageReader(picture.rotate(180)), 0, 0, width=420, height=595)
+    canvas.save()
+    return out.getvalue()
+
+
+async def test_citation_is_at_its_words_on_the_upright_page_when_a_scan_was_upside_down(
+    tmp_path: Path,
+) -> None:
+    words = [
+        "The harbour office of the town",
+        "sends this letter to all owners",
+        "of boats that lie at the pier",
+    ]
+    content = turned_scan([*words, "The total amount is 417.50"])
+    truth = {"scan.pdf": {"total": leaf(417.5, "total amount is 417.50", 1)}}
+    with simulator({"truth": truth}) as sim:
+        async with quire(tmp_path, OPENAI_BASE_URL=sim.openai_url, **SETTINGS) as one:
+            job = await read(one, tmp_path, "scan.pdf", content)
+            found = await Extraction(one.parts, one.engine).extract(job, ExtractionRequest.of(TOTAL))
+            assert found["values"] == {"total": 417.5}
+            ((cited,),) = [field["citations"] for field in found["fields"]]
+            assert cited["page"] == 1
+            left, top, right, bottom = cited["box"]
+            points = 595 / 1754
+            assert abs(top - 1400 * points) < 12
+            assert bottom - top < 30
+            assert 100 * points < left < right < 420
 
 
 async def test_answers_that_fail_are_split_repaired_or_reported(tmp_path: Path, make_pdf: Pdf) -> None:
