@@ -3,7 +3,8 @@
     python bench/page_diff.py --base ../base [--sets typeset,mixed,tables,wild,gnarly,odd] [--keep DIR] [--show FILE]
 
 The other checkout is read by this environment with the other one's source, or by `--base-python`. The summary counts,
-for each set, the pages that are equal, those that gained or lost words, and those with the same words in another form.
+for each set, the pages that are equal, those that gained or lost words, and those with the same words in another form;
+`elements` are pages of equal Markdown whose elements differ (where both checkouts have elements).
 `--show` writes a unified diff of every page that differs, without the documents that are held out (see
 `quality.held_out`).
 """
@@ -29,7 +30,7 @@ SETS = ("typeset", "mixed", "tables", "wild", "gnarly", "odd")
 _WORD = re.compile(r"\w+")
 
 READ = """
-import json, sys, time
+import hashlib, json, sys, time
 import importlib
 def load(*names):
     for name in names:
@@ -45,6 +46,8 @@ except ImportError:
 pages = load("quire.reading.pdf.page_reader", "quire.reading.pages")
 document = load("quire.reading.files.document_source", "quire.reading.document")
 options = pages.ReadOptions()
+def digest(elements):
+    return hashlib.sha256(repr(elements).encode("utf-8", "replace")).hexdigest() if elements else ""
 for line in sys.stdin:
     path = line.rstrip("\\n")
     began = time.process_time()
@@ -67,7 +70,7 @@ for line in sys.stdin:
         "path": path,
         "cpu_s": time.process_time() - began,
         "pages": [
-            [r.number, r.reader, r.markdown, getattr(r, "words_missing", 0), len(getattr(r, "elements", ()))]
+            [r.number, r.reader, r.markdown, getattr(r, "words_missing", 0), digest(getattr(r, "elements", ()))]
             for r in found
         ],
     }
@@ -121,10 +124,11 @@ def words(text: str) -> Counter[str]:
     return Counter(_WORD.findall(text))
 
 
-def verdict(before: str, after: str) -> str:
-    if before == after:
-        return "equal"
-    old, new = words(before), words(after)
+def verdict(before: list, after: list) -> str:
+    """How two readings of a page differ, each as `READ` writes it."""
+    if before[2] == after[2]:
+        return "elements" if before[4] and after[4] and before[4] != after[4] else "equal"
+    old, new = words(before[2]), words(after[2])
     lost, gained = old - new, new - old
     if lost and gained:
         return "other words"
@@ -133,7 +137,7 @@ def verdict(before: str, after: str) -> str:
     return "more words" if gained else "other form"
 
 
-VERDICTS = ("equal", "other form", "more words", "fewer words", "other words", "missing")
+VERDICTS = ("equal", "elements", "other form", "more words", "fewer words", "other words", "missing")
 
 
 def main() -> int:
@@ -167,7 +171,7 @@ def main() -> int:
                     f"{name}/{path.name} page {number}: only in {'base' if number in old else 'this'}"
                 )
                 continue
-            what = verdict(old[number][2], new[number][2])
+            what = verdict(old[number], new[number])
             count[what] += 1
             if new[number][3]:
                 missing.append(f"{name}/{path.name} page {number}: {new[number][3]} words missing")

@@ -10,11 +10,12 @@ from typing import Any
 import pymupdf
 import pytest
 
-from quire.domain.page import PageClass
+from quire.domain.page import PageClass, PageReading
 from quire.errors import PageError, QuireError
+from quire.reading.files.document_source import PdfSource, open_documents
 from quire.reading.pdf.block_matching import compact
 from quire.reading.pdf.page_reader import ReadOptions, read_pages, read_text
-from quire.reading.pdf.running_lines import EdgeLine, Edges, edge_lines, running
+from quire.reading.pdf.running_lines import REACH, EdgeLine, Edges, edge_lines, running
 from quire.reading.pdf.text_lines import TextLine
 from tests.reading.conftest import PROSE, Make, form_pdf, prose, text_pdf, write
 
@@ -173,6 +174,25 @@ def test_running_lines_go_when_neighbours_have_them_too(save: Make) -> None:
         assert ("Proceedings" in reading.markdown) == (reading.number == 1)
         assert "Page" not in reading.markdown
         assert f"Body of {reading.number}" in reading.markdown
+
+
+@pytest.mark.parametrize("order", [(1, 2, 3, 4, 5), (5, 4, 3, 2, 1)])
+def test_page_is_the_same_when_its_text_was_read_ahead(save: Make, order: tuple[int, ...]) -> None:
+    path = save(running_pdf(9))
+    alone: dict[int, PageReading] = {}
+    for number in order:
+        open_documents().forget()
+        alone[number] = read_pages(path, None, [number])[0]
+    open_documents().forget()
+    source = open_documents().get(path, None)
+    assert isinstance(source, PdfSource)
+    were_ahead = 0
+    for number in order:
+        were_ahead += number in source.kept.get("ahead", {})
+        assert read_pages(path, None, [number]) == [alone[number]]
+        assert len(source.kept["ahead"]) <= REACH
+        assert number not in source.kept["ahead"]
+    assert were_ahead
 
 
 def test_neighbours_are_left_alone_when_those_known_decide() -> None:

@@ -123,7 +123,7 @@ class _Signs:
         grids = [element.table.rows for element in elements if element.table]
         cells = [cell for rows in grids for row in rows for cell in row]
         self.paragraphs = len(paragraphs)
-        self.single_words = sum(len(text.split()) <= 2 for text in paragraphs)
+        self.single_words = sum(len(text.split(None, 2)) <= 2 for text in paragraphs)
         self.torn = sum(
             bool(_TORN_END.search(one)) and other[:1].islower() for one, other in pairwise(paragraphs)
         )
@@ -134,10 +134,10 @@ class _Signs:
         self.long_cells = sum(len(cell.split()) >= _LONG_CELL_WORDS for cell in cells)
         self.joined_rows = sum(map(_joined_rows, grids))
         self.prose_rows = sum(any(map(_is_sentence_part, row[1:])) for rows in grids for row in rows)
-        texts = [element.text for element in elements if not element.table]
-        self.formulas = sum(_is_formula(line) for text in texts for line in text.split("\n"))
-        self.glued = sum(len(_GLUED.findall(text)) for text in texts)
-        self.torn_words = sum(len(_TORN_WORD.findall(text)) for text in texts if "- " in text)
+        text = "\n".join([element.text for element in elements if not element.table])
+        self.formulas = sum(map(_is_formula, text.split("\n")))
+        self.glued = len(_GLUED.findall(text))
+        self.torn_words = len(_TORN_WORD.findall(text)) if "- " in text else 0
         lines = _prose_boxes(elements)
         self.jumps = _jumps(lines)
         self.is_read_across = _is_read_across(

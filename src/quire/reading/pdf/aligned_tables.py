@@ -62,8 +62,9 @@ def find_aligned(
     Prose in columns looks alike; so a table needs figures in it, short pieces in three columns under a rule, or rows
     that are full.
     """
-    away = [*taken, *prose]
-    free = [w for w in words if not _is_in_any(w, away)] if away else words
+    free = words
+    for x0, y0, x1, y1 in (*taken, *prose):
+        free = [w for w in free if not (x0 <= w.x <= x1 and y0 <= w.y <= y1)]
     if not free or len(free) > _MAX_WORDS:
         return []
     tables: list[Table] = []
@@ -95,11 +96,6 @@ def _tables(words: Sequence[PageWord], rules: Rules) -> list[Table]:
             tables.append(table)
             end = after
     return tables
-
-
-def _is_in_any(word: PageWord, boxes: Sequence[Box]) -> bool:
-    x, y = word.x, word.y
-    return any(box[0] <= x <= box[2] and box[1] <= y <= box[3] for box in boxes)
 
 
 def _row(line: Sequence[PageWord]) -> Row:

@@ -229,12 +229,12 @@ def _box_of(block: LayoutBlock) -> Box | None:
 
 
 def _page_type(filled: Sequence[FilledBlock], style: ComposeStyle) -> PageType:
-    lines = [line for item in filled for line in item.lines]
-    size = style.body_size or body_size(lines)
+    size = style.body_size or body_size(line for item in filled for line in item.lines)
     plain = PageType(size, style.height)
     bold = any(
         group.bold and is_heading(group, plain)
         for item in filled
+        if any(line.bold for line in item.lines)
         for group in groups_of(item.lines, item.block.kind == "heading")
     )
     return PageType(size, style.height, bold)

@@ -13,7 +13,7 @@ MAX_CHARS = 160
 MAX_LINES = 3
 _SAME_SIZE = 0.6
 
-_LETTERS = re.compile(r"[^\W\d_]")
+_TWO_LETTERS = re.compile(r"[^\W\d_].*?[^\W\d_]", re.DOTALL)
 _BULLET = re.compile(r"^[•●▪■◦‣➢➤►❖\uf0b7\uf0a7\uf0d8\uf076*–-]\s*\S")
 _CAPTION = re.compile(
     r"^(?:fig(?:ure|\.)?|table|tab\.|diagram|chart|exhibit|image|photo|source|listing)\s*[\dIVX]+\b", re.I
@@ -74,7 +74,7 @@ def could_be_heading(group: HeadingGroup) -> bool:
     if len(group.lines) > MAX_LINES:
         return False
     text = group.text
-    if len(text) > MAX_CHARS or len(_LETTERS.findall(text)) < 2:
+    if len(text) > MAX_CHARS or not _TWO_LETTERS.search(text):
         return False
     if any(p.search(text) for p in (_BULLET, _CAPTION, _LEADER, _DATE, _PAGE, _CONTACT)):
         return False

@@ -19,18 +19,16 @@ MIN_GUTTER_PT = 3.0
 _NUMBER = re.compile(r"^[(\[<>~±+−–—$€£-]*\d[\d.,:/%−–—)\]*†‡-]*$|^[-–—]+$|^n/?a$|^\.\.\.?$", re.I)
 
 
-@dataclass(frozen=True, slots=True)
 class PageWord:
-    text: str
-    box: Box
+    """A word, its box and the middle of it. A page has hundreds of them, and its middle is asked for many times."""
 
-    @property
-    def x(self) -> float:
-        return (self.box[0] + self.box[2]) / 2
+    __slots__ = ("box", "text", "x", "y")
 
-    @property
-    def y(self) -> float:
-        return (self.box[1] + self.box[3]) / 2
+    def __init__(self, text: str, box: Box) -> None:
+        self.text = text
+        self.box = box
+        self.x = (box[0] + box[2]) / 2
+        self.y = (box[1] + box[3]) / 2
 
 
 @dataclass(slots=True)
@@ -57,13 +55,11 @@ def text_lines(words: Sequence[PageWord]) -> list[list[PageWord]]:
     lines: list[list[PageWord]] = []
     first_y = 0.0
     for word in sorted(words, key=lambda w: w.y):
-        top, bottom = word.box[1], word.box[3]
-        y = (top + bottom) / 2
-        if lines and abs(y - first_y) <= 0.45 * (bottom - top):
+        if lines and abs(word.y - first_y) <= 0.45 * (word.box[3] - word.box[1]):
             lines[-1].append(word)
         else:
             lines.append([word])
-            first_y = y
+            first_y = word.y
     return [sorted(line, key=lambda w: w.box[0]) for line in lines]
 
 

@@ -24,7 +24,9 @@ _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")
 def missing_words(layer: str, elements: Sequence[Element]) -> list[str]:
     """The words of `layer` that are in none of the elements, each as often as it is missing."""
     layer_words, element_words = layer.split(), _words(elements)
-    # On most pages both have the same words: sums of hashes say so at a third of the cost of counting.
+    # Most pages have the same words in both, in the same order or, by the sum of their hashes, in another.
+    if layer_words == element_words:
+        return []
     if len(layer_words) == len(element_words) and _fingerprint(layer_words) == _fingerprint(element_words):
         return []
     wanted, there = Counter(_split(layer)), Counter(_split(" ".join(element_words)))

@@ -38,6 +38,7 @@ from quire.reading.pdf.narrow_gutters import cut_at_gutter
 from quire.reading.pdf.outline import Titles, outline_titles
 from quire.reading.pdf.page_figures import figure_boxes
 from quire.reading.pdf.page_signals import Thresholds, classify, garbled_ratio, measure_marks
+from quire.reading.pdf.page_texts import read_ahead, text_of
 from quire.reading.pdf.prose_columns import prose_columns
 from quire.reading.pdf.reading_direction import View, view_of
 from quire.reading.pdf.ruled_tables import Table, could_be_grid, find_grids
@@ -156,8 +157,7 @@ def _compose(seen: _Seen, blocks: list[LayoutBlock] | None, options: ReadOptions
     if not seen.lines:
         return _unplaced(reading)
     style = ComposeStyle(body_size(seen.lines), seen.view.height, options.join_hyphens, seen.tags.titles)
-    reader, filled, elements = _best_attempt(seen, blocks, style)
-    lost = missing_words(reading.text, elements)
+    reader, filled, elements, lost = _best_attempt(seen, blocks, style)
     if lost:
         place_lines(filled, lines_with(lost, seen.lines, style.body_size))
         elements = _elements(seen, filled, style)
@@ -175,15 +175,21 @@ def _compose(seen: _Seen, blocks: list[LayoutBlock] | None, options: ReadOptions
 
 def _best_attempt(
     seen: _Seen, blocks: list[LayoutBlock] | None, style: ComposeStyle
-) -> tuple[str, list[FilledBlock], list[Element]]:
-    """The reader, the blocks and the elements of the first way to put the page together that keeps its text."""
-    wanted = _KEPT_AT_LEAST * len(compact(seen.reading.text))
+) -> tuple[str, list[FilledBlock], list[Element], list[str]]:
+    """The reader, the blocks, the elements and the missing words of the first attempt that keeps the page's text."""
+    text = seen.reading.text
     for reader, compose_blocks in _attempts(seen, blocks):
         filled = compose_blocks()
         elements = _elements(seen, filled, style)
-        if sum(len(compact(element.plain_text)) for element in elements) >= wanted:
-            return reader, filled, elements
-    return reader, filled, elements
+        found = reader, filled, elements, missing_words(text, elements)
+        if not found[-1] or _keeps_enough(text, elements):
+            break
+    return found
+
+
+def _keeps_enough(text: str, elements: Sequence[Element]) -> bool:
+    kept = sum(len(compact(element.plain_text)) for element in elements)
+    return kept >= _KEPT_AT_LEAST * len(compact(text))
 
 
 def _attempts(
@@ -272,8 +278,7 @@ def _read_edges(source: PdfSource, number: int) -> tuple[EdgeLine, ...]:
     """The edge lines of a neighbour. One that can't be read has none: that is its own failure, not this page's."""
 
     try:
-        page = source.page(number)
-        content = page.get_textpage(flags=text_flags()).extractDICT()
+        page, _, content = read_ahead(source, number)
         view = view_of(page, content)
         return tuple(edge_lines(lines_of(content, view.turn), view.height).values())
     except MemoryError:
@@ -283,10 +288,7 @@ def _read_edges(source: PdfSource, number: int) -> tuple[EdgeLine, ...]:
 
 
 def _analyse(source: PdfSource, number: int, options: ReadOptions) -> _Seen:
-
-    page = source.page(number)
-    textpage = page.get_textpage(flags=text_flags())
-    content = textpage.extractDICT()
+    page, textpage, content = text_of(source, number)
     cut_at_gutter(content, textpage.extractWORDS)
     text = layer_text(content)
     view = view_of(page, content)

@@ -92,26 +92,24 @@ def classify(signals: PageSignals, marks: Marks, limits: Thresholds) -> tuple[Pa
 _ODD = re.compile(r"[\ufffd\ue000-\uf8ff\x00-\x08\x0b\x0e-\x1f\x7f-\x9f]")
 _CID = re.compile(r"\(cid:\d+\)")
 _LATIN_WORD = re.compile(r"[A-Za-z]{5,}")
+_CONSONANTS = re.compile(r"[b-df-hj-np-tv-xzB-DF-HJ-NP-TV-XZ]{5,}")
 _VOWELLESS = re.compile(r"(?<![A-Za-z])[b-df-hj-np-tv-xzB-DF-HJ-NP-TV-XZ]{5,}(?![A-Za-z])")
 _SYMBOL_BULLETS = re.compile(r"[\uf0a7\uf0b7\uf0d8\uf0fc\uf02d\uf0e0\uf076\uf0a8\uf06f\uf0d2\uf0be]")
 
 
 def garbled_ratio(text: str) -> float:
     """The part of the text's characters that can't be what a person wrote, from 0 to 1."""
-    if not text:
-        return 0.0
-    letters = len("".join(text.split()))
-    if not letters:
-        return 0.0
-    # Symbol fonts put bullets in the private area; they are marks, not letters lost.
-    plain = _SYMBOL_BULLETS.sub("", text)
-    odd = len(_ODD.findall(plain)) + sum(len(m) for m in _CID.findall(text))
-    dumb = sum(len(w) for w in _VOWELLESS.findall(text) if not w.isupper())
-    if dumb > 30:
-        total = sum(map(len, _LATIN_WORD.findall(text)))
-        if total >= 100 and dumb > 0.3 * total:
-            odd += dumb
-    return min(1.0, odd / letters)
+    odd = sum(map(len, _CID.findall(text))) if "(cid:" in text else 0
+    if "\ufffd" in text or not text.replace("\n", "").isprintable():  # most pages have nothing odd
+        # Symbol fonts put bullets in the private area; they are marks, not letters lost.
+        odd += len(_ODD.findall(_SYMBOL_BULLETS.sub("", text)))
+    if _CONSONANTS.search(text):
+        dumb = sum(len(w) for w in _VOWELLESS.findall(text) if not w.isupper())
+        if dumb > 30:
+            total = sum(map(len, _LATIN_WORD.findall(text)))
+            if total >= 100 and dumb > 0.3 * total:
+                odd += dumb
+    return min(1.0, odd / max(1, len("".join(text.split())))) if odd else 0.0
 
 
 def _clip(box: Any, width: float, height: float) -> Box | None:

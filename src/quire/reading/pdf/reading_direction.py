@@ -32,7 +32,8 @@ class View:
 def view_of(page: Any, content: dict[str, Any]) -> View:
     """The view of MuPDF's `page` whose text is `content`, MuPDF's dictionary of it."""
     shown = int(page.rotation)
-    width, height = float(page.rect.width), float(page.rect.height)
+    box = page.rect
+    width, height = float(box.width), float(box.height)
     rotation = _rotation_of(content, shown)
     if (rotation - shown) % 180:
         width, height = height, width

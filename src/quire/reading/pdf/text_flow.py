@@ -149,7 +149,7 @@ class _Row:
 
     @property
     def text(self) -> str:
-        return " ".join(line.text for line in self.lines)
+        return " ".join([line.text for line in self.lines])
 
 
 @dataclass(slots=True)

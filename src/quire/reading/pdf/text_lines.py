@@ -123,7 +123,7 @@ def _line(raw: dict[str, Any], block: int, turn: Callable[[Box], Box], is_uprigh
     if not total:
         return None
     box = turn(tuple(raw["bbox"]))
-    if not all(map(isfinite, box)):
+    if not isfinite(sum(box)):
         return None
     return TextLine(
         text=" ".join("".join(texts).split()),
@@ -162,7 +162,7 @@ def _whole_line(
     if not text:
         return None
     box = turn(tuple(raw["bbox"]))
-    if not all(map(isfinite, box)):
+    if not isfinite(sum(box)):
         return None
     flags = span["flags"]
     bold_name, italic_name, math_name = _face(span["font"])
