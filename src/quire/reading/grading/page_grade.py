@@ -16,6 +16,7 @@ SYMBOL_DEBRIS = "symbol_debris"
 INK_LEFT_OUT = "ink_left_out"
 CUT_OFF = "cut_off"
 DOUBTFUL_WORDS = "doubtful_words"
+ON_ITS_SIDE = "on_its_side"
 UNSUPPORTED = "not_supported_by_page"
 UNGROUNDED_NUMBERS = "ungrounded_numbers"
 
@@ -28,7 +29,7 @@ _DISORDER = 0.88
 _UNREAD = 0.03
 _LEAST_CUT, _CUT_SHARE = 3, 0.05
 _GOOD, _FAIR = 0.92, 0.75
-_BELOW_GOOD = 0.91
+_BELOW_GOOD, _BELOW_FAIR = 0.91, 0.74
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,7 @@ class OcrEvidence:
     lines: int = 0
     usual: float = 0.0  # the confidence that this reader has at least on pages that it reads right
     doubts: tuple[str, ...] = ()  # reasons to doubt the order of the text
+    is_on_its_side: bool = False  # its lines run down the picture
 
 
 def grade_of(confidence: float) -> Grade:
@@ -98,6 +100,9 @@ def judge_ocr(text: str, evidence: OcrEvidence) -> Judgement:
     if evidence.unread > _UNREAD:
         confidence = min(confidence * (1.0 - evidence.unread), _BELOW_GOOD)
         reasons = (*reasons, INK_LEFT_OUT)
+    if evidence.is_on_its_side:
+        confidence = min(confidence, _BELOW_FAIR)
+        reasons = (*reasons, ON_ITS_SIDE)
     if evidence.cut_lines >= max(_LEAST_CUT, _CUT_SHARE * evidence.lines):
         confidence = min(confidence, _BELOW_GOOD)
         reasons = (*reasons, CUT_OFF)

@@ -25,6 +25,7 @@ from quire.reading.ocr.page_posture import (
     dense_strip,
     evened,
     posture_of,
+    turned_further,
     upright,
 )
 from quire.reading.ocr.quick_reader import QUICK_READER, TesseractModels
@@ -129,6 +130,7 @@ class Recognised:
             sum(map(self._is_cut, lines)),
             len(lines),
             _CAREFUL_IS_SURE if self.reader == CAREFUL_READER else 0.0,
+            is_on_its_side=self.seen.is_on_its_side(),
         )
 
     def _is_cut(self, line: Box) -> bool:
@@ -178,6 +180,7 @@ class PictureReading:
             if careful is not None and _weight(careful) >= 0.5 * _weight(seen.without_noise()):
                 careful.blank = [box for box in seen.blank if not _holds_words(box, careful)]
                 return self._result_of(careful, CAREFUL_READER)
+            seen = self._quick_words()  # of the way up that the careful reader has found
         elif self._has_careful:
             seen = self._mended(seen)
         return self._result_of(seen, QUICK_READER)
@@ -244,12 +247,29 @@ class PictureReading:
             seen = careful_reader.read(self._page, self._names)
             if (seen.confidence() or 0.0) < _WRONG_WAY and self._settle_way_up():
                 seen = careful_reader.read(self._page, self._names)
+            if seen.is_on_its_side():
+                seen = self._read_from_sides(seen)
         except PageError:
             if not self._has_quick:
                 raise
             self._notes.append(CAREFUL_FAILED)
             return None
         return seen
+
+    def _read_from_sides(self, first: RecognisedPage) -> RecognisedPage:
+        """What the careful reader sees after a quarter turn one way or the other; `first` if its lines run down too."""
+        came, best, posture = self._posture, first, self._posture
+        try:
+            for quarters in (1, 3):
+                self._posture = turned_further(self._picture, came, quarters)
+                self._lay()
+                seen = careful_reader.read(self._page, self._names)
+                if not seen.is_on_its_side() and (best is first or _weight(seen) > _weight(best)):
+                    best, posture = seen, self._posture
+        finally:
+            self._posture = posture
+            self._lay()
+        return best
 
     def _settle_way_up(self) -> bool:
         """Reads a strip of the page the other ways up, unless the orientation model is sure; whether it was turned."""

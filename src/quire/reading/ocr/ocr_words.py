@@ -11,6 +11,7 @@ Box = tuple[int, int, int, int]
 
 NOISE = 0.3
 """Words that their reader is less sure of than this are specks, not words."""
+_LEAST_DOWN, _TALL = 3, 1.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,12 @@ class RecognisedPage:
         weights = [(word.confidence, len(word.text)) for word in self.words()]
         total = sum(length for _, length in weights)
         return sum(sure * length for sure, length in weights) / total if total else None
+
+    def is_on_its_side(self) -> bool:
+        """Whether most lines of several words are taller than wide: in every script with spaces they are wider."""
+        boxes = [line.box() for line in self.lines() if len(line.words) > 1]
+        down = sum(bottom - top > _TALL * (right - left) for left, top, right, bottom in boxes)
+        return down >= _LEAST_DOWN and 2 * down > len(boxes)
 
     def without_noise(self) -> RecognisedPage:
         """The same without the words that are none, and without what then is empty."""

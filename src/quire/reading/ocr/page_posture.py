@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from quire.reading.ocr import line_direction, page_orientation
@@ -94,8 +94,7 @@ def posture_of(picture: Image.Image) -> Posture:
 
     noise = grain(np.asarray(picture))
     small = small_copy(picture)
-    is_grainy = noise > _SPECKLED
-    ink = clear_ink_mask(small) if is_grainy else ink_mask(np.asarray(small, dtype=np.float32), noise)
+    ink = _ink_of(small, noise)
     count = int(np.count_nonzero(ink))
     if count < LEAST_INK:
         return Posture(noise=noise, ink=count >= _SPECKS)
@@ -108,14 +107,37 @@ def posture_of(picture: Image.Image) -> Posture:
     scores = [_way_score(turns, sides, found) for turns in range(4)]
     turns = max(range(4), key=lambda way: scores[way])
     others = max(score for way, score in enumerate(scores) if way != turns)
-    skew = sides[turns % 2].skew
     return Posture(
         turns,
-        skew if abs(skew) >= _LEAST_SKEW else 0.0,
+        _worth_correcting(sides[turns % 2].skew),
         noise,
         certain=scores[turns] - others >= _CERTAIN,
         ink=True,
     )
+
+
+def turned_further(picture: Image.Image, posture: Posture, quarters: int) -> Posture:
+    """The posture of the same picture with more quarter turns, and the skew of the lines that run across it then."""
+    import numpy as np
+
+    turns = (posture.turns + quarters) % 4
+    ink = _ink_of(small_copy(picture), posture.noise)
+    skew = 0.0
+    if int(np.count_nonzero(ink)) >= LEAST_INK:
+        skew, _ = best_angle(*ink_points(np.rot90(ink, turns % 2)))
+    return replace(posture, turns=turns, skew=_worth_correcting(skew))
+
+
+def _ink_of(small: Image.Image, noise: float) -> Pixels:
+    import numpy as np
+
+    return (
+        clear_ink_mask(small) if noise > _SPECKLED else ink_mask(np.asarray(small, dtype=np.float32), noise)
+    )
+
+
+def _worth_correcting(skew: float) -> float:
+    return skew if abs(skew) >= _LEAST_SKEW else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +192,7 @@ def _posture_by_strokes(ink: Pixels, noise: float) -> Posture:
     way_up = _upwardness(np.rot90(ink, turns), skew)
     if way_up < -_CLEARLY_HANGING:
         turns += 2
-    return Posture(turns, skew if abs(skew) >= _LEAST_SKEW else 0.0, noise, ink=True)
+    return Posture(turns, _worth_correcting(skew), noise, ink=True)
 
 
 def upright(picture: Image.Image, posture: Posture) -> tuple[Image.Image, Turn]:
