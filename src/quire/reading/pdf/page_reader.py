@@ -38,7 +38,6 @@ from quire.reading.pdf.narrow_gutters import cut_at_gutter
 from quire.reading.pdf.outline import Titles, outline_titles
 from quire.reading.pdf.page_figures import figure_boxes
 from quire.reading.pdf.page_signals import Thresholds, classify, garbled_ratio, measure_marks
-from quire.reading.pdf.page_texts import read_ahead, text_of
 from quire.reading.pdf.prose_columns import prose_columns
 from quire.reading.pdf.reading_direction import View, view_of
 from quire.reading.pdf.ruled_tables import Table, could_be_grid, find_grids
@@ -46,6 +45,7 @@ from quire.reading.pdf.running_lines import EdgeLine, Edges, RunningLines, edge_
 from quire.reading.pdf.structure_tags import NO_TAGS, PageTags, is_tagged, page_tags
 from quire.reading.pdf.text_flow import flow
 from quire.reading.pdf.text_lines import TextLine, body_size, layer_text, lines_of
+from quire.reading.pdf.texts_ahead import read_ahead, text_of
 from quire.rendering.markdown_writer import clean
 from quire.rendering.page_markdown import render_markdown
 
