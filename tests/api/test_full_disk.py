@@ -136,10 +136,10 @@ async def test_waiting_images_are_left_to_another_replica_while_the_disk_is_full
             filler.write_bytes(bytes((_DISK_MB - 10) << 20))
 
             async def is_refused() -> bool:
-                refused = await client.post("/parse", data=_IMAGE, headers={"Content-Type": "image/png"})
-                return refused.status == 503
+                """A document, because an image that is still taken would wait for the backend."""
+                return (await client.upload(b"%PDF-1.4 x")).status == 503
 
-            await until(is_refused, "the refusal of an image")
+            await until(is_refused, "the refusal of a document")
             other = services.start(BATCH_BACKEND_URL=other_backend.url, **shared)
             simulated.script()
             replies = await asyncio.gather(*callers)
