@@ -12,7 +12,7 @@ demo: $(STAMP)
 	$(BIN)/python bench/demo.py
 
 # Several at a time, in the order of tests/conftest.py: most tests wait for processes, not for a core.
-WORKERS ?= 6
+WORKERS ?= 4
 test: $(STAMP)
 	$(BIN)/python -m pytest tests -rs -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 

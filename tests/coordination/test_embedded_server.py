@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from redis.asyncio import Redis
+from redis.exceptions import BusyLoadingError
 
 from quire.coordination.embedded_server import EmbeddedServer
 from quire.errors import CoordinationError, DataDirInUseError
@@ -131,7 +132,13 @@ async def test_server_is_restarted_with_its_content_when_it_dies(tmp_path: Path)
             await until(lambda first=first: not alive(first), "the server is dead")  # type: ignore[misc]
             await until(lambda: EmbeddedServer.attach_url(data_dir) is not None, "a new server answers")
             await client.connection_pool.disconnect()
-            assert await client.get("job") == b"queued"
+
+            async def is_loaded() -> bool:
+                with contextlib.suppress(BusyLoadingError):
+                    return bool(await client.get("job") == b"queued")
+                return False
+
+            await until(is_loaded, "the new server has its content")
             assert await server_pid(client) != first
         watch.cancel()
         with pytest.raises(asyncio.CancelledError):

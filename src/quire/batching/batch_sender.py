@@ -255,12 +255,14 @@ class BatchSender:
                         RequestOutcome.DONE,
                         position=position,
                         size=len(images),
-                        seconds=seconds,
+                        seconds=round(seconds, 3),  # as it is stored, so that both answers are the same
                     )
                 )
             elif found is not None and found.final:
                 error = PageError(found.error).as_dict()
-                outcomes.append(Outcome(image.request_id, RequestOutcome.ERROR, error=error, seconds=seconds))
+                outcomes.append(
+                    Outcome(image.request_id, RequestOutcome.ERROR, error=error, seconds=round(seconds, 3))
+                )
             else:
                 self.parts.metrics.odd_results.labels("missing").inc()
                 outcomes.append(Outcome(image.request_id, RequestOutcome.AGAIN))
