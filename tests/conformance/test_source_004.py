@@ -490,8 +490,17 @@ def test_retry_time_is_given_when_the_breaker_is_open(opened: dict[str, Any]) ->
 async def test_waiting_callers_are_served_when_the_backend_works_again(
     client: Client, backend: Simulated
 ) -> None:
-    backend.script(batch_status=500)
+    backend.script(hold=True)
     tasks = [asyncio.create_task(parse(client, number)) for number in range(110, 115)]
+
+    async def all_wait() -> bool:
+        sent = sum(
+            backend.stats()["sizes"]
+        )  # first: an image that is sent meanwhile must not be counted twice
+        return bool(sent + (await client.get("/queue/status")).json["queue_depth"] == 5)
+
+    await eventually(all_wait, "five callers who wait: one who comes when the breaker is open is refused")
+    backend.script(batch_status=500)
     await called(backend, 6)
     backend.script()
     assert all(is_own(answer, 110 + place) for place, answer in enumerate(await asyncio.gather(*tasks)))

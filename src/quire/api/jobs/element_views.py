@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, Field
 
@@ -67,13 +67,20 @@ class DocumentElementView(BaseModel):
     words: list[ElementWordView] | None = Field(None, description="Only with `include=words`.")
 
 
-class DocumentPageView(BaseModel):
+class ElementsPageView(BaseModel):
+    """What is said of a page wherever its elements are given."""
+
     page_number: int
     width: float | None = Field(description="Of the upright page in points; null where there are no pages.")
     height: float | None
     reader: str | None
     turned: int = Field(0, description="By how many degrees a scan was turned to the left to be read.")
-    elements: list[DocumentElementView]
+    elements: list[DocumentElementView] = Field(description="In reading order.")
+
+
+class DocumentPageView(ElementsPageView):
+    """A page of a document."""
+
     note: str | None = Field(
         None, description="Only of a page without elements: what the Markdown has in its place."
     )
@@ -140,25 +147,8 @@ class DocumentElementsView(BaseModel):
     pages: list[DocumentPageView]
 
 
-class PageElementsView(BaseModel):
-    """A page as elements in reading order, each with its kind, its text and its place on the upright page."""
+class PageElementsView(ElementsPageView):
+    """A page alone."""
 
     job_id: str
     schema_version: int
-    page_number: int
-    width: float | None = Field(
-        description="Of the upright page in points; null where the source has no pages."
-    )
-    height: float | None
-    reader: str | None
-    turned: int = Field(0, description="By how many degrees a scan was turned to the left to be read.")
-    elements: list[DocumentElementView]
-
-
-def published_schema(model: type[BaseModel], name: str, version: int) -> dict[str, Any]:
-    """The JSON Schema of a format; it takes fields that later minor versions add."""
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": f"urn:quire:{name}:{version}",
-        **model.model_json_schema(),
-    }
