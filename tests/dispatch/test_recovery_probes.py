@@ -6,6 +6,9 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
+import pytest
+
+from quire.coordination.ai_admission import Admission
 from quire.dispatch.page_task import Answered, Exhausted
 from quire.dispatch.recovery_probes import RecoveryProbes
 from tests.dispatch.conftest import Bench
@@ -64,15 +67,23 @@ async def test_breakers_close_before_their_time_when_the_models_are_back(make: M
     assert answer.candidate.target.model == "a1"
 
 
-async def test_no_model_is_tested_when_no_page_needs_one(make: Make) -> None:
+async def test_no_model_is_tested_when_no_page_needs_one(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     bench = make(**LONG)
     bench.sim.play({"rules": [{"fault": "server_error", "model": "a1"}]})
     assert isinstance(await bench.read(), Answered)
     bench.sim.reset()
     admission = bench.dispatcher.admission
     assert not await admission.recovery_wanted()
+    looks, look = 0, Admission.recovery_wanted
+
+    async def counted(self: Admission) -> bool:
+        nonlocal looks
+        looks += 1
+        return await look(self)
+
+    monkeypatch.setattr(Admission, "recovery_wanted", counted)
     async with probing(bench, 0.05):
-        await asyncio.sleep(1.5)  # longer than the interval between two looks
+        await until(lambda: looks == 2, "the first look is over")
         assert bench.calls() == {}
         await admission.want_recovery()
         await until(lambda: "a1" in bench.calls(), "the broken model is tested")

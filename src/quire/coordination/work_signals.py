@@ -6,7 +6,7 @@ not take all entries, it signals again. So an entry wakes one worker, however ma
 
 Weakness: a signal is lost with the worker that received it, or with a process that dies within 5 ms of adding entries.
 The worker that leaves and the sweeper that finds a dead one signal again; the housekeeper signals every ten seconds
-for queues with entries that nobody has read; and every worker reads its queues once a minute without a signal.
+for queues with entries that no worker has read; and every worker reads its queues once a minute without a signal.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ class PagePair:
 
 @dataclass(frozen=True, slots=True)
 class ElementPair:
-    """The same for elements; `changed` where one stands for the other."""
+    """The same for elements; `changed` where one replaces the other."""
 
     a: Element | None
     b: Element | None

@@ -95,7 +95,7 @@ def _nearest(size: float, usual: Sequence[float]) -> float:
 
 
 def _usual_sizes(weights: Sequence[tuple[float, int]]) -> list[float]:
-    """The sizes of the page, those of most characters first; each stands for all that are near it."""
+    """The sizes of the page, those of most characters first; each is used for all that are near it."""
     rest = list(weights)
     usual: list[float] = []
     while rest:

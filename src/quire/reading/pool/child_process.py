@@ -191,7 +191,7 @@ class ForkServer:
     async def fork(self) -> Child:
         """A child that is ready for a task, however long the server waits for a core to import the parsers.
 
-        Raises ChildDiedError if it has ended, used far more CPU time than that takes, or stands still.
+        Raises ChildDiedError if it has ended, used far more CPU time than that takes, or makes no progress.
         """
         clock = TaskClock(self._process.pid, _BIRTH_S, with_programs=False)
         forking = asyncio.ensure_future(self._fork())
