@@ -37,6 +37,7 @@ from quire.settings import Settings
 _LOG = logging.getLogger(__name__)
 _BACKLOG = 4096
 _KEEP_ALIVE_S = 75
+_LARGEST_SOCKET_MESSAGE = 4_096  # what a caller sends over a WebSocket is a request for news, without content
 _DEPARTURES_PER_TURN = 25
 _LEAST_GRACE_S = 1
 _DATE_EVERY_S = 1.0
@@ -240,7 +241,9 @@ def _config(app: FastAPI, shutdown_timeout_s: float) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         lifespan="off",
-        ws="none",
+        ws="none",  # api/http/guarded_protocol.py makes the protocol of the one path that has it
+        ws_max_size=_LARGEST_SOCKET_MESSAGE,
+        ws_per_message_deflate=False,
         log_config=None,
         access_log=False,
         http="httptools",

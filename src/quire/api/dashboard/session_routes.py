@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
+from fastapi.requests import HTTPConnection
 from pydantic import BaseModel, Field
 
 from quire.api.http.client_address import client_address
@@ -94,7 +95,7 @@ class Sessions:
             raise CredentialsError("The user name or the password is not right.")
         return self._made(secrets.token_urlsafe(16), secure)
 
-    async def found(self, request: Request) -> Session | None:
+    async def found(self, request: HTTPConnection) -> Session | None:
         """Returns the session of the request's cookie if it is valid. Raises CoordinationError."""
         given = _TOKEN.fullmatch(request.cookies.get(COOKIE, ""))
         if given is None or not self.needed:
@@ -149,11 +150,11 @@ class Sessions:
         )
 
 
-def sessions(request: Request) -> Sessions:
+def sessions(request: HTTPConnection) -> Sessions:
     return Sessions(services(request).runtime)
 
 
-async def session_of(request: Request) -> Session | None:
+async def session_of(request: HTTPConnection) -> Session | None:
     """The session that this request may act in. Raises ForbiddenError for a write that another site sent."""
     if COOKIE not in request.cookies:
         return None
@@ -163,13 +164,14 @@ async def session_of(request: Request) -> Session | None:
     return found
 
 
-def refuse_other_sites(request: Request) -> None:
+def refuse_other_sites(request: HTTPConnection) -> None:
     """Raises ForbiddenError unless a write comes from a page of this service.
 
     A browser says so itself where the service is reached by TLS or on this machine (Sec-Fetch-Site); elsewhere,
-    and in old browsers, Origin must name the host that was asked. Neither can be set by a script.
+    and in old browsers, Origin must name the host that was asked. Neither can be set by a script. A WebSocket, which
+    has no method, counts as a write: a browser lets every site read what comes from one.
     """
-    if request.method in _SAFE_METHODS:
+    if request.scope.get("method") in _SAFE_METHODS:
         return
     site = request.headers.get("sec-fetch-site")
     if site is not None:

@@ -90,7 +90,7 @@ async def docling_status(
     if wait and not progress.is_over:
         await _wait(DoorIntake(request, services, team), batch, wait)
         progress = await batches.progress(batch)
-    return await task_answer(services, batch, progress)
+    return JSONResponse(await task_view(services, batch, progress))
 
 
 @router.get("/v1/result/{task_id}", summary="docling-serve: the result of a task", response_class=Response)
@@ -115,10 +115,10 @@ async def start_task(services: Services, team: str, task: DoclingTask, **view: A
     batch = DocumentBatch(team, now, tuple(task.items), view=shown)
     batches = DocumentBatches(services.runtime.parts)
     await batches.save(batch)
-    return await task_answer(services, batch, await batches.progress(batch))
+    return JSONResponse(await task_view(services, batch, await batches.progress(batch)))
 
 
-async def task_answer(services: Services, batch: DocumentBatch, progress: BatchProgress) -> Response:
+async def task_view(services: Services, batch: DocumentBatch, progress: BatchProgress) -> dict[str, Any]:
     """The status of a task; `failure` only where no document could be read."""
     total, done = len(progress.items), progress.count("completed")
     status = "started" if progress.count("processing") or progress.ended else "pending"
@@ -128,21 +128,19 @@ async def task_answer(services: Services, batch: DocumentBatch, progress: BatchP
     if status == "pending" and batch.job_ids:
         place = await services.runtime.parts.jobs.order.position(batch.job_ids[0])
     errors = [str(one.error.get("error")) for one in progress.items if one.error]
-    return JSONResponse(
-        {
-            "task_id": batch.id,
-            "task_type": batch.view.get("task_type", "convert"),
-            "task_status": status,
-            "task_position": place,
-            "task_meta": {
-                "num_docs": total,
-                "num_processed": progress.ended,
-                "num_succeeded": done,
-                "num_failed": progress.ended - done,
-            },
-            "error_message": errors[0] if errors and progress.is_over else None,
-        }
-    )
+    return {
+        "task_id": batch.id,
+        "task_type": batch.view.get("task_type", "convert"),
+        "task_status": status,
+        "task_position": place,
+        "task_meta": {
+            "num_docs": total,
+            "num_processed": progress.ended,
+            "num_succeeded": done,
+            "num_failed": progress.ended - done,
+        },
+        "error_message": errors[0] if errors and progress.is_over else None,
+    }
 
 
 async def _answer(services: Services, intake: DoorIntake, task: DoclingTask) -> Response:

@@ -9,6 +9,7 @@ from fastapi import APIRouter
 from quire.api.doors import (
     docling_chunk_routes,
     docling_routes,
+    docling_status_socket,
     mineru_routes,
     openwebui_routes,
     tika_routes,
@@ -16,7 +17,7 @@ from quire.api.doors import (
 )
 
 _ROUTERS: dict[str, tuple[APIRouter, ...]] = {
-    "docling": (docling_routes.router, docling_chunk_routes.router),
+    "docling": (docling_routes.router, docling_chunk_routes.router, docling_status_socket.router),
     "tika": (tika_routes.router,),
     "openwebui": (openwebui_routes.router,),
     "unstructured": (unstructured_routes.router,),

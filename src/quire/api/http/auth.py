@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from typing import Annotated
 from urllib.parse import urlsplit
 
-from fastapi import Depends, Request
+from fastapi import Depends
+from fastapi.requests import HTTPConnection
 
 from quire.api.dashboard.session_routes import DEFAULT_TEAM, session_of, sessions
 from quire.api.http.client_address import client_address
@@ -36,10 +37,16 @@ KEY_HEADERS = ("x-api-key", "unstructured-api-key")
 _KEY_HEADERS = tuple(name.encode() for name in KEY_HEADERS)
 
 
-async def team_of(request: Request) -> str:
-    """Returns the team. Raises CredentialsError, ThrottledError, or ForbiddenError for another site's write.
+async def team_of(request: HTTPConnection) -> str:
+    """Returns the team. Raises as `team_with_key`."""
+    return await team_with_key(request, given_key(request))
 
-    Without keys and without a password the service is on loopback only, where every user is `default`.
+
+async def team_with_key(request: HTTPConnection, given: bytes | None) -> str:
+    """Returns the team of a caller that gave this key, or none.
+
+    Raises CredentialsError, ThrottledError, or ForbiddenError for another site's write. Without keys and without a
+    password the service is on loopback only, where every user is `default`.
     """
     auth = services(request).runtime.settings.auth
     set_current_payer(None)
@@ -47,7 +54,6 @@ async def team_of(request: Request) -> str:
         _require_local_caller(request)
         request.state.actor = "local caller"
         return DEFAULT_TEAM
-    given = given_key(request)
     if given is not None:
         # A key takes precedence over the cookie, because a program sends it on purpose.
         team = await _team_of_key(request, given, auth.api_keys)
@@ -67,12 +73,12 @@ async def team_of(request: Request) -> str:
 Team = Annotated[str, Depends(team_of)]
 
 
-def actor_of(request: Request) -> str:
+def actor_of(request: HTTPConnection) -> str:
     """Returns the caller's name for the audit log: a key's id, a user of the dashboard, or `API_KEYS`."""
     return str(request.state.actor)
 
 
-def given_key(request: Request) -> bytes | None:
+def given_key(request: HTTPConnection) -> bytes | None:
     """Returns the API key that the request carries, known or not."""
     return _sent_key(request.headers.raw)
 
@@ -109,7 +115,7 @@ def has_valid_key(keys: tuple[ApiKey, ...], headers: list[tuple[bytes, bytes]]) 
     return given is not None and _team_for(given, keys) is not None
 
 
-async def _team_of_key(request: Request, given: bytes, keys: tuple[ApiKey, ...]) -> str:
+async def _team_of_key(request: HTTPConnection, given: bytes, keys: tuple[ApiKey, ...]) -> str:
     """Raises CredentialsError; or ThrottledError, before anything is compared, after too many wrong keys."""
     throttle = services(request).key_throttle
     address = address_group(client_address(request))
@@ -129,7 +135,7 @@ async def _team_of_key(request: Request, given: bytes, keys: tuple[ApiKey, ...])
     return await _team_of_kept_key(request, kept) if kept is not None else str(team)
 
 
-def _vouch(request: Request) -> None:
+def _vouch(request: HTTPConnection) -> None:
     vouch = request.scope.get("quire.vouch")
     if vouch is not None:
         vouch()
@@ -144,9 +150,11 @@ def _team_for(given: bytes, keys: tuple[ApiKey, ...]) -> str | None:
     return found
 
 
-async def _team_of_kept_key(request: Request, key: AccessKey) -> str:
+async def _team_of_kept_key(request: HTTPConnection, key: AccessKey) -> str:
     """The team of a key of the catalog. Raises ForbiddenError for what its scope does not permit, ThrottledError."""
-    wanted = KeyScope.READ if request.method in ("GET", "HEAD", "OPTIONS") else KeyScope.WRITE
+    wanted = (
+        KeyScope.READ if request.scope.get("method", "GET") in ("GET", "HEAD", "OPTIONS") else KeyScope.WRITE
+    )
     if request.url.path.startswith(_ADMIN_PATHS):
         wanted = KeyScope.ADMIN
     if not key.scope.permits(wanted):
@@ -160,7 +168,7 @@ async def _team_of_kept_key(request: Request, key: AccessKey) -> str:
     return key.team
 
 
-def _require_local_caller(request: Request) -> None:
+def _require_local_caller(request: HTTPConnection) -> None:
     """Refuses web pages that reach a service without keys through a visitor's browser. Raises CredentialsError.
 
     A page that resolves its own host name to 127.0.0.1 still sends that name in Host; a page that posts a form

@@ -5,14 +5,14 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Sequence
 
-from fastapi import Request
+from fastapi.requests import HTTPConnection
 
 from quire.api.http.services import services
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
-def client_address(request: Request) -> str:
+def client_address(request: HTTPConnection) -> str:
     """Returns the client's address. X-Forwarded-For counts only as far as TRUSTED_PROXIES have written it."""
     peer = request.client.host if request.client else ""
     trusted = services(request).runtime.settings.http.trusted_proxies

@@ -16,6 +16,7 @@ from quire.api.http.turn_queue import TurnQueue
 
 _LINGER_S = 1.0  # closing with unread bytes resets the connection, and the caller would not see the response
 _STALLED_READER_S = 60.0
+WEBSOCKET_PATH = b"/v1/status/ws/"
 
 
 class _HeadTooLargeError(Exception):
@@ -44,6 +45,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._body_timer: asyncio.TimerHandle | None = None
         self._write_timer: asyncio.TimerHandle | None = None
         self._refused = False
+        self._upgraded = False
 
     def close(self) -> None:
         """Closes the connection at once: another caller needs its place."""
@@ -69,7 +71,7 @@ class GuardedProtocol(HttpToolsProtocol):
         else:
             self._body_bytes += len(data)
         super().data_received(data)
-        if self._refused or self.transport.is_closing():
+        if self._refused or self._upgraded or self.transport.is_closing():
             return
         if not self._awaits_head:
             if self._body_timer is None and self._limits.min_body_rate_bytes:
@@ -79,6 +81,18 @@ class GuardedProtocol(HttpToolsProtocol):
         elif self._head_timer is None and self._is_without_request():
             self._head_timer = self.loop.call_later(self._limits.header_timeout_s, self._head_overdue)
             self._seat.waits(self)
+
+    def _should_upgrade_to_ws(self) -> bool:
+        """Only where there is something to follow: an upgrade to anything else is answered as a plain request."""
+        return self.url.startswith(WEBSOCKET_PATH)
+
+    def handle_websocket_upgrade(self) -> None:
+        """The seat goes to the protocol that takes over."""
+        from quire.api.http.guarded_websocket import GuardedWebSocket  # heavy, and seldom used
+
+        self._upgraded = True
+        self.ws_protocol_class = partial(GuardedWebSocket, self._seat)  # type: ignore[assignment]
+        super().handle_websocket_upgrade()
 
     def on_message_begin(self) -> None:
         super().on_message_begin()

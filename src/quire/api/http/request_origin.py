@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-from fastapi import Request
+from fastapi.requests import HTTPConnection
 
 from quire.errors import RequestError
 
 
-def origin_host(request: Request) -> str | None:
+def origin_host(request: HTTPConnection) -> str | None:
     """Returns host and port of the Origin header in lower case, None without one. Raises RequestError if malformed."""
     origin = request.headers.get("origin")
     if origin is None:

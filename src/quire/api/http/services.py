@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from fastapi import Depends, Request
+from fastapi.requests import HTTPConnection
 
 from quire.api.http.key_ring import KeyRing
 from quire.api.http.key_throttle import KeyThrottle
@@ -35,7 +36,7 @@ class Services:
     """Teams of callers without credentials, by host and origin."""
 
 
-def services(request: Request) -> Services:
+def services(request: HTTPConnection) -> Services:
     found: Services = request.app.state.services
     return found
 
