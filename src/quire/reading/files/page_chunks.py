@@ -16,7 +16,7 @@ from quire.domain.page_ranges import PageRanges
 from quire.reading.files.document_source import DocumentInfo, inspect
 from quire.reading.grading.page_doubts import PageKind, page_doubts
 from quire.reading.grading.page_grade import Judgement, judge_text, text_confidence
-from quire.reading.pdf.mupdf import empty_store
+from quire.reading.pdf.mupdf import bound_store
 from quire.reading.pdf.page_reader import ReadOptions, read_pages, read_text
 from quire.reading.pdf.page_signals import garbled_ratio
 
@@ -81,7 +81,7 @@ def read_chunk(
             else read_pages(path, password, numbers, options)
         )
     finally:
-        empty_store()
+        bound_store()
     return pack(readings)
 
 
