@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import signal
@@ -265,6 +266,24 @@ async def test_stored_answers_are_found_again_when_their_index_was_lost(tmp_path
         await lose_everything(one)
         assert await cache.find(["abc"]) is None
         assert (await JobRecovery(one.parts, one.connection).run()).answers == 1
+        assert await cache.find(["abc"]) == (0, CachedAnswer("the text", 0.9))
+
+
+async def test_a_stored_answer_is_found_when_its_worker_dies_right_after(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with quire(tmp_path, kinds=None) as one:
+        objects = one.parts.objects
+        put = objects.put
+
+        async def put_and_die(key: str, data: bytes) -> None:
+            await put(key, data)
+            raise asyncio.CancelledError
+
+        cache = AnswerCache(AnswerIndex(one.connection), objects, one.parts.jobs, 3600)
+        monkeypatch.setattr(objects, "put", put_and_die)
+        with pytest.raises(asyncio.CancelledError):
+            await cache.keep("abc", CachedAnswer("the text", 0.9))
         assert await cache.find(["abc"]) == (0, CachedAnswer("the text", 0.9))
 
 

@@ -108,8 +108,9 @@ class AnswerCache:
         )
         key = f"{_folder(fingerprint)}/{_ANSWER}-{int(deleted_at - _DELETED_LATER_S)}-{owner or ''}"
         data = {"text": answer.text, "confidence": answer.confidence}
-        await self.objects.put(key, json.dumps(data).encode())
+        # The index first: a stored answer is found even if the process dies now. A key without its object is a miss.
         await self.index.store(fingerprint, key, self.ttl_s)
+        await self.objects.put(key, json.dumps(data).encode())
 
     async def _add_receiver(self, fingerprint: str, owner: str | None) -> None:
         """Records a further job that receives a stored answer, with a marker beside the answer."""
