@@ -13,9 +13,9 @@ from http.client import HTTPException
 from pathlib import Path
 
 from quire.clock import SystemClock
+from quire.coordination import keys
 from quire.coordination.connection import RedisConnection
 from quire.coordination.embedded_server import EmbeddedServer
-from quire.coordination.job_store import JobStore
 from quire.coordination.streams import Queues
 from quire.domain.job import UnitKind
 from tests.support.environment import ROOT
@@ -178,13 +178,12 @@ def difference(expected: list[str], found: list[str]) -> str:
 async def nothing_left(connection: RedisConnection) -> None:
     """Raises LossError unless the queues and the list of running jobs become empty."""
     queues = Queues(connection, SystemClock())
-    jobs = JobStore(connection, queues, SystemClock(), 60)
     deadline = time.monotonic() + DEADLINE_S
     while True:
         depths = {kind.value: await queues.depth(kind) for kind in UnitKind}
         held = {kind.value: sum((await queues.consumers(kind)).values()) for kind in UnitKind}
         left = {name: depth for name, depth in depths.items() if any(depth.values())}
-        active = await jobs.count_active()
+        active = await connection.command("ZCARD", keys.ACTIVE)
         if not left and not active and not any(held.values()):
             return
         if time.monotonic() > deadline:

@@ -32,7 +32,8 @@ from tests.support.coordination_servers import cluster, plain_server
 
 LEASE_S = 75.0
 BASE_S, MAX_S = 30.0, 300.0
-REPEATED_S = 1.0  # the scripts write their time once a second (CLOCK_WRITTEN_MS), and go on from there when the clock jumps back
+# The scripts write their time once a second (CLOCK_WRITTEN_MS), and go on from there when the clock jumps back.
+REPEATED_S = 1.0
 ROUNDED_S = 0.002
 
 

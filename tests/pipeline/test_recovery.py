@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from quire.bootstrap import Runtime
+from quire.coordination import keys
 from quire.domain.job import JobStatus, MainJob, UnitKind
 from quire.pipeline.upkeep.job_journal import JobRecovery, RecoveryReport, write_finished
 from tests.support.marked_documents import marked_pdf
@@ -136,3 +137,13 @@ async def test_jobs_are_there_at_once_when_the_queues_file_was_torn(tmp_path: Pa
     log.write_bytes(bytes(4096))  # nothing of it is left
     async with quire(tmp_path) as one:
         assert (await over(one, job.id)).status is JobStatus.COMPLETED
+
+
+async def test_job_does_not_count_as_waiting_when_it_ended_while_the_journal_was_read(tmp_path: Path) -> None:
+    """The journal still says that it runs, so the sweeper is to look at it; a new document has room meanwhile."""
+    async with quire(tmp_path, kinds=None) as idle:
+        accepted = await upload(idle, marked_pdf(tmp_path / "a.pdf", 1).read_bytes())
+        await idle.parts.jobs.cancel(accepted.job_id)
+        await recover(idle)
+        assert await idle.connection.command("ZCARD", keys.ACTIVE) == 1
+        assert await idle.parts.jobs.count_unfinished() == 0

@@ -10,6 +10,7 @@ from typing import Any
 
 from quire.bootstrap import Runtime, runtime
 from quire.clock import Clock
+from quire.coordination import keys
 from quire.coordination.liveness import WorkerId
 from quire.domain.job import JobOptions, JobSecrets, MainJob, PageRecord, UnitKind
 from quire.pipeline.intake.upload_intake import Accepted, Submission
@@ -130,6 +131,6 @@ async def at_rest(one: Runtime) -> None:
     """Waits until nothing is left to do: entries are taken out a moment after the job's end."""
 
     async def nothing_left() -> bool:
-        return not await left_in_queues(one) and await one.parts.jobs.count_active() == 0
+        return not await left_in_queues(one) and await one.connection.command("ZCARD", keys.ACTIVE) == 0
 
     await until(nothing_left, "empty queues and no active job")

@@ -38,6 +38,9 @@ class QueueOrder:
         rank = await self._connection.command("ZRANK", keys.ORDER, job_id)
         return None if rank is None else int(rank) + 1
 
+    async def count(self) -> int:
+        return int(await self._connection.command("ZCARD", keys.ORDER))
+
     async def leave(self, job_id: str, over_at_ms: int) -> None:
         """The documents behind it move up, unless a retry has queued it again."""
         await self._connection.script("plain/cancel_look", [keys.ORDER], job_id, over_at_ms + 1)

@@ -287,10 +287,11 @@ class JobStore:
 
     async def stop_sweeping(self, job_id: str, over_at_s: float) -> None:
         """Removes a job that had ended at that time from the active index, unless a retry has started since."""
+        # The active index last: the sweeper does both again for a job that a dying process has left there.
+        await self.order.leave(job_id, int(over_at_s * 1000))
         await self._connection.script(
             "plain/cancel_look", [keys.ACTIVE], job_id, int(over_at_s * 1000) + self._first_sweep_ms
         )
-        await self.order.leave(job_id, int(over_at_s * 1000))
 
     async def get(self, job_id: str) -> MainJob | None:
         found = await self.fields(job_id)
@@ -353,8 +354,9 @@ class JobStore:
         found = await asyncio.gather(*(self.get(job_id) for job_id in ids))
         return [job for job in found if job is not None]
 
-    async def count_active(self) -> int:
-        return int(await self._connection.command("ZCARD", keys.ACTIVE))
+    async def count_unfinished(self) -> int:
+        """Documents that have not ended. The active index has more: steps, deliveries, ended jobs to be looked at."""
+        return await self.order.count()
 
     async def register_objects(self, job_id: str, for_s: float, *, extend: bool = False) -> float:
         """Schedules the deletion of the objects of a job that does not exist yet, and returns when they are deleted.

@@ -120,7 +120,7 @@ class Ghost:
 
     async def ahead(self) -> int:
         """Returns the number of documents that have not ended."""
-        return await self._parts.jobs.count_active()
+        return await self._parts.jobs.count_unfinished()
 
     async def accepted(self, submission: Submission, file_id: str, accepted: Accepted) -> MainJob:
         """Returns the job of a request that was just accepted; from now on the file id names this job."""

@@ -61,7 +61,7 @@ class MetricsPage:
         fleet.redis_memory.set(await self._runtime.connection.used_memory_bytes())
         fleet.workers.set(await parts.workers.count_alive())
         fleet.workers_disk_full.set(len(await parts.workers.with_full_disk()))
-        fleet.documents.set(await parts.jobs.count_active())
+        fleet.documents.set(await parts.jobs.count_unfinished())
         if self._runtime.batcher is not None:
             await self._runtime.batcher.condition()
 

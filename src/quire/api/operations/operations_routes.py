@@ -207,7 +207,7 @@ async def queues(_team: Team, services: ServicesDep) -> Response:
         parts.workers.heartbeats(),
         parts.workers.count_alive(),
         parts.workers.with_full_disk(),
-        parts.jobs.count_active(),
+        parts.jobs.count_unfinished(),
     )
     return json_answer(
         QueuesView(

@@ -112,7 +112,7 @@ class UploadIntake:
         """Raises OverloadedError when more documents wait than the bound allows, and DiskFullError."""
         self._parts.disk.refuse_if_full()
         bound = self._parts.settings.limits.queue_max_documents
-        waiting = await self._parts.jobs.count_active()
+        waiting = await self._parts.jobs.count_unfinished()
         if waiting >= bound:
             raise OverloadedError(
                 f"{waiting} documents are waiting, the most allowed is {bound}. Try again shortly.",

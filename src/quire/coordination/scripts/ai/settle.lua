@@ -10,6 +10,8 @@
 -- Answers {1 if the lease still counted, open | closed, opens again in ms, calls that could go now,
 --       what this call did to the model's breaker ('' | opened | closed), the same for the provider's}
 -- A call admitted before the breaker opened belongs to that incident, however late it fails; one admitted after was a probe.
+-- Times may repeat (`read_clock`), so a call counts as admitted after it by half the shortest backoff: before that there is none
+-- but an early probe.
 local ERRORS_KEPT = 50
 local lease, admitted, outcome, code = ARGV[2], tonumber(ARGV[3]), ARGV[4], ARGV[5]
 local most, retry_after = tonumber(ARGV[10]), tonumber(ARGV[12])
@@ -39,6 +41,10 @@ end
 local out = count_out(LEASES, b, now)
 
 local wide_changed, done, wide_done = false, '', ''
+local margin = tonumber(ARGV[13]) / 2
+local function is_after_opening(breaker)
+  return breaker[PROBE] == lease or admitted > breaker[OPENED] + margin
+end
 local function note(breaker, what)
   if breaker == wide then wide_done = what else done = what end
 end
@@ -53,6 +59,8 @@ end
 local function close(breaker)
   note(breaker, 'closed')
   breaker[N], breaker[UNTIL], breaker[PROBE], breaker[PROBE_UNTIL] = 0, 0, '', 0
+  -- After an early probe, too, calls that are admitted from now on count.
+  breaker[OPENED] = math.min(breaker[OPENED], now - margin - 1)
 end
 local function free_probe(breaker)
   if breaker[PROBE] == lease then breaker[PROBE], breaker[PROBE_UNTIL] = '', 0 end
@@ -65,8 +73,8 @@ local function remember_error()
 end
 
 if outcome == 'ok' then
-  if b[N] > 0 and admitted > b[OPENED] then close(b) end
-  if wide[N] > 0 and admitted > wide[OPENED] then
+  if b[N] > 0 and is_after_opening(b) then close(b) end
+  if wide[N] > 0 and is_after_opening(wide) then
     close(wide)
     wide_changed = true
   end
@@ -86,7 +94,7 @@ elseif outcome == 'fail' or outcome == 'limit' then
     b[CAP] = math.max(1, math.min(b[CAP], most) / 2)
     b[CALM], b[CUT] = b[CAP], now
   end
-  if admitted > b[OPENED] then
+  if is_after_opening(b) then
     open(b)
   elseif b[N] > 0 then
     b[UNTIL], b[PAUSE] = math.max(b[UNTIL], now + retry_after), math.max(b[PAUSE], now + retry_after)
@@ -97,7 +105,7 @@ elseif outcome == 'fail' or outcome == 'limit' then
   end
   remember_error()
 elseif outcome == 'auth' then
-  if admitted > wide[OPENED] then
+  if is_after_opening(wide) then
     open(wide)
     wide_changed = true
   end
