@@ -190,6 +190,11 @@ class PageElements:
     turns: int = 0
 
 
+def has_point(box: Box, point: tuple[float, float]) -> bool:
+    """Whether the point is inside the box."""
+    return box[0] <= point[0] <= box[2] and box[1] <= point[1] <= box[3]
+
+
 def hull(boxes: Sequence[Box]) -> Box:
     """The smallest box around all of the given ones, of which there must be at least one."""
     if len(boxes) == 1:

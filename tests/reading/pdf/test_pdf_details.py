@@ -22,6 +22,8 @@ def made(path: Path, rotation: int = 0) -> Path:
         document.new_page(width=300, height=400)
     page, second = document[0], document[1]
     page.insert_text((20, 40), "Seen by all")
+    for y in range(240, 280, 10):
+        page.insert_text((20, y), "Seen as well, for most of the page can be seen", fontsize=8)
     page.insert_text((20, 60), "in mode three", render_mode=3)
     page.insert_text((20, 80), "white on white", color=(1, 1, 1))
     page.draw_rect(pymupdf.Rect(15, 90, 150, 110), fill=(0, 0, 0.4))
@@ -29,6 +31,8 @@ def made(path: Path, rotation: int = 0) -> Path:
     page.insert_text((20, 120), "too small", fontsize=0.5)
     page.insert_text((400, 40), "beside the page")
     page.insert_text((20, 140), "see through", fill_opacity=0)
+    page.insert_text((20, 160), "black in black")
+    page.draw_rect(pymupdf.Rect(15, 148, 150, 166), fill=(0, 0, 0))
     page.insert_text((20, 204), "under the picture")
     picture = pymupdf.Pixmap(pymupdf.csRGB, pymupdf.IRect(0, 0, 8, 8), False)
     picture.clear_with(90)
@@ -60,6 +64,7 @@ def test_details_have_their_pages_and_places(tmp_path: Path) -> None:
         ("beside the page", "outside"),
         ("see through", "transparent"),
         ("under the picture", "covered"),
+        ("black in black", "covered"),
     }
     x0, y0, _, y1 = next(one["box"] for one in found["hidden_text"] if one["reason"] == "invisible")
     assert (round(x0), y0 < 60 < y1) == (20, True)

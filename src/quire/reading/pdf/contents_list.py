@@ -11,6 +11,8 @@ from quire.reading.pdf.text_lines import TextLine
 ENDS_IN_PAGE = re.compile(
     r"\s*(?:\.{4,}|(?:\s\.){4,}|…{2,}|_{4,}|·{4,})[\s.]*(?=(?:[A-Z]{1,2}-?)?\d{1,4}$|[ivxlc]{1,7}$)"
 )
+LEADER = " ... "
+"""What is written for a row of dots: it keeps a number at the end of a title apart from that of the page."""
 _SIGNS = ("....", ". . .", "……", "____", "····")
 _MIN_ENTRIES = 3
 _MOSTLY = 0.6
@@ -28,7 +30,7 @@ class ContentsEntry:
 
 
 def contents_entries(lines: Sequence[TextLine]) -> list[ContentsEntry]:
-    """The entries, where the lines are a contents list; else none. Indents become depths, dots stay as they are."""
+    """The entries, where the lines are a contents list; else none. Indents become depths."""
     if len(lines) < _MIN_ENTRIES:
         return []
     whole = "\n".join([line.text for line in lines])
@@ -43,16 +45,17 @@ def contents_entries(lines: Sequence[TextLine]) -> list[ContentsEntry]:
     for line, is_end in zip(lines, ends, strict=True):
         waiting.append(line)
         if is_end:
-            found.append(_entry(waiting, indents))
+            found.append(entry_of(waiting, indents))
             waiting = []
     if waiting:
-        found.append(_entry(waiting, indents))
+        found.append(entry_of(waiting, indents))
     return found
 
 
-def _entry(lines: Sequence[TextLine], indents: Sequence[float]) -> ContentsEntry:
-    text = " ".join(line.text for line in lines)
-    return ContentsEntry(text, depth_of(lines[0], indents), tuple(lines))
+def entry_of(lines: Sequence[TextLine], indents: Sequence[float]) -> ContentsEntry:
+    """The entry that the lines are; `indents` are those of the whole list."""
+    text = ENDS_IN_PAGE.sub(LEADER, " ".join(line.text.strip() for line in lines))
+    return ContentsEntry(text, _depth_of(lines[0], indents), tuple(lines))
 
 
 def indents_of(lines: Sequence[TextLine]) -> list[float]:
@@ -64,5 +67,5 @@ def indents_of(lines: Sequence[TextLine]) -> list[float]:
     return indents
 
 
-def depth_of(line: TextLine, indents: Sequence[float]) -> int:
+def _depth_of(line: TextLine, indents: Sequence[float]) -> int:
     return min(sum(x < line.box[0] - _INDENT_PT for x in indents), _DEEPEST)

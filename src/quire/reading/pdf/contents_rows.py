@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from quire.domain.element import hull
-from quire.reading.pdf.contents_list import ENDS_IN_PAGE, ContentsEntry, depth_of, indents_of
+from quire.reading.pdf.contents_list import ENDS_IN_PAGE, entry_of, indents_of
 from quire.reading.pdf.ruled_tables import Table
 from quire.reading.pdf.text_lines import TextLine
 
@@ -139,10 +139,5 @@ def _table(rows: Sequence[_Row]) -> Table:
             groups[-1].append(row)  # a title of two lines has its number behind the second
         else:
             groups.append([row])
-    entries = tuple(_entry([line for row in group for line in row.lines], indents) for group in groups)
+    entries = tuple(entry_of([line for row in group for line in row.lines], indents) for group in groups)
     return Table(hull([line.box for row in rows for line in row.lines]), (), entries=entries)
-
-
-def _entry(lines: Sequence[TextLine], indents: Sequence[float]) -> ContentsEntry:
-    text = " ".join(line.text.strip() for line in lines)
-    return ContentsEntry(text, depth_of(lines[0], indents), tuple(lines))

@@ -30,6 +30,7 @@ from quire.reading.pdf.compose import (
 from quire.reading.pdf.contents_rows import find_contents
 from quire.reading.pdf.drawn_rules import NO_RULES, Box, Rules, crosses_bars, rules_of, slanted_strokes
 from quire.reading.pdf.form_fields import FormField, form_fields
+from quire.reading.pdf.hidden_text import HIDDEN_TEXT, HiddenText, take_hidden, without_texts, without_words
 from quire.reading.pdf.layout_blocks import LayoutBlock, lay_out, make_parser
 from quire.reading.pdf.line_pieces import PageWord
 from quire.reading.pdf.missing_words import lines_with, missing_words
@@ -121,6 +122,7 @@ class _Seen:
     rules: Rules = NO_RULES
     running: RunningLines = field(default_factory=RunningLines)
     plain: list[FilledBlock] | None = None
+    hidden: Sequence[HiddenText] = ()
 
 
 def read_pdf(source: PdfSource, numbers: Sequence[int], options: ReadOptions) -> list[PageReading]:
@@ -201,7 +203,8 @@ def _attempts(
     if plain is not None:
         yield READER_MUPDF, lambda: with_tables_between(plain, tables)
     elif blocks:
-        yield READER_LAYOUT, lambda: compose(blocks, lines, tables, dropped, seen.rules)
+        visible = without_texts(blocks, seen.hidden) if seen.hidden else blocks
+        yield READER_LAYOUT, lambda: compose(visible, lines, tables, dropped, seen.rules)
     yield READER_MUPDF, lambda: compose_lines(lines, tables, dropped)
     yield READER_MUPDF, lambda: compose_lines(lines, [], dropped)
 
@@ -290,17 +293,20 @@ def _read_edges(source: PdfSource, number: int) -> tuple[EdgeLine, ...]:
 def _analyse(source: PdfSource, number: int, options: ReadOptions) -> _Seen:
     page, textpage, content = text_of(source, number)
     cut_at_gutter(content, textpage.extractWORDS)
+    drawings: list[dict[str, Any]] = page.get_cdrawings()
+    pictures = [image["bbox"] for image in page.get_image_info()] if page.get_images() else []
+    hidden = take_hidden(page, content, drawings, pictures)
     text = layer_text(content)
     view = view_of(page, content)
     turn = view.turn
     lines = lines_of(content, turn)
-    drawings: list[dict[str, Any]] = page.get_cdrawings()
     rules = rules_of(drawings, turn)
-    tables = _tables(textpage, lines, rules, turn) if lines else []
+    words = functools.partial(_words, textpage, hidden, turn)
+    tables = _tables(words, lines, rules) if lines else []
     if tables:
         tables = without_charts(tables, slanted_strokes(drawings, turn), rules)
     paths = [turn(drawing["rect"]) for drawing in drawings]
-    images = [turn(image["bbox"]) for image in page.get_image_info()] if page.get_images() else []
+    images = list(map(turn, pictures))
     marks = measure_marks(
         images,
         [path for path in paths if not any(_is_within(path, table.box) for table in tables)],
@@ -317,12 +323,15 @@ def _analyse(source: PdfSource, number: int, options: ReadOptions) -> _Seen:
         height_pt=view.height,
     )
     page_class, reasons = classify(signals, marks, options.thresholds)
+    if any(not one.is_copy for one in hidden):
+        reasons = (*reasons, HIDDEN_TEXT)
     reading = PageReading(number, page_class, text, "", READER_MUPDF, reasons, signals)
     edges = edge_lines(lines, view.height) if options.strip_running else {}
     figures = figure_boxes(images, marks.shapes, view.size) if images or marks.shapes else []
     fields = form_fields(page, turn, text) if _is_form(source) else []
     tags = _tags(source, page, number)
-    return _Seen(reading, view, lines, tables, edges, figures, fields, tags, rules)
+    covert = [one._replace(box=turn(one.box)) for one in hidden]
+    return _Seen(reading, view, lines, tables, edges, figures, fields, tags, rules, hidden=covert)
 
 
 def _tags(source: PdfSource, page: Any, number: int) -> PageTags:
@@ -343,14 +352,18 @@ def _is_form(source: PdfSource) -> bool:
     return bool(source.kept["is_form"])
 
 
-def _tables(
-    textpage: Any, lines: Sequence[TextLine], rules: Rules, turn: Callable[[Box], Box]
-) -> list[Table]:
+def _words(textpage: Any, hidden: Sequence[HiddenText], turn: Callable[[Box], Box]) -> list[PageWord]:
+    words = textpage.extractWORDS()
+    shown = without_words(words, hidden) if hidden else words
+    return [PageWord(w[4], turn(w[:4])) for w in shown]
+
+
+def _tables(find_words: Callable[[], list[PageWord]], lines: Sequence[TextLine], rules: Rules) -> list[Table]:
     """The tables of a page. Pages without rules and without figures set apart are not searched."""
     may_be_drawn, may_be_aligned = could_be_grid(rules), could_be_aligned(lines)
     if not (may_be_drawn or may_be_aligned):
         return []
-    words = [PageWord(w[4], turn(w[:4])) for w in textpage.extractWORDS()]
+    words = find_words()
     tables = find_grids(rules, words) if may_be_drawn else []
     if may_be_aligned:
         tables += find_contents(outside(lines, tables))

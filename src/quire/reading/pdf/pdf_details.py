@@ -1,7 +1,6 @@
 """Reads what a PDF has beside its visible text: outline, links, form fields, embedded files, hidden text.
 
-Runs in the child pool. Weakness: text that is covered by a drawing (not a picture) is not found to be hidden, and text
-in the colour of its background only where the background is white.
+Runs in the child pool. Weakness: text under a drawing of another colour than its own is not found to be hidden.
 """
 
 from __future__ import annotations
@@ -11,10 +10,12 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from quire.domain.element import Box, hull
+from quire.domain.element import Box, has_point, hull
 from quire.domain.included_details import DocumentDetail
 from quire.reading.files.document_source import PdfSource, open_documents
 from quire.reading.pdf.form_fields import form_fields
+from quire.reading.pdf.hidden_text import take_hidden
+from quire.reading.pdf.mupdf import mupdf, text_flags
 
 _MOST_ENTRIES = 10_000
 _MOST_TEXT = 4_000
@@ -118,23 +119,35 @@ def _hidden(document: Any, numbers: Sequence[int]) -> Iterator[dict[str, Any]]:
     """Runs of hidden text; spans that are hidden for the same reason are one entry."""
     for number in numbers:
         page = document[number - 1]
-        turned = page.rotation_matrix
-        shown = page.rect
-        drawn = [(kind, _turned(box, turned)) for kind, box, *_ in page.get_bboxlog()]
-        reason, texts, boxes = "", list[str](), list[Box]()
-        for span in page.get_texttrace():
-            text = "".join(chr(char[0]) for char in span["chars"] if char[0] > 0)
-            box = _turned(tuple(span["bbox"]), turned)
-            why = _why_hidden(span, box, tuple(shown), drawn) if text.strip() else reason
-            if why != reason and texts:
-                yield _run(number, reason, texts, boxes)
-                texts, boxes = [], []
-            reason = why
-            if why and text.strip():
-                texts.append(text)
-                boxes.append(box)
-        if texts:
+        found = list(_hidden_runs(page, number))
+        yield from found
+        # What Markdown leaves out, and no single span says of itself: text in the colour of the drawing around it.
+        known = "".join("".join(one["text"].split()) for one in found)
+        content = page.get_textpage(flags=text_flags()).extractDICT()
+        pictures = [image["bbox"] for image in page.get_image_info()]
+        for one in take_hidden(page, content, page.get_cdrawings(), pictures):
+            if not one.is_copy and "".join(one.text.split()) not in known:
+                yield _run(number, "covered", [one.text], [_turned(one.box, page.rotation_matrix)])
+
+
+def _hidden_runs(page: Any, number: int) -> Iterator[dict[str, Any]]:
+    turned = page.rotation_matrix
+    shown = page.rect
+    drawn = [(kind, _turned(box, turned)) for kind, box, *_ in page.get_bboxlog()]
+    reason, texts, boxes = "", list[str](), list[Box]()
+    for span in page.get_texttrace():
+        text = "".join(chr(char[0]) for char in span["chars"] if char[0] > 0)
+        box = _turned(tuple(span["bbox"]), turned)
+        why = _why_hidden(span, box, tuple(shown), drawn) if text.strip() else reason
+        if why != reason and texts:
             yield _run(number, reason, texts, boxes)
+            texts, boxes = [], []
+        reason = why
+        if why and text.strip():
+            texts.append(text)
+            boxes.append(box)
+    if texts:
+        yield _run(number, reason, texts, boxes)
 
 
 def _run(number: int, reason: str, texts: list[str], boxes: list[Box]) -> dict[str, Any]:
@@ -165,7 +178,7 @@ def _is_white(span: dict[str, Any]) -> bool:
 def _has_ground(box: Box, drawn: Sequence[tuple[str, Box]]) -> bool:
     """Whether something was drawn below the centre of the box."""
     centre = ((box[0] + box[2]) / 2, (box[1] + box[3]) / 2)
-    return any(kind in _GROUNDS and _has(one, centre) for kind, one in drawn)
+    return any(kind in _GROUNDS and has_point(one, centre) for kind, one in drawn)
 
 
 def _holds(outer: Box, inner: Box) -> bool:
@@ -177,13 +190,7 @@ def _holds(outer: Box, inner: Box) -> bool:
     )
 
 
-def _has(box: Box, point: tuple[float, float]) -> bool:
-    return box[0] <= point[0] <= box[2] and box[1] <= point[1] <= box[3]
-
-
 def _turned(box: Any, matrix: Any) -> Box:
-    from quire.reading.pdf.mupdf import mupdf
-
     found = mupdf().Rect(box) * matrix
     return (found.x0, found.y0, found.x1, found.y1)
 

@@ -1,0 +1,241 @@
+"""Takes text out of a page that can't be seen on it, and the copies of text that is drawn several times.
+
+Text may be hidden if it is drawn invisibly, or in the colour of what is below or above it. Whether it is, the picture
+of the page says: nothing can be read where all is of one colour. So the text layer of a scan stays, and so does text
+that a clip, a shade or a picture makes visible. Where most of the text is hidden, all of it stays: such a page shows
+its words as shapes, and the hidden ones say which they are. Letters that are drawn again within their own strokes are a
+shadow, or bold type made of light type.
+
+Weakness: text under a drawing of another colour than its own, text under a picture, and hidden text on a page with
+thousands of drawings is not found.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from quire.domain.element import Box, has_point, hull
+from quire.reading.pdf.layout_blocks import LayoutBlock
+from quire.reading.pdf.mupdf import mupdf
+
+HIDDEN_TEXT = "hidden_text"
+"""The reason of a page that has text that can't be seen."""
+
+_DRAWN = 16 | 32
+"""MuPDF's signs of letters that are filled and of letters that have an outline."""
+_TRANSPARENT = 12
+"""Of 255."""
+_WHITE, _NEARLY_WHITE = 0xFFFFFF, 0.97
+_OPAQUE = 0.9
+_LEAST_AREA_PT = 4.0
+_MOST_DRAWINGS = 2_000
+"""Of a page whose picture is made: that of a map may take seconds."""
+_SAME_COLOUR = 3
+_SHADOW_EM = 0.1
+_INNER = 0.15
+"""What of a line's height is left out at its edges: a rule or a neighbour may be there."""
+
+Span = dict[str, Any]
+RawLine = dict[str, Any]
+
+
+class HiddenText(NamedTuple):
+    """Text that was taken out, and where it is; a copy can be seen once."""
+
+    text: str
+    box: Box
+    is_copy: bool
+
+
+def take_hidden(
+    page: Any, content: dict[str, Any], drawings: Sequence[dict[str, Any]], pictures: Sequence[Box]
+) -> list[HiddenText]:
+    """Takes hidden text and copies out of MuPDF's dictionary of a page, and returns them.
+
+    Drawings and boxes of pictures are those of the page as it is stored.
+    """
+    lines = [line for block in content["blocks"] for line in block.get("lines", ())]
+    spans = [span for line in lines for span in line["spans"]]
+    looks = {(span["char_flags"] & _DRAWN, span["alpha"], span["color"]) for span in spans}
+    colours = {colour for drawn, alpha, colour in looks if drawn and alpha > _TRANSPARENT}
+    may_hide = len(colours) < len(looks) or _WHITE in colours or _are_filled(drawings, colours)
+    hidden = _hidden_spans(page, spans, drawings, pictures) if may_hide else set()
+    return [*_take(content, hidden, is_copy=False), *_take(content, _copies(lines), is_copy=True)]
+
+
+def _are_filled(drawings: Sequence[dict[str, Any]], colours: set[int]) -> bool:
+    """Whether an area is filled with one of the colours that text has."""
+    tried: set[Any] = set()
+    for one in drawings[:_MOST_DRAWINGS]:
+        fill = one.get("fill")
+        if fill is not None and fill not in tried and _is_area(one["rect"]):
+            if _colour(one) in colours:
+                return True
+            tried.add(fill)
+    return False
+
+
+def _areas(drawings: Sequence[dict[str, Any]]) -> list[tuple[Box, int]]:
+    """The filled areas with their colours, in the order in which they are drawn."""
+    found = ((one["rect"], _colour(one)) for one in drawings if _is_area(one["rect"]))
+    return [(box, colour) for box, colour in found if colour is not None]
+
+
+def _colour(drawing: dict[str, Any]) -> int | None:
+    """The colour of a filled drawing; None for others, and for those that let something through."""
+    fill = drawing.get("fill")
+    if fill is None or drawing.get("fill_opacity", 1.0) < _OPAQUE:
+        return None
+    if min(fill) >= _NEARLY_WHITE:
+        return _WHITE
+    red, green, blue = (round(255 * part) for part in fill)
+    return int(red << 16 | green << 8 | blue)
+
+
+def _is_area(box: Box) -> bool:
+    return min(box[2] - box[0], box[3] - box[1]) >= _LEAST_AREA_PT
+
+
+def _hidden_spans(
+    page: Any, spans: Sequence[Span], drawings: Sequence[dict[str, Any]], pictures: Sequence[Box]
+) -> set[int]:
+    """The spans that may be hidden and have one colour in the picture of the page; none if most text may be hidden."""
+    if len(drawings) > _MOST_DRAWINGS:
+        return set()
+    areas = _areas(drawings)
+    doubtful = [span for span in spans if span["text"].strip() and _is_doubtful(span, areas, pictures)]
+    if not doubtful or 2 * _letters(doubtful) >= _letters(spans):
+        return set()
+    sheet = _Picture(page, [span["bbox"] for span in doubtful])
+    return {id(span) for span in doubtful if sheet.is_empty(span["bbox"])}
+
+
+def _letters(spans: Iterable[Span]) -> int:
+    return sum(len(span["text"]) - span["text"].count(" ") for span in spans)
+
+
+def _is_doubtful(span: Span, areas: Sequence[tuple[Box, int]], pictures: Sequence[Box]) -> bool:
+    x0, y0, x1, y1 = span["bbox"]
+    middle = (x0 + x1) / 2, (y0 + y1) / 2
+    if any(has_point(box, middle) for box in pictures):
+        return False  # the text layer of a scan, or words on a picture
+    if not span["char_flags"] & _DRAWN or span["alpha"] <= _TRANSPARENT:
+        return True
+    ground = next((colour for box, colour in reversed(areas) if has_point(box, middle)), _WHITE)
+    return bool(span["color"] == ground)
+
+
+class _Picture:
+    """The part of a page's picture that has all the boxes given, in shades of grey."""
+
+    def __init__(self, page: Any, boxes: Sequence[Box]) -> None:
+        self._turn = page.rotation_matrix
+        area = mupdf().Rect(hull(boxes)) * self._turn & page.rect
+        grey = mupdf().csGRAY
+        self._pixels = page.get_pixmap(clip=area, colorspace=grey, annots=False) if area.is_valid else None
+
+    def is_empty(self, box: Box) -> bool:
+        """Whether all of the box is of one colour, or too small for letters that can be read."""
+        pixels = self._pixels
+        if pixels is None:
+            return True
+        rect = mupdf().Rect(box) * self._turn
+        inset = _INNER * min(rect.width, rect.height)
+        left, right = (
+            int(min(max(0, x - pixels.x), pixels.width)) for x in (rect.x0 + inset, rect.x1 - inset)
+        )
+        top, end = (int(min(max(0, y - pixels.y), pixels.height)) for y in (rect.y0 + inset, rect.y1 - inset))
+        rows = [
+            pixels.samples_mv[y * pixels.stride + left : y * pixels.stride + right].tobytes()
+            for y in range(top, end)
+        ]
+        return not any(rows) or max(map(max, rows)) - min(map(min, rows)) <= _SAME_COLOUR
+
+
+def _copies(lines: Sequence[RawLine]) -> set[int]:
+    """The spans of lines that are drawn again within their own strokes; the first copy stays."""
+    known: dict[str, list[RawLine]] = {}
+    gone: set[int] = set()
+    for line in lines:
+        alike = known.setdefault(line["spans"][0]["text"], [])
+        if alike and any(_are_one(line, other) for other in alike):
+            gone |= {id(span) for span in line["spans"]}
+        else:
+            alike.append(line)
+    return gone
+
+
+def _are_one(line: RawLine, other: RawLine) -> bool:
+    reach = _SHADOW_EM * line["spans"][0]["size"]
+    if any(abs(a - b) > reach for a, b in zip(line["bbox"], other["bbox"], strict=True)):
+        return False
+    text, of_other = ("".join(span["text"] for span in one["spans"]) for one in (line, other))
+    return text == of_other and not text.isspace()
+
+
+def _take(content: dict[str, Any], gone: set[int], *, is_copy: bool) -> list[HiddenText]:
+    """Takes the spans out of their lines; lines without any text go too."""
+    taken: list[HiddenText] = []
+    for block in content["blocks"] if gone else ():
+        kept: list[RawLine] = []
+        for line in block.get("lines", ()):
+            spans = [span for span in line["spans"] if id(span) in gone]
+            if spans:
+                text = "".join(span["text"] for span in spans)
+                taken.append(HiddenText(text, hull([span["bbox"] for span in spans]), is_copy))
+            if any(id(span) not in gone and span["text"].strip() for span in line["spans"]):
+                kept.append(_rest(line, gone) if spans else line)
+        if "lines" in block:
+            block["lines"] = kept
+    return taken
+
+
+def _rest(line: RawLine, gone: set[int]) -> RawLine:
+    """The line with a space for each span that goes."""
+    spans = [{**span, "text": " "} if id(span) in gone else span for span in line["spans"]]
+    box = hull([span["bbox"] for span in line["spans"] if id(span) not in gone])
+    return {**line, "spans": spans, "bbox": box}
+
+
+def without_words(words: Sequence[Any], hidden: Sequence[HiddenText]) -> Iterator[Any]:
+    """MuPDF's words without those of hidden texts, each as often as it is hidden at its place."""
+    left = [(list(one.text.split()), one.box) for one in hidden]
+    for word in words:
+        middle = (word[0] + word[2]) / 2, (word[1] + word[3]) / 2
+        mine = next((texts for texts, box in left if word[4] in texts and has_point(box, middle)), None)
+        if mine is None:
+            yield word
+        else:
+            mine.remove(word[4])
+
+
+def without_texts(blocks: Sequence[LayoutBlock], hidden: Sequence[HiddenText]) -> list[LayoutBlock]:
+    """The layout reader's blocks without hidden texts; `hidden` has its places on the page as read, as they have.
+
+    A block of text with a hidden one in it loses all its own text: the page's lines in its box are what can be seen.
+    """
+    middles = [((x0 + x1) / 2, (y0 + y1) / 2) for _, (x0, y0, x1, y1), _ in hidden]
+    found: list[LayoutBlock] = []
+    for block in blocks:
+        inside = [one for one, middle in zip(hidden, middles, strict=True) if has_point(block.box, middle)]
+        if inside and not (block.rows or block.lines):
+            found.append(replace(block, text=""))
+        else:
+            found.append(_without_each(block, inside) if inside else block)
+    return found
+
+
+def _without_each(block: LayoutBlock, hidden: Sequence[HiddenText]) -> LayoutBlock:
+    """The table or the code with each of the texts taken out once."""
+    lines, cells = list(block.lines), [list(row) for row in block.rows]
+    for one in hidden:
+        words = re.compile(r"\s*".join(map(re.escape, "".join(one.text.split()))))
+        for texts in (lines, *cells):
+            place = next((at for at, text in enumerate(texts) if words.search(text)), None)
+            if place is not None:
+                texts[place] = " ".join(words.sub("", texts[place], count=1).split())
+                break
+    return replace(block, lines=tuple(lines), rows=tuple(map(tuple, cells)))
