@@ -141,7 +141,7 @@ async def runtime(
                 group, {"events": events.run, "housekeeper": housekeeper.run, "fleet": fleet.run}
             )
             if metrics:
-                callbacks = BatchNotifier.of(parts, connection).run(housekeeper.is_leader)
+                callbacks = BatchNotifier.of(engine, connection).run(housekeeper.is_leader)
                 side += start_all(group, {"loop-lag": lag.run(), "batch-notifier": callbacks})
             if embedded is not None:
                 side.append(group.create_task(embedded.watch(), name="embedded-server"))

@@ -67,7 +67,7 @@ async def due_in_s(one: Runtime, batch: DocumentBatch) -> float | None:
 async def test_callbacks_are_neither_lost_nor_held_up(tmp_path: Path, receiver: Receiver) -> None:
     async with quire(tmp_path, kinds=None, ALLOW_PRIVATE_URLS="true") as one:
         pending = BatchCallbacks(one.connection, one.parts.clock)
-        notifier, batches = BatchNotifier.of(one.parts, one.connection), DocumentBatches(one.parts)
+        notifier, batches = BatchNotifier.of(one.engine, one.connection), DocumentBatches(one.parts)
 
         # The process died before the batch was stored: the entry is tried again, then removed.
         lost = batch_of(one, receiver.url)

@@ -191,7 +191,7 @@ async def test_a_delivered_callback_of_a_batch_stays_delivered_when_its_entry_wa
         await DocumentBatches(one.parts).save(sealed)
         pending = BatchCallbacks(one.connection, one.parts.clock)
         await pending.add(batch.id, 0)
-        await BatchNotifier(one.parts, pending).check(
+        await BatchNotifier(one.engine, pending).check(
             batch.id
         )  # the address is refused, which ends the callback
         assert await one.connection.command("ZCARD", keys.BATCH_CALLBACKS) == 0

@@ -22,7 +22,7 @@ class Site:
         if left:
             self.failures[request.path] = left - 1
             return web.Response(status=503)
-        if request.method == "POST":
+        if request.method in ("POST", "PUT"):
             self.posts.append((dict(request.headers), await request.read()))
             return web.Response()
         if request.path not in self.files:

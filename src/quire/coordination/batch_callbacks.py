@@ -46,6 +46,12 @@ class BatchCallbacks:
             await self._connection.command("ZADD", keys.BATCH_CALLBACKS, "XX", self._in_ms(CLAIM_S), batch_id)
         return bool(claimed)
 
+    async def renew(self, batch_id: str) -> None:
+        """Lengthens the claim."""
+        key = keys.batch_claim(batch_id)
+        await self._connection.command("SET", key, "1", "PX", int(CLAIM_S * 1000))
+        await self._connection.command("ZADD", keys.BATCH_CALLBACKS, "XX", self._in_ms(CLAIM_S), batch_id)
+
     async def again(self, batch_id: str, in_s: float) -> None:
         """Ends the claim; the batch is due again after in_s."""
         await self._connection.command("ZADD", keys.BATCH_CALLBACKS, "XX", self._in_ms(in_s), batch_id)

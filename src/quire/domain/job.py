@@ -71,9 +71,11 @@ class JobSecrets:
     prompt: str | None = None
     source_url: str | None = None
     callback_url: str | None = None
+    target: str | None = None
+    """Of a batch: where its results are delivered, with the caller's credentials (`batch_target.packed`)."""
 
     def __bool__(self) -> bool:
-        return any((self.password, self.prompt, self.source_url, self.callback_url))
+        return any((self.password, self.prompt, self.source_url, self.callback_url, self.target))
 
     def __repr__(self) -> str:
         return "JobSecrets(…)"

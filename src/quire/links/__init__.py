@@ -14,6 +14,7 @@ from quire.links.download import (
     starting_point,
 )
 from quire.links.file_names import safe_filename, unique_name
+from quire.links.file_put import put_file
 from quire.links.link_hops import Lookup, system_lookup
 from quire.links.share_links import Share, direct
 
@@ -32,6 +33,7 @@ __all__ = [
     "fetch",
     "is_reachable",
     "post_json",
+    "put_file",
     "safe_filename",
     "sign",
     "starting_point",

@@ -54,7 +54,7 @@ async def answer(
     lookup: Lookup,
     *,
     headers: Mapping[str, str],
-    body: bytes | None = None,
+    body: bytes | AsyncIterator[bytes] | None = None,
 ) -> AsyncIterator[ClientResponse]:
     """Yields the response to one request. Errors of the request are translated; errors of the block are not."""
     import aiohttp  # heavy

@@ -6,14 +6,16 @@ caller has no id of the batch and sends its request again.
 
 from __future__ import annotations
 
+import json
 import uuid
 from dataclasses import dataclass
+from typing import Any
 
 from quire.coordination.job_records import JobState
 from quire.domain.document_batch import BatchItem, DocumentBatch
 from quire.domain.job import JobStatus
-from quire.errors import MissingError
-from quire.pipeline.object_keys import batch_key, due_callback_key
+from quire.errors import MissingError, QuireError
+from quire.pipeline.object_keys import batch_key, delivery_key, due_callback_key
 from quire.pipeline.parts import Parts
 
 MOST_ITEMS = 1_000
@@ -76,6 +78,19 @@ class DocumentBatches:
     async def callback_ended(self, batch_id: str) -> None:
         """Removes the marker of a callback that was delivered or given up. Raises ObjectsError."""
         await self._parts.objects.delete(due_callback_key(batch_id))
+
+    async def delivery_ended(self, batch_id: str, error: QuireError | None) -> None:
+        """Keeps that the results were delivered, or why not. Raises ObjectsError."""
+        kept = {"error": error.as_dict() if error else None}
+        await self._parts.objects.put(delivery_key(batch_id), json.dumps(kept).encode())
+
+    async def delivery(self, batch_id: str) -> dict[str, Any] | None:
+        """How the delivery of the results ended: `error` is null if they were delivered; None while it goes on."""
+        try:
+            found: dict[str, Any] = json.loads(await self._parts.objects.get(delivery_key(batch_id)))
+        except MissingError:
+            return None
+        return found
 
     async def find(self, team: str, batch_id: str) -> DocumentBatch:
         """Raises MissingError, also for another team's batch."""

@@ -63,6 +63,10 @@ class Engine:
         self._archive = RecordArchive(parts.jobs, parts.objects)
 
     @property
+    def parts(self) -> Parts:
+        return self._parts
+
+    @property
     def events_source(self) -> Events:
         return self._events
 

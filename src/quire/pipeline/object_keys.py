@@ -105,3 +105,8 @@ def batch_key(batch_id: str) -> str:
 def due_callback_key(batch_id: str) -> str:
     """The marker of a document batch whose callback is not delivered yet."""
     return f"{job_prefix(batch_id)}callback-due"
+
+
+def delivery_key(batch_id: str) -> str:
+    """How the delivery of a document batch's results to its target ended."""
+    return f"{job_prefix(batch_id)}delivery.json"

@@ -10,9 +10,8 @@ from typing import Any
 from fastapi import Response
 
 from quire.api.doors.docling_options import DoclingOptions, OptionError
-from quire.api.doors.docling_results import document_of, document_response, only_document
+from quire.api.doors.docling_results import document_response, files_of, only_document
 from quire.api.doors.door_answers import LongValue, json_list, json_stream
-from quire.api.doors.finished_document import FinishedDocument
 from quire.api.http.flag_words import is_false, is_true
 from quire.api.http.services import Services
 from quire.domain.document_batch import BatchItem
@@ -25,6 +24,7 @@ from quire.domain.text_chunk import (
     TextChunk,
 )
 from quire.pipeline.document_elements import ElementPage
+from quire.pipeline.finished_document import FinishedDocument
 from quire.rendering.docling_json import DoclingItems
 from quire.rendering.document_chunks import Chunker
 
@@ -69,7 +69,8 @@ async def chunks_answer(
     if len(items) == 1:
         found = [await only_document(services, items[0], jobs)]
     else:
-        found = [await document_of(services, item, jobs) for item in items]
+        files = files_of(services, items, jobs, options)
+        found = [await files.document_of(item) for item in items]
     documents = [one for one in found if isinstance(one, FinishedDocument)]
     failures = [
         {"filename": item.name, "error_message": one}

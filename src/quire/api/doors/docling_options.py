@@ -67,7 +67,9 @@ def read_options(given: Mapping[str, Any], prefix: str = "") -> DoclingOptions:
             "The target presigned_url needs artifact storage to be configured, which Quire does not have."
         )
     if target not in _TARGETS:
-        raise OptionError("target", f"one of {', '.join(_TARGETS)}; other targets are not offered here")
+        raise OptionError(
+            "target", f"one of {', '.join(_TARGETS)}; `put` and `s3` where sources are converted"
+        )
     job = JobOptions(
         pages=_pages(_listed(given.get(f"{prefix}page_range"))),
         timeout_s=_timeout(one("document_timeout")),

@@ -14,16 +14,19 @@ from fastapi import Request
 
 from quire.api.doors.docling_chunks import read_chunking
 from quire.api.doors.docling_options import DoclingOptions, OptionError, read_options
+from quire.api.doors.docling_targets import read_target
 from quire.api.doors.door_intake import ArrivedFile, DoorIntake, FileFeed
 from quire.api.doors.long_texts import TextWriter, read_long_texts
 from quire.api.http.request_bodies import media_type, pieces
-from quire.api.http.responses import single_piece
 from quire.api.http.services import Services
+from quire.domain.batch_target import BatchTarget
 from quire.domain.document_batch import BatchItem
 from quire.domain.job import JobStatus
 from quire.errors import DownloadError, QuireError, RequestError
 from quire.objects.buckets import source_address
 from quire.pipeline.intake.upload_intake import Accepted
+from quire.pipeline.open_streams import single_piece
+from quire.pipeline.stages.download_stage import link_policy
 
 _MOST_SOURCES = 100
 
@@ -36,6 +39,8 @@ class DoclingTask:
     options: DoclingOptions
     chunking: dict[str, Any] = field(default_factory=dict)
     """The options of a chunk request, empty for a conversion."""
+    target: BatchTarget | None = None
+    """Where the results are delivered; None if they are in the answer."""
 
     @property
     def accepted(self) -> list[Accepted]:
@@ -52,6 +57,7 @@ class DoclingRequest:
     def __init__(self, request: Request, services: Services, team: str, chunks: str = "") -> None:
         self._request = request
         self._bucket = services.runtime.settings.aws.bucket
+        self._policy = link_policy(services.runtime.parts)
         self._chunks = chunks
         self._prefix = "convert_" if chunks else ""
         self.intake = DoorIntake(request, services, team)
@@ -78,7 +84,8 @@ class DoclingRequest:
             inline = _Inline(self.intake, stack)
             try:
                 body = await read_long_texts(pieces(self._request), inline.open)
-                options = read_options(_options(body, self._prefix), self._prefix)
+                target = None if self._chunks else read_target(body, self._policy)
+                options = read_options(_options(body, self._prefix, target), self._prefix)
                 chunking = self._chunking(body)
                 documents = [
                     await self._document(source, inline, place) for place, source in enumerate(_sources(body))
@@ -86,7 +93,7 @@ class DoclingRequest:
                 items = await self._accepted(documents, options)
             finally:
                 await self.intake.discard(list(inline.files.values()))
-        return DoclingTask(items, options, chunking)
+        return DoclingTask(items, options, chunking, target)
 
     def _chunking(self, fields: Mapping[str, Any]) -> dict[str, Any]:
         return read_chunking(self._chunks, fields) if self._chunks else {}
@@ -168,7 +175,7 @@ class _FedFile(TextWriter):
         await self._feed.end()
 
 
-def _options(body: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+def _options(body: Mapping[str, Any], prefix: str, delivered: BatchTarget | None) -> dict[str, Any]:
     """The options of the body under the names that a form has."""
     name = "convert_options" if prefix else "options"
     found = body.get(name) or {}
@@ -176,6 +183,7 @@ def _options(body: Mapping[str, Any], prefix: str) -> dict[str, Any]:
         raise OptionError(name, "an object")
     target = body.get("target") or {}
     kind = target.get("kind", "inbody") if isinstance(target, dict) else ""
+    kind = "zip" if delivered is not None else kind
     return {**{f"{prefix}{key}": value for key, value in found.items()}, "target_type": kind}
 
 

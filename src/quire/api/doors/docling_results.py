@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fastapi import Response
@@ -10,23 +10,19 @@ from fastapi import Response
 from quire.api.doors.docling_options import DoclingOptions
 from quire.api.doors.door_answers import LongText, LongValue, json_stream
 from quire.api.doors.door_intake import check_completed
-from quire.api.doors.finished_document import FinishedDocument
-from quire.api.http.responses import NO_SNIFF, ClosingStream, disposition, single_piece, started
+from quire.api.http.responses import NO_SNIFF, ClosingStream, disposition, started
 from quire.api.http.services import Services
-from quire.api.http.zip_stream import ZipEntry, ZipStream
 from quire.domain.document_batch import BatchItem
 from quire.domain.job import JobStatus, MainJob, PageRecord
 from quire.domain.page import Grade, PageSource
 from quire.errors import MissingError
-from quire.links import unique_name
 from quire.pipeline.docling_file import docling_document
+from quire.pipeline.docling_files import ARCHIVE, DoclingFiles
 from quire.pipeline.document_batches import GONE
-from quire.pipeline.document_formats import compact_json
+from quire.pipeline.finished_document import FinishedDocument
 
 _GRADES = {Grade.GOOD: "good", Grade.FAIR: "fair", Grade.LOW: "poor"}
 _ORDER = ("poor", "fair", "good")
-FAILURES = "failures.json"
-_ENDINGS = {"md": "md", "json": "json", "html": "html", "html_split_page": "html", "text": "txt"}
 
 
 async def converted_answer(
@@ -36,10 +32,15 @@ async def converted_answer(
     if len(items) == 1 and not options.as_zip:
         document = await only_document(services, items[0], jobs)
         return await json_stream(document_response(document, options))
-    now = services.runtime.parts.clock.now()
-    body = await started(ZipStream(now).stream(_members(services, items, jobs, options)))
-    headers = {"Content-Disposition": disposition("attachment", "converted_docs.zip"), **NO_SNIFF}
+    body = await started(files_of(services, items, jobs, options).archive())
+    headers = {"Content-Disposition": disposition("attachment", ARCHIVE), **NO_SNIFF}
     return ClosingStream(body, media_type="application/zip", headers=headers)
+
+
+def files_of(
+    services: Services, items: Sequence[BatchItem], jobs: Mapping[str, MainJob], options: DoclingOptions
+) -> DoclingFiles:
+    return DoclingFiles(services.runtime.engine, items, jobs, options.formats, options.between)
 
 
 async def only_document(services: Services, item: BatchItem, jobs: Mapping[str, MainJob]) -> FinishedDocument:
@@ -48,7 +49,7 @@ async def only_document(services: Services, item: BatchItem, jobs: Mapping[str, 
     if job is None:
         raise MissingError(GONE)
     check_completed(job)
-    return await FinishedDocument.of(services, job, item.name)
+    return await FinishedDocument.of(services.runtime.engine, job, item.name)
 
 
 def document_response(document: FinishedDocument, options: DoclingOptions) -> dict[str, Any]:
@@ -112,46 +113,3 @@ def confidence_of(records: list[PageRecord]) -> dict[str, Any]:
 
 def _mean(values: list[float]) -> float | None:
     return round(sum(values) / len(values), 4) if values else None
-
-
-async def document_of(
-    services: Services, item: BatchItem, jobs: Mapping[str, MainJob]
-) -> FinishedDocument | str:
-    """The document of an item, or why it has no result."""
-    job = jobs.get(item.job_id or "")
-    if job is None:
-        return str((item.error or {}).get("error", GONE))
-    if job.status is not JobStatus.COMPLETED:
-        return str((job.error or {}).get("error", "It was cancelled."))
-    try:
-        return await FinishedDocument.of(services, job, item.name)
-    except MissingError as error:
-        return error.public
-
-
-async def _members(
-    services: Services, items: list[BatchItem], jobs: Mapping[str, MainJob], options: DoclingOptions
-) -> AsyncIterator[ZipEntry]:
-    """A file for each document and format. Documents without a result are listed in `failures.json`."""
-    failures: list[dict[str, Any]] = []
-    names = {FAILURES}
-    for item in items:
-        document = await document_of(services, item, jobs)
-        if not isinstance(document, FinishedDocument):
-            failures.append({"filename": item.name, "error": document})
-            continue
-        for format in (one for one in options.formats if one in _ENDINGS):
-            name = unique_name(f"{document.stem}.{_ENDINGS[format]}", names)
-            yield ZipEntry(name, _bytes(document, format, options))
-    if failures:
-        yield ZipEntry(FAILURES, single_piece(compact_json(failures).encode("utf-8", "replace")))
-
-
-async def _bytes(document: FinishedDocument, format: str, options: DoclingOptions) -> AsyncIterator[bytes]:
-    if format == "json":
-        async for raw in docling_document(document.job, document.elements):
-            yield raw
-        return
-    texts = {"md": lambda: document.markdown(options.between), "text": document.text}
-    async for piece in texts.get(format, document.html)():
-        yield piece.encode("utf-8", "replace")

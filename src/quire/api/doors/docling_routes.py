@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
@@ -10,19 +12,24 @@ from fastapi.responses import JSONResponse
 from quire.api.doors.docling_chunks import chunks_answer
 from quire.api.doors.docling_options import DoclingOptions
 from quire.api.doors.docling_requests import DoclingRequest, DoclingTask
-from quire.api.doors.docling_results import converted_answer
-from quire.api.doors.door_answers import DOOR_RESPONSES, DoorError, DoorRoute
+from quire.api.doors.docling_results import converted_answer, files_of, only_document
+from quire.api.doors.docling_targets import counts_answer
+from quire.api.doors.door_answers import DOOR_RESPONSES, DoorError, DoorRoute, FailedDocumentError
 from quire.api.doors.door_intake import DoorIntake
 from quire.api.http.auth import Team
 from quire.api.http.error_responses import WaitTimeoutError
 from quire.api.http.services import Services, ServicesDep
+from quire.coordination.batch_callbacks import BatchCallbacks
+from quire.domain.batch_target import BatchTarget, packed
 from quire.domain.document_batch import DocumentBatch
-from quire.domain.job import JobStatus
+from quire.domain.job import JobSecrets, JobStatus
 from quire.errors import MissingError, NotReadyError
 from quire.pipeline.document_batches import BatchProgress, DocumentBatches
 from quire.pipeline.intake.upload_intake import Accepted
+from quire.pipeline.upkeep.batch_notifier import TARGET, save_announced
 
 LONGEST_POLL_S = 120.0
+_NOT_ENDED = "Task result not found. Please wait for a completion status."
 
 
 class DoclingRoute(DoorRoute):
@@ -59,7 +66,7 @@ async def docling_convert_file(request: Request, team: Team, services: ServicesD
 @router.post("/v1/convert/source", summary="docling-serve: convert sources", response_class=Response)
 @router.post("/v1alpha/convert/source", include_in_schema=False, response_class=Response)
 async def docling_convert_source(request: Request, team: Team, services: ServicesDep) -> Response:
-    """JSON: `sources` of kind `http` or `file` (base64), `options`, `target` of kind `inbody` or `zip`."""
+    """JSON: `sources` of kind `http` or `file` (base64), `options`, `target` of kind `inbody`, `zip`, `put` or `s3`."""
     asked = DoclingRequest(request, services, team)
     return await _answer(services, asked.intake, await asked.sources())
 
@@ -99,9 +106,12 @@ async def docling_result(request: Request, task_id: str, team: Team, services: S
     batches = DocumentBatches(services.runtime.parts)
     batch = await batches.find(team, task_id)
     if not (await batches.progress(batch)).is_over:
-        raise MissingError("Task result not found. Please wait for a completion status.")
+        raise MissingError(_NOT_ENDED)
     found = [await services.runtime.parts.jobs.get(job_id) for job_id in batch.job_ids]
     jobs = {job.id: job for job in found if job is not None}
+    if TARGET in batch.view:
+        await _check_delivered(batches, batch)
+        return counts_answer(jobs, len(batch.items))
     options = DoclingOptions.of_view(batch.view)
     if batch.view.get("task_type") == "chunk":
         return await chunks_answer(services, list(batch.items), jobs, options, batch.view["chunking"])
@@ -114,8 +124,30 @@ async def start_task(services: Services, team: str, task: DoclingTask, **view: A
     shown = {"task_type": "convert", **task.options.view(), **view}
     batch = DocumentBatch(team, now, tuple(task.items), view=shown)
     batches = DocumentBatches(services.runtime.parts)
-    await batches.save(batch)
+    if task.target is None:
+        await batches.save(batch)
+    else:
+        batch = _with_target(services, batch, task.target, task.options)
+        pending = BatchCallbacks(services.runtime.connection, services.runtime.parts.clock)
+        await save_announced(batches, pending, batch)
     return JSONResponse(await task_view(services, batch, await batches.progress(batch)))
+
+
+def _with_target(
+    services: Services, batch: DocumentBatch, target: BatchTarget, options: DoclingOptions
+) -> DocumentBatch:
+    sealed = services.runtime.parts.sealer.seal(batch.id, JobSecrets(target=packed(target)))
+    view = {**batch.view, TARGET: target.kind, "between": options.between}
+    return replace(batch, sealed=sealed, view=view)
+
+
+async def _check_delivered(batches: DocumentBatches, batch: DocumentBatch) -> None:
+    """Raises MissingError while the results are being delivered, FailedDocumentError if that failed."""
+    outcome = await batches.delivery(batch.id)
+    if outcome is None:
+        raise MissingError(_NOT_ENDED)
+    if outcome["error"]:
+        raise FailedDocumentError(outcome["error"])
 
 
 async def task_view(services: Services, batch: DocumentBatch, progress: BatchProgress) -> dict[str, Any]:
@@ -124,10 +156,16 @@ async def task_view(services: Services, batch: DocumentBatch, progress: BatchPro
     status = "started" if progress.count("processing") or progress.ended else "pending"
     if progress.is_over:
         status = "success" if done else "failure"
+    failure = None
+    if progress.is_over and done and TARGET in batch.view:
+        outcome = await DocumentBatches(services.runtime.parts).delivery(batch.id)
+        failure = outcome["error"] if outcome else None
+        status = "failure" if failure else status if outcome else "started"
     place = None
     if status == "pending" and batch.job_ids:
         place = await services.runtime.parts.jobs.order.position(batch.job_ids[0])
     errors = [str(one.error.get("error")) for one in progress.items if one.error]
+    errors = [str(failure["error"])] if failure else errors
     return {
         "task_id": batch.id,
         "task_type": batch.view.get("task_type", "convert"),
@@ -140,11 +178,27 @@ async def task_view(services: Services, batch: DocumentBatch, progress: BatchPro
             "num_failed": progress.ended - done,
         },
         "error_message": errors[0] if errors and progress.is_over else None,
+        "failure": _target_failure(batch, failure) if failure else None,
+    }
+
+
+def _target_failure(batch: DocumentBatch, error: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "category": "target_unavailable",
+        "message": str(error["error"]),
+        "retryable": bool(error.get("retryable")),
+        "phase": "execution",
+        "details": {"target_kind": batch.view[TARGET]},
     }
 
 
 async def _answer(services: Services, intake: DoorIntake, task: DoclingTask) -> Response:
     jobs = {job.id: job for job in await intake.ended(task.accepted)}
+    if task.target is not None:
+        if len(task.items) == 1:
+            await only_document(services, task.items[0], jobs)
+        await files_of(services, task.items, jobs, task.options).deliver_soon(task.target)
+        return counts_answer(jobs, len(task.items))
     return await converted_answer(services, task.items, jobs, task.options)
 
 

@@ -18,9 +18,10 @@ from quire.api.http.error_responses import (
     first_problem,
     stored_error_response,
 )
-from quire.api.http.responses import NO_SNIFF, ClosingStream, closing, started
+from quire.api.http.responses import NO_SNIFF, ClosingStream, started
 from quire.errors import QuireError, RequestError
 from quire.pipeline.document_formats import compact_json
+from quire.pipeline.open_streams import closing
 
 _PIECE_CHARS = 64 << 10
 _KEPT_HEADERS = ("retry-after", "www-authenticate")

@@ -22,17 +22,17 @@ from quire.api.doors.door_answers import (
     json_stream,
 )
 from quire.api.doors.door_intake import ArrivedFile, DoorForm, DoorIntake
-from quire.api.doors.finished_document import FinishedDocument
 from quire.api.http.auth import Team
 from quire.api.http.flag_words import is_false, is_true
 from quire.api.http.responses import NO_SNIFF, ClosingStream, disposition, started
 from quire.api.http.services import Services, ServicesDep
-from quire.api.http.zip_stream import ZipEntry, ZipStream
 from quire.domain.element import Element, ElementKind, PageElements
 from quire.domain.job import JobOptions, JobStatus
 from quire.errors import RequestError
 from quire.links import safe_filename, unique_name
 from quire.pipeline.document_elements import ElementPage
+from quire.pipeline.finished_document import FinishedDocument
+from quire.pipeline.zip_stream import ZipEntry, ZipStream
 from quire.rendering.page_html import render_html
 
 _METHODS = ("auto", "txt", "ocr")
@@ -99,7 +99,7 @@ async def _documents(
     for file in files:
         job = jobs.get(id(file))
         if job is not None and job.status is JobStatus.COMPLETED:
-            document = await FinishedDocument.of(services, job, file.filename)
+            document = await FinishedDocument.of(services.runtime.engine, job, file.filename)
             found[unique_name(document.stem, names)] = document
             continue
         error = job.error if job is not None else file.refused.as_dict() if file.refused else None

@@ -18,10 +18,10 @@ from quire.api.doors.door_answers import (
     json_stream,
 )
 from quire.api.doors.door_intake import DoorIntake
-from quire.api.doors.finished_document import FinishedDocument
 from quire.api.http.auth import Team
 from quire.api.http.services import ServicesDep
 from quire.domain.job import JobOptions, PageRecord
+from quire.pipeline.finished_document import FinishedDocument
 
 
 class _LoaderRoute(DoorRoute):
@@ -44,7 +44,7 @@ async def load_document(request: Request, team: Team, services: ServicesDep) -> 
     intake = DoorIntake(request, services, team)
     file = await intake.body(unquote(request.headers.get("x-filename", "")))
     job = await intake.converted(file, JobOptions())
-    document = await FinishedDocument.of(services, job, file.filename)
+    document = await FinishedDocument.of(services.runtime.engine, job, file.filename)
     return await json_stream(LongValue(json_list(_pages(document))))
 
 

@@ -8,9 +8,9 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from html import escape
 
-from quire.api.doors.finished_document import FinishedDocument
 from quire.domain.job import MainJob
 from quire.pipeline.document_formats import html_sections
+from quire.pipeline.finished_document import FinishedDocument
 from quire.rendering.document_html import DOCUMENT_END, document_start
 
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

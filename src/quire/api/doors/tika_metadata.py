@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from quire.api.doors.finished_document import FinishedDocument
 from quire.domain.job import JobStatus, MainJob
+from quire.pipeline.finished_document import FinishedDocument
 from quire.pipeline.intake.upload_intake import Accepted
 
 

@@ -19,7 +19,6 @@ from quire.api.doors.door_answers import (
     text_stream,
 )
 from quire.api.doors.door_intake import ArrivedFile, DoorIntake, disposition_name
-from quire.api.doors.finished_document import FinishedDocument
 from quire.api.doors.tika_content import FamilyMember, whole_html, whole_text
 from quire.api.doors.tika_metadata import attached_jobs, embedded_failure, metadata_of
 from quire.api.http.auth import Team
@@ -30,6 +29,7 @@ from quire.api.http.services import Services, ServicesDep
 from quire.api.jobs.submission_fields import read_languages
 from quire.domain.job import JobOptions, JobSecrets, JobStatus, MainJob
 from quire.errors import MissingError, RequestError
+from quire.pipeline.finished_document import FinishedDocument
 from quire.reading.files.file_kinds import SNIFF_BYTES, sniff
 
 _HANDLERS = ("text", "html", "xml", "body", "ignore")
@@ -143,7 +143,9 @@ class _Document:
         job = await self._converted()
         accept = self._request.headers.get("accept", "")
         family = await self._family(job, alone=handler == "ignore")
-        document = family[0].document or await FinishedDocument.of(self._services, job, self._name)
+        document = family[0].document or await FinishedDocument.of(
+            self._services.runtime.engine, job, self._name
+        )
         if "application/json" in accept or (handler and not accept.startswith("text/")):
             return await json_stream({**metadata_of(document), **_content(family, handler or "xml")})
         if handler in ("html", "xml") or (not handler and accept.startswith(("text/html", "text/xml"))):
@@ -168,7 +170,7 @@ class _Document:
     async def metadata(self, name: str) -> Response:
         """JSON, or CSV by `Accept`; one value as plain text."""
         job = await self._converted(text_only=True)
-        found = metadata_of(await FinishedDocument.of(self._services, job, self._name))
+        found = metadata_of(await FinishedDocument.of(self._services.runtime.engine, job, self._name))
         if name and name not in found:
             raise MissingError(f"The document has no metadata {name[:60]!r}.")
         accept = self._request.headers.get("accept", "")
@@ -210,7 +212,9 @@ class _Document:
         document = None
         if job.status is JobStatus.COMPLETED:
             try:
-                document = await FinishedDocument.of(self._services, job, "" if depth else self._name)
+                document = await FinishedDocument.of(
+                    self._services.runtime.engine, job, "" if depth else self._name
+                )
             except MissingError:
                 if not depth:
                     raise

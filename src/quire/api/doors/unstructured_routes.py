@@ -20,7 +20,6 @@ from quire.api.doors.door_answers import (
     json_stream,
 )
 from quire.api.doors.door_intake import DoorForm, DoorIntake, check_completed
-from quire.api.doors.finished_document import FinishedDocument
 from quire.api.doors.unstructured_elements import ElementWriter
 from quire.api.http.auth import Team
 from quire.api.http.flag_words import is_true
@@ -30,6 +29,7 @@ from quire.domain.job import JobOptions
 from quire.domain.text_chunk import BYTES_PER_TOKEN, LARGEST_MAX_TOKENS, SMALLEST_MAX_TOKENS, ChunkOptions
 from quire.errors import RequestError
 from quire.pipeline.document_elements import ElementPage
+from quire.pipeline.finished_document import FinishedDocument
 from quire.rendering.document_chunks import Chunker
 
 _STRATEGIES = ("fast", "hi_res", "auto", "ocr_only", "vlm")
@@ -107,7 +107,7 @@ async def partition(request: Request, team: Team, services: ServicesDep) -> Resp
     for job in jobs:
         check_completed(job)
     documents = [
-        await FinishedDocument.of(services, job, file.filename)
+        await FinishedDocument.of(services.runtime.engine, job, file.filename)
         for job, file in zip(jobs, form.files, strict=True)
     ]
     lists = [LongValue(json_list(_elements(document, options))) for document in documents]

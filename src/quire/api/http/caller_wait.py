@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 from fastapi import Request
 
-from quire.api.http.responses import closing
 from quire.api.http.services import services
+from quire.pipeline.open_streams import closing
 
 T = TypeVar("T")
 

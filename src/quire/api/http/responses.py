@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
-from typing import TypeVar
 from urllib.parse import quote
 
 from fastapi import Response
@@ -13,8 +11,7 @@ from pydantic import BaseModel
 from starlette.types import Send
 
 from quire.errors import MissingError
-
-T = TypeVar("T")
+from quire.pipeline.open_streams import closing
 
 NO_SNIFF = {"X-Content-Type-Options": "nosniff"}
 INERT = {**NO_SNIFF, "Content-Security-Policy": "default-src 'none'; sandbox"}
@@ -24,17 +21,6 @@ INERT = {**NO_SNIFF, "Content-Security-Policy": "default-src 'none'; sandbox"}
 def json_answer(model: BaseModel, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """The model as it is, without the second validation that FastAPI would make."""
     return Response(model.model_dump_json(), status, headers, media_type="application/json")
-
-
-@asynccontextmanager
-async def closing(stream: AsyncIterator[T]) -> AsyncIterator[AsyncIterator[T]]:
-    """Closes the generator behind a stream with the block, so that nothing waits for the garbage collector."""
-    try:
-        yield stream
-    finally:
-        close = getattr(stream, "aclose", None)
-        if close is not None:
-            await close()
 
 
 async def started(stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
@@ -47,11 +33,6 @@ async def started(stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     except StopAsyncIteration:
         first = b""
     return _joined(first, stream)
-
-
-async def single_piece(data: bytes) -> AsyncIterator[bytes]:
-    """Bytes as a stream of one piece."""
-    yield data
 
 
 async def _joined(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

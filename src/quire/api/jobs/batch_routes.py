@@ -9,12 +9,10 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Query, Request, Response
 from pydantic import BaseModel, Field
 
-from quire.api.doors.finished_document import FinishedDocument
 from quire.api.http.auth import Team
 from quire.api.http.error_responses import documented
-from quire.api.http.responses import NO_SNIFF, ClosingStream, disposition, json_answer, single_piece, started
+from quire.api.http.responses import NO_SNIFF, ClosingStream, disposition, json_answer, started
 from quire.api.http.services import Services, ServicesDep
-from quire.api.http.zip_stream import ZipEntry, ZipStream
 from quire.api.jobs.batch_requests import BatchRequest
 from quire.api.jobs.job_views import iso
 from quire.api.jobs.submission_fields import read_key
@@ -25,7 +23,10 @@ from quire.errors import MissingError, NotReadyError
 from quire.links import unique_name
 from quire.pipeline.document_batches import BatchProgress, DocumentBatches, ItemState
 from quire.pipeline.document_formats import compact_json
-from quire.pipeline.upkeep.batch_notifier import CALLBACK_GRACE_S
+from quire.pipeline.finished_document import FinishedDocument
+from quire.pipeline.open_streams import single_piece
+from quire.pipeline.upkeep.batch_notifier import save_announced
+from quire.pipeline.zip_stream import ZipEntry, ZipStream
 
 router = APIRouter(prefix="/batches", tags=["jobs"])
 _BATCH = "batch:"
@@ -124,12 +125,10 @@ async def create_batch(
     parts = services.runtime.parts
     sealed = parts.sealer.seal(batch_id, JobSecrets(callback_url=callback_url)) if callback_url else None
     batch = DocumentBatch(team, parts.clock.now(), tuple(items), batch_id, sealed)
-    callbacks = BatchCallbacks(services.runtime.connection, parts.clock)
     if callback_url:
-        await callbacks.add(batch.id, CALLBACK_GRACE_S)
-    await batches.save(batch)
-    if callback_url:
-        await callbacks.add(batch.id, 0.0)
+        await save_announced(batches, BatchCallbacks(services.runtime.connection, parts.clock), batch)
+    else:
+        await batches.save(batch)
     return await _answer(batches, batch, 202)
 
 
@@ -226,7 +225,7 @@ async def _document(
         return one, None
     try:
         job = await services.runtime.engine.job(team, one.item.job_id)
-        return one, await FinishedDocument.of(services, job, one.item.name)
+        return one, await FinishedDocument.of(services.runtime.engine, job, one.item.name)
     except MissingError as error:
         return ItemState(one.item, "expired", error.as_dict()), None
 

@@ -12,10 +12,11 @@ from fastapi import APIRouter, Header, Request, Response
 from quire.api.http.auth import Team
 from quire.api.http.caller_wait import until_stopping
 from quire.api.http.error_responses import documented
-from quire.api.http.responses import ClosingStream, closing
+from quire.api.http.responses import ClosingStream
 from quire.api.http.services import EngineDep
 from quire.coordination.job_events import JobEvent
 from quire.errors import RequestError
+from quire.pipeline.open_streams import closing
 
 router = APIRouter(prefix="/jobs", tags=["jobs"])
 

@@ -18,11 +18,9 @@ from quire.api.http.error_responses import documented
 from quire.api.http.responses import (
     NO_SNIFF,
     ClosingStream,
-    closing,
     disposition,
     json_answer,
     of_current_result,
-    single_piece,
     started,
 )
 from quire.api.http.services import EngineDep, Services, ServicesDep
@@ -41,6 +39,7 @@ from quire.pipeline.document_elements import DocumentElements
 from quire.pipeline.document_formats import compact_json, pages_member
 from quire.pipeline.engine import Engine, Text
 from quire.pipeline.object_keys import FILE_SCHEME, local_document
+from quire.pipeline.open_streams import closing, single_piece
 from quire.pipeline.result_links import signed_result
 
 router = APIRouter(prefix="/jobs", tags=["results"])

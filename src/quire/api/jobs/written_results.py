@@ -10,8 +10,7 @@ from typing import Annotated, Any
 
 from fastapi import Query, Response
 
-from quire.api.http.responses import INERT, NO_SNIFF, ClosingStream, disposition, single_piece, started
-from quire.api.http.zip_stream import ZipEntry, ZipStream
+from quire.api.http.responses import INERT, NO_SNIFF, ClosingStream, disposition, started
 from quire.domain.included_details import IncludedDetails
 from quire.domain.job import MainJob
 from quire.domain.output_options import FigureForm, OutputOptions
@@ -21,7 +20,9 @@ from quire.pipeline.docling_file import docling_document
 from quire.pipeline.document_elements import DocumentElements
 from quire.pipeline.document_formats import chunks_lines, compact_json, elements_document, html_document
 from quire.pipeline.engine import Engine
+from quire.pipeline.open_streams import single_piece
 from quire.pipeline.searchable_file import PDF_TYPE
+from quire.pipeline.zip_stream import ZipEntry, ZipStream
 
 
 class Format(StrEnum):

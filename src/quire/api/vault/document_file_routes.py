@@ -13,9 +13,8 @@ from pydantic import BaseModel
 
 from quire.api.http.auth import Team
 from quire.api.http.error_responses import documented
-from quire.api.http.responses import ClosingStream, disposition, single_piece, started
+from quire.api.http.responses import ClosingStream, disposition, started
 from quire.api.http.services import EngineDep, VaultDep
-from quire.api.http.zip_stream import ZipEntry, ZipStream
 from quire.api.jobs.output_params import OutputDep
 from quire.api.jobs.result_routes import as_json, preferred
 from quire.api.jobs.written_results import WRITTEN_FORMATS, Format, FormatParam, written_answer
@@ -25,8 +24,10 @@ from quire.domain.job import JobStatus, MainJob
 from quire.domain.vault_document import DocumentFilters, DocumentStatus, VaultDocument
 from quire.errors import MissingError, NotReadyError, StateConflictError
 from quire.links import safe_filename
+from quire.pipeline.open_streams import single_piece
 from quire.pipeline.vault.early_text import is_still_reading, partial_markdown
 from quire.pipeline.vault.vault import Vault
+from quire.pipeline.zip_stream import ZipEntry, ZipStream
 
 router = APIRouter(tags=["vault"])
 

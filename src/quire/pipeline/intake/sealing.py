@@ -53,7 +53,10 @@ class Sealer:
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
         nonce = secrets.token_bytes(_NONCE_BYTES)
-        plain = json.dumps(asdict(found)).encode()
+        # Without what is not set: a process of an earlier version does not know the newer names.
+        plain = json.dumps(
+            {name: value for name, value in asdict(found).items() if value is not None}
+        ).encode()
         return base64.b64encode(nonce + AESGCM(self._key).encrypt(nonce, plain, job_id.encode())).decode()
 
     def unseal(self, job_id: str, sealed: str | None) -> JobSecrets:

@@ -1,6 +1,7 @@
-"""Calls back once for each document batch when all of its jobs have ended; a call that fails is tried again.
+"""Calls back once for each document batch when all of its jobs have ended, or delivers its results to a target.
 
-A callback may be sent twice if the process dies right after it; `X-Quire-Delivery` is the same then.
+What fails is tried again. A callback may be sent twice if the process dies right after it; `X-Quire-Delivery` is the
+same then. Results that are delivered twice replace each other.
 """
 
 from __future__ import annotations
@@ -8,17 +9,20 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from functools import partial
 
-from quire.coordination.batch_callbacks import BatchCallbacks
+from quire.coordination.batch_callbacks import CLAIM_S, BatchCallbacks
 from quire.coordination.connection import RedisConnection
+from quire.domain.batch_target import BatchTarget, unpacked
 from quire.domain.document_batch import DocumentBatch
-from quire.errors import DownloadError, LinkRefusedError, MissingError, ObjectsError, PlaneError
+from quire.errors import DownloadError, LinkRefusedError, MissingError, ObjectsError, PlaneError, QuireError
 from quire.links import post_json, sign
+from quire.pipeline.docling_files import DoclingFiles
 from quire.pipeline.document_batches import BatchProgress, DocumentBatches
+from quire.pipeline.engine import Engine
 from quire.pipeline.object_keys import batch_key
-from quire.pipeline.parts import Parts
 from quire.pipeline.side_tasks import keep_running
 from quire.pipeline.stages.callback_stage import SIGNATURE_HEADER
 from quire.pipeline.stages.download_stage import link_policy
@@ -26,6 +30,8 @@ from quire.pipeline.stages.download_stage import link_policy
 _LOG = logging.getLogger(__name__)
 CALLBACK_GRACE_S = 60.0
 """How long a batch has to be stored after its entry was written."""
+TARGET = "target"
+"""In the view of a batch whose results are delivered: the kind of its target."""
 _ROUND_S = 1.0
 _AT_ONCE = 16
 _POLL_S = (2.0, 30.0)
@@ -37,17 +43,25 @@ _RETRY_S = 10.0
 _LONGEST_RETRY_S = 600.0
 
 
+async def save_announced(batches: DocumentBatches, pending: BatchCallbacks, batch: DocumentBatch) -> None:
+    """Stores a batch whose end is to be announced: to a callback, or by delivering its results."""
+    await pending.add(batch.id, CALLBACK_GRACE_S)
+    await batches.save(batch)
+    await pending.add(batch.id, 0.0)
+
+
 class BatchNotifier:
     """Works in the housekeeper's process; a claim keeps two processes from the same batch."""
 
-    def __init__(self, parts: Parts, pending: BatchCallbacks) -> None:
-        self._parts = parts
+    def __init__(self, engine: Engine, pending: BatchCallbacks) -> None:
+        self._engine = engine
+        self._parts = engine.parts
         self._pending = pending
-        self._batches = DocumentBatches(parts)
+        self._batches = DocumentBatches(engine.parts)
 
     @classmethod
-    def of(cls, parts: Parts, connection: RedisConnection) -> BatchNotifier:
-        return cls(parts, BatchCallbacks(connection, parts.clock))
+    def of(cls, engine: Engine, connection: RedisConnection) -> BatchNotifier:
+        return cls(engine, BatchCallbacks(connection, engine.parts.clock))
 
     async def run(self, is_housekeeper: Callable[[], bool]) -> None:
         """Checks the batches that are due, every second, where this process is the housekeeper, until cancelled."""
@@ -103,17 +117,58 @@ class BatchNotifier:
         young = age_s < self._parts.jobs.ttl_s
         if progress.count("expired") and young and await self._postpone(batch_id, _MISSED_S):
             return
-        try:
-            await self._call(batch, progress)
-        except LinkRefusedError as error:
-            _LOG.warning("callback of a batch refused", extra={"batch_id": batch_id, "error": error.public})
-        except DownloadError as error:
+        failure = await self._announce(batch, progress)
+        if failure is not None and failure.retryable:
             attempts = await self._pending.failed(batch_id)
             if attempts < self._parts.settings.callbacks.max_attempts:
                 await self._pending.again(batch_id, min(_RETRY_S * 2**attempts, _LONGEST_RETRY_S))
                 return
-            _LOG.warning("callback of a batch given up", extra={"batch_id": batch_id, "error": error.public})
+        if failure is not None:
+            _LOG.warning(
+                "callback of a batch given up", extra={"batch_id": batch_id, "error": failure.public}
+            )
+        if TARGET in batch.view:
+            await self._batches.delivery_ended(batch_id, failure)
         await self._end(batch_id)
+
+    async def _announce(self, batch: DocumentBatch, progress: BatchProgress) -> QuireError | None:
+        """Calls back, or delivers; returns why that failed."""
+        secrets = self._parts.sealer.unseal(batch.id, batch.sealed)
+        try:
+            if secrets.target and progress.count("completed"):
+                async with self._held(batch.id):
+                    await self._deliver(batch, unpacked(secrets.target))
+            elif secrets.callback_url:
+                await self._call(secrets.callback_url, batch, progress)
+        except (LinkRefusedError, DownloadError) as error:
+            return error
+        except ObjectsError as error:
+            if error.retryable:  # our own store is away: that is no failure of the target
+                raise
+            return error
+        return None
+
+    @asynccontextmanager
+    async def _held(self, batch_id: str) -> AsyncIterator[None]:
+        """Keeps the claim on a batch, whose results may take longer to upload than a claim lasts."""
+
+        async def renew() -> None:
+            while True:
+                await asyncio.sleep(CLAIM_S / 3)
+                await self._pending.renew(batch_id)
+
+        renewing = asyncio.create_task(renew(), name="batch-claim")
+        try:
+            yield
+        finally:
+            renewing.cancel()
+            await asyncio.gather(renewing, return_exceptions=True)
+
+    async def _deliver(self, batch: DocumentBatch, target: BatchTarget) -> None:
+        found = [await self._parts.jobs.get(job_id) for job_id in batch.job_ids]
+        jobs = {job.id: job for job in found if job is not None}
+        view = batch.view
+        await DoclingFiles(self._engine, batch.items, jobs, view["formats"], view["between"]).deliver(target)
 
     async def _end(self, batch_id: str) -> None:
         try:
@@ -129,10 +184,7 @@ class BatchNotifier:
         await self._pending.again(batch_id, in_s)
         return True
 
-    async def _call(self, batch: DocumentBatch, progress: BatchProgress) -> None:
-        url = self._parts.sealer.unseal(batch.id, batch.sealed).callback_url
-        if not url:
-            return
+    async def _call(self, url: str, batch: DocumentBatch, progress: BatchProgress) -> None:
         body = json.dumps(
             {
                 "batch_id": batch.id,

@@ -1,4 +1,4 @@
-"""A finished document as the doors show it: its pages, and its Markdown, text and HTML as streams."""
+"""A finished document as doors and exports show it: its pages, and its Markdown, text and HTML as streams."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from quire.api.http.services import Services
 from quire.domain.job import MainJob, PageRecord
 from quire.links import safe_filename
 from quire.pipeline.document_elements import DocumentElements, ElementPage
 from quire.pipeline.document_formats import html_document
+from quire.pipeline.engine import Engine
 from quire.pipeline.page_texts import page_texts
 from quire.pipeline.parts import Parts
 from quire.rendering.page_text import render_text
@@ -27,11 +27,10 @@ class FinishedDocument:
     """The file name of this request. The job may be an earlier one of the same content with another name."""
 
     @classmethod
-    async def of(cls, services: Services, job: MainJob, given_name: str = "") -> FinishedDocument:
+    async def of(cls, engine: Engine, job: MainJob, given_name: str = "") -> FinishedDocument:
         """Raises MissingError if the result was deleted in the meantime."""
-        engine = services.runtime.engine
         await engine.result(job)
-        return cls(job, await engine.pages(job), services.runtime.parts, given_name)
+        return cls(job, await engine.pages(job), engine.parts, given_name)
 
     @property
     def name(self) -> str:

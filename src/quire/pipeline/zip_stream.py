@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import IO, cast
 
-from quire.api.http.responses import closing
 from quire.objects.object_store import in_thread
+from quire.pipeline.open_streams import closing
 
 
 @dataclass(frozen=True, slots=True)
