@@ -22,6 +22,10 @@ _LATER_MARK = re.compile(
 )
 """Matches the same in a later line; fewer marks end a paragraph than begin a block."""
 _HYPHEN_END = re.compile(r"[^\W\d_]{2}[-\u00ad\u2010]")
+_HYPHENATED = re.compile(r"\b[^\W\d_]+-[^\W\d_]+\b")
+_HYPHEN_BREAK = re.compile(r"[^\W\d_]-\s*\n")
+_LAST_WORD = re.compile(r"([^\W\d_]+)[-\u2010]$")
+_FIRST_WORD = re.compile(r"[^\W\d_]+")
 _SOFT_HYPHEN = "\u00ad"
 _LEADER = re.compile(r"(?:\s[.·]){5,}")
 _CELL_LEADER = re.compile(r"\s*(?:\.{4,}|…{2,}|_{4,})\s*$")
@@ -140,10 +144,22 @@ def _cell(text: str) -> str:
     return escape(_CELL_LEADER.sub("", clean(text))).replace("|", "\\|")
 
 
-def join_lines(lines: Sequence[str], breaks: Sequence[bool], *, join_hyphens: bool) -> tuple[str, list[int]]:
+def hyphenated_words(text: str) -> frozenset[str]:
+    """The words that are written with a hyphen inside of a line, in lower case; none if no line ends in a hyphen."""
+    return frozenset(map(str.lower, _HYPHENATED.findall(text))) if _HYPHEN_BREAK.search(text) else frozenset()
+
+
+def join_lines(
+    lines: Sequence[str],
+    breaks: Sequence[bool],
+    *,
+    join_hyphens: bool,
+    hyphenated: frozenset[str] = frozenset(),
+) -> tuple[str, list[int]]:
     """Lines as one paragraph, and where each begins in it.
 
-    `breaks[i]` says that line i was ended on purpose, so the break stays.
+    `breaks[i]` says that line i was ended on purpose, so the break stays. The words `hyphenated` keep their hyphen at
+    the end of a line.
     """
     text = ""
     starts: list[int] = []
@@ -155,7 +171,7 @@ def join_lines(lines: Sequence[str], breaks: Sequence[bool], *, join_hyphens: bo
         if (join_hyphens and line[:1].islower() and _HYPHEN_END.fullmatch(text[-3:])) or text.endswith(
             _SOFT_HYPHEN
         ):
-            text = text[:-1]
+            text = text if hyphenated and _cut_word(text, line) in hyphenated else text[:-1]
         elif breaks[i - 1]:
             text += "\n"
         elif not line or not (_is_wide(text[-1]) and _is_wide(line[0])):
@@ -163,6 +179,12 @@ def join_lines(lines: Sequence[str], breaks: Sequence[bool], *, join_hyphens: bo
         starts.append(len(text))
         text += line
     return text, starts
+
+
+def _cut_word(text: str, following: str) -> str:
+    """The word that the line's end cuts, with its hyphen, in lower case."""
+    end, start = _LAST_WORD.search(text), _FIRST_WORD.match(following)
+    return f"{end[1]}-{start[0]}".lower() if end and start else ""
 
 
 def _is_wide(char: str) -> bool:

@@ -199,3 +199,20 @@ def test_bullets_begin_items_when_the_layout_reader_calls_the_block_a_paragraph(
     assert found == [
         (ElementKind.LIST_ITEM, text) for text in ("a spare float for the boat", "oil", "string")
     ]
+
+
+def test_item_of_a_list_in_a_list_is_an_item_when_the_block_has_both() -> None:
+    def line(text: str, x: float, y: float, right: float) -> TextLine:
+        return TextLine(text, (x, y, right, y + 10), 10.0, False, False, True, False, 0)
+
+    block = LayoutBlock("list_item", (72, 100, 500, 150), marker="2.", ordered=True)
+    lines = [
+        line("2. Read the gauge and write down what it says, then go on to the one at", 72, 100, 495),
+        line("a) the mill, below.", 90, 114, 170),
+        line("b) Second gauge", 90, 128, 160),
+    ]
+    page = PageBuilder(1, ComposeStyle(10.0, 800.0, join_hyphens=True), {})
+    page.add_blocks([FilledBlock(block, lines)])
+    first, second = page.finished()
+    assert first.text.endswith("the one at a) the mill, below.")
+    assert (second.marker, second.text, second.depth) == ("b)", "Second gauge", 1)

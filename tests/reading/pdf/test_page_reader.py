@@ -419,3 +419,19 @@ def _maybe(path: str, number: int) -> list[Any]:
         return read_pages(path, None, [number])
     except PageError:
         return []
+
+
+def test_hyphen_stays_at_the_end_of_a_line_when_the_page_writes_the_word_with_it(save: Make) -> None:
+    document = pymupdf.open()
+    page: Any = document.new_page()
+    texts = (
+        "All the members of the society met in the hall and heard the report on the long-",
+        "term lease. A long-term lease of the whole quay is better than three short and com-",
+        "plete ones, they said.",
+    )
+    for at, text in enumerate(texts):
+        page.insert_text((72, 100 + 13 * at), text, fontsize=10)
+    reading = read_pages(save(document), None, [1])[0]
+    assert "on the long-term lease. A long-term lease" in reading.markdown
+    assert "short and complete ones" in reading.markdown
+    assert reading.words_missing == 0

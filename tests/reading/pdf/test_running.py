@@ -141,3 +141,28 @@ def test_number_stays_when_each_page_has_other_words_behind_it(save: Make) -> No
     for number, (reading, question) in enumerate(zip(pages, questions, strict=True), 41):
         assert str(number) in reading.markdown.replace(f"Body of {number}", "")
         assert question in reading.markdown
+
+
+def test_page_number_is_left_out_whole_when_it_is_drawn_in_pieces(save: Make) -> None:
+    document = document_with([("Facing the sea",)] * 4)
+    for number, page in enumerate(document, 1):
+        at = 500.0
+        pieces: list[tuple[float, str]] = []
+        for piece in (str(number), " of ", "4"):
+            pieces.append((at, piece))
+            at += pymupdf.get_text_length(piece, fontsize=9)
+        for x, piece in pieces[1:] + pieces[:1]:
+            write(page, x, 40, piece, size=9)
+    for number, reading in enumerate(readings(save(document), 4), 1):
+        assert reading.markdown.replace("Facing the sea", "").strip().startswith("Body")
+        left_out = [one.text for one in reading.elements if one.kind is ElementKind.PAGE_NUMBER]
+        assert sorted(" ".join(left_out).split()) == sorted([str(number), "of", "4"])
+
+
+def test_words_stay_when_they_are_close_to_a_number_that_counts_on(save: Make) -> None:
+    document = document_with([("Facing the sea",)] * 4)
+    for number, page in enumerate(document, 1):
+        write(page, 500, 40, str(number), size=9)
+        write(page, 506, 40, f"pounds {number}0", size=9)
+    for number, reading in enumerate(readings(save(document), 4), 1):
+        assert f"pounds {number}0" in reading.markdown

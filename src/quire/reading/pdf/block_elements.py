@@ -19,6 +19,7 @@ from quire.reading.pdf.text_lines import TextLine, body_size
 from quire.rendering.markdown_writer import clean, join_lines
 
 _BULLET_LINE = re.compile(r"^([•●▪■◦‣➢➤►❖\uf0b7\uf0a7\uf0d8\uf076])\s*(?=\S|$)")
+_ORDERED_LINE = re.compile(r"(\(?(?:\d{1,2}|[a-z]|[ivx]{1,5})[.)])\s+(?=\S)")
 _LONGEST_HEADING = 160
 
 
@@ -30,6 +31,8 @@ class ComposeStyle:
     height: float
     join_hyphens: bool
     titles: Titles = field(default_factory=dict)
+    hyphenated: frozenset[str] = frozenset()
+    """Words that the page writes with a hyphen inside of a line."""
 
 
 class PageBuilder:
@@ -188,13 +191,20 @@ class PageBuilder:
 
     def _joined(self, lines: Sequence[TextLine], breaks: Sequence[bool] = ()) -> tuple[str, list[int]]:
         texts = [clean(line.text) for line in lines]
-        return join_lines(texts, breaks or [False] * len(texts), join_hyphens=self._style.join_hyphens)
+        style = self._style
+        return join_lines(
+            texts,
+            breaks or [False] * len(texts),
+            join_hyphens=style.join_hyphens,
+            hyphenated=style.hyphenated,
+        )
 
     def _add_items(self, item: FilledBlock) -> None:
         block = item.block
         rows: list[list[TextLine]] = []
+        right = max(block.box[2], *(line.box[2] for line in item.lines))
         for line in item.lines:
-            if not rows or _BULLET_LINE.match(line.text):
+            if not rows or _BULLET_LINE.match(line.text) or _is_inner_item(line, rows[-1][-1], right):
                 rows.append([line])
             else:
                 rows[-1].append(line)
@@ -204,6 +214,8 @@ class PageBuilder:
             if marker and text.startswith(marker):
                 text = text[len(marker) :].lstrip()
             text = _BULLET_LINE.sub("", text)
+            if i > 0 and (numbered := _ORDERED_LINE.match(text)):
+                marker, text = numbered[1], text[numbered.end() :]
             if text:
                 cut = len(whole) - len(text)
                 boxes = [line.box for line in row]
@@ -221,6 +233,16 @@ class PageBuilder:
                         lines=places,
                     )
                 )
+
+
+def _is_inner_item(line: TextLine, above: TextLine, right: float) -> bool:
+    """Whether a line of an item begins one of its own: it has a number, and the line above was ended for it."""
+    return (
+        _ORDERED_LINE.match(line.text) is not None
+        and not above.bold
+        and line.box[1] > above.middle[1]
+        and _ends_early(above, line, right)
+    )
 
 
 def _box_of(block: LayoutBlock) -> Box | None:
@@ -248,8 +270,13 @@ def _breaks(lines: Sequence[TextLine], block: LayoutBlock) -> list[bool]:
         if following is None:
             breaks.append(False)
             continue
-        first = following.text.split(" ", 1)[0]
-        width = (following.box[2] - following.box[0]) * (len(first) + 1) / max(1, len(following.text))
         below = following.box[1] >= line.box[1] + 0.5 * line.size
-        breaks.append(below and line.box[2] + width * 1.3 + line.size < right)
+        breaks.append(below and _ends_early(line, following, right))
     return breaks
+
+
+def _ends_early(line: TextLine, following: TextLine, right: float) -> bool:
+    """Whether the first word of the following line would have fitted behind the line."""
+    first = following.text.split(" ", 1)[0]
+    width = (following.box[2] - following.box[0]) * (len(first) + 1) / max(1, len(following.text))
+    return line.box[2] + width * 1.3 + line.size < right

@@ -47,7 +47,7 @@ from quire.reading.pdf.structure_tags import NO_TAGS, PageTags, is_tagged, page_
 from quire.reading.pdf.text_flow import flow
 from quire.reading.pdf.text_lines import TextLine, body_size, layer_text, lines_of
 from quire.reading.pdf.texts_ahead import read_ahead, text_of
-from quire.rendering.markdown_writer import clean
+from quire.rendering.markdown_writer import clean, hyphenated_words
 from quire.rendering.page_markdown import render_markdown
 
 READER_LAYOUT = "liteparse"
@@ -158,7 +158,10 @@ def _compose(seen: _Seen, blocks: list[LayoutBlock] | None, options: ReadOptions
     reading = seen.reading
     if not seen.lines:
         return _unplaced(reading)
-    style = ComposeStyle(body_size(seen.lines), seen.view.height, options.join_hyphens, seen.tags.titles)
+    hyphenated = hyphenated_words(reading.text) if options.join_hyphens else frozenset[str]()
+    style = ComposeStyle(
+        *(body_size(seen.lines), seen.view.height, options.join_hyphens, seen.tags.titles, hyphenated)
+    )
     reader, filled, elements, lost = _best_attempt(seen, blocks, style)
     if lost:
         place_lines(filled, lines_with(lost, seen.lines, style.body_size))

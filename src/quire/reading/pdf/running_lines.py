@@ -31,6 +31,8 @@ _TITLE_RATIO = 1.8
 _APART_EM = 3.0
 """A number with text closer behind it than this, in sizes of the type, is the number of that text."""
 
+_WORD_GAP_EM, _SHORT = 0.5, 12
+
 _LARGE_RATIO = 1.15
 
 _NUMBER = re.compile(r"\d+")
@@ -151,6 +153,23 @@ def edge_lines(lines: Sequence[TextLine], height: float) -> dict[int, EdgeLine]:
     return found
 
 
+def _whole_number(line: TextLine, others: Sequence[TextLine]) -> str:
+    """The line's text, or that of the page number of which it is a piece: "3", "of" and "10" close to each other."""
+    if len(line.text) > _SHORT:
+        return line.text
+    y, near = line.middle[1], _WORD_GAP_EM * line.size
+    row = [other for other in others if other.box[1] < y < other.box[3] and len(other.text) <= _SHORT]
+    run: list[TextLine] = []
+    for piece in sorted([line, *row], key=lambda one: one.box[0]):
+        if run and abs(piece.box[0] - run[-1].box[2]) > near:
+            if line in run:
+                break
+            run = []
+        run.append(piece)
+    whole = " ".join(piece.text for piece in run)
+    return whole if len(run) > 1 and line in run and _PAGE_NUMBER.fullmatch(whole) else line.text
+
+
 def running(
     number: int, lines: Sequence[TextLine], edges: dict[int, EdgeLine], document: Edges
 ) -> RunningLines:
@@ -247,7 +266,7 @@ def _touches(line: TextLine, other: TextLine) -> bool:
 
 
 def _edge_line(line: TextLine, y: float, at_top: bool, body: float, others: Sequence[TextLine]) -> EdgeLine:
-    text = line.text
+    text = _whole_number(line, others)
     is_number = _PAGE_NUMBER.fullmatch(text) is not None
     return EdgeLine(
         text=text,
