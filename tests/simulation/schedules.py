@@ -2,6 +2,8 @@
 
 The real worker, housekeeper, queues and scripts run on virtual time. Each schedule ends with an account: every document
 is over, each unit was settled once in its epoch, no document was merged twice in an epoch, and the queues are empty.
+No unit was claimed that another worker held; where nothing was late (no stall, no lost message or data), also none
+whose holder was alive.
 """
 
 from __future__ import annotations
@@ -128,6 +130,7 @@ class Schedule:
         self.seed = seed
         self.chance = random.Random(seed)
         self.losses = self.chance.choice((0.0, 0.0, 0.01, 0.05))
+        self._had_losses = self.losses > 0
         self.account = Account()
         self._processes: list[Process] = []
         self._journal: dict[str, dict[str, str]] = {}
@@ -240,8 +243,9 @@ class Schedule:
 
         async def merge(claim: Claim, parts: Parts) -> None:
             await work()
+            generation = self._generation  # the answer may arrive after the server has lost everything
             if await parts.jobs.merged(claim, {"key": "k", "pages_key": "p", "metadata": {}}):
-                self.account.merged[claim.job.id, claim.hint.epoch, self._generation] += 1
+                self.account.merged[claim.job.id, claim.hint.epoch, generation] += 1
 
         return {UnitKind.SPLIT: split, UnitKind.READ: read, UnitKind.PAGE: page, UnitKind.MERGE: merge}
 
@@ -271,6 +275,12 @@ class Schedule:
         return {name: int(count) for (name, _), count in zip(names, found, strict=True) if int(count)}
 
     async def _check(self, user: Process) -> None:
+        self.server.collect()
+        if self.server.double_claims:
+            raise self._broken(f"claimed twice: {self.server.double_claims}")
+        is_prompt = not (self.account.stalls or self.account.flushes or self._had_losses)
+        if is_prompt and self.server.taken_from_living:
+            raise self._broken(f"claimed from the living: {self.server.taken_from_living}")
         if twice := [unit for unit, count in self.account.settled.items() if count > 1]:
             raise self._broken(f"settled twice: {twice}")
         if twice := [job for job, count in self.account.merged.items() if count > 1]:

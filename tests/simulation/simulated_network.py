@@ -7,6 +7,7 @@ is executed, or its answer afterwards. Keys expire by virtual time.
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 import socket
 from collections.abc import Callable, Sequence
@@ -45,6 +46,33 @@ load_scripts_once = cache(load_scripts)
 """The scripts, read from their files once for thousands of connections."""
 
 
+@dataclass(frozen=True)
+class ClaimCheck:
+    """A claim of a unit, with what the server knew about the unit just before. Lists are filled when answers arrive."""
+
+    unit: str
+    owner: str
+    token: str
+    dead: str
+    is_dead_alive: bool
+    """Whether the owner that the claimer believes dead had a heartbeat."""
+    before: list[Any]
+    answers: list[Any]
+    place: int
+
+    def wrong(self) -> tuple[str, bool]:
+        """What is wrong with a claim that was granted, '' if nothing; and whether that depends on who is dead."""
+        answer = self.answers[self.place]
+        if not self.before[0] or not isinstance(answer, list) or answer[0] != "run":
+            return "", False
+        entry = json.loads(self.before[0])
+        if entry["o"] and entry["o"] != self.dead and entry["tk"] != self.token:
+            return f"{self.owner} claimed {self.unit}, which {entry['o']} holds", False
+        if entry["o"] and entry["o"] == self.dead and self.is_dead_alive:
+            return f"{self.owner} took {self.unit} from {self.dead}, which is alive", True
+        return "", False
+
+
 @dataclass(eq=False)
 class BlockedClient:
     """A BZPOPMIN; `serve` gets what it popped, or None when its time is over."""
@@ -69,6 +97,12 @@ class SimulatedServer:
         self._unanswered: list[list[Any]] = []
         """Where the answer of each unsent command goes."""
         self._lock_sha = load_scripts_once()["plain/hold_lock"].sha
+        self._claim_sha = load_scripts_once()["job/claim"].sha
+        self._claims: list[ClaimCheck] = []
+        self.double_claims: list[str] = []
+        """Units that were claimed although their holder had not released them, in this schedule."""
+        self.taken_from_living: list[str] = []
+        """Units that were taken from a holder with a heartbeat; right only where the claimer's news were late."""
         self._expiry: dict[str, float] = {}
         self._blocked: list[BlockedClient] = []
         self.commands = self.round_trips = 0
@@ -83,6 +117,9 @@ class SimulatedServer:
         self.clock = clock
         self._blocked.clear()
         self.lose_everything()
+        self.collect()
+        self.double_claims.clear()
+        self.taken_from_living.clear()
 
     def lose_everything(self) -> None:
         self._expiry.clear()
@@ -92,7 +129,10 @@ class SimulatedServer:
         """Executes the commands. The list has their answers after `collect`; a refused one is answered by its error."""
         now, answers = self.clock.now(), list[Any]()
         self._expire(now)
-        self._send([self._in_virtual_time(args) for args in commands], answers)
+        for number, args in enumerate(commands):
+            if args[0] == "EVALSHA" and args[1] == self._claim_sha:
+                self._watch(args, answers, number)
+            self._send([self._in_virtual_time(args)], answers)
         for number, args in enumerate(commands):
             if args[0] == "EVALSHA" and args[1] == self._lock_sha:
                 self.collect()
@@ -114,6 +154,11 @@ class SimulatedServer:
             answers.append(answer)
         self._unsent.clear()
         self._unanswered.clear()
+        for claim in self._claims:
+            wrong, is_about_death = claim.wrong()
+            if wrong:
+                (self.taken_from_living if is_about_death else self.double_claims).append(wrong)
+        self._claims.clear()
 
     def block(self, client: BlockedClient, timeout_s: float) -> None:
         """Serves the client at once, or when a member is added to one of its sets; first come, first served."""
@@ -128,6 +173,15 @@ class SimulatedServer:
             self._blocked.remove(client)
             if client.timer is not None:
                 client.timer.cancel()
+
+    def _watch(self, args: tuple[Arg, ...], answers: list[Any], number: int) -> None:
+        """Asks for the unit's entry before the claim that follows."""
+        unit, _epoch, owner, token, dead, _now = map(str, args[-6:])
+        work = next(str(key) for key in args if str(key).endswith(":work"))
+        is_alive = keys.worker(dead) in self._expiry
+        check = ClaimCheck(f"{work} {unit}", owner, token, dead, is_alive, [], answers, number)
+        self._claims.append(check)
+        self._send([("HGET", work, unit)], check.before)
 
     def _serve(self, clients: list[BlockedClient]) -> None:
         popped: list[Any] = []
