@@ -16,8 +16,10 @@ from PIL import Image, ImageDraw, ImageFont
 
 from quire.batching.dolphin_provider import markdown_of, read_page
 from quire.batching.image_head import read_image_head
+from quire.batching.parse_intake import ParseSubmission
 from quire.bootstrap import runtime
-from quire.errors import PageError
+from quire.coordination.parse_requests import KnownRequest
+from quire.errors import CoordinationError, PageError
 from quire.reading.ocr.picture_elements import ElementOptions, read_elements
 from quire.settings import load
 from tests.support.parse_fixtures import ROOT, Services
@@ -165,3 +167,33 @@ async def test_page_is_read_on_this_machine_when_no_backend_is_set(tmp_path: Pat
             await read_page(running.batcher, page()[:5000], team="t", filename="p2.png", key="job-p2")
     assert read.markdown.startswith("# Quarterly Report")
     assert again.batch_id == read.batch_id
+
+
+async def test_caller_with_a_key_may_send_again_when_the_server_loses_its_request_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its key was known a moment ago: what is lost is not what the caller asked for in vain (404)."""
+    settings = load({"DATA_DIR": str(tmp_path), "READER_PROCESSES": "1"})
+    async with runtime(settings, owner="test", kinds=[], batching=True) as running:
+        batcher = running.batcher
+        assert batcher is not None
+        await read_page(batcher, page(), team="t", filename="p1.png", key="job-p1")
+        queue = batcher._parts.queue
+        find, known = queue.find_by_key, []
+
+        async def find_and_lose(team: str, key: str) -> str | None:
+            known.append(await find(team, key))
+            await running.connection.command("FLUSHALL")
+            return known[0]
+
+        monkeypatch.setattr(queue, "find_by_key", find_and_lose)
+        assert await batcher.resume("t", "job-p1") is None
+        assert known[0]
+
+        async def accept_and_lose(_submission: ParseSubmission) -> KnownRequest:
+            return KnownRequest(known[0])
+
+        monkeypatch.setattr(batcher._intake, "accept", accept_and_lose)
+        with pytest.raises(CoordinationError) as lost:
+            await read_page(batcher, page(), team="t", filename="p1.png", key="job-p2")
+        assert lost.value.retryable

@@ -25,7 +25,7 @@ from quire.batching.parse_errors import (
 from quire.batching.parse_intake import ParseIntake, ParseSubmission
 from quire.batching.service_model import ServiceModel, wait_s
 from quire.batching.upkeep import Cleanup, Upkeep, UpkeepOptions, UpkeepParts
-from quire.batching.waiting_callers import Failed, Settled, Waiters
+from quire.batching.waiting_callers import Failed, Settled, Waiters, lost_request
 from quire.clock import Clock
 from quire.coordination.liveness import Workers
 from quire.coordination.parse_queue import ParseQueue
@@ -180,7 +180,7 @@ class Batcher:
     async def resume(self, team: str, key: str) -> Ticket | None:
         """Returns a ticket for the earlier request with this Idempotency-Key; None if there is none."""
         request_id = await self._parts.queue.find_by_key(team, key)
-        return None if request_id is None else await self.attach(team, request_id)
+        return None if request_id is None else await self._attached(team, request_id, wait=True)
 
     async def submit(self, submission: ParseSubmission) -> Ticket:
         """Adds a request to the queue, durably, and returns its ticket.
@@ -205,7 +205,10 @@ class Batcher:
                 return ticket
             case KnownRequest(request_id):
                 self._waiters.leave(ticket.request_id, ticket.future)
-                return await self.attach(submission.team, request_id)
+                known = await self._attached(submission.team, request_id, wait=True)
+                if known is None:
+                    raise lost_request()
+                return known
             case QueueFull(depth):
                 self._waiters.leave(ticket.request_id, ticket.future)
                 raise self._full(depth)
@@ -215,11 +218,19 @@ class Batcher:
 
     async def attach(self, team: str, request_id: str, *, wait: bool = True) -> Ticket:
         """Returns a ticket for an earlier request. Raises MissingError, and NotReadyError if it would have to wait."""
+        ticket = await self._attached(team, request_id, wait=wait)
+        if ticket is None:
+            raise MissingError("There is no such request, or its result has expired.")
+        return ticket
+
+    async def _attached(self, team: str, request_id: str, *, wait: bool) -> Ticket | None:
+        """As `attach`; None if Redis does not have the request (any more)."""
         ticket = self._ticket(team, request_id)
         try:
             seen = await self._parts.queue.attach(team, request_id, wait=wait)
             if seen is None:
-                raise MissingError("There is no such request, or its result has expired.")
+                self._waiters.leave(request_id, ticket.future)
+                return None
             if seen.over:
                 settled = await self._waiters.settled(seen)
                 if not ticket.future.done():

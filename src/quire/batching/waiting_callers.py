@@ -45,6 +45,14 @@ class _Waiting:
     accepted: bool = False  # before that there is no record in Redis
 
 
+def lost_request() -> CoordinationError:
+    """The error for a caller whose request the coordination server no longer has."""
+    return CoordinationError(
+        "The coordination server has lost the request before it was read. Send it again.",
+        retry_after_s=_AGAIN_S,
+    )
+
+
 class Waiters:
     def __init__(self, queue: ParseQueue, objects: ObjectStore) -> None:
         self._queue = queue
@@ -100,11 +108,7 @@ class Waiters:
             for (request_id, _), seen in zip(some, found, strict=True):
                 if seen is None:
                     # Its record is kept longer than any caller waits: the server has lost its data.
-                    lost = CoordinationError(
-                        "The coordination server has lost the request before it was read. Send it again.",
-                        retry_after_s=_AGAIN_S,
-                    )
-                    self.deliver(Failed(request_id, lost.as_dict()))
+                    self.deliver(Failed(request_id, lost_request().as_dict()))
             await self._deliver_seen([seen for seen in found if seen is not None and seen.over])
 
     async def settled(self, seen: RequestState) -> Settled:
