@@ -15,6 +15,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from quire.catalog.access_rows import AccessRows
+from quire.catalog.database.catalog_identity import read_identity, read_run
 from quire.catalog.database.database import Database
 from quire.catalog.database.migrating import migrate, wait_for_turn
 from quire.catalog.documents import document_tags
@@ -75,8 +76,10 @@ class Catalog:
     Writes are single transactions: after a crash each has happened or has not.
     """
 
-    def __init__(self, database: Database, options: CatalogOptions, clock: Clock) -> None:
+    def __init__(self, database: Database, options: CatalogOptions, clock: Clock, identity: str = "") -> None:
+        """`identity` tells this catalog from every other; a replica that takes the place of a server has the same."""
         self._database = database
+        self.identity = identity
         self._options = options
         self._documents = DocumentRows(database, clock, options.stale_after_s)
         self._vectors = Vectors(database)
@@ -106,13 +109,14 @@ class Catalog:
             database = Database.on_sqlite(file, options.pool_size)
         try:
             await migrate(database)
+            identity = await read_identity(database)
         except BaseException:
             await database.close()
             raise
         finally:
             if turn is not None:
                 turn.close()
-        return cls(database, options, clock)
+        return cls(database, options, clock, identity)
 
     async def close(self) -> None:
         await self._database.close()
@@ -121,6 +125,10 @@ class Catalog:
         """Runs an empty query. Raises CatalogError when the database doesn't answer."""
         async with self._database.reading() as connection:
             await connection.execute(text("SELECT 1"))
+
+    async def run(self) -> str:
+        """Which run of the database answers, '' if it has no runs. Another may have lost what was committed last."""
+        return await read_run(self._database)
 
     # Documents
 

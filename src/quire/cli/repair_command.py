@@ -41,10 +41,11 @@ class _Repair:
             _say("catalog", "PostgreSQL checks and repairs itself; use its own tools and backups")
         if self._queue_file():
             async with runtime(
-                self._settings, owner="quire repair", kinds=None, attach=self._is_running
+                self._settings, owner="quire repair", kinds=None, attach=self._is_running, vault=True
             ) as running:
                 await self._objects(running)
                 await self._jobs(running)
+                await self._documents(running)
         return exit_codes.FAILED if self._left else exit_codes.OK
 
     def _catalog(self, path: Path) -> None:
@@ -95,6 +96,18 @@ class _Repair:
         report = await recovery.run(dry_run=self._dry_run, check_results=True)
         self._left = self._left or (self._dry_run and not report.is_clean) or report.unreadable > 0
         _say("jobs", _described(report, self._dry_run))
+
+    async def _documents(self, running: Runtime) -> None:
+        """Rows of the vault that the catalog has lost; their conversions have all that is needed."""
+        if running.vault is None or running.vault.is_unused():
+            return
+        lost = await running.vault.lost.compare_all(dry_run=self._dry_run)
+        self._left = self._left or (self._dry_run and lost > 0)
+        done = "would be put back" if self._dry_run else "put back"
+        _say(
+            "documents",
+            f"{lost} that the catalog had lost {done}" if lost else "none missing from the catalog",
+        )
 
 
 def _described(report: RecoveryReport, dry_run: bool) -> str:

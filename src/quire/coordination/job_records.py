@@ -187,9 +187,18 @@ def new_fields(new: NewJob) -> dict[str, Arg]:
     return fields
 
 
+_ATTEMPT = "attempt-"
+
+
 def attempt_key(attempt: int) -> str:
     """The retry key of a conversion that was started for this attempt at a vault document."""
-    return f"attempt-{attempt}"
+    return f"{_ATTEMPT}{attempt}"
+
+
+def attempt_of(retry_key: str) -> int | None:
+    """The attempt of an `attempt_key`; None for a key that a caller gave."""
+    number = retry_key.removeprefix(_ATTEMPT)
+    return int(number) if number != retry_key and number.isascii() and number.isdecimal() else None
 
 
 def objects_kept_ms(ttl_ms: int) -> int:

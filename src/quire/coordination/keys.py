@@ -38,6 +38,9 @@ MIGRATION = "quire:migration"
 RECONCILED = "quire:reconciled"
 """string with TTL: the run of the server whose jobs were compared with the journal of the object plane."""
 
+CATALOG_RUN = "quire:catalog_run"
+"""string with TTL: the run of the catalog's database whose rows were compared with the conversions."""
+
 HOUSEKEEPER = "lock:housekeeper"
 """string with TTL: the one process that moves delayed entries, sweeps and expires."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import secrets
+from collections.abc import AsyncIterator
 from typing import Any
 
 from quire.clock import Clock, now_ms
@@ -33,6 +34,8 @@ _FIRST_CHECK_S = 15.0
 _EVENTS_KEPT = 1_000
 _EVENTS_KEPT_S = 86_400
 _RATE_KEPT_S = 5
+_COMPARED_AT_ONCE = 500
+_RUN_KEPT_S = 400 * 86_400
 
 
 _KINDS = tuple(kind for kind in UnitKind if kind.name.startswith(("VAULT", "CLASSIFY", "EMBED")))
@@ -133,6 +136,29 @@ class Steps:
             commands += [("ZREM", index, one) for index in (keys.ACTIVE, keys.RETAINED)]
         commands += [("DEL", keys.vault_revivals(team, document_id))]
         await self._connection.commands(commands)
+
+    # ---- lost documents --------------------------------------------------------------------------------------
+
+    async def conversions(self) -> AsyncIterator[list[str]]:
+        """The conversions of documents that Redis has, some at a time."""
+        cursor: str | int = 0
+        while True:
+            cursor, found = await self._connection.command(
+                "ZSCAN", keys.EXPIRY, cursor, "COUNT", _COMPARED_AT_ONCE
+            )
+            job_ids = list(found[::2])
+            links = await self._connection.commands(
+                ("HGET", keys.JobKeys.of(one).job, "vault") for one in job_ids
+            )
+            yield [one for one, link in zip(job_ids, links, strict=True) if link]
+            if int(cursor) == 0:
+                return
+
+    async def compared_run(self) -> str:
+        return str(await self._connection.command("GET", keys.CATALOG_RUN) or "")
+
+    async def set_compared_run(self, run: str) -> None:
+        await self._connection.command("SET", keys.CATALOG_RUN, run, "EX", _RUN_KEPT_S)
 
     # ---- deleted documents -----------------------------------------------------------------------------------
 

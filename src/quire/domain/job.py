@@ -200,13 +200,17 @@ class VaultLink:
     team: str
     document_id: str
     attempt: int
+    catalog: str = ""
+    """The identity of the catalog that has the document's row; '' in steps and in records of earlier versions."""
 
     def as_dict(self) -> dict[str, Any]:
-        return {"team": self.team, "document_id": self.document_id, "attempt": self.attempt}
+        found = {"team": self.team, "document_id": self.document_id, "attempt": self.attempt}
+        return {**found, "catalog": self.catalog} if self.catalog else found
 
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> VaultLink:
-        return cls(str(found["team"]), str(found["document_id"]), int(found["attempt"]))
+        attempt = int(found["attempt"])
+        return cls(str(found["team"]), str(found["document_id"]), attempt, str(found.get("catalog") or ""))
 
 
 @dataclass(frozen=True, slots=True)

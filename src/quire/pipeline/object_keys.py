@@ -12,11 +12,13 @@ from quire.errors import MissingError
 from quire.objects.object_store import ObjectStore
 
 FILE_SCHEME = "file://"
+ALL_JOBS = "jobs/"
+RECORD = "record.json"
 _TEXT_ENDINGS = frozenset({".md", ".markdown", ".txt", ".html", ".htm", ".xhtml", ".csv", ".tsv"})
 
 
 def job_prefix(job_id: str) -> str:
-    return f"jobs/{job_id}/"
+    return f"{ALL_JOBS}{job_id}/"
 
 
 def original_key(job_id: str, filename: str | None = None) -> str:
@@ -64,7 +66,7 @@ def pages_key(job_id: str, epoch: int, token: str) -> str:
 
 def record_key(job_id: str) -> str:
     """The archived record of a vault document's conversion, for when the one in Redis has expired."""
-    return f"{job_prefix(job_id)}record.json"
+    return f"{job_prefix(job_id)}{RECORD}"
 
 
 def answer_prefix(fingerprint: str) -> str:

@@ -24,7 +24,7 @@ from quire.coordination.recovered_jobs import RecoveredJobs
 from quire.domain.job import JobStatus
 from quire.errors import CoordinationError, MissingError, ObjectsError
 from quire.objects.object_store import ObjectStore
-from quire.pipeline.object_keys import FILE_SCHEME, job_prefix
+from quire.pipeline.object_keys import ALL_JOBS, FILE_SCHEME, job_prefix
 from quire.pipeline.parts import Parts
 from quire.pipeline.upkeep.answer_recovery import AnswerRecovery
 from quire.pipeline.upkeep.batch_recovery import BatchRecovery
@@ -33,7 +33,6 @@ _LOG = logging.getLogger(__name__)
 _ACCEPTED, _FINISHED = "accepted.json", "finished.json"
 _NOT_KEPT = frozenset({"late", "call"})
 _AT_ONCE = 200
-_ALL_JOBS = "jobs/"
 
 
 async def write_accepted(objects: ObjectStore, new: NewJob, call: str) -> None:
@@ -166,8 +165,8 @@ class JobRecovery:
     async def _listed(self) -> dict[str, set[str]]:
         """The names of objects in each folder: those of jobs, and those of AI answers."""
         found: dict[str, set[str]] = {}
-        for key in await self._objects.keys(_ALL_JOBS):
-            job_id, _, name = key.removeprefix(_ALL_JOBS).partition("/")
+        for key in await self._objects.keys(ALL_JOBS):
+            job_id, _, name = key.removeprefix(ALL_JOBS).partition("/")
             found.setdefault(job_id, set()).add(name)
         return found
 

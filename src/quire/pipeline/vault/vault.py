@@ -39,6 +39,7 @@ from quire.pipeline.vault.document_texts import searchable_texts
 from quire.pipeline.vault.document_types import known_of
 from quire.pipeline.vault.early_text import is_still_reading
 from quire.pipeline.vault.embedder import Embedder
+from quire.pipeline.vault.lost_documents import LostDocuments
 from quire.pipeline.vault.twins import Twins
 from quire.reading.files.file_kinds import SNIFF_BYTES, sniff
 
@@ -87,6 +88,7 @@ class Vault:
         self.archive = RecordArchive(parts.jobs, parts.objects)
         self.embedder = embedder
         self.twins = Twins(self)
+        self.lost = LostDocuments(self)
         self._attached = AttachedDocuments(self)
         self.background: set[asyncio.Task[Any]] = set()
         """Tasks that outlive their caller; nothing depends on their result."""
@@ -178,7 +180,7 @@ class Vault:
             content_ref=row.content_ref or None,
             sealed=request.get("sealed"),
             has_callback=bool(request.get("callback")),
-            vault=VaultLink(row.team, row.id, row.attempt),
+            vault=VaultLink(row.team, row.id, row.attempt, (await self.catalog()).identity),
             document_timeout_s=jobs.processing_timeout_s,
             page_timeout_s=jobs.timeout_per_page_s,
             payer=Payer.parse(request.get("payer")),
@@ -399,13 +401,16 @@ class Vault:
     async def has_document(self, link: VaultLink) -> bool | None:
         """Whether the document exists; False only if it was deleted, so that its objects may be removed.
 
-        None if that is unknown: this process may use another catalog than the one that has the row.
+        A row that the database has lost is put back. None if the row is in another catalog than this process uses, or
+        may be.
         """
         catalog = await self.catalog()
         if await catalog.find(link.team, link.document_id) is not None:
             return True
-        deleted = await self.steps.is_deleted(conversion_job_id(link.team, link.document_id))
-        return False if deleted else None
+        job_id = conversion_job_id(link.team, link.document_id)
+        if await self.steps.is_deleted(job_id):
+            return False
+        return True if await self.lost.restore(job_id) else None
 
     async def purge(self, team: str, document_id: str) -> None:
         """Removes the objects and Redis keys of a document whose row is deleted. Idempotent."""

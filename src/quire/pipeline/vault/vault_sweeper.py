@@ -48,6 +48,7 @@ class Sweeper:
             if self._vault.is_unused():
                 continue
             try:
+                await self.restore_lost()
                 await self.revive()
                 await self._vault.tidy()
                 await self.store_places()
@@ -57,6 +58,10 @@ class Sweeper:
                 continue
             except QuireError as error:
                 _LOG.warning("sweep postponed", extra={"code": error.code})
+
+    async def restore_lost(self) -> int:
+        """Puts back documents that a restart of the database has lost; returns how many. One process at a time."""
+        return await self._vault.lost.compare_after_restart() if await self._holds_backlog() else 0
 
     async def revive(self) -> int:
         """Checks every stale document; returns how many were resumed or failed."""
