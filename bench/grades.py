@@ -49,6 +49,7 @@ from quire.domain.element import Element  # noqa: E402
 from quire.domain.page import Grade, PageClass  # noqa: E402
 from quire.errors import QuireError  # noqa: E402
 from quire.reading.files.document_source import inspect  # noqa: E402
+from quire.reading.grading.layer_damage import layer_damage  # noqa: E402
 from quire.reading.grading.page_doubts import PageKind, page_doubts  # noqa: E402
 from quire.reading.grading.page_grade import Judgement, OcrEvidence, judge_ocr, judge_text  # noqa: E402
 from quire.reading.local_reader import KEPT_LAYER  # noqa: E402
@@ -96,11 +97,13 @@ class Reading:
         layer = None
         if self.other is not None:
             text, debris, elements = self.other
-            layer = judge_text(text, debris, page_doubts(elements))
+            layer = judge_text(text, debris, page_doubts(elements), damage=layer_damage(text))
         if self.evidence is None:
             graphics = self.page_class == PageClass.HAS_GRAPHICS
             doubts = page_doubts(self.elements, PageKind(has_graphics=graphics))
-            return judge_text(self.text, self.debris, doubts, has_graphics=graphics), self.markdown
+            damage = layer_damage(self.text)
+            found = judge_text(self.text, self.debris, doubts, has_graphics=graphics, damage=damage)
+            return found, self.markdown
         evidence = replace(self.evidence, doubts=page_doubts(self.elements, PageKind(by_ocr=True)))
         found = judge_ocr(self.markdown, evidence)
         if layer is not None and self.page_class != PageClass.SCANNED:

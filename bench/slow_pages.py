@@ -27,7 +27,7 @@ from quire.reading.files.document_source import inspect  # noqa: E402
 from quire.reading.files.page_chunks import read_chunk  # noqa: E402
 from quire.reading.local_reader import class_for_route  # noqa: E402
 from quire.reading.ocr.ocr_stages import CAREFUL, recognise  # noqa: E402
-from quire.reading.ocr.page_ocr import OcrOptions, recognise_page  # noqa: E402
+from quire.reading.ocr.page_ocr import OcrOptions, reads_script_of, recognise_page  # noqa: E402
 from quire.reading.pdf.page_reader import ReadOptions  # noqa: E402
 
 SETS = ("typeset", "mixed", "tables", "wild", "office", "scans", "gnarly", "odd")
@@ -56,8 +56,12 @@ def timed_pages(path: str, most: int) -> Iterator[tuple[int, float, str]]:
 
 
 def _read(path: str, number: int) -> str:
-    (page,) = read_chunk(path, None, [number], ReadOptions(), quick=False).pages
-    if class_for_route(page) in (PageClass.SCANNED, PageClass.GARBLED):
+    chunk = read_chunk(path, None, [number], ReadOptions(), quick=False)
+    (page,) = chunk.pages
+    is_unread = page.page_class is PageClass.SCANNED or not page.has_text
+    text = chunk.block[page.offset : page.offset + page.length].decode()
+    may_be_better = is_unread or reads_script_of(text, OcrOptions())
+    if class_for_route(page) in (PageClass.SCANNED, PageClass.GARBLED) and may_be_better:
         (page,) = recognise_page(path, None, number, OcrOptions()).pages
     return page.reader
 

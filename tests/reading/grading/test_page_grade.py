@@ -49,6 +49,10 @@ def test_text_is_low_when_its_font_has_a_wrong_encoding() -> None:
     assert found.reasons == (LOW_PLAUSIBILITY,)
 
 
+def test_text_is_good_when_one_odd_code_is_in_many_cells() -> None:
+    assert judge_text(ENGLISH + "dnc 12 " * 60, 0.0).grade is Grade.GOOD
+
+
 def test_text_is_not_good_when_a_symbol_font_left_debris() -> None:
     assert judge_text(ENGLISH, 0.05).grade is Grade.FAIR
     assert judge_text(ENGLISH, 0.3).grade is Grade.LOW

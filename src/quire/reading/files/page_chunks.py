@@ -14,6 +14,7 @@ from quire.domain.element_codec import encode
 from quire.domain.page import Grade, PageClass, PageReading
 from quire.domain.page_ranges import PageRanges
 from quire.reading.files.document_source import DocumentInfo, inspect
+from quire.reading.grading.layer_damage import layer_damage
 from quire.reading.grading.page_doubts import PageKind, page_doubts
 from quire.reading.grading.page_grade import Judgement, judge_text, text_confidence
 from quire.reading.pdf.mupdf import bound_store
@@ -128,9 +129,13 @@ def pack(readings: Sequence[PageReading], judgement: Judgement | None = None) ->
 
 def _judged(reading: PageReading) -> Judgement:
     """The judgement on a text layer. Pictures and charts are not read, so a page that has them is never good."""
-    has_graphics = reading.page_class is PageClass.HAS_GRAPHICS and reading.signals.width_pt > 0
+    is_layer = reading.signals.width_pt > 0
+    has_graphics = reading.page_class is PageClass.HAS_GRAPHICS and is_layer
     doubts = page_doubts(reading.elements, PageKind(has_graphics=has_graphics))
-    return judge_text(reading.text, reading.signals.garbled_ratio, doubts, has_graphics=has_graphics)
+    damage = layer_damage(reading.text) if is_layer else ()
+    return judge_text(
+        reading.text, reading.signals.garbled_ratio, doubts, has_graphics=has_graphics, damage=damage
+    )
 
 
 def _confidences(reading: PageReading) -> list[float | None]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from quire.domain.page import Grade
+from quire.reading.grading.layer_damage import UNREADABLE
 from quire.reading.grading.plausibility import plausibility
 
 LOW_PLAUSIBILITY = "implausible_text"
@@ -17,6 +18,7 @@ INK_LEFT_OUT = "ink_left_out"
 CUT_OFF = "cut_off"
 DOUBTFUL_WORDS = "doubtful_words"
 ON_ITS_SIDE = "on_its_side"
+UNKNOWN_WRITING = "handwriting_or_unknown_script"
 UNSUPPORTED = "not_supported_by_page"
 UNGROUNDED_NUMBERS = "ungrounded_numbers"
 
@@ -54,6 +56,7 @@ class OcrEvidence:
     usual: float = 0.0  # the confidence that this reader has at least on pages that it reads right
     doubts: tuple[str, ...] = ()  # reasons to doubt the order of the text
     is_on_its_side: bool = False  # its lines run down the picture
+    is_unknown_writing: bool = False  # clear letters that no reader knows
 
 
 def grade_of(confidence: float) -> Grade:
@@ -63,12 +66,17 @@ def grade_of(confidence: float) -> Grade:
 
 
 def judge_text(
-    text: str, debris: float, doubts: tuple[str, ...] = (), *, has_graphics: bool = False
+    text: str,
+    debris: float,
+    doubts: tuple[str, ...] = (),
+    *,
+    has_graphics: bool = False,
+    damage: tuple[str, ...] = (),
 ) -> Judgement:
     """Judges a text layer. `debris` is the share of characters that no writer typed (private area, control, cid).
 
     `doubts` are reasons to doubt the order of the text. `has_graphics`: the page has pictures or charts, which a text
-    layer does not have.
+    layer does not have. `damage` is what `layer_damage` says of a layer.
     """
     if not text.strip():
         return Judgement(None, None)
@@ -80,6 +88,9 @@ def judge_text(
     if debris > _USUAL_DEBRIS:
         confidence *= _debris_factor(debris)
         reasons = (*reasons, SYMBOL_DEBRIS)
+    if damage:
+        confidence = min(confidence, _BELOW_GOOD if UNREADABLE.isdisjoint(damage) else _BELOW_FAIR)
+        reasons = (*reasons, *damage)
     return _judgement(confidence, reasons)
 
 
@@ -103,6 +114,9 @@ def judge_ocr(text: str, evidence: OcrEvidence) -> Judgement:
     if evidence.is_on_its_side:
         confidence = min(confidence, _BELOW_FAIR)
         reasons = (*reasons, ON_ITS_SIDE)
+    if evidence.is_unknown_writing:
+        confidence = min(confidence, _BELOW_FAIR)
+        reasons = (*reasons, UNKNOWN_WRITING)
     if evidence.cut_lines >= max(_LEAST_CUT, _CUT_SHARE * evidence.lines):
         confidence = min(confidence, _BELOW_GOOD)
         reasons = (*reasons, CUT_OFF)

@@ -19,6 +19,7 @@ from quire.reading.grading.page_grade import OcrEvidence
 from quire.reading.ocr import careful_reader, quick_reader
 from quire.reading.ocr.careful_reader import CAREFUL_READER
 from quire.reading.ocr.ocr_words import Box, OcrWord, RecognisedPage
+from quire.reading.ocr.page_language import language_of
 from quire.reading.ocr.page_posture import (
     Posture,
     Turn,
@@ -50,9 +51,12 @@ _MOST_DOUBTFUL = 0.035
 _MOST_UNREAD = 0.05
 _CAREFUL_IS_SURE = 0.975
 """The careful reader is surer than the quick one of all that it reads, of wrong words too."""
+_UNKNOWN_TO_QUICK, _UNKNOWN_TO_CAREFUL = 0.5, (0.7, _CAREFUL_IS_SURE)
 _EDGE_PX = 3
 _GRAINY = 13.0
 _WRONG_WAY = 0.78
+_UPRIGHT = 0.85
+"""No reader is as sure of a page that is not upright."""
 _SURE_AGAIN = 0.85
 _CLEARLY_BETTER = 1.5
 _STRIP_PX = 2600
@@ -110,6 +114,7 @@ class Recognised:
     unread: float = 0.0
     has_ink: bool = True
     rules: Rules = field(default_factory=Rules)
+    is_unknown_writing: bool = False
 
     @property
     def confidence(self) -> float | None:
@@ -131,6 +136,7 @@ class Recognised:
             len(lines),
             _CAREFUL_IS_SURE if self.reader == CAREFUL_READER else 0.0,
             is_on_its_side=self.seen.is_on_its_side(),
+            is_unknown_writing=self.is_unknown_writing,
         )
 
     def _is_cut(self, line: Box) -> bool:
@@ -159,6 +165,7 @@ class PictureReading:
         self._settled = False
         self._notes = list(options.notes)
         self._quick: dict[int, RecognisedPage] = {}  # what the quick reader saw, by the way up
+        self._strips: dict[int, float] = {}  # how much can be read of a strip, by the way up
         self._has_quick = quick_reader.available() and quick_reader.has(options.models)
         self._has_careful = careful_reader.available() and careful_reader.reads(self._names)
         if not self._has_quick and not self._has_careful:
@@ -175,6 +182,8 @@ class PictureReading:
         seen = self._quickly()
         if mode != AUTO or self._notes:
             return self._result_of(seen, QUICK_READER)
+        if not self._is_good(seen):
+            seen = self._in_its_language(seen)
         if not self._is_good(seen):
             careful = self._carefully()
             if careful is not None and _weight(careful) >= 0.5 * _weight(seen.without_noise()):
@@ -194,11 +203,12 @@ class PictureReading:
         if (options.mode != AUTO and not options.is_thorough) or options.notes:
             return
         turns = first.turn.turns
-        with suppress(PageError):
-            self._notes, self._settled = [], False
-            self._posture = replace(self._posture, turns=turns, certain=False)
-            if self._settle_way_up():
-                yield self.result()
+        if not (self._posture.certain and (first.confidence or 0.0) >= _UPRIGHT):
+            with suppress(PageError):
+                self._notes, self._settled = [], False
+                self._posture = replace(self._posture, turns=turns, certain=False)
+                if self._settle_way_up():
+                    yield self.result()
         other = QUICK if first.reader == CAREFUL_READER else CAREFUL
         if not (self._has_quick if other == QUICK else self._has_careful):
             return
@@ -219,7 +229,22 @@ class PictureReading:
         boxes = [word.box for word in kept.words()]
         share = unread_share(self._page, boxes, self._posture.noise)
         rules = rules_in(self._page) if boxes else Rules()
-        return Recognised(kept, self._turn, reader, notes, share, self._posture.ink, rules)
+        is_unknown = reader == CAREFUL_READER and self._is_unknown_writing(kept)
+        return Recognised(kept, self._turn, reader, notes, share, self._posture.ink, rules, is_unknown)
+
+    def _is_unknown_writing(self, careful: RecognisedPage) -> bool:
+        """Whether the letters are clear to see and neither reader knows them.
+
+        The quick reader, which was trained on print, can't read them at all; the careful one gives words for them that
+        it is not sure of. On a picture that is too poor to be read the careful one is less sure than that.
+        """
+        quick = self._quick.get(self._posture.turns)
+        if quick is None or self._posture.noise >= _GRAINY:
+            return False
+        least, most = _UNKNOWN_TO_CAREFUL
+        return (quick.confidence() or 0.0) < _UNKNOWN_TO_QUICK and least <= (
+            careful.confidence() or 0.0
+        ) < most
 
     def _quickly(self) -> RecognisedPage:
         seen = self._quick_words()
@@ -233,6 +258,19 @@ class PictureReading:
         if turns not in self._quick:
             self._quick[turns] = quick_reader.read(self._page, self._options.models, self._options.dpi)
         return self._quick[turns]
+
+    def _in_its_language(self, seen: RecognisedPage) -> RecognisedPage:
+        """What the quick reader sees with the model of the language that the words are in, if that is another one."""
+        language = language_of(word.text for word in seen.words())
+        if language is None or language in self._names:
+            return seen
+        models = replace(self._options.models, languages=language)
+        if not quick_reader.has(models):
+            return seen
+        again = quick_reader.read(self._page, models, self._options.dpi)
+        if _weight(again) > _weight(seen):
+            self._quick[self._posture.turns] = seen = again
+        return seen
 
     def _carefully(self) -> RecognisedPage | None:
         """What the careful reader sees; None, with a note, where it can't be had and the quick one can."""
@@ -277,17 +315,20 @@ class PictureReading:
             return False
         self._settled = True
         turns = self._posture.turns
-        ways = (0, 1, 2, 3)
-        ratio = max(1.0, max(self._picture.size) / _STRIP_PX)  # the way up can be told from fewer pixels
-        size = round(self._picture.width / ratio), round(self._picture.height / ratio)
-        small = self._picture if ratio == 1.0 else self._picture.resize(size, reducing_gap=2.0)
-        scores = {way: self._strip_score(small, replace(self._posture, turns=way)) for way in ways}
-        best = max(ways, key=lambda way: scores[way])
+        scores = self._strips or self._strip_scores()
+        best = max(scores, key=lambda way: scores[way])
         if scores[best] <= scores[turns] * _CLEARLY_BETTER:
             return False
         self._posture = replace(self._posture, turns=best)
         self._lay()
         return True
+
+    def _strip_scores(self) -> dict[int, float]:
+        ratio = max(1.0, max(self._picture.size) / _STRIP_PX)  # the way up can be told from fewer pixels
+        size = round(self._picture.width / ratio), round(self._picture.height / ratio)
+        small = self._picture if ratio == 1.0 else self._picture.resize(size, reducing_gap=2.0)
+        self._strips = {way: self._strip_score(small, replace(self._posture, turns=way)) for way in range(4)}
+        return self._strips
 
     def _strip_score(self, picture: Image.Image, posture: Posture) -> float:
         straight, _ = upright(picture, posture)

