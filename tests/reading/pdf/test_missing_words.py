@@ -48,7 +48,7 @@ def test_marks_without_letters_or_digits_are_not_missing() -> None:
 
 def test_control_characters_only_separate_words() -> None:
     assert missing_words("\x0012 + 22\x01 Peters\x00Valentina", [paragraph("Valentina 12 + 22 Peters")]) == []
-    assert [one.text for one in lines_with(["12"], [line("\x0012 + 22", 100)], 10.0)] == ["12"]
+    assert [one.text for one in lines_with(["12"], [line("\x0012 + 22", 100)], 10.0, [])] == ["12"]
 
 
 def test_words_of_cells_markers_and_running_lines_count_as_there() -> None:
@@ -64,18 +64,18 @@ def test_a_word_that_is_part_of_another_surplus_word_is_taken_once() -> None:
 
 def test_lines_are_reduced_to_the_missing_words_in_the_type_of_the_body() -> None:
     lines = [line("1 cup of oil", 100, size=14.0), line("stir well", 120)]
-    found = lines_with(["1"], lines, 10.0)
+    found = lines_with(["1"], lines, 10.0, [])
     assert [(one.text, one.size, one.bold) for one in found] == [("1", 10.0, False)]
     assert found[0].box == lines[0].box
 
 
 def test_the_line_that_has_nothing_but_missing_words_is_taken_first() -> None:
     lines = [line("chapter 1 of two", 100), line("1", 300)]
-    assert [one.box[1] for one in lines_with(["1"], lines, 10.0)] == [300]
+    assert [one.box[1] for one in lines_with(["1"], lines, 10.0, [])] == [300]
 
 
 def test_a_word_that_is_in_no_line_brings_none_back() -> None:
-    assert lines_with(["gone"], [line("here", 100)], 10.0) == []
+    assert lines_with(["gone"], [line("here", 100)], 10.0, []) == []
 
 
 def test_words_of_a_block_come_back_behind_it() -> None:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from itertools import groupby, pairwise
 
 from quire.domain.element import hull
+from quire.reading.pdf.backward_words import with_words_forwards
 from quire.reading.pdf.block_matching import FilledBlock, block_text, compact, match
 from quire.reading.pdf.column_order import column_order
 from quire.reading.pdf.drawn_rules import NO_RULES, Box, Rules, crosses_bars
@@ -46,6 +47,7 @@ def compose(
 
     No other line is lost: a line that is in no block becomes a block of its own. Tables keep all they have.
     """
+    blocks = with_words_forwards(blocks, lines)
     kept, cut = _with_tables(_without_false_tables(blocks, lines, dropped, rules), tables)
     filled, orphans = match(kept, outside(lines, tables), cut)
     place_lines(filled, orphans)
@@ -90,7 +92,7 @@ def _with_tables(
                 kept.extend(_table_blocks(tables[most]))
         else:
             cut.add(len(kept))
-            kept.append(block)
+            kept.append(_without_rows(block, tables[most]) if block.kind == "code" else block)
     for i, table in enumerate(tables):
         if i not in placed:
             at = next((k for k, b in enumerate(kept) if b.box[1] >= table.box[3] - 2), len(kept))
@@ -98,6 +100,17 @@ def _with_tables(
             kept[at:at] = new
             cut = {c + len(new) if c >= at else c for c in cut}
     return kept, frozenset(cut)
+
+
+def _without_rows(block: LayoutBlock, table: Table) -> LayoutBlock:
+    """Code without the lines that a table beside it has, below or above the table."""
+    rows = compact(" ".join(cell for row in table.rows for cell in row))
+    repeated = [compact(line) in rows for line in block.lines]
+    x0, top, x1, bottom = block.box
+    top = max(top, table.box[3]) if repeated[:1] == [True] else top
+    bottom = min(bottom, table.box[1]) if repeated[-1:] == [True] and top < table.box[1] else bottom
+    kept = tuple(line for line, is_row in zip(block.lines, repeated, strict=True) if not is_row)
+    return replace(block, box=(x0, top, x1, bottom), lines=kept)
 
 
 def _is_table(block: LayoutBlock) -> bool:
@@ -246,6 +259,30 @@ def _table_blocks(table: Table) -> list[LayoutBlock]:
         LayoutBlock("table", table.box, rows=table.rows, spans=table.spans),
         *(LayoutBlock("paragraph", nowhere, text) for text in table.after),
     ]
+
+
+def with_whole_lines(filled: Sequence[FilledBlock], lines: Sequence[TextLine]) -> list[FilledBlock]:
+    """The blocks, with tables as wide as their lines: an edge that was found between two words may cut a line."""
+    return [
+        FilledBlock(_with_whole_lines(item.block, lines), item.lines) if item.block.kind == "table" else item
+        for item in filled
+    ]
+
+
+def _with_whole_lines(table: LayoutBlock, lines: Sequence[TextLine]) -> LayoutBlock:
+    x0, y0, x1, y1 = table.box
+    across = [
+        line
+        for line in lines
+        if line.upright
+        and y0 <= line.middle[1] <= y1
+        and (line.box[0] < x0 < line.box[2] or line.box[0] < x1 < line.box[2])
+    ]
+    if not across:
+        return table
+    text = compact(block_text(table))
+    cut = [line.box for line in across if compact(line.text) in text]
+    return replace(table, box=hull([table.box, *cut]))
 
 
 def _inside(point: tuple[float, float], box: Box) -> bool:

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from quire.domain.element import Element
+from quire.domain.element import Box, Element
 from quire.reading.pdf.block_matching import compact
 from quire.reading.pdf.text_lines import TextLine
 
@@ -76,25 +76,37 @@ def _more_often(words: Counter[str], others: Counter[str]) -> list[str]:
     ]
 
 
-def lines_with(words: Sequence[str], lines: Iterable[TextLine], body_size: float) -> list[TextLine]:
-    """The lines that have the given words, reduced to these words. Lines that have nothing else come first in doubt.
+def lines_with(
+    words: Sequence[str], lines: Iterable[TextLine], body_size: float, elements: Sequence[Element]
+) -> list[TextLine]:
+    """The lines that have the given words, reduced to these words.
 
-    They are set in the type of the body: a part of a line is no heading.
+    In doubt, lines come first that no element has at their place, then those that have nothing else. They are set in
+    the type of the body: a part of a line is no heading.
     """
     left = Counter(words)
     held = [(line, _split(line.text)) for line in lines]
     held = [(line, texts) for line, texts in held if any(text in left for text in texts)]
-    held.sort(key=lambda one: -sum(text in left for text in one[1]) / len(one[1]))
+    texts = [(element.box, compact(element.plain_text)) for element in elements if element.box is not None]
+    held.sort(
+        key=lambda one: (_is_in_one(one[0], texts), -sum(text in left for text in one[1]) / len(one[1]))
+    )
     found: list[TextLine] = []
-    for line, texts in held:
+    for line, line_words in held:
         taken: list[str] = []
-        for text in texts:
+        for text in line_words:
             if left[text] > 0:
                 left[text] -= 1
                 taken.append(text)
         if taken:
             found.append(replace(line, text=" ".join(taken), bold=False, size=min(line.size, body_size)))
     return sorted(found, key=lambda line: (line.middle[1], line.box[0]))
+
+
+def _is_in_one(line: TextLine, texts: Iterable[tuple[Box, str]]) -> bool:
+    """Whether an element has the line's text where the line is."""
+    (x, y), key = line.middle, compact(line.text)
+    return any(x0 <= x <= x1 and y0 <= y <= y1 and key in text for (x0, y0, x1, y1), text in texts)
 
 
 def _words(elements: Iterable[Element]) -> list[str]:

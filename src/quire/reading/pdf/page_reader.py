@@ -26,6 +26,7 @@ from quire.reading.pdf.compose import (
     place_lines,
     with_figures,
     with_tables_between,
+    with_whole_lines,
 )
 from quire.reading.pdf.contents_rows import find_contents
 from quire.reading.pdf.drawn_rules import NO_RULES, Box, Rules, crosses_bars, rules_of, slanted_strokes
@@ -164,7 +165,7 @@ def _compose(seen: _Seen, blocks: list[LayoutBlock] | None, options: ReadOptions
     )
     reader, filled, elements, lost = _best_attempt(seen, blocks, style)
     if lost:
-        place_lines(filled, lines_with(lost, seen.lines, style.body_size))
+        place_lines(filled, lines_with(lost, seen.lines, style.body_size, elements))
         elements = _elements(seen, filled, style)
         lost = missing_words(reading.text, elements)
     text = render_markdown(elements)
@@ -217,6 +218,7 @@ def _elements(seen: _Seen, filled: Sequence[FilledBlock], style: ComposeStyle) -
     first = {id(seen.lines[i]): _running_kind(seen, i) for i in seen.running.first}
     page = PageBuilder(seen.reading.number, style, first)
     _add_left_out(page, seen, at_top=True)
+    filled = with_whole_lines(filled, seen.lines)
     blocks = with_figures(filled, seen.figures) if seen.figures else filled
     tables = [item.block for item in filled if item.block.kind == "table"]
     top, bottom = (_margin(seen, tables, at_top=at_top) for at_top in (True, False))
