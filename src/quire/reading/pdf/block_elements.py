@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 from quire.domain.element import Box, Element, ElementKind, ElementLine, TableGrid, element_id, hull
 from quire.reading.pdf.block_matching import FilledBlock
@@ -99,6 +100,8 @@ class PageBuilder:
         elif block.kind == "contents":
             for entry in block.entries:
                 self._add_entry(entry)
+        elif block.kind == "numbered_lines":
+            self._add_numbered(block)
         elif block.kind == "figure":
             self._elements.append(Element(self._next_id(), ElementKind.FIGURE, box=block.box))
         elif block.kind == "code":
@@ -134,6 +137,15 @@ class PageBuilder:
         text, boxes = clean(entry.text), [line.box for line in entry.lines]
         self._elements.append(
             Element(self._next_id(), ElementKind.LIST_ITEM, text, hull(boxes), depth=entry.depth)
+        )
+
+    def _add_numbered(self, block: LayoutBlock) -> None:
+        """Text with numbered lines: each keeps its line."""
+        texts = list(map(clean, block.lines))
+        starts = accumulate((len(text) + 1 for text in texts[:-1]), initial=0)
+        places = tuple(map(ElementLine, starts, block.line_boxes))
+        self._elements.append(
+            Element(self._next_id(), ElementKind.PARAGRAPH, "\n".join(texts), block.box, lines=places)
         )
 
     def _add_table(self, block: LayoutBlock) -> None:

@@ -23,7 +23,8 @@ _NUMBER = re.compile(r"\d{2,}")
 _Keyed = tuple[str, TextLine]
 _LOWER = bytes(range(256)).lower()
 _NO_WORD = bytes(byte for byte in range(128) if not chr(byte).isalnum())
-_WHOLE = ("table", "contents", "code")
+_FOUND = ("table", "contents", "numbered_lines")
+_WHOLE = (*_FOUND, "code")
 """Kinds that are shown as the layout reader gives them; a line that it left out of one is an orphan."""
 
 
@@ -73,12 +74,12 @@ def match(
     for i, (block, text, found) in enumerate(zip(blocks, texts, taken, strict=True)):
         if i in cut and not found:
             continue
-        repeats = not enough[i] and block.kind != "table" and _repeats(block, text, found, shown)
+        repeats = not enough[i] and block.kind not in _FOUND and _repeats(block, text, found, shown)
         if repeats and not found:
             continue
         if repeats:
             shown += [line for _, line in found]
-        usable = found and block.kind not in ("table", "code", "rule") and (enough[i] or repeats)
+        usable = found and block.kind not in (*_WHOLE, "rule") and (enough[i] or repeats)
         filled.append(FilledBlock(block, _ordered(found, text) if usable else []))
     return filled, orphans
 

@@ -254,6 +254,9 @@ def _table_blocks(table: Table) -> list[LayoutBlock]:
     nowhere = NOWHERE
     if table.entries:
         return [LayoutBlock("contents", table.box, entries=table.entries)]
+    if table.lines:
+        texts, boxes = zip(*table.lines, strict=True)
+        return [LayoutBlock("numbered_lines", table.box, lines=texts, line_boxes=boxes)]
     return [
         *(LayoutBlock("paragraph", nowhere, text) for text in table.before),
         LayoutBlock("table", table.box, rows=table.rows, spans=table.spans),

@@ -62,11 +62,12 @@ def find_contents(lines: Sequence[TextLine]) -> list[Table]:
     """The contents lists of a page, each as a table that has entries and no rows."""
     if len(lines) > _LINES_LOOKED_AT:
         return []
-    rows = [_row(side_by_side) for side_by_side in _rows(lines)]
+    rows = [_row(row) for row in side_by_side(lines)]
     return [_table(rows[first:after]) for first, after in _runs(rows) if _is_contents(rows, first, after)]
 
 
-def _rows(lines: Sequence[TextLine]) -> Iterator[list[TextLine]]:
+def side_by_side(lines: Sequence[TextLine]) -> Iterator[list[TextLine]]:
+    """The upright lines in rows from top to bottom, each from left to right."""
     row: list[TextLine] = []
     for line in sorted((one for one in lines if one.upright), key=lambda one: one.middle[1]):
         if row and line.middle[1] - row[0].middle[1] > 0.45 * (line.box[3] - line.box[1]):

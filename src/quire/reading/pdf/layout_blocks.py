@@ -29,7 +29,7 @@ _LIGATURES = str.maketrans({"ﬀ": "ff", "ﬁ": "fi", "ﬂ": "fl", "ﬃ": "ffi",
 
 @dataclass(frozen=True, slots=True)
 class LayoutBlock:
-    """One block: `heading`, `paragraph`, `list_item`, `table`, `contents`, `code` or `rule`.
+    """One block: `heading`, `paragraph`, `list_item`, `table`, `contents`, `numbered_lines`, `code` or `rule`.
 
     `rows` has the header first.
     """
@@ -46,6 +46,8 @@ class LayoutBlock:
     rows: tuple[tuple[str, ...], ...] = ()
     spans: tuple[CellSpan, ...] = ()
     entries: tuple[ContentsEntry, ...] = ()
+    line_boxes: tuple[Box, ...] = ()
+    """Those of the lines of numbered text."""
 
 
 def make_parser() -> Any:

@@ -37,6 +37,7 @@ from quire.reading.pdf.line_pieces import PageWord
 from quire.reading.pdf.missing_words import lines_with, missing_words
 from quire.reading.pdf.mupdf import text_flags
 from quire.reading.pdf.narrow_gutters import cut_at_gutter
+from quire.reading.pdf.numbered_lines import find_numbered_lines
 from quire.reading.pdf.outline import Titles, outline_titles
 from quire.reading.pdf.page_figures import figure_boxes
 from quire.reading.pdf.page_signals import Thresholds, classify, garbled_ratio, measure_marks
@@ -366,10 +367,9 @@ def _words(textpage: Any, hidden: Sequence[HiddenText], turn: Callable[[Box], Bo
 def _tables(find_words: Callable[[], list[PageWord]], lines: Sequence[TextLine], rules: Rules) -> list[Table]:
     """The tables of a page. Pages without rules and without figures set apart are not searched."""
     may_be_drawn, may_be_aligned = could_be_grid(rules), could_be_aligned(lines)
-    if not (may_be_drawn or may_be_aligned):
-        return []
-    words = find_words()
+    words = find_words() if may_be_drawn or may_be_aligned else []
     tables = find_grids(rules, words) if may_be_drawn else []
+    tables += find_numbered_lines(outside(lines, tables))
     if may_be_aligned:
         tables += find_contents(outside(lines, tables))
         tables += find_aligned(words, rules, [table.box for table in tables], prose_columns(lines))

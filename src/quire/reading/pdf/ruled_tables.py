@@ -32,7 +32,7 @@ _FEW_ROWS = 3
 class Table:
     """A table found on the page: where, its rows with the head first, and prose that shares its frame.
 
-    A contents list has `entries` instead of rows.
+    A contents list has `entries` instead of rows, a text with numbered lines `lines`, each with its box.
     """
 
     box: Box
@@ -41,6 +41,7 @@ class Table:
     after: tuple[str, ...] = ()
     spans: tuple[CellSpan, ...] = ()
     entries: tuple[ContentsEntry, ...] = ()
+    lines: tuple[tuple[str, Box], ...] = ()
 
 
 def could_be_grid(rules: Rules) -> bool:
