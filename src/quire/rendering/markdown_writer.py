@@ -23,7 +23,8 @@ _LATER_MARK = re.compile(
 """Matches the same in a later line; fewer marks end a paragraph than begin a block."""
 _HYPHEN_END = re.compile(r"[^\W\d_]{2}[-\u00ad\u2010]")
 _HYPHENATED = re.compile(r"\b[^\W\d_]+-[^\W\d_]+\b")
-_HYPHEN_BREAK = re.compile(r"[^\W\d_]-\s*\n")
+_HYPHEN_BREAK = re.compile(r"-(?<=[^\W\d_]-)\s*\n")
+"""The hyphen first: it is searched for as such, and the expression is tried at few places."""
 _LAST_WORD = re.compile(r"([^\W\d_]+)[-\u2010]$")
 _FIRST_WORD = re.compile(r"[^\W\d_]+")
 _SOFT_HYPHEN = "\u00ad"
