@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from quire.client import Quire
+from quire.client import Options, Quire
 from quire.simulator.simulator_thread import simulator
 from tests.support.serving import Server
 from tests.web.browsing import PASSWORD, Window, browser, needs_browser
@@ -149,3 +149,25 @@ def test_saved_schema_is_chosen_on_a_phone_and_a_wrong_one_is_refused_in_words(
     page.get_by_role("button", name="Extract", exact=True).click()
     expect(page.get_by_role("row", name="/total")).to_contain_text("17.5")
     expect(page.locator(".extraction .error")).to_be_empty()
+
+
+def test_values_of_a_vault_document_lead_to_their_proof(window: Window, job_id: str, make_pdf: Pdf) -> None:
+    window.page.set_viewport_size({"width": 1280, "height": 800})
+    with Quire(window.url, KEY) as quire:
+        pdf = make_pdf("Invoice of the harbour office, kept", "Mooring for a week\nTotal due: 17.50")
+        added = quire.documents.upload(pdf, name="invoice.pdf", options=Options(mode="local"))
+    page = window.go(f"#/vault/{added.document_id}")
+    page.reload()
+    expect(page.get_by_label("Text of the page")).to_contain_text("harbour office, kept")
+    page.get_by_text("Extract values").click()
+    page.get_by_role("combobox", name="Schema").select_option("invoice")
+    page.get_by_role("button", name="Extract", exact=True).click()
+    total = page.get_by_role("row", name="/total")
+    expect(total.locator(".badge.good")).to_have_text("✓ normalised")
+    expect(page.get_by_role("row", name="/buyer").locator(".badge.bad")).to_have_text(
+        "✕ no proof on the page"
+    )
+    total.get_by_role("button", name="Page 2").click()
+    expect(page.get_by_label("Text of the page")).to_contain_text("Mooring for a week")
+    expect(page.locator(".cited")).to_be_in_viewport()
+    assert f"#/vault/{added.document_id}" in page.url
