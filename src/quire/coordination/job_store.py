@@ -281,7 +281,7 @@ class JobStore:
 
     async def drop_unit(self, claim: Claim) -> None:
         now = self._clock.now()
-        dropped = await self._run("drop_unit", claim.job.id, claim.hint.unit, claim.hint.epoch)
+        dropped = await self._run("drop_unit", claim.job.id, claim.hint.unit, claim.hint.epoch, claim.token)
         if dropped == 2 and claim.job.status.terminal:
             await self.stop_sweeping(claim.job.id, now)
 

@@ -8,7 +8,15 @@ from typing import Any
 
 from quire.bootstrap import Runtime
 from quire.coordination import keys
-from quire.domain.job import JobSecrets, JobStatus, JobType, UnitKind, conversion_job_id, new_job_id
+from quire.domain.job import (
+    JobSecrets,
+    JobStatus,
+    JobType,
+    UnitKind,
+    conversion_job_id,
+    new_job_id,
+    step_job_id,
+)
 from quire.domain.vault_document import DocumentStatus, NewDocument, VaultDocument
 from quire.pipeline.object_keys import original_key
 from quire.pipeline.vault.vault import Vault
@@ -55,6 +63,22 @@ async def test_document_is_taken_up_when_its_job_was_lost(tmp_path: Path, databa
         row = await settled(vault, document_id)
 
     _is_filed(row)
+
+
+async def test_usable_document_is_classified_when_its_step_was_never_started(
+    tmp_path: Path, database: dict[str, str]
+) -> None:
+    kinds = [kind for kind in UnitKind if kind is not UnitKind.CLASSIFY]
+    async with vault_at(tmp_path, kinds=kinds, CLASSIFY_WAIT="0", **NO_SWEEPER, **database) as (one, vault):
+        document_id = await add(vault, NOTE)
+        row = await settled(vault, document_id)
+        assert (row.error or {})["code"] == "classifying"
+        # What a process leaves behind that dies when it has filed the text and before it starts the step.
+        step = keys.JobKeys.of(step_job_id(JobType.CLASSIFY, TEAM, document_id))
+        await one.connection.command("DEL", *step.all())
+        assert await vault.advance(TEAM, document_id)
+        assert await vault.steps.get(JobType.CLASSIFY, TEAM, document_id) is not None
+        assert not await vault.advance(TEAM, document_id)
 
 
 async def test_document_fails_with_a_reason_when_it_never_gets_further(
@@ -175,7 +199,7 @@ async def test_document_is_filed_when_only_its_conversion_is_retried(
         document_id = await add(vault, make_pdf("The log of the pilot.", password="x"), name="a.pdf")
         failed = await settled(vault, document_id)
         job = await one.engine.job(TEAM, conversion_job_id(TEAM, document_id))
-        sealed = vault.seal(job.id, JobSecrets(password="x"))
+        sealed = vault.parts.sealer.seal(job.id, JobSecrets(password="x"))
         await vault.steps.reseal(job.id, sealed or "")
         assert await one.engine.retry(job, job.id) == "started"
         row = await settled(vault, document_id, 2)

@@ -84,7 +84,7 @@ class AttachedDocuments:
                 "parent": mail.id,
                 "request": {
                     "options": replace(job.options, pages=None).as_dict(),
-                    "sealed": self._vault.seal(job_id, attached_secrets(parts, job)),
+                    "sealed": parts.sealer.seal(job_id, attached_secrets(parts, job)),
                     "source": attached_source(job, int(entry["allowance"])),
                     "force": bool(request.get("force")),
                     "payer": job.payer.as_text() if job.payer else None,

@@ -19,7 +19,6 @@ from quire.coordination.job_records import NewJob, attempt_key
 from quire.coordination.vault_steps import Steps
 from quire.domain.job import (
     JobOptions,
-    JobSecrets,
     JobStatus,
     JobType,
     MainJob,
@@ -267,6 +266,8 @@ class Vault:
             await self.archive.keep(job.id)
             if row.result_ref != job.result.get("key"):
                 return await self._file_new_result(catalog, row, job)
+            if (row.error or {}).get("code") == ClassifyingError.code:
+                return await self._after_conversion(catalog, row, job)  # the step may not have been started
         return row.status is DocumentStatus.COMPLETED and await self._embed(catalog, row)
 
     async def _end_early(self, catalog: Catalog, row: VaultDocument, job: MainJob) -> bool:
@@ -443,6 +444,3 @@ class Vault:
     def content_fingerprint(self, team: str, content_hash: str) -> str:
         """Returns the key under which Redis maps the team's bytes to a document."""
         return self.parts.sealer.fingerprint("vault", team, content_hash)
-
-    def seal(self, job_id: str, secrets: JobSecrets) -> str | None:
-        return self.parts.sealer.seal(job_id, secrets)

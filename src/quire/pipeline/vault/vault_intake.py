@@ -140,7 +140,7 @@ class VaultIntake:
         job_id = conversion_job_id(submission.team, document_id)
         return {
             "options": submission.options.as_dict(),
-            "sealed": self._vault.seal(job_id, submission.secrets),
+            "sealed": self._vault.parts.sealer.seal(job_id, submission.secrets),
             "source": source,
             "callback": bool(submission.secrets.callback_url),
             "payer": submission.payer.as_text() if submission.payer else None,
