@@ -129,16 +129,17 @@ class Template:
         tests.close()
 
     def _receive(self, tests: socket.socket) -> Start | None:
-        """None if these tests have ended."""
+        """None if these tests have ended, or the process that asks was killed while it did."""
+        descriptors: list[int] = []
         try:
             head, descriptors, _flags, _address = socket.recv_fds(tests, SIZE.size, MOST_DESCRIPTORS)
-        except ConnectionError:
-            return None
-        if not head:
-            return None
-        with tests.makefile("rb") as stream:
-            asked = json.loads(stream.read(*SIZE.unpack(head)))
-        return Start(**asked, descriptors=descriptors)
+            if head:
+                with tests.makefile("rb") as stream:
+                    return Start(**json.loads(stream.read(*SIZE.unpack(head))), descriptors=descriptors)
+        except (ConnectionError, ValueError, struct.error):
+            for descriptor in descriptors:
+                os.close(descriptor)
+        return None
 
     def _fork(self, start: Start, tests: socket.socket) -> bool:
         """True in the new process."""
@@ -153,7 +154,10 @@ class Template:
         process = os.pidfd_open(pid)
         self._watched[process] = (pid, status)
         self._selector.register(process, selectors.EVENT_READ)
-        tests.sendall(PROCESS_ID.pack(pid))
+        with contextlib.suppress(
+            ConnectionError
+        ):  # a process that was killed meanwhile: the template serves all others
+            tests.sendall(PROCESS_ID.pack(pid))
         return False
 
     def _report_end(self, process: int) -> None:
