@@ -49,6 +49,10 @@ def test_text_is_low_when_its_font_has_a_wrong_encoding() -> None:
     assert found.reasons == (LOW_PLAUSIBILITY,)
 
 
+def test_text_is_low_when_the_same_garbage_is_in_every_line() -> None:
+    assert judge_text("xqzvk wjqxz kvbqx zzgkv qxjwv\n" * 12, 0.0).grade is Grade.LOW
+
+
 def test_text_is_good_when_one_odd_code_is_in_many_cells() -> None:
     assert judge_text(ENGLISH + "dnc 12 " * 60, 0.0).grade is Grade.GOOD
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from quire.domain.page import Grade
 from quire.reading.grading.layer_damage import UNREADABLE
-from quire.reading.grading.plausibility import plausibility
+from quire.reading.grading.plausibility import ENOUGH_LETTERS, plausibility
 
 LOW_PLAUSIBILITY = "implausible_text"
 SYMBOL_DEBRIS = "symbol_debris"
@@ -22,7 +22,6 @@ UNKNOWN_WRITING = "handwriting_or_unknown_script"
 UNSUPPORTED = "not_supported_by_page"
 UNGROUNDED_NUMBERS = "ungrounded_numbers"
 
-_ENOUGH_LETTERS = 60
 _USUAL_ODD = 0.06
 _ODD_WEIGHT = 1.6
 _DEBRIS_WEIGHT = 2.5
@@ -145,13 +144,13 @@ def judge_answer(
 def text_confidence(text: str, debris: float = 0.0) -> float:
     """How sure one element of a text layer is, from 0 to 1. In few letters one odd name is no garbage."""
     found = plausibility(text)
-    weight = min(1.0, found.letters / _ENOUGH_LETTERS)
+    weight = min(1.0, found.letters / ENOUGH_LETTERS)
     return _odd_factor(weight * found.implausible) * _debris_factor(debris)
 
 
 def _plausible(text: str) -> tuple[float, tuple[str, ...]]:
     found = plausibility(text)
-    if found.letters < _ENOUGH_LETTERS or found.implausible <= _USUAL_ODD:
+    if found.letters < ENOUGH_LETTERS or found.implausible <= _USUAL_ODD:
         return 1.0, ()
     return _odd_factor(found.implausible), (LOW_PLAUSIBILITY,)
 

@@ -16,12 +16,14 @@ import json
 import re
 import unicodedata
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 
 _WORD = re.compile(r"[^\W\d_]{3,}")
 _MOST_WORDS = 250
+ENOUGH_LETTERS = 60
+"""Fewer say little about a text."""
 _SURPRISING = {3: 30, 2: 48}
 """Tenths of a bit a letter, by the length of the sequences.
 
@@ -54,10 +56,15 @@ class _Sequences:
 def plausibility(text: str) -> Plausibility:
     """Judges at most 250 different words, spread evenly over the text.
 
-    A word that is there again says nothing new: a table with "dnc" in a third of its cells is no garbage, and letters
-    that mean nothing make many different words.
+    A word that is there again says nothing new: a table with "dnc" in a third of its cells is no garbage. A text whose
+    different words have few letters is judged by all: else garbage that is repeated would be too short to be judged.
     """
-    words = list(dict.fromkeys(text.split()))
+    words = text.split()
+    found = _judge(list(dict.fromkeys(words)))
+    return found if found.letters >= ENOUGH_LETTERS else _judge(words)
+
+
+def _judge(words: Sequence[str]) -> Plausibility:
     step = max(1, len(words) // _MOST_WORDS)
     total = sum(map(_judged.__getitem__, words[::step]))
     letters, odd = total & _LETTERS_MASK, total >> _ODD_SHIFT
