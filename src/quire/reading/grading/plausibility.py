@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 
 _WORD = re.compile(r"[^\W\d_]{3,}")
-_MOST_WORDS = 250
+_MOST_WORDS, _FEW_WORDS = 250, 40
 ENOUGH_LETTERS = 60
 """Fewer say little about a text."""
 _SURPRISING = {3: 30, 2: 48}
@@ -54,14 +54,17 @@ class _Sequences:
 
 
 def plausibility(text: str) -> Plausibility:
-    """Judges at most 250 different words, spread evenly over the text.
+    """Judges at most 250 words, spread evenly over the text; of a long text each different word once.
 
     A word that is there again says nothing new: a table with "dnc" in a third of its cells is no garbage. A text whose
     different words have few letters is judged by all: else garbage that is repeated would be too short to be judged.
     """
     words = text.split()
-    found = _judge(list(dict.fromkeys(words)))
-    return found if found.letters >= ENOUGH_LETTERS else _judge(words)
+    if len(words) > _FEW_WORDS:
+        found = _judge(list(dict.fromkeys(words)))
+        if found.letters >= ENOUGH_LETTERS:
+            return found
+    return _judge(words)
 
 
 def _judge(words: Sequence[str]) -> Plausibility:
