@@ -11,12 +11,16 @@ from pathlib import Path
 import pytest
 
 from quire.batching.backend_protocol import SendPermit
+from quire.batching.dolphin_provider import read_page
 from quire.batching.parse_errors import BackendFailedError
 from quire.batching.remote_backend import BackendAddress, RemoteBackend
+from quire.bootstrap import runtime
+from quire.coordination.parse_requests import BackendState, ClaimedBatch
+from quire.settings import load
 from tests.api.parse.test_parse_callers import SIZE, asked, own
 from tests.support.parse_fixtures import Services, Simulated
 from tests.support.serving import Server
-from tests.support.waiting import until
+from tests.support.waiting import DEADLINE_S, until
 
 from .callers import Reply, image, post_image
 from .test_remote import images
@@ -165,6 +169,41 @@ async def test_every_caller_is_answered_when_the_service_is_told_to_stop_with_on
     service = services.start(tmp_path / "service")
     again = await asyncio.gather(*callers(service))
     assert [number for number, reply in enumerate(again) if not own(reply, number)] == []
+    assert set(simulated.stats()["computed"].values()) == {1}
+
+
+async def test_callers_are_answered_when_the_one_ahead_is_dropped_before_its_first_step(
+    simulated: Simulated, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The breaker's answer comes in the same turn of the loop as the claim: the batch's task never runs."""
+    env = {"DATA_DIR": str(tmp_path), "READER_PROCESSES": "1", "BATCH_BACKEND_URL": simulated.url}
+    async with runtime(load(env), owner="test", kinds=[], batching=True) as running:
+        assert running.batcher is not None
+        batcher, former = running.batcher, running.batcher.former
+        dropped: list[str] = []
+        begin = former._begin
+
+        def begin_and_fail(batch: ClaimedBatch, *, ahead: bool) -> None:
+            begin(batch, ahead=ahead)
+            if ahead and not dropped:
+                dropped.append(batch.id)
+                former.apply(BackendState(failures=1, not_before_s=0.0, sums=(0.0,) * 5))
+
+        async def read(number: int) -> str:
+            body = image(number, SIZE).data
+            return (await read_page(batcher, body, team="t", filename="p.jpg", key=f"k{number}")).batch_id
+
+        await asyncio.gather(*(read(number) for number in range(40)))
+        simulated.fresh()
+        monkeypatch.setattr(former, "_begin", begin_and_fail)
+        simulated.script(hold=True)
+        reading = [asyncio.create_task(read(number)) for number in range(40, 40 + MANY)]
+        await until(lambda: bool(dropped), "a batch that is ahead")
+        simulated.script()
+        async with asyncio.timeout(DEADLINE_S):
+            batches = await asyncio.gather(*reading)
+        assert dropped[0] not in batches
+        assert former.in_hand == 0
     assert set(simulated.stats()["computed"].values()) == {1}
 
 

@@ -103,9 +103,9 @@ class BatchFormer:
 
     async def run(self) -> None:
         """Forms and sends batches until cancelled; then unfinished batches go back to the queue."""
-        try:
-            async with asyncio.TaskGroup() as group:
-                self._group = group
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            try:
                 while True:
                     await self._wait()
                     self._drop_again()
@@ -114,8 +114,8 @@ class BatchFormer:
                         await self._claim_ahead()
                     except CoordinationError:
                         self._not_ahead_before_s = self._parts.clock.monotonic() + _TICK_S
-        finally:
-            self._stopping = True
+            finally:
+                self._stopping = True  # before the group cancels its tasks
 
     def _drop_again(self) -> None:
         """Cancels batches that were dropped and are still there: a library below a call may lose a cancellation.
@@ -154,7 +154,6 @@ class BatchFormer:
                 moved += await self._reclaim(batch_id, owner)
         if moved:
             _LOG.info("requests of a dead replica requeued", extra={"requests": moved})
-            self.wake()
         return moved
 
     async def _wait(self) -> None:
@@ -355,37 +354,55 @@ class BatchFormer:
         else:
             granted.set_result(None)
             self._grant_slot(slot)
-        self._tasks[batch.id] = self._group.create_task(self._send(batch, slot), name=f"parse-{batch.id}")
+        task = self._group.create_task(self._send(batch, slot), name=f"parse-{batch.id}")
+        task.add_done_callback(lambda _: self._ended(batch, slot))
+        self._tasks[batch.id] = task
 
     async def _send(self, batch: ClaimedBatch, slot: _Slot) -> None:
+        slot.has_begun = True
         sender = BatchSender(self._parts, self._options.sender, batch, slot)
         try:
             await sender.run()
         except asyncio.CancelledError:
-            # At once, so that recovery does not wait for the heartbeat to expire.
-            with suppress(QuireError):
-                await self._reclaim(batch.id, self._parts.queue.replica)
+            await self._put_back(batch)
             if not self._stopping:
                 raise
         except Exception:
             _LOG.exception("a batch failed unexpectedly")
-            with suppress(QuireError):
-                await self._reclaim(batch.id, self._parts.queue.replica)
+            await self._put_back(batch)
         finally:
-            self._tasks.pop(batch.id, None)
-            if self._ahead is slot:
-                self._ahead = None
-            self._filling.pop(batch.id, None)
-            self._ends_at.pop(batch.id, None)
-            self._requests.difference_update(one.id for one in batch.requests)
-            if self.wanted():
-                self.wake()
+            self._forget(batch, slot)
+
+    def _ended(self, batch: ClaimedBatch, slot: _Slot) -> None:
+        """A task that is cancelled before its first step runs nothing of `_send`: its batch is put back here."""
+        if slot.has_begun:
+            return
+        self._forget(batch, slot)
+        if not self._stopping:
+            self._group.create_task(self._put_back(batch), name=f"parse-{batch.id}-back")
+
+    def _forget(self, batch: ClaimedBatch, slot: _Slot) -> None:
+        self._tasks.pop(batch.id, None)
+        if self._ahead is slot:
+            self._ahead = None
+        self._filling.pop(batch.id, None)
+        self._ends_at.pop(batch.id, None)
+        self._requests.difference_update(one.id for one in batch.requests)
+        if self.wanted():
+            self.wake()
+
+    async def _put_back(self, batch: ClaimedBatch) -> None:
+        """Returns the batch's requests to the queue at once, so that they don't wait for a heartbeat to expire."""
+        with suppress(QuireError):
+            await self._reclaim(batch.id, self._parts.queue.replica)
 
     async def _reclaim(self, batch_id: str, owner: str) -> int:
         error = PageError("The image could not be read: every process that sent it has died.")
         moved, unneeded = await self._parts.queue.reclaim(batch_id, owner, error.as_dict())
         self._parts.delete_objects(unneeded)
-        self.depth += max(0, moved)
+        if moved > 0:
+            self.depth += moved
+            self.wake()
         return max(0, moved)
 
 
@@ -402,6 +419,8 @@ class _Slot:
     images: int
     permit: SendPermit
     since_s: float = 0.0
+    has_begun: bool = False
+    """Whether the batch's task has taken its first step."""
 
     def refused(self) -> None:
         self.former.refused()

@@ -108,7 +108,7 @@ async def test_body_over_the_bound_is_refused_when_its_length_is_announced_or_no
     async with client_of(service) as client:
         chunked = await client.post("/parse", data=pieces(), headers={"Content-Type": "image/jpeg"})
     assert chunked.status == 413
-    assert stored(service) == []
+    await until(lambda: stored(service) == [], "no body is left, nor that of the test before")
 
 
 async def test_nothing_stays_when_the_sender_stops_half_way(service: Server, simulated: Simulated) -> None:
