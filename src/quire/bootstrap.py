@@ -56,6 +56,7 @@ from quire.providers.price_list import PriceList
 from quire.reading.ocr import page_ocr
 from quire.reading.ocr.page_ocr import OcrOptions
 from quire.reading.pool.child_pool import ChildPool
+from quire.reading.pool.server_process import ServerProcess
 from quire.settings import Settings
 from quire.telemetry.loop_lag import LoopLag
 from quire.telemetry.tracing import open_tracer
@@ -101,6 +102,7 @@ async def runtime(
     metrics: bool = False,
     clock: Clock | None = None,
     reader_code: Iterable[Path] = (),
+    readers: ServerProcess | None = None,
 ) -> AsyncIterator[Runtime]:
     """Quire's parts, connected and running until the block ends.
 
@@ -109,11 +111,11 @@ async def runtime(
     batcher, which also sends batches if this process works at all. With `vault` there is the vault, whose catalog is
     opened when it is first needed; without, its units are left to others. With `metrics` (a long-running process)
     everything is counted, lost jobs are put back, and readers start with the first document (READER_IDLE_TIMEOUT).
-    Readers may import from `reader_code` too.
+    Readers may import from `reader_code` too; `readers` is their fork server, if it was started before.
     """
     clock = clock or ServerClock()
     async with AsyncExitStack() as stack:
-        pool = reader_pool(settings, reader_code, may_wait=metrics)
+        pool = reader_pool(settings, reader_code, may_wait=metrics, started=readers)
         stack.push_async_callback(pool.close)
         url, embedded = await _coordination(settings, owner, attach)
         if embedded is not None:

@@ -81,7 +81,7 @@ def _convert(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     parser = add_command(
         commands,
         "convert",
-        "convert_command",
+        "convert_start",
         "run",
         "convert documents on this machine",
         details="Exit codes: 0 all converted wholly; 1 a document failed; 2 wrong usage or settings; "

@@ -46,6 +46,7 @@ from quire.pipeline.docling_file import docling_document
 from quire.pipeline.document_formats import chunks_lines, html_document
 from quire.pipeline.engine import Engine
 from quire.pipeline.intake.upload_intake import Submission
+from quire.reading.pool.server_process import ServerProcess
 from quire.rendering.element_json import SCHEMA_VERSION, document_page_json
 from quire.settings import Settings, load
 
@@ -87,7 +88,7 @@ class _Request:
         )
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace, readers: ServerProcess) -> int:
     """Exit code: the worst that happened to any document. Raises CommandUsageError before any work starts."""
     everything() if args.debug else errors_only()
     options = JobOptions(
@@ -104,7 +105,7 @@ def run(args: argparse.Namespace) -> int:
     chunking, output, included = _chunking(args), _output(args), _included(args)
     if args.password_file == STDIN and STDIN in args.sources:
         raise CommandUsageError("Standard input can't be both the document and the password file.")
-    with interrupts.as_keyboard_interrupt(), private_folder(args.data_dir) as work_dir:
+    with private_folder(args.data_dir) as work_dir:
         sources = all_sources(args.sources, work_dir)
         places = targets(sources, args.output, args.format)
         _check_stdout(args.format, output, places)
@@ -115,7 +116,7 @@ def run(args: argparse.Namespace) -> int:
         take_stdin(sources, work_dir)
         shown = progress(len(tasks), quiet=args.quiet)
         try:
-            codes = asyncio.run(interrupts.stoppable(_convert_all(settings, request, tasks, shown)))
+            codes = asyncio.run(interrupts.stoppable(_convert_all(settings, request, tasks, shown, readers)))
         finally:
             shown.close()
         if places == [None] and request.spool.exists():
@@ -226,9 +227,9 @@ def read_password(file: str | None) -> str | None:
 
 
 async def _convert_all(
-    settings: Settings, request: _Request, tasks: list[_Task], shown: Progress
+    settings: Settings, request: _Request, tasks: list[_Task], shown: Progress, readers: ServerProcess
 ) -> list[int]:
-    async with runtime(settings, owner="quire convert", kinds=list(UnitKind)) as running:
+    async with runtime(settings, owner="quire convert", kinds=list(UnitKind), readers=readers) as running:
         engine = running.engine
         try:
             engine.intake.check(request.submission())

@@ -17,6 +17,7 @@ from quire.reading.pdf.page_reader import ReadOptions
 from quire.reading.pdf.page_signals import Thresholds
 from quire.reading.pool.cage import CageOptions
 from quire.reading.pool.child_pool import ChildPool, PoolOptions
+from quire.reading.pool.server_process import ServerProcess
 from quire.settings import Settings
 
 
@@ -25,10 +26,12 @@ def reader_processes(settings: Settings) -> int:
     return settings.reading.processes or os.cpu_count() or 1
 
 
-def reader_pool(settings: Settings, code: Iterable[Path], *, may_wait: bool) -> ChildPool:
+def reader_pool(
+    settings: Settings, code: Iterable[Path], *, may_wait: bool, started: ServerProcess | None = None
+) -> ChildPool:
     """Returns the pool of a process. `may_wait`: its children may start with the first document.
 
-    Children may import from `code` besides the installation.
+    Children may import from `code` besides the installation. `started` is a fork server that is there already.
     """
     limits = settings.reading
     pool = ChildPool(
@@ -37,7 +40,8 @@ def reader_pool(settings: Settings, code: Iterable[Path], *, may_wait: bool) -> 
             memory_bytes=limits.memory_bytes,
             idle_timeout_s=limits.idle_timeout_s,
             cage=CageOptions.of(settings, code) if limits.cage else None,
-        )
+        ),
+        started,
     )
     if not may_wait or limits.idle_timeout_s == 0:
         pool.warm()  # the readers load while everything else starts

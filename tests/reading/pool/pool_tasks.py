@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import gc
 import os
 import pickle
 import resource
@@ -19,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from quire.errors import PasswordWrongError
+from quire.errors import DamagedError, PasswordWrongError
 
 
 def echo(value: Any) -> Any:
@@ -293,6 +294,23 @@ def write_result(kind: str, text: str, target: str) -> str:
     return target
 
 
+def read_after_server(path: str, server: int, within_s: float) -> str:
+    """Reads the document. A child of this fork server outlives it, and reads when its folder is gone.
+
+    The kernel ends a child only after it has closed the sockets of its parent; on a busy host that takes a while.
+    """
+    if os.getppid() == server:
+        ctypes.CDLL(None).prctl(1, 0, 0, 0, 0)  # the kernel must not end it with the server
+        Path("outlives").touch()
+        deadline = time.monotonic() + within_s
+        while Path(path).exists() and time.monotonic() < deadline:
+            time.sleep(0.005)
+    try:
+        return Path(path).read_text()
+    except FileNotFoundError:
+        raise DamagedError("The document can't be opened.") from None
+
+
 def fill_folder(depth: int) -> int:
     """Leaves folders that are too deep for recursion, and one that its owner may not open, in the temporary folder."""
     began = Path.cwd()
@@ -303,6 +321,15 @@ def fill_folder(depth: int) -> int:
     Path("file").write_text("x")
     os.chdir(began)
     return os.getpid()
+
+
+def make_cycles(count: int) -> tuple[int, int]:
+    """How often new objects were looked at by the garbage collector meanwhile, and how many objects are left."""
+    before, looks = len(gc.get_objects()), gc.get_stats()[0]["collections"]
+    for _ in range(count):
+        one: list[Any] = []
+        one.append(one)
+    return gc.get_stats()[0]["collections"] - looks, len(gc.get_objects()) - before
 
 
 _ATTACKS: dict[str, Callable[[str], Any]] = {

@@ -122,6 +122,12 @@ async def test_children_share_the_parsers_when_they_are_forked_anew() -> None:
         await pool.close()
 
 
+async def test_garbage_is_looked_for_rarely_and_does_not_pile_up(pool: ChildPool) -> None:
+    looks, left = await pool.run(tasks.make_cycles, 300_000, timeout_s=LONG_S)
+    assert looks < 40
+    assert left < 150_000
+
+
 async def test_preload_is_passed_over_when_there_is_no_such_module() -> None:
     pool = ChildPool(PoolOptions(processes=1, memory_bytes=0, preload=("no_such_module_here",)))
     try:

@@ -125,7 +125,13 @@ async def test_answer_that_claims_to_be_huge_is_not_read(pool: ChildPool) -> Non
 
 def test_parent_never_unpickles() -> None:
     pool = SOURCE / "reading" / "pool"
-    for name in ("child_pool.py", "child_process.py", "child_results.py"):
+    for name in (
+        "child_pool.py",
+        "child_process.py",
+        "child_results.py",
+        "child_task.py",
+        "server_process.py",
+    ):
         assert "pickle.loads" not in (pool / name).read_text()
 
 

@@ -12,28 +12,26 @@ altogether when a child dies with the lock in hand; that is why this one is not 
 from __future__ import annotations
 
 import asyncio
-import functools
 import logging
-import pickle
 import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from inspect import signature
 from typing import Any, TypeVar
 
 from quire.errors import PageCrashedError, PageMemoryError, PageTimeoutError, QuireError
 from quire.reading.pool.cage import CAGE_HALVES, CageState
-from quire.reading.pool.child_folders import ChildFolder, RefusedFileError
+from quire.reading.pool.child_folders import RefusedFileError
 from quire.reading.pool.child_process import Child, ChildDiedError, ChildOptions, Death, ForkServer
 from quire.reading.pool.child_results import MalformedAnswerError, decode_error, decode_result
+from quire.reading.pool.child_task import ChildTask, OnSpent
 from quire.reading.pool.fair_slots import FairSlots, ReaderShare, UsageLedger, current_share
 from quire.reading.pool.forkserver import ChildAnswer
 from quire.reading.pool.idle_timer import IdleTimer
+from quire.reading.pool.server_process import ServerProcess
 from quire.reading.pool.task_clock import TaskClock
 
 T = TypeVar("T")
-OnSpent = Callable[[float], object]
 _LOG = logging.getLogger(__name__)
 
 _ATTEMPTS = 3  # how often a task is started when the machinery, not the task, breaks
@@ -72,42 +70,6 @@ class _PreemptedError(Exception):
     """The task ran long while others waited for its slot; it has to start again in the slow lane."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Task:
-    function: Callable[..., Any]
-    arguments: tuple[Any, ...]
-    timeout_s: float
-    share: ReaderShare
-    on_spent: OnSpent
-
-    async def payload(self, folder: ChildFolder | None) -> bytes:
-        """The call as the child gets it. Its document is shown to the child first. Raises OSError."""
-        arguments = list(self.arguments)
-        if folder is not None:
-            places = _file_arguments(self.function)
-            if "path" in places:
-                arguments[places["path"]] = await folder.show(arguments[places["path"]])
-            if "target" in places:
-                arguments[places["target"]] = folder.result
-        return pickle.dumps((self.function, arguments), pickle.HIGHEST_PROTOCOL)
-
-    async def deliver(self, folder: ChildFolder, added_bytes: int) -> None:
-        """Copies the file that the child wrote, if the task writes one, to where the caller wants it.
-
-        Raises OSError, and RefusedFileError for a file that is not what a task writes.
-        """
-        at = _file_arguments(self.function).get("target")
-        if at is not None:
-            await asyncio.to_thread(folder.deliver, self.arguments[at], added_bytes)
-
-
-@functools.cache
-def _file_arguments(function: Callable[..., Any]) -> Mapping[str, int]:
-    """Which arguments are files that a caged child finds elsewhere: the document `path`, and `target`, to write."""
-    names = list(signature(function).parameters)
-    return {name: at for at, name in enumerate(names) if name == "target" or (name == "path" and at == 0)}
-
-
 class _Hold:
     """The slot that a running task occupies. A demoted task exchanges its quick slot for a slow one."""
 
@@ -127,8 +89,10 @@ class _Hold:
 class ChildPool:
     """Runs module-level functions in killable children. Belongs to one event loop."""
 
-    def __init__(self, options: PoolOptions) -> None:
+    def __init__(self, options: PoolOptions, started: ServerProcess | None = None) -> None:
+        """`started` becomes the first fork server; it must fit the options. Its starter ends it if it is not needed."""
         self._options = options
+        self._started = started
         slow = options.processes if options.slow_processes is None else options.slow_processes
         self.ledger = UsageLedger(time.monotonic)
         self._quick = FairSlots(options.processes, 1 if slow else 0, self.ledger)
@@ -166,7 +130,7 @@ class ChildPool:
         `slow` work, like OCR, starts in the slow lane. Cancelling kills the child. Raises the QuireError that `fn`
         raised, PageTimeoutError, PageMemoryError, or PageCrashedError for anything else.
         """
-        task = _Task(fn, args, timeout_s, current_share(), on_spent)
+        task = ChildTask(fn, args, timeout_s, current_share(), on_spent)
         slow = self._has_slow_lane and (slow or self.ledger.is_slow(task.share))
         self._timer.task_begins()
         try:
@@ -205,7 +169,7 @@ class ChildPool:
             await self._reaping
         await self._reap()
 
-    async def _complete(self, task: _Task, slow: bool) -> Any:
+    async def _complete(self, task: ChildTask, slow: bool) -> Any:
         for _attempt in range(_ATTEMPTS):
             try:
                 try:
@@ -217,7 +181,7 @@ class ChildPool:
                 self._drop(lost.server)
         raise PageCrashedError("The reader processes could not be kept running.", retryable=True)
 
-    async def _in_lane(self, task: _Task, slow: bool) -> Any:
+    async def _in_lane(self, task: ChildTask, slow: bool) -> Any:
         slots = self._slow if slow else self._quick
         await slots.acquire(task.share)
         hold = _Hold(slots, task.share)
@@ -229,10 +193,17 @@ class ChildPool:
         finally:
             hold.release()
 
-    async def _attempt(self, task: _Task, child: Child, hold: _Hold) -> Any:
+    async def _attempt(self, task: ChildTask, child: Child, hold: _Hold) -> Any:
+        """The result of one child. Raises what `run` raises, _LostError and _PreemptedError.
+
+        A child may live on for a moment after its fork server, while its folder is removed: it then says that there
+        is no such document. What it answers from that moment on is not believed.
+        """
         try:
             payload = await task.payload(child.folder)
             reply = await self._reply(task, payload, child, hold)
+            if not child.server.alive:
+                raise _LostError(child.server)
             if child.folder is not None and reply[0] == ChildAnswer.RESULT:
                 await task.deliver(child.folder, self._options.memory_bytes or _ADDED_BYTES)
         except _OverdueError:
@@ -247,14 +218,10 @@ class ChildPool:
         except MalformedAnswerError:
             child.kill()
             raise PageCrashedError(_MALFORMED_TEXT) from None
-        except RefusedFileError as error:
+        except (RefusedFileError, OSError) as error:
             child.kill()
-            raise PageCrashedError(str(error)) from None
-        except OSError as error:
-            child.kill()
-            text = f"A file could not be passed to or from a reader process: {error.strerror}."
-            raise PageCrashedError(text, retryable=True) from error
-        except BaseException:  # cancelled or preempted: no caller waits for what the child is doing
+            raise _file_failure(child, error) from error
+        except BaseException:  # cancelled, preempted or lost: no caller waits for what the child is doing
             child.kill()
             raise
         is_clean = child.folder is None or child.folder.hide()
@@ -269,7 +236,7 @@ class ChildPool:
         self._give_back(child, reply, is_clean)
         return result
 
-    async def _reply(self, task: _Task, payload: bytes, child: Child, hold: _Hold) -> bytes:
+    async def _reply(self, task: ChildTask, payload: bytes, child: Child, hold: _Hold) -> bytes:
         """The answer of the child. Raises _OverdueError when the task's time is over, and _PreemptedError."""
         clock = TaskClock(child.pid, task.timeout_s)
         asking = asyncio.ensure_future(child.ask(payload))
@@ -295,7 +262,7 @@ class ChildPool:
             task.on_spent(spent_s)
             self.ledger.set_slow(task.share, clock.used_s >= _QUICK_S)
 
-    def _demote(self, task: _Task, child: Child, hold: _Hold) -> None:
+    def _demote(self, task: ChildTask, child: Child, hold: _Hold) -> None:
         """Takes the quick slot from a task that runs long. Raises _PreemptedError if there is no other slot for it."""
         if child.is_demoted or not self._has_slow_lane:
             return
@@ -348,7 +315,8 @@ class ChildPool:
         try:
             if server is None or not server.alive:
                 self._drop(server)
-                server = self._server = ForkServer(self._options)
+                started, self._started = self._started, None
+                server = self._server = ForkServer(self._options, started)
             child = await server.fork()
         except (OSError, ChildDiedError) as error:
             raise _LostError(server) from error
@@ -414,6 +382,16 @@ class ChildPool:
 
 
 _MALFORMED_TEXT = "The reader process sent an answer that is none of ours."
+
+
+def _file_failure(child: Child, error: Exception) -> Exception:
+    """Why a file could not be passed to or from the child."""
+    if not child.server.alive:
+        return _LostError(child.server)
+    if isinstance(error, OSError):
+        text = f"A file could not be passed to or from a reader process: {error.strerror}."
+        return PageCrashedError(text, retryable=True)
+    return PageCrashedError(str(error))
 
 
 def _timeout_text(timeout_s: float) -> str:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import fcntl
-import json
 import os
 import socket
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -18,7 +16,8 @@ from pathlib import Path
 from quire.reading.pool.cage import CageOptions, CageState
 from quire.reading.pool.child_folders import ChildFolder, ChildFolders
 from quire.reading.pool.child_results import MAX_ANSWER_BYTES, MalformedAnswerError
-from quire.reading.pool.forkserver import BEGUN, EXITED, FORK, FORKED, KILL, LENGTH, NOTICE, REQUEST
+from quire.reading.pool.forkserver import BEGUN, EXITED, FORK, FORKED, KILL, NOTICE, REQUEST, ChildLimits
+from quire.reading.pool.server_process import LENGTH, PARSERS, ServerProcess
 from quire.reading.pool.task_clock import TaskClock
 
 _DEATH_TIMEOUT_S = 5.0
@@ -26,20 +25,12 @@ _NOTICE_TIMEOUT_S = 60.0  # for one message of a server that may have to wait fo
 _BIRTH_S = 60.0  # CPU time, or a standstill: a fork server imports the parsers, perhaps from a cold disk
 _LOOK_EVERY_S = 1.0
 _DEMOTED_BY = 10
-_START = (
-    "import json, sys; a = json.loads(sys.argv[1]); sys.path[:] = a['sys_path'];"
-    "from quire.reading.pool.cage import CageOptions; from quire.reading.pool.forkserver import ChildLimits, serve;"
-    "cage = CageOptions(**a['cage']) if a['cage'] else None;"
-    "serve(a['control'], a['parent'], a['preload'], ChildLimits(a['memory_bytes'], a['keep_stderr'], cage))"
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildOptions:
     memory_bytes: int  # what one task may allocate; 0 means no limit
-    preload: tuple[str, ...] = (
-        "quire.reading.pool.warm_imports",
-    )  # imported once, before children are forked
+    preload: tuple[str, ...] = PARSERS  # imported once, before children are forked
     # All that children see of the environment: no key or password is there for a hostile document to find.
     environment: Mapping[str, str] = field(default_factory=dict)
     keep_stderr: bool = False  # for debugging: let native libraries write to the terminal
@@ -153,38 +144,23 @@ class Child:
 class ForkServer:
     """The parent's end of one fork server process."""
 
-    def __init__(self, options: ChildOptions) -> None:
+    def __init__(self, options: ChildOptions, started: ServerProcess | None = None) -> None:
+        """Takes over the process that was started, or starts one. Raises OSError if it has ended."""
         self._loop = asyncio.get_running_loop()
-        self._control, theirs = socket.socketpair()
         self._unnamed: list[tuple[Child, asyncio.Future[None]]] = []
         self._children: dict[int, Child] = {}
         self._received = b""
+        self._process = started or ServerProcess(
+            options.preload, options.environment, keep_stderr=options.keep_stderr
+        )
+        self._control = self._process.control
+        try:
+            self._process.tell(asdict(ChildLimits(options.memory_bytes, options.keep_stderr, options.cage)))
+            self._folders = ChildFolders(Path(options.cage.temporary)) if options.cage else None
+        except OSError:
+            self._process.kill()
+            raise
         self.alive = True
-        start = {
-            "sys_path": sys.path,
-            "control": theirs.fileno(),
-            "parent": os.getpid(),
-            "preload": list(options.preload),
-            "memory_bytes": options.memory_bytes,
-            "keep_stderr": options.keep_stderr,
-            "cage": asdict(options.cage) if options.cage else None,
-        }
-        self._folders = ChildFolders(Path(options.cage.temporary)) if options.cage else None
-        with theirs:
-            self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and our own text
-                [sys.executable, "-P", "-c", _START, json.dumps(start)],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=None if options.keep_stderr else subprocess.DEVNULL,
-                pass_fds=[theirs.fileno()],
-                env={
-                    "TMPDIR": options.cage.temporary if options.cage else tempfile.gettempdir(),
-                    "PYTHONUTF8": "1",
-                    "ORT_DISABLE_TELEMETRY": "1",  # onnxruntime sends telemetry unless this is set
-                    **options.environment,
-                },
-                start_new_session=True,  # Ctrl-C in a terminal is for the parent alone
-            )
         self._control.setblocking(False)
         self._loop.add_reader(self._control.fileno(), self._on_notice)
 
@@ -248,11 +224,7 @@ class ForkServer:
 
     async def ended(self) -> None:
         """Return when the server's process is gone."""
-        try:
-            await asyncio.to_thread(self._process.wait, _DEATH_TIMEOUT_S)
-        except subprocess.TimeoutExpired:  # it is stuck in an import
-            self._process.kill()
-            await asyncio.to_thread(self._process.wait)
+        await asyncio.to_thread(self._process.wait, _DEATH_TIMEOUT_S)
         if self._folders:
             self._folders.close()
 
@@ -265,7 +237,7 @@ class ForkServer:
             received = b""
         if not received:
             self.close()
-            self._process.poll()
+            self._process.has_ended()  # takes its status, if it is there
             return
         self._received += received
         while len(self._received) >= NOTICE.size:

@@ -2,9 +2,11 @@
 
 The parent (`quire.reading.pool.child_process`) starts one fork server. It imports the native parsers once and then only
 forks, so that a child is ready in milliseconds and shares the parsers' memory with its siblings. Messages on
-the control socket have a fixed size; a task socket carries frames of `LENGTH` followed by that many bytes.
+the control socket have a fixed size, but for the first one; a task socket carries frames of `LENGTH` followed by
+that many bytes.
 
-    parent → server   FORK with descriptors (task socket, standard error, the child's folder if caged), KILL pid
+    parent → server   first a frame with the limits of children as JSON; then
+                      FORK with descriptors (task socket, standard error, the child's folder if caged), KILL pid
     server → parent   FORKED pid, EXITED pid status peak_kib
     parent → child    pickle of (function, arguments)
     child → file      BEGUN when it takes a task into hand, then whatever native code prints
@@ -20,6 +22,7 @@ import contextlib
 import ctypes
 import gc
 import importlib
+import json
 import os
 import pickle
 import resource
@@ -39,15 +42,19 @@ from quire.errors import QuireError
 from quire.reading.pool.cage import CageOptions, CageState, enter
 from quire.reading.pool.child_folders import TEMPORARY
 from quire.reading.pool.child_results import encode_error, encode_result
+from quire.reading.pool.server_process import LENGTH
 
 REQUEST = struct.Struct("<ci")
 NOTICE = struct.Struct("<ciiq")
-LENGTH = struct.Struct("<Q")
 FORK, KILL = b"F", b"K"
 FORKED, EXITED = b"f", b"x"
 BEGUN = b"\x01"
 
 _PR_SET_PDEATHSIG = 1
+_COLLECTED_EVERY = (10_000, 3, 3)
+"""New objects before the garbage collector looks at them. Pages leave no cycles, so that it looks in vain; that all
+generations are looked at after some 100,000 objects, as usual, bounds the memory of documents that do.
+"""
 
 
 class ChildAnswer(IntEnum):
@@ -65,7 +72,7 @@ class ChildLimits:
     cage: CageOptions | None = None
 
 
-def serve(control_fd: int, parent_pid: int, preload: Sequence[str], limits: ChildLimits) -> NoReturn:
+def serve(control_fd: int, parent_pid: int, preload: Sequence[str]) -> NoReturn:
     """Run the fork server on `control_fd` until the other end closes."""
     die_with_parent(parent_pid)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -75,8 +82,26 @@ def serve(control_fd: int, parent_pid: int, preload: Sequence[str], limits: Chil
             importlib.import_module(name)
     gc.collect()
     gc.freeze()  # the collector would touch, and so unshare, every warm page in every child
-    _Server(socket.socket(fileno=control_fd), limits).run()
+    control = socket.socket(fileno=control_fd)
+    if (limits := _told_limits(control)) is not None:
+        _Server(control, limits).run()
     os._exit(0)
+
+
+def _told_limits(control: socket.socket) -> ChildLimits | None:
+    """The limits that the parent sends; None if it has left."""
+    try:
+        told = receive_frame(control)
+    except OSError:
+        return None
+    if told is None:
+        return None
+    limits = json.loads(told)
+    asked = limits.pop("cage")
+    cage = CageOptions(**asked) if asked else None
+    if cage is not None:
+        os.environ["TMPDIR"] = tempfile.tempdir = cage.temporary
+    return ChildLimits(**limits, cage=cage)
 
 
 class _Server:
@@ -169,6 +194,7 @@ def run_child(
     if not limits.keep_stderr:
         os.dup2(stderr_fd, 2)
     _limit_memory(limits.memory_bytes)
+    gc.set_threshold(*_COLLECTED_EVERY)
     state = CageState.NONE
     if limits.cage and folder_fd and sys.platform == "linux":
         state = enter(limits.cage, _own_folder(folder_fd[0]))
