@@ -50,8 +50,8 @@ format: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/python bench/run.py
 
-# A fleet is hurt at its state changes; the same SEED draws the same faults. FAULTS=38 is each kind twice, about five minutes.
-FAULTS ?= 38
+# A fleet is hurt at its state changes; the same SEED draws the same faults. FAULTS=44 is each kind twice, about five minutes.
+FAULTS ?= 44
 chaos: $(STAMP)
 	$(BIN)/python bench/chaos.py --faults $(FAULTS) $(if $(SEED),--seed $(SEED))
 

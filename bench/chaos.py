@@ -41,6 +41,7 @@ class ChaosRun:
         self._chance = random.Random(seed)
         self._kinds = kinds
         self._callers = Callers(fleet, folder, self._chance)
+        fleet.hand_in_for_vault = self._callers.hand_in_for_vault
         self._left: list[str] = []
         self.faults: Counter[str] = Counter()
         self.at_state: Counter[str] = Counter()
@@ -82,7 +83,7 @@ class ChaosRun:
             details = [one.result() for one in started]
         for nth, (kind, detail) in enumerate(zip(kinds, details, strict=True)):
             self._count(kind, state, detail)
-            print(f"{number + nth:4} {kind:16} at {state or 'any time':16} {detail}", flush=True)
+            print(f"{number + nth:4} {kind:18} at {state or 'any time':16} {detail}", flush=True)
         return len(kinds)
 
     def _next_kind(self) -> str:
@@ -101,7 +102,7 @@ class ChaosRun:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--faults", type=int, default=38)
+    parser.add_argument("--faults", type=int, default=44)
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--minutes", type=float, default=60.0, help="no new wave after this time")
     parser.add_argument("--only", default="", help="kinds of faults, separated by commas")

@@ -88,13 +88,14 @@ def restart_redis(fleet: Fleet, chance: random.Random) -> str:
 
 
 def fail_over_redis(fleet: Fleet, _chance: random.Random) -> str:
-    with fleet.locks["redis"]:
+    with fleet.losing_redis_data(), fleet.locks["redis"]:
         fleet.fail_over()
     return "a replica is the primary"
 
 
 def flush_redis(fleet: Fleet, _chance: random.Random) -> str:
-    fleet.flush_redis()
+    with fleet.losing_redis_data():
+        fleet.flush_redis()
     return "FLUSHALL"
 
 
@@ -142,8 +143,16 @@ def store_away(fleet: Fleet, chance: random.Random) -> str:
 
 def restart_database(fleet: Fleet, chance: random.Random) -> str:
     mode = chance.choice(("fast", "immediate"))
-    fleet.restart_database(mode)
+    with fleet.locks["database"]:
+        fleet.restart_database(mode)
     return mode
+
+
+def fail_over_database(fleet: Fleet, chance: random.Random) -> str:
+    lag_s = chance.choice((0.0, 0.1, 1.0, 3.0))
+    with fleet.locks["database"], fleet.locks["losses"]:
+        fleet.fail_over_database(lag_s)
+    return f"a replica is the primary, {f'two documents and {lag_s:g} s behind' if lag_s else 'in step'}"
 
 
 def full_disk(fleet: Fleet, chance: random.Random) -> str:
@@ -236,6 +245,7 @@ FAULTS: dict[str, Inject] = {
         slow_store,
         store_away,
         restart_database,
+        fail_over_database,
         full_disk,
         slow_disk,
         move_clock,

@@ -12,18 +12,20 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import psutil
 from tests.support.coordination_servers import ask, free_port, says, spawn_server
 from tests.support.environment import ROOT, clean_environment
 from tests.support.parse_fixtures import Simulated
-from tests.support.postgres import PostgresServer
+from tests.support.postgres_pair import PostgresPair
 from tests.support.programs import Program, Service
 from tests.support.waiting import DEADLINE_S, wait_until
 
 from chaos_proxy import FaultProxy, ProxyMode
+from quire.coordination import keys
 from quire.coordination.connection import load_scripts
 from quire.simulator.simulator_thread import simulator
 
@@ -96,6 +98,7 @@ class Fleet:
 
     def __init__(self, folder: Path, seed: int) -> None:
         self.folder = folder
+        self.hand_in_for_vault: Callable[[int], None] = lambda count: None
         self._stack = ExitStack()
         try:
             self._start(seed)
@@ -105,9 +108,9 @@ class Fleet:
 
     def _start(self, seed: int) -> None:
         self.workers: dict[str, Program] = {}
-        self.locks = {name: threading.Lock() for name in (*WORKERS, "serve", "redis")}
+        self.locks = {name: threading.Lock() for name in (*WORKERS, "serve", "redis", "database", "losses")}
         self.redis_port = free_port()
-        self._redis_home = self.folder / "redis"
+        self._redis_home, self._postgres_home = self.folder / "redis", self.folder / "postgres"
         self.slow_disk = self.folder / "slow_disk"
         self.has_slow_disk = self._build_slow_disk()
         self._redis_home.mkdir()
@@ -121,8 +124,9 @@ class Fleet:
             "redis of serve": FaultProxy(self.redis_port),
             "store": FaultProxy(self.s3_port),
         }
-        self.postgres = PostgresServer(self.folder / "postgres")
-        self._stack.callback(self.postgres.stop)
+        self._postgres_home.mkdir()
+        self.postgres = PostgresPair(self._postgres_home)
+        self._stack.callback(self.postgres.close)
         self.provider = self._stack.enter_context(simulator(seed=seed))
         self.backend = Simulated()
         self._stack.callback(self._kill_backend)
@@ -209,8 +213,39 @@ class Fleet:
             ask(self.redis_port, "FLUSHALL")
 
     def restart_database(self, mode: str) -> None:
-        self.postgres.end(mode)
-        self.postgres.start_again()
+        self.postgres.primary.stop(mode)
+        self.postgres.primary.start()
+
+    def fail_over_database(self, lag_s: float) -> None:
+        """The replica takes the place of the primary, which is killed, and gets a replica of its own.
+
+        With 0, what was on its way is lost. Else the replica gets nothing any more, two documents are accepted, and
+        the primary is killed `lag_s` later: their rows are lost.
+        """
+        self.postgres.catch_up()
+        if lag_s:
+            self.postgres.cut_replica_off()
+            self.hand_in_for_vault(2)
+            time.sleep(lag_s)
+        self.postgres.fail_over()
+        self.postgres.new_replica()
+
+    @contextmanager
+    def losing_redis_data(self) -> Iterator[None]:
+        """Within it, the database has lost nothing that Redis still has to put back.
+
+        A document that was accepted a moment ago is in these two planes: one that both lose is lost, by design.
+        """
+        with self.locks["losses"]:
+            wait_until(self._rows_are_back, "the rows that a failover lost are back")
+            yield
+
+    def _rows_are_back(self) -> bool:
+        try:
+            run = self.postgres.primary.ask("SELECT pg_postmaster_start_time()::text")
+        except subprocess.CalledProcessError:  # it is restarted at this moment, by another fault
+            return False
+        return says(self.redis_port, run.encode(), "GET", keys.CATALOG_RUN)
 
     def _start_s3(self) -> int:
         port = free_port()
@@ -275,7 +310,7 @@ class Fleet:
             "AWS_ACCESS_KEY_ID": "test",
             "AWS_SECRET_ACCESS_KEY": "secret-of-moto",
             "AWS_REGION": "us-east-1",
-            "DATABASE_URL": self.postgres.database("quire"),
+            "DATABASE_URL": self.postgres.url("quire"),
             "SECRET_KEY": "chaos" * 8,
             "OPENAI_API_KEY": "any",
             "OPENAI_BASE_URL": self.provider.openai_url,

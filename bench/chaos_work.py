@@ -13,7 +13,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from http.client import HTTPException
 from io import BytesIO
@@ -25,6 +25,7 @@ from tests.support.waiting import DEADLINE_S
 
 _AGAIN_S = 0.3
 _CALL_S = 60.0
+_ACCEPTED_S = 10.0
 _BOUNDARY = "part-of-the-chaos"
 _OVER = ("completed", "failed", "cancelled")
 
@@ -96,8 +97,18 @@ class Callers:
         for kind in self._chance.choices(("local", "ai", "vault", "parse"), (4, 3, 2, 3), k=count):
             self._number += 1
             pages = {"local": self._chance.choice((1, 3, 9, 20)), "ai": 2, "vault": 2, "parse": 1}[kind]
-            work = Work(kind, self._number, pages)
-            self._open.append((work, self._pool.submit(self._submit, work)))
+            self._start(Work(kind, self._number, pages))
+
+    def hand_in_for_vault(self, count: int) -> None:
+        """Documents of the vault. Returns when they are accepted, or when that takes long."""
+        works = [Work("vault", self._number + nth, 2) for nth in range(1, count + 1)]
+        self._number += count
+        wait([self._start(work) for work in works], timeout=_ACCEPTED_S)
+
+    def _start(self, work: Work) -> Future[None]:
+        submitted = self._pool.submit(self._submit, work)
+        self._open.append((work, submitted))
+        return submitted
 
     def settle(self) -> None:
         """Waits until all work has ended, and checks it."""

@@ -24,8 +24,8 @@ _USER, _LOGIN = ("--user", "app", "on", ">at@home", "~*", "&*", "+@all"), "app:a
 
 @dataclass(frozen=True, slots=True)
 class FailingServers:
-    """The servers of one URL. `fail` kills the primary with SIGKILL once its writes are at its replica; `come_back`
-    starts the killed process again."""
+    """The servers of one URL. `fail` kills the primary with SIGKILL, whose writes are on its disk, and on its
+    replica where there is one; `come_back` starts the killed process again."""
 
     url: str
     fail: Callable[[], None]
@@ -46,8 +46,8 @@ class _Process:
         self.start()
 
     def start(self) -> None:
-        kept = ("--appendonly", "yes", "--repl-diskless-sync-delay", "0", *self._options)
-        self._process = spawn_server(self.port, self._home, *kept)
+        kept = ("--appendonly", "yes", "--appendfsync", "always", "--repl-diskless-sync-delay", "0")
+        self._process = spawn_server(self.port, self._home, *kept, *self._options)
         wait_until(lambda: says(self.port, b"PONG", "PING"))
 
     def kill(self) -> None:
@@ -97,7 +97,7 @@ def watched_by_sentinels(sentinels: int = 1, *, tls: bool = False) -> Iterator[F
         hosts = ",".join(f"127.0.0.1:{port}" for port in ([one.port for one in doors] or ports))
         yield FailingServers(
             _url(certificate, "+sentinel", f"{hosts}/{NAME}/0"),
-            lambda: _kill_replicated(primary),
+            lambda: _kill_replicated(primary, replica),
             primary.start,
             certificate.file if certificate else None,
         )
@@ -131,15 +131,23 @@ def replicated_cluster(*, tls: bool = False) -> Iterator[FailingServers]:
         hosts = ",".join(f"127.0.0.1:{node.door}" for node in primaries)
         yield FailingServers(
             _url(certificate, "+cluster", hosts),
-            lambda: _kill_replicated(primaries[0]),
+            lambda: _kill_replicated(primaries[0], replica),
             primaries[0].start,
             certificate.file if certificate else None,
         )
 
 
-def _kill_replicated(primary: _Process) -> None:
-    ask(primary.port, "WAIT", "1", "5000")
+def _kill_replicated(primary: _Process, replica: _Process) -> None:
+    # `WAIT` counts only writes of the connection that sends it, so the servers' own counts are compared.
+    wait_until(lambda: _offset(primary) == _offset(replica), "the replica has all writes of its primary")
     primary.kill()
+
+
+def _offset(server: _Process) -> bytes:
+    """How much of the primary's writes this server has."""
+    answer = ask(server.port, "INFO", "replication")
+    name = b"slave_repl_offset:" if b"role:slave" in answer else b"master_repl_offset:"
+    return answer.partition(name)[2].partition(b"\r\n")[0]
 
 
 @contextmanager

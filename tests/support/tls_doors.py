@@ -22,6 +22,7 @@ from cryptography.x509.oid import NameOID
 
 _HANDSHAKE = b"\x16"
 """The first byte of every TLS connection."""
+_SSL_REQUEST_BYTES = 8
 _LOOPBACK = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
 
 
@@ -124,6 +125,20 @@ class TlsDoor:
                     await readable
                 finally:
                     self._loop.remove_reader(connection)
+
+
+class PostgresDoor(TlsDoor):
+    """In front of a PostgreSQL server, which is asked for TLS in its own words first. Clients show a certificate."""
+
+    def __init__(self, target: int, certificate: Certificate, *, of_clients: Certificate) -> None:
+        super().__init__(target, certificate)
+        self._context.load_verify_locations(of_clients.file)
+        self._context.verify_mode = ssl.CERT_REQUIRED
+
+    async def _first_byte(self, connection: socket.socket) -> bytes:
+        await self._loop.sock_recv(connection, _SSL_REQUEST_BYTES)
+        await self._loop.sock_sendall(connection, b"S")
+        return await super()._first_byte(connection)
 
 
 async def _forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from quire import __version__
+from quire.catalog.database.postgres_address import PostgresAddress
 from quire.cli.doctor_ai import check_ai
 from quire.cli.doctor_findings import Finding, FindingLevel
 from quire.clock import SystemClock
 from quire.coordination.connection import RedisConnection
 from quire.coordination.embedded_server import EmbeddedServer
 from quire.coordination.server_address import ServerAccess
-from quire.errors import CatalogError, QuireError
+from quire.errors import CatalogError, QuireError, SettingsError
 from quire.objects.object_store import ObjectStore
 from quire.pipeline.stages.download_stage import clouds_of
 from quire.reading.files.page_chunks import read_chunk
@@ -211,14 +212,15 @@ async def check_catalog(settings: Settings) -> list[Finding]:
     from quire.catalog.catalog import Catalog, CatalogOptions
 
     try:
-        async with asyncio.timeout(_ANSWER_TIMEOUT_S):
+        connecting_s = PostgresAddress.read(url).longest_connect_s if url else 0.0
+        async with asyncio.timeout(_ANSWER_TIMEOUT_S + connecting_s):
             catalog = await Catalog.open(CatalogOptions(file=file, url=url), SystemClock())
             try:
                 await catalog.ping()
             finally:
                 await catalog.close()
-    except (CatalogError, TimeoutError) as error:
-        text = error.public if isinstance(error, CatalogError) else "The database gives no answer."
+    except (CatalogError, SettingsError, TimeoutError) as error:
+        text = error.public if isinstance(error, QuireError) else "The database gives no answer."
         advice = "Check DATABASE_URL, and that the server runs and has pgvector." if url else ""
         return [Finding(name, FindingLevel.FAIL, text, advice)]
     where = "PostgreSQL at DATABASE_URL" if url else f"SQLite, {file.name} in the data directory"

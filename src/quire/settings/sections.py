@@ -140,8 +140,11 @@ class CatalogSettings:
     database_url: str = setting(
         "DATABASE_URL",
         "",
-        setting_kinds.url("postgresql", "postgres"),
-        "The PostgreSQL server, with pgvector; when empty, an SQLite file inside the data directory.",
+        setting_kinds.url("postgresql", "postgres", has_many_hosts=True),
+        "The PostgreSQL server, with pgvector; when empty, an SQLite file inside the data directory. A primary and its "
+        "replicas have commas between: `postgresql://quire@a,b:5433/quire`; the one that takes writes is used. Options "
+        "are `sslmode`, `sslrootcert`, `sslcert`, `sslkey`, `connect_timeout` (10 seconds for each server), "
+        "`target_session_attrs`, `application_name`, `host` and `port`.",
     )
 
 

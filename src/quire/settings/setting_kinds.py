@@ -198,8 +198,11 @@ def networks() -> ValueKind[tuple[ipaddress.IPv4Network | ipaddress.IPv6Network,
     )
 
 
-def url(*schemes: str, or_path: bool = False) -> ValueKind[str]:
-    """A URL with one of the schemes, or nothing. Shown without its password."""
+def url(*schemes: str, or_path: bool = False, has_many_hosts: bool = False) -> ValueKind[str]:
+    """A URL with one of the schemes, or nothing. Shown without its password.
+
+    With `has_many_hosts` it may name several hosts with commas between, each with its port: `a:1,b:2`.
+    """
     listed = ", ".join(f"{scheme}://…" for scheme in schemes)
 
     def read(value: str) -> str:
@@ -208,7 +211,9 @@ def url(*schemes: str, or_path: bool = False) -> ValueKind[str]:
         parts = urlsplit(value)
         if parts.scheme not in schemes or not (parts.netloc or parts.path):
             raise ValueError("another scheme")
-        _ = parts.port  # raises ValueError for a malformed port
+        place = parts.netloc.rpartition("@")[2]
+        for host in place.split(",") if has_many_hosts else [place]:
+            _ = urlsplit(f"//{host}").port  # raises ValueError for a malformed port
         return value
 
     expected = f"a path or a URL of {listed}" if or_path else f"a URL of {listed}"

@@ -21,12 +21,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import aiosqlite
-from sqlalchemy import URL, TextClause, event, make_url, text
-from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, InvalidatePoolError
+from sqlalchemy import URL, ExceptionContext, TextClause, event, text
+from sqlalchemy.exc import DBAPIError, IntegrityError, InvalidatePoolError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
-from quire.errors import CatalogError, SettingsError
+from quire.catalog.database.postgres_address import PostgresAddress
+from quire.errors import CatalogError
 
 
 async def connect(*arguments: Any, **options: Any) -> SqliteConnection:
@@ -100,7 +101,6 @@ class _Cursor:
 T = TypeVar("T")
 
 _BUSY_TIMEOUT_S = 15.0
-_CONNECT_TIMEOUT_S = 10.0
 _IDLE_S = 5.0
 _PREPARED = 300
 _ATTEMPTS = 5
@@ -113,13 +113,8 @@ _SYNCHRONOUS = (
 _COMMIT_TO_DISK = (
     "SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'"
 )
-_POSTGRES = {
-    "application_name": "quire",
-    "jit": "off",  # compiling a search takes ten times as long as running it
-    "hnsw.ef_search": "100",
-    "hnsw.iterative_scan": "relaxed_order",  # else rows of other teams or models use up the rows that the index scans
-}
 _AGAIN = ("40001", "40P01", "55P03")  # PostgreSQL: could not serialise, deadlock, lock not available
+_READ_ONLY = "25006"
 
 
 @functools.lru_cache(maxsize=512)
@@ -166,16 +161,22 @@ class Database:
     @classmethod
     def on_postgres(cls, url: str, pool_size: int) -> Database:
         """Raises SettingsError for an invalid address."""
-        parsed, arguments = _postgres_address(url)
+        address = PostgresAddress.read(url)
         engine = create_async_engine(
-            parsed,
+            "postgresql+asyncpg://",
             pool_size=pool_size,
             max_overflow=pool_size,
             pool_timeout=60,
-            connect_args=arguments,
+            connect_args={
+                "async_creator_fn": address.connect,
+                "prepared_statement_cache_size": _PREPARED,
+            },
         )
         event.listen(engine.sync_engine, "checkin", _remember_use)
         event.listen(engine.sync_engine, "checkout", _try_if_idle)
+        if address.wants_writes:
+            event.listen(engine.sync_engine, "checkout", _leave_if_demoted)
+        event.listen(engine.sync_engine, "handle_error", _leave_if_read_only)
         return cls(engine, postgres=True)
 
     async def close(self) -> None:
@@ -241,6 +242,8 @@ def translated() -> Iterator[None]:
         words = str(error.orig)
         if code in _AGAIN or "database is locked" in words or "database table is locked" in words:
             raise _LostRaceError from error
+        if code == _READ_ONLY:
+            raise CatalogError("The catalog's database takes no writes at the moment.") from error
         raise CatalogError("The catalog's database doesn't answer as it should.") from error
     except (PoolTimeoutError, OSError, TimeoutError) as error:
         raise CatalogError("The catalog's database is out of reach.") from error
@@ -259,6 +262,19 @@ def _try_if_idle(connection: Any, record: Any, _proxy: Any) -> None:
             connection.ping()
         except Exception as error:  # on any error another connection is opened
             raise InvalidatePoolError from error
+
+
+def _leave_if_demoted(_connection: Any, record: Any, _proxy: Any) -> None:
+    """A server tells each connection when it becomes read-only: those that only read leave it as well."""
+    told = record.driver_connection.get_settings()
+    if "on" in (getattr(told, "default_transaction_read_only", ""), getattr(told, "in_hot_standby", "")):
+        raise InvalidatePoolError
+
+
+def _leave_if_read_only(context: ExceptionContext) -> None:
+    """A server that refuses a write is no longer the primary: no connection to it is used again, also for reading."""
+    if getattr(context.original_exception, "sqlstate", None) == _READ_ONLY:
+        context.is_disconnect = True
 
 
 def _prepare_sqlite(connection: Any, _record: Any) -> None:
@@ -285,31 +301,3 @@ def _begin_sqlite(connection: Any) -> None:
             connection.exec_driver_sql(f"PRAGMA synchronous={level}")
             connection.info["synchronous"] = level
         connection.exec_driver_sql("BEGIN IMMEDIATE")
-
-
-def _postgres_address(url: str) -> tuple[URL, dict[str, Any]]:
-    """The address for the driver, which has its own names for some options."""
-    try:
-        parsed = make_url(url)
-    except (ArgumentError, ValueError) as error:
-        raise SettingsError("DATABASE_URL is not the address of a PostgreSQL server.") from error
-    query = dict(parsed.query)
-    arguments: dict[str, Any] = {
-        "timeout": _CONNECT_TIMEOUT_S,
-        "server_settings": dict(_POSTGRES),
-        "prepared_statement_cache_size": _PREPARED,
-    }
-    if "sslmode" in query:
-        arguments["ssl"] = str(query.pop("sslmode"))
-    if "application_name" in query:
-        arguments["server_settings"]["application_name"] = str(query.pop("application_name"))
-    if "connect_timeout" in query:
-        try:
-            arguments["timeout"] = float(str(query.pop("connect_timeout")))
-        except ValueError as error:
-            raise SettingsError("connect_timeout in DATABASE_URL is not a number of seconds.") from error
-    unknown = set(query) - {"host", "port"}
-    if unknown:
-        listed = ", ".join(sorted(unknown))
-        raise SettingsError(f"DATABASE_URL has options that are not understood: {listed}.")
-    return parsed.set(drivername="postgresql+asyncpg", query=query), arguments

@@ -6,6 +6,7 @@ import asyncio
 import importlib
 from typing import TYPE_CHECKING
 
+from quire.catalog.database.postgres_address import PostgresAddress
 from quire.clock import Clock
 from quire.errors import CatalogError
 from quire.settings import Settings
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 
 class SharedCatalog:
     def __init__(self, settings: Settings, clock: Clock) -> None:
+        """Raises SettingsError for a DATABASE_URL that can't be used, before anything is accepted."""
+        if settings.catalog.database_url:
+            PostgresAddress.read(settings.catalog.database_url)
         self._settings = settings
         self._clock = clock
         self._turn = asyncio.Lock()
