@@ -97,9 +97,16 @@ def test_single_words_are_doubted_when_the_page_has_drawings() -> None:
 
 
 def test_sentences_are_doubted_when_ocr_tore_them_apart() -> None:
-    torn = down_the_page(["the first half of it", "goes on in the next"] * 5)
-    assert page_doubts(torn) == ()
+    torn = down_the_page(["the first half of it", "goes on in the next"] * 3)
+    assert page_doubts(torn) == (TORN_SENTENCES,)
     assert page_doubts(torn, PageKind(by_ocr=True)) == (TORN_SENTENCES,)
+    assert page_doubts(torn[:5]) == ()
+
+
+def test_many_torn_sentences_are_needed_when_ocr_has_read_many_paragraphs() -> None:
+    torn = down_the_page([*["the first half of it", "goes on in the next"] * 3, *[SENTENCE] * 20])
+    assert page_doubts(torn) == (TORN_SENTENCES,)
+    assert page_doubts(torn, PageKind(by_ocr=True)) == ()
 
 
 def test_page_is_doubted_when_it_has_two_weak_signs() -> None:
@@ -146,3 +153,17 @@ def test_rows_are_joined_when_two_columns_have_twice_their_figures() -> None:
     assert page_doubts([table(*single, joined)], PageKind(by_ocr=True)) == (TORN_TABLE,)
     assert page_doubts([table(*single, ("Sum", "142 mg 48 mg", "100 mg", ""))], PageKind(by_ocr=True)) == ()
     assert page_doubts([table(*single, joined)]) == ()
+
+
+def test_table_of_a_scan_is_torn_when_one_cell_has_the_figures_of_three_rows() -> None:
+    torn = table(
+        ("Run", "41.68", "87.34"),
+        ("Each", "", "27.01 99.44 89.53"),
+        ("Net", "77", ""),
+        ("All", "40.66", "43.1"),
+    )
+    whole = table(
+        ("Run", "41.68", "87.34"), ("Each", "", "27.01 99.44"), ("Net", "77", ""), ("All", "40.66", "43.1")
+    )
+    assert page_doubts([torn], PageKind(by_ocr=True)) == (TORN_TABLE,)
+    assert page_doubts([whole], PageKind(by_ocr=True)) == ()

@@ -24,6 +24,7 @@ from quire.reading.ocr import careful_reader, page_ocr, quick_reader
 from quire.reading.ocr.ocr_stages import CAREFUL_FAILED, CAREFUL_MISSING, TURNED
 from quire.reading.ocr.page_ocr import OcrOptions, check_languages, recognise_page
 from quire.reading.ocr.picture_elements import ElementOptions, read_elements
+from quire.reading.ocr.sure_lines import SureLines
 from quire.reading.pdf.page_render import RenderOptions
 from quire.reading.pdf.searchable_pdf import PdfAdditions, TextLayer, searchable_pdf
 from quire.reading.pool.child_pool import ChildPool, PoolOptions
@@ -238,8 +239,7 @@ async def test_page_tells_its_reader_and_how_sure_it_is_when_a_noisy_scan_is_con
     sheet = scans.sheet(8, dpi=150, filled=0.2)
     document = tmp_path / "noisy.png"
     document.write_bytes(scans.png(scans.noisy(sheet.picture, 8)))
-    patient = {"OCR_PAGE_TIMEOUT": "20m", "DOCUMENT_PROCESSING_TIMEOUT": "30m"}
-    async with quire(tmp_path, OCR_DPI="150", **patient) as one:
+    async with quire(tmp_path, OCR_DPI="150") as one:
         job = await convert(one, document)
         record = (await pages(one, job))[1]
     assert job.status is JobStatus.COMPLETED
@@ -257,7 +257,7 @@ async def test_scan_is_read_by_ocr_when_hidden_words_are_under_it(tmp_path: Path
     page.insert_text((72, 72), "Reminders of the master slide", render_mode=3)
     path = tmp_path / "hidden.pdf"
     document.save(path)
-    async with quire(tmp_path, OCR_PAGE_TIMEOUT="20m", DOCUMENT_PROCESSING_TIMEOUT="30m") as one:
+    async with quire(tmp_path) as one:
         job = await convert(one, path)
         record = (await pages(one, job))[1]
         text = await markdown(one, job)
@@ -274,11 +274,11 @@ def test_page_of_low_grade_is_read_again_when_another_reader_is_better(
     read_once = careful_reader.read
     calls: list[int] = []
 
-    def fails_once(picture: Image.Image, languages: list[str]) -> object:
+    def fails_once(picture: Image.Image, languages: list[str], known: SureLines) -> object:
         calls.append(1)
         if len(calls) == 1:
             raise PageError("The careful OCR model failed (for the test).")
-        return read_once(picture, languages)
+        return read_once(picture, languages, known)
 
     monkeypatch.setattr(careful_reader, "read", fails_once)
     written = scans.written_part(sheet, 0.3)

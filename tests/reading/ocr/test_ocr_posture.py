@@ -15,7 +15,7 @@ from quire.reading.ocr.page_posture import (
     posture_of,
     upright,
 )
-from quire.reading.ocr.unread_ink import unread_share
+from quire.reading.ocr.unread_ink import PageShapes
 from tests.reading.ocr import scans
 
 FACES = [("tiro", 11, 1), ("helv", 9, 2)]
@@ -70,8 +70,9 @@ def test_tiny_pictures_pass_when_they_are_looked_at(size: tuple[int, int]) -> No
     straight, _ = upright(picture, posture_of(picture))
     assert evened(straight).size == straight.size
     assert dense_strip(straight).width == straight.width
-    assert unread_share(straight, [], 0.0) == 0.0
-    assert 0.0 <= unread_share(straight, [(0, 0, 1, 1)], 0.0) <= 1.0
+    shapes = PageShapes.of(straight, 0.0)
+    assert shapes.unread_share([]) == 0.0
+    assert 0.0 <= shapes.unread_share([(0, 0, 1, 1)]) <= 1.0
 
 
 def test_paper_is_white_and_ink_black_when_the_light_was_bad(sheet: scans.Sheet) -> None:

@@ -8,7 +8,7 @@ from PIL import Image, ImageDraw, ImageFilter, ImageOps
 
 from quire.reading.ocr.ink_lines import grain
 from quire.reading.ocr.ocr_words import Box
-from quire.reading.ocr.unread_ink import unread_share
+from quire.reading.ocr.unread_ink import PageShapes
 
 from . import scans, script_pages
 
@@ -24,6 +24,10 @@ def boxes_of(rows: range) -> list[Box]:
         (0, round(first + row * STEP - 40), SHEET.picture.width, round(first + row * STEP + 16))
         for row in rows
     ]
+
+
+def unread_share(picture: Image.Image, words: list[Box], noise: float) -> float:
+    return PageShapes.of(picture, noise).unread_share(words)
 
 
 def test_no_letters_are_unread_when_words_cover_all_lines() -> None:
@@ -104,3 +108,11 @@ def test_table_around_a_photographed_page_is_not_letters() -> None:
     picture = script_pages.photographed(SHEET.picture, 5)
     whole = (0, 0, picture.width, picture.height)
     assert unread_share(picture, [whole], grain(np.asarray(picture))) == 0.0
+
+
+def test_shapes_are_counted_anew_when_other_words_are_asked_for() -> None:
+    shapes = PageShapes.of(SHEET.picture, 0.0)
+    few, all_lines = boxes_of(range(9)), boxes_of(range(12))
+    first = shapes.unread_share(few)
+    assert shapes.unread_share(all_lines) == 0.0
+    assert shapes.unread_share(few) == first > 0.15

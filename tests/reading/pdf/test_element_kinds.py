@@ -216,3 +216,14 @@ def test_item_of_a_list_in_a_list_is_an_item_when_the_block_has_both() -> None:
     first, second = page.finished()
     assert first.text.endswith("the one at a) the mill, below.")
     assert (second.marker, second.text, second.depth) == ("b)", "Second gauge", 1)
+
+
+@pytest.mark.parametrize(("y", "kind"), [(780, ElementKind.PARAGRAPH), (500, ElementKind.HEADING)])
+def test_bold_line_heads_nothing_when_it_is_the_foot_of_the_page(
+    y: float, kind: ElementKind, save: Make
+) -> None:
+    def draw(page: Any) -> None:
+        prose(page, 72, 90, 450, paragraphs=3)
+        write(page, 72, y, "Survey of the harbours, January", size=10, bold=True)
+
+    assert _elements(save, draw)[-1].kind is kind

@@ -113,3 +113,46 @@ def test_label_in_bold_before_its_value_is_no_heading_but_a_larger_line_is_one(s
         write(page, 72, y + 26, "All the members of the society met in the hall and heard the long report.")
     found = [one.text for one in read_pages(save(document), None, [1])[0].elements if one.level]
     assert found == ["Rules of the court for motions"]
+
+
+@pytest.mark.parametrize("text", ["Figure BR2. | Age of the cases", "Table A-3 Costs", "Fig. S3 Spectrum"])
+def test_bold_line_is_no_heading_when_it_is_a_caption_with_a_letter_before_its_number(text: str) -> None:
+    (group,) = groups_of([replace(line(text, 93, 300), bold=True)], True)
+    assert not is_heading(group, PageType(10.0, 800.0))
+
+
+def test_bold_line_is_a_heading_when_it_fills_its_column_and_the_text_below_begins_anew(save: Make) -> None:
+    document = pymupdf.open()
+    page = document.new_page()
+    write(
+        page,
+        72,
+        90,
+        "Of the members of the society who came to the hall on the second of May",
+        size=10,
+        bold=True,
+    )
+    for i in range(4):
+        write(
+            page,
+            72,
+            103 + 13 * i,
+            "All the members of the society met in the hall and heard the report",
+            size=10,
+        )
+    write(page, 72, 155, "of the secretary.", size=10)
+    elements = read_pages(save(document), None, [1])[0].elements
+    assert [element.kind for element in elements] == [ElementKind.HEADING, ElementKind.PARAGRAPH]
+
+
+def test_bold_line_is_a_heading_when_the_line_above_it_is_full_and_ends_a_sentence(save: Make) -> None:
+    document = pymupdf.open()
+    page = document.new_page()
+    wide = "All the members of the society met in the hall and heard the report."
+    for i in range(4):
+        write(page, 72, 90 + 13 * i, wide, size=10)
+    write(page, 72, 142, "The second meeting", size=10, bold=True)
+    for i in range(4):
+        write(page, 72, 155 + 13 * i, wide, size=10)
+    kinds = [element.kind for element in read_pages(save(document), None, [1])[0].elements]
+    assert kinds == [ElementKind.PARAGRAPH, ElementKind.HEADING, ElementKind.PARAGRAPH]

@@ -58,6 +58,31 @@ def test_words_of_cells_markers_and_running_lines_count_as_there() -> None:
     assert missing_words("Report Region 2021 North 12 a) first", [table, item, running]) == []
 
 
+def test_lost_words_are_named_when_all_other_texts_are_there_word_for_word() -> None:
+    layer = "Page 3\nThe gauge is read.\nIt is\nread at noon.\nThe gauge is read."
+    there = [paragraph("The gauge is read."), paragraph("Page 3")]
+    assert (
+        missing_words(layer, [*there, paragraph("It is read at noon."), paragraph("The gauge is read.")])
+        == []
+    )
+    assert missing_words(layer, [*there, paragraph("It is read at noon.")]) == ["gauge", "read.", "The", "is"]
+    assert missing_words(layer, [*there, paragraph("The gauge is read.")]) == [
+        "noon.",
+        "read",
+        "It",
+        "is",
+        "at",
+    ]
+
+
+def test_lost_words_are_named_when_a_table_has_hundreds_of_cells() -> None:
+    rows = tuple((str(number), f"part{number}") for number in range(100))
+    table = Element("p1-e1", ElementKind.TABLE, table=TableGrid(rows))
+    layer = " ".join(cell for row in rows for cell in row)
+    assert missing_words(layer, [table]) == []
+    assert missing_words(f"{layer} lost", [table]) == ["lost"]
+
+
 def test_a_word_that_is_part_of_another_surplus_word_is_taken_once() -> None:
     assert missing_words("ab ab", [paragraph("xaby")]) == ["ab"]
 

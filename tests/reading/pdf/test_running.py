@@ -166,3 +166,12 @@ def test_words_stay_when_they_are_close_to_a_number_that_counts_on(save: Make) -
         write(page, 506, 40, f"pounds {number}0", size=9)
     for number, reading in enumerate(readings(save(document), 4), 1):
         assert f"pounds {number}0" in reading.markdown
+
+
+@pytest.mark.parametrize("y", [40, 810], ids=["top", "bottom"])
+def test_running_line_is_no_heading_when_it_is_bold_and_carries_a_number(y: float, save: Make) -> None:
+    document = document_with([()] * 6)
+    for number, page in enumerate(document, 1):
+        write(page, 72, y, f"Chapter 17: Programming | {number}", size=10, bold=True)
+    for number, reading in enumerate(readings(save(document), 6), 1):
+        assert f"Chapter 17: Programming | {number}" in reading.markdown.split("\n")

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import pymupdf
+import pytest
 
 from quire.domain.element import TableGrid
 from quire.reading.pdf.aligned_tables import find_aligned
 from quire.reading.pdf.compose import compose
 from quire.reading.pdf.drawn_rules import DrawnRule, Rules, rules_of, slanted_strokes
 from quire.reading.pdf.layout_blocks import LayoutBlock
-from quire.reading.pdf.line_pieces import PageWord
+from quire.reading.pdf.line_pieces import PageWord, is_figure
 from quire.reading.pdf.page_reader import read_pages, without_charts
 from quire.reading.pdf.ruled_tables import Table
 from quire.reading.pdf.text_lines import TextLine
@@ -307,3 +308,15 @@ def test_shaded_cells_of_one_height_are_no_bars(save: Make) -> None:
     assert rules_of(document[0].get_cdrawings(), tuple).bars == ()
     found = read_pages(save(document), None, [1])[0]
     assert any(element.table is not None for element in found.elements)
+
+
+@pytest.mark.parametrize(
+    "text", ["118 mg/dL", "70-100 mg/dL", "7,200 /μL", "82 mL/min", "<5.7 %", "14 m²", "3.5"]
+)
+def test_figure_is_one_when_its_unit_is_behind_it(text: str) -> None:
+    assert is_figure(text)
+
+
+@pytest.mark.parametrize("text", ["3 men", "Room 5 A", "12 May", "mg/dL", "the 3 m"])
+def test_figure_is_none_when_words_are_with_it(text: str) -> None:
+    assert not is_figure(text)

@@ -9,6 +9,7 @@ import pymupdf
 import pytest
 
 from quire.reading.pdf.page_reader import ReadOptions, read_pages
+from quire.reading.pdf.text_lines import TextLine, body_size
 from tests.reading.conftest import PROSE, Make, form_pdf, prose, write
 
 LEFT, LEADING = 72.0, 13.0
@@ -242,3 +243,85 @@ def test_letters_take_the_place_of_ligatures(save: Make) -> None:
     writer.write_text(page)
     reading = read_pages(save(document), None, [1])[0]
     assert reading.markdown == reading.text.strip() == "Sofia flies to the office."
+
+
+def test_line_with_an_asterisk_is_a_note_when_no_other_has_one(save: Make) -> None:
+    page = column(*full("the first matter."), None, (0, "* Corresponding author of this long report."))
+    assert blocks(save(page))[-1] == r"\* Corresponding author of this long report."
+
+
+def test_lines_with_asterisks_are_a_list_when_there_are_several(save: Make) -> None:
+    page = column(*full("the first matter."), None, (0, "* a spare float"), (0, "* oil for the lamps"))
+    assert blocks(save(page))[-1] == "- a spare float\n- oil for the lamps"
+
+
+def test_stamp_in_the_margin_follows_the_text_when_the_page_is_plain_else(save: Make) -> None:
+    document = column(*full("the first matter."), None, *full("the second matter."))
+    document[0].insert_text((30, 500), "Archive 2407.10671 of 10 Sep 2024", fontsize=20, rotate=90)
+    first, second, stamp = blocks(save(document))
+    assert first.endswith("the first matter.")
+    assert second.endswith("the second matter.")
+    assert stamp == "Archive 2407.10671 of 10 Sep 2024"
+
+
+def test_type_of_a_stamp_is_not_the_body_when_it_has_most_letters() -> None:
+    def line(text: str, size: float, *, upright: bool) -> TextLine:
+        return TextLine(text, (0, 0, 100, 10), size, False, False, upright, False, 0)
+
+    stamp = line("Archive 2407.10671 of 10 Sep 2024", 20, upright=False)
+    assert body_size([line("A few words.", 10, upright=True), stamp]) == 10
+    assert body_size([stamp]) == 20
+
+
+@pytest.mark.parametrize("y", [60, 760], ids=["head", "foot"])
+def test_line_is_not_between_the_columns_when_it_is_at_the_edge_of_the_page(y: float, save: Make) -> None:
+    document = two_columns()
+    write(document[0], 480 if y < 100 else 60, y, "Report, Vol. 9", size=10)
+    texts = " ".join(blocks(save(document)))
+    assert texts.startswith("Report") if y < 100 else texts.endswith("Vol. 9")
+
+
+def test_line_is_not_broken_when_a_sentence_goes_on_behind_its_ragged_end(save: Make) -> None:
+    wide = full()[0][1]
+    page = column(
+        (0, wide), (0, "and most of them are about the boats of Indonesia"), (0, "and Japan."), (0, "")
+    )
+    assert blocks(save(page)) == [f"{wide} and most of them are about the boats of Indonesia and Japan."]
+
+
+def test_lines_stay_lines_when_they_are_entries_that_end_with_numbers(save: Make) -> None:
+    entries = (
+        "end dialog of the short kind, 437",
+        "end for, which is short too, 283",
+        "end custom, the longer of all these entries, 302, 429, 430",
+    )
+    page = column(*((0.0, entry) for entry in entries))
+    assert blocks(save(page)) == ["\n".join(entries)]
+
+
+def test_row_is_one_line_when_it_is_stretched_to_the_margins(save: Make) -> None:
+    wide = full()[0][1]
+    document = column(
+        (0, wide), (0, ""), (0, wide), (0, "and so it ended."), *full("the end."), *full("it all.")
+    )
+    right = LEFT + pymupdf.get_text_length(wide, fontsize=10)
+    words = ("for vocational", "teachers, the", "specialist", "and qualified")
+    widths = [pymupdf.get_text_length(text, fontsize=10) for text in words]
+    gap = (right - LEFT - sum(widths)) / 3
+    for i, text in enumerate(words):
+        write(document[0], LEFT + sum(widths[:i]) + gap * i, 100 + LEADING, text, size=10)
+    assert blocks(save(document))[0] == f"{wide} {' '.join(words)} {wide} and so it ended."
+
+
+def test_entry_is_whole_when_its_second_line_hangs(save: Make) -> None:
+    wide = full()[0][1]
+    page = column((0, wide), (12, "extension of models."), (0, wide), (12, "Transactions of 2019."))
+    assert blocks(save(page)) == [f"{wide} extension of models.", f"{wide} Transactions of 2019."]
+
+
+def test_indented_paragraph_is_its_own_when_a_note_is_behind_the_last_sentence(save: Make) -> None:
+    wide = full()[0][1]
+    page = column(
+        (0, wide), (0, wide[:-3] + "it.49"), (12, "Ongoing watch " + wide[:60]), (0, wide), (0, "it.")
+    )
+    assert [block[:7] for block in blocks(save(page))] == ["All the", "Ongoing"]

@@ -61,3 +61,19 @@ def test_raised_figure_is_an_exponent_when_it_is_behind_a_figure() -> None:
 )
 def test_clean_text_has_one_kind_of_space_and_no_leaders(text: str, expected: str) -> None:
     assert clean(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("font", "bold", "italic"),
+    [
+        ("AdvOT62cab712.B", True, False),
+        ("AdvOT7.BI+20", True, True),
+        ("AdvOTdf.I", False, True),
+        ("Obi", False, False),
+    ],
+)
+def test_type_is_bold_or_italic_when_the_end_of_its_name_says_so(font: str, bold: bool, italic: bool) -> None:
+    span = {"text": "INTRODUCTION", "font": font, "flags": 4, "size": 10.0}
+    block = {"lines": [{"dir": (1.0, 0.0), "bbox": (0.0, 0.0, 90.0, 10.0), "spans": [span]}]}
+    (line,) = lines_of({"blocks": [block]})
+    assert (line.bold, line.italic) == (bold, italic)

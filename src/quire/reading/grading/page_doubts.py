@@ -19,6 +19,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, zip_longest
+from string import ascii_lowercase
 
 from quire.domain.element import Box, Element, ElementKind
 
@@ -62,13 +63,17 @@ _FILLED = 0.6
 _MOST_LINES = 400
 _LONG_CELL_WORDS = 25
 _MANY_EMPTY = 0.3
+_MANY_TORN = 5
+"""So many sentences go on in the next paragraph only where lines are out of their order. OCR also tears paragraphs."""
 _MOSTLY_EMPTY = 0.4
 """Of a scan: readers miss figures that are alone in their cells."""
-_LEAST_FIGURES = 4
+_FEW_FIGURES, _LEAST_FIGURES = 3, 4
 _LEAST_BESIDE, _FEW_WORDS = 3, 6
 _TORN_END = re.compile(r"[a-z,-]$")
-_OPERATOR = re.compile(r"[=+∑∫≤≥<>(]")
-_GLUED = re.compile(r"[a-z]{24,}")
+_OPERATORS = "=+∑∫≤≥<>("
+_LEAST_GLUED = 24
+_GLUED = re.compile(rf"[a-z]{{{_LEAST_GLUED},}}")
+_SMALL_LETTERS = bytes.maketrans(ascii_lowercase.encode(), b"a" * len(ascii_lowercase))
 _TORN_WORD = re.compile(r"[a-z]- (?!(?:and|or|to|und|oder|bis|et|ou|y|o|e)\b)[A-Za-z]")
 """A hyphen at the end of a line that the next line does not go on from; "pre- and post-war" is none."""
 
@@ -106,7 +111,8 @@ def page_doubts(elements: Sequence[Element], kind: PageKind | None = None) -> tu
         (SCATTERED, signs.single_words >= (4 if kind.has_graphics else 6 if kind.by_ocr else 10_000)),
         (
             TORN_SENTENCES,
-            signs.torn_words >= 2 or (kind.by_ocr and signs.torn >= max(5, 0.3 * signs.paragraphs)),
+            signs.torn_words >= 2
+            or _torn(signs.paragraphs) >= max(_MANY_TORN, 0.3 * len(signs.paragraphs) if kind.by_ocr else 0),
         ),
         (LOOSE_SIGNS, _has_loose_signs(shown)),
         (OUT_OF_ORDER, _goes_back(shown)),
@@ -122,11 +128,8 @@ class _Signs:
         paragraphs = [element.text for element in elements if element.kind is ElementKind.PARAGRAPH]
         grids = [element.table.rows for element in elements if element.table]
         cells = [cell for rows in grids for row in rows for cell in row]
-        self.paragraphs = len(paragraphs)
+        self.paragraphs = paragraphs
         self.single_words = sum(len(text.split(None, 2)) <= 2 for text in paragraphs)
-        self.torn = sum(
-            bool(_TORN_END.search(one)) and other[:1].islower() for one, other in pairwise(paragraphs)
-        )
         self.tables = len(grids)
         self.rows = sum(map(len, grids))
         self.smallest_table = min(map(len, grids), default=100)
@@ -135,8 +138,8 @@ class _Signs:
         self.joined_rows = sum(map(_joined_rows, grids))
         self.prose_rows = sum(any(map(_is_sentence_part, row[1:])) for rows in grids for row in rows)
         text = "\n".join([element.text for element in elements if not element.table])
-        self.formulas = sum(map(_is_formula, text.split("\n")))
-        self.glued = len(_GLUED.findall(text))
+        self.formulas = _formulas(text)
+        self.glued = _glued(text)
         self.torn_words = len(_TORN_WORD.findall(text)) if "- " in text else 0
         lines = _prose_boxes(elements)
         self.jumps = _jumps(lines)
@@ -161,16 +164,19 @@ class _Signs:
 
 
 def _joined_rows(rows: Sequence[Sequence[str]]) -> int:
-    """How many rows have twice as many figures as the others in two or more columns: two rows read as one."""
+    """How many rows hold several: twice as many figures as the others in two or more columns, or three times in one."""
     counts = [[sum(map(_has_digit, cell.split())) for cell in row] for row in rows]
     found = [0] * len(rows)
     for column in zip_longest(*counts, fillvalue=0):
         filled = sorted(filter(None, column))
-        if len(filled) < _LEAST_FIGURES:
+        if len(filled) < _FEW_FIGURES:
             continue
         usual = filled[len(filled) // 4]
         for place, count in enumerate(column):
-            found[place] += count >= 2 * usual
+            if count >= 3 * usual:
+                found[place] += 2
+            elif len(filled) >= _LEAST_FIGURES:
+                found[place] += count >= 2 * usual
     return sum(columns >= 2 for columns in found)
 
 
@@ -182,10 +188,26 @@ def _is_sentence_part(cell: str) -> bool:
     return cell[:1].islower() and " " in cell
 
 
-def _is_formula(line: str) -> bool:
-    """Whether most of a line is single signs, and one of them is an operator or a bracket."""
-    if not _OPERATOR.search(line):
-        return False
+def _torn(paragraphs: Sequence[str]) -> int:
+    """How many paragraphs end in the middle of a sentence that the next one goes on with."""
+    return sum(other[:1].islower() and bool(_TORN_END.search(one)) for one, other in pairwise(paragraphs))
+
+
+def _glued(text: str) -> int:
+    """How many words are too long to be one. Few pages have any, and looking for letters is slower than for bytes."""
+    letters = text.encode("utf-8", "replace").translate(_SMALL_LETTERS)
+    return len(_GLUED.findall(text)) if b"a" * _LEAST_GLUED in letters else 0
+
+
+def _formulas(text: str) -> int:
+    """In how many lines most of the words are single signs, and one is an operator or a bracket."""
+    operators = [sign for sign in _OPERATORS if sign in text]
+    if not operators:
+        return 0
+    return sum(any(sign in line for sign in operators) and _is_of_signs(line) for line in text.split("\n"))
+
+
+def _is_of_signs(line: str) -> bool:
     words = line.split()
     if not 3 <= len(words) <= 40:
         return False

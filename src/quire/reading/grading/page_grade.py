@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from quire.domain.page import Grade
 from quire.reading.grading.layer_damage import UNREADABLE
-from quire.reading.grading.plausibility import ENOUGH_LETTERS, plausibility
+from quire.reading.grading.plausibility import ENOUGH_LETTERS, has_implausible_words, plausibility
 
 LOW_PLAUSIBILITY = "implausible_text"
 SYMBOL_DEBRIS = "symbol_debris"
@@ -143,6 +143,8 @@ def judge_answer(
 
 def text_confidence(text: str, debris: float = 0.0) -> float:
     """How sure one element of a text layer is, from 0 to 1. In few letters one odd name is no garbage."""
+    if not has_implausible_words(text):
+        return _debris_factor(debris)
     found = plausibility(text)
     weight = min(1.0, found.letters / ENOUGH_LETTERS)
     return _odd_factor(weight * found.implausible) * _debris_factor(debris)

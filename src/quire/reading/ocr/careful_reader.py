@@ -14,14 +14,17 @@ from __future__ import annotations
 import functools
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from quire.errors import PageError
 from quire.reading.ocr.line_ink import LineInk, crossing, gutters, line_inks
+from quire.reading.ocr.line_threads import for_each_line, share_heap
 from quire.reading.ocr.ocr_words import Box, OcrLine, OcrWord, RecognisedPage
+from quire.reading.ocr.sure_lines import SURELY_READ, SureLines
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -46,6 +49,7 @@ _CLOSE_SET = frozenset(("chi_sim", "chi_tra", "jpn", "chi_sim_vert", "chi_tra_ve
 """Written without spaces, and with wide signs that are meant."""
 _CLOSE_SIGNS = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]")
 """Signs of these languages: a line that has some is in one of them, whatever language was asked for."""
+_NONE_KNOWN = SureLines()
 _KNOWN = frozenset(_LATIN.split()) | _CLOSE_SET
 
 
@@ -65,22 +69,15 @@ def reads(languages: Sequence[str]) -> bool:
     return all(language in _KNOWN for language in languages)
 
 
-def read(picture: Image.Image, languages: Sequence[str]) -> RecognisedPage:
-    """The picture's words, line by line from top to bottom.
+def read(picture: Image.Image, languages: Sequence[str], known: SureLines = _NONE_KNOWN) -> RecognisedPage:
+    """The picture's words, line by line from top to bottom. Lines that are known already are not read again.
 
     Raises PageError where the model can't be loaded or fails.
     """
-    found = _run(picture, detect=True)
     seen = RecognisedPage(picture.width, picture.height)
-    if found.boxes is None or not found.txts:
-        return seen
     close_set = bool(_CLOSE_SET.intersection(languages))
-    pieces = [
-        _Piece(_hull(corners), text, float(score))
-        for corners, text, score in zip(found.boxes, found.txts, found.scores, strict=True)
-    ]
     lines: list[OcrLine] = []
-    for piece, ink in _measured(picture, pieces):
+    for piece, ink in _measured(picture, _pieces(picture, known)):
         text = piece.text if close_set or _CLOSE_SIGNS.search(piece.text) else _plain(piece.text)
         _, top, _, bottom = piece.box
         words = _words(text, (ink.left, top, ink.right, bottom) if ink else piece.box, piece.score)
@@ -95,6 +92,41 @@ class _Piece(NamedTuple):
     box: Box
     text: str
     score: float
+
+
+def _pieces(picture: Image.Image, known: SureLines) -> list[_Piece]:
+    """The lines of a picture, as the model finds them, that it can read or that are known."""
+    import numpy as np
+
+    pixels = np.asarray(picture.convert("RGB"))
+    with _model() as engine:
+        corners = engine(pixels, use_det=True, use_cls=False, use_rec=False).boxes
+        if corners is None:
+            return []
+        boxes = [_hull(one) for one in corners]
+        texts: dict[int, tuple[str, float]] = {
+            place: (text, SURELY_READ)
+            for place, box in enumerate(boxes)
+            if (text := known.text_in(box)) is not None
+        }
+        rest = [place for place in range(len(boxes)) if place not in texts]
+        pictures = engine.crop_text_regions(pixels, corners[rest]) if rest else []
+        texts.update(zip(rest, _read_pictures(engine, pictures), strict=True))
+    read = ((box, *texts[place]) for place, box in enumerate(boxes))
+    return [_Piece(box, text, score) for box, text, score in read if text.strip() and score >= _LEAST_SCORE]
+
+
+def _read_pictures(engine: Any, pictures: Sequence[Any]) -> list[tuple[str, float]]:
+    """The text in each picture of a line, and how sure the model is of it."""
+
+    def read_one(place: int) -> tuple[str, float]:
+        found = engine.recognize_txt([pictures[place]])
+        return str(found.txts[0]), float(found.scores[0])
+
+    widths = [part.shape[1] / max(1, part.shape[0]) for part in pictures]
+    order = sorted(range(len(pictures)), key=lambda place: -widths[place])
+    found = dict(zip(order, for_each_line(read_one, order), strict=True))
+    return [found[place] for place in range(len(pictures))]
 
 
 def _hull(corners: Any) -> Box:
@@ -127,10 +159,10 @@ def _halves(picture: Image.Image, piece: _Piece, cut: int) -> list[_Piece]:
     left, top, right, bottom = piece.box
     found: list[_Piece] = []
     for box in ((left, top, cut, bottom), (cut, top, right, bottom)):
-        part = _run(picture.crop(box), detect=False)
-        if not part.txts or part.scores[0] < _LEAST_SCORE:
+        text, score = _read_part(picture.crop(box))
+        if not text or score < _LEAST_SCORE:
             return [piece]
-        found.append(_Piece(box, str(part.txts[0]), float(part.scores[0])))
+        found.append(_Piece(box, text, score))
     return found
 
 
@@ -148,21 +180,25 @@ def read_word(picture: Image.Image, box: Box, languages: Sequence[str]) -> tuple
     )
     if part.width < 2 or part.height < 2:
         return "", 0.0
-    found = _run(part, detect=False)
-    if not found.txts:
-        return "", 0.0
-    text = str(found.txts[0])
+    text, score = _read_part(part)
     if not _CLOSE_SET.intersection(languages):
         text = _plain(text)
-    return " ".join(text.split()), float(found.scores[0])
+    return " ".join(text.split()), score
 
 
-def _run(picture: Image.Image, *, detect: bool) -> Any:
+def _read_part(picture: Image.Image) -> tuple[str, float]:
+    """The text of a picture that holds one line, and how sure the model is of it."""
     import numpy as np
 
+    with _model() as engine:
+        found = engine(np.asarray(picture.convert("RGB")), use_det=False, use_cls=False, use_rec=True)
+    return (str(found.txts[0]), float(found.scores[0])) if found.txts else ("", 0.0)
+
+
+@contextmanager
+def _model() -> Iterator[Any]:
     try:
-        engine = _engine()
-        return engine(np.asarray(picture.convert("RGB")), use_det=detect, use_cls=False, use_rec=True)
+        yield _engine()
     except Exception as error:
         # Its own classes, onnxruntime's, OpenCV's, or MemoryError at the child's limit: whatever it was, the model
         # starts afresh for the next page, and its memory is given back.
@@ -172,12 +208,13 @@ def _run(picture: Image.Image, *, detect: bool) -> Any:
 
 @functools.cache
 def _engine() -> Any:
-    """The one model of this process: children are single-threaded and live for many pages."""
+    """The one model of this process: children live for many pages."""
     folder = _wheel()
     if folder is None or not available():
         raise PageError("The careful OCR model is not installed. Install rapidocr and onnxruntime.")
     from rapidocr import RapidOCR
 
+    share_heap()
     return RapidOCR(
         params={
             "Global.log_level": "critical",

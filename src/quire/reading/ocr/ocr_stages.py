@@ -31,7 +31,8 @@ from quire.reading.ocr.page_posture import (
 )
 from quire.reading.ocr.quick_reader import QUICK_READER, TesseractModels
 from quire.reading.ocr.scan_rules import rules_in
-from quire.reading.ocr.unread_ink import unread_share
+from quire.reading.ocr.sure_lines import SureLines
+from quire.reading.ocr.unread_ink import PageShapes
 from quire.reading.pdf.drawn_rules import Rules
 
 if TYPE_CHECKING:
@@ -52,6 +53,8 @@ _MOST_UNREAD = 0.05
 _CAREFUL_IS_SURE = 0.975
 """The careful reader is surer than the quick one of all that it reads, of wrong words too."""
 _UNKNOWN_TO_QUICK, _UNKNOWN_TO_CAREFUL = 0.5, (0.7, _CAREFUL_IS_SURE)
+_MANY_SHAPES = 6_000
+"""Twice as many as a page that is full of text has."""
 _EDGE_PX = 3
 _GRAINY = 13.0
 _WRONG_WAY = 0.78
@@ -165,7 +168,10 @@ class PictureReading:
         self._settled = False
         self._notes = list(options.notes)
         self._quick: dict[int, RecognisedPage] = {}  # what the quick reader saw, by the way up
+        self._quick_names = self._names  # the languages of the models that it saw that by
         self._strips: dict[int, float] = {}  # how much can be read of a strip, by the way up
+        # How sure the quick reader is of a strip, where that shows that it can't read the page.
+        self._hardly_sure: float | None = None
         self._has_quick = quick_reader.available() and quick_reader.has(options.models)
         self._has_careful = careful_reader.available() and careful_reader.reads(self._names)
         if not self._has_quick and not self._has_careful:
@@ -175,7 +181,7 @@ class PictureReading:
     def result(self) -> Recognised:
         mode = self._options.mode
         grainy = self._posture.noise >= _GRAINY and mode == AUTO and self._has_careful
-        if not self._has_quick or mode == CAREFUL or grainy:
+        if not self._has_quick or mode == CAREFUL or grainy or self._is_beyond_quick_reader():
             careful = self._carefully()
             if careful is not None:
                 return self._result_of(careful, CAREFUL_READER)
@@ -212,6 +218,8 @@ class PictureReading:
         other = QUICK if first.reader == CAREFUL_READER else CAREFUL
         if not (self._has_quick if other == QUICK else self._has_careful):
             return
+        if other == QUICK and self._hardly_sure is not None:
+            return
         with suppress(PageError):
             self._notes, self._options = [], replace(options, mode=other)
             if self._posture.turns != turns:
@@ -222,12 +230,13 @@ class PictureReading:
     def _lay(self) -> None:
         straight, self._turn = upright(self._picture, self._posture)
         self._page = evened(straight)
+        self._shapes: PageShapes | None = None
 
     def _result_of(self, seen: RecognisedPage, reader: str) -> Recognised:
         notes = (TURNED, *self._notes) if self._turn.turns else tuple(self._notes)
         kept = seen.without_noise()
         boxes = [word.box for word in kept.words()]
-        share = unread_share(self._page, boxes, self._posture.noise)
+        share = self._unread_share(boxes)
         rules = rules_in(self._page) if boxes else Rules()
         is_unknown = reader == CAREFUL_READER and self._is_unknown_writing(kept)
         return Recognised(kept, self._turn, reader, notes, share, self._posture.ink, rules, is_unknown)
@@ -238,13 +247,29 @@ class PictureReading:
         The quick reader, which was trained on print, can't read them at all; the careful one gives words for them that
         it is not sure of. On a picture that is too poor to be read the careful one is less sure than that.
         """
-        quick = self._quick.get(self._posture.turns)
-        if quick is None or self._posture.noise >= _GRAINY:
+        quick, sure = self._quick.get(self._posture.turns), self._hardly_sure
+        if quick is not None:
+            sure = quick.confidence() or 0.0
+        if sure is None or self._posture.noise >= _GRAINY:
             return False
         least, most = _UNKNOWN_TO_CAREFUL
-        return (quick.confidence() or 0.0) < _UNKNOWN_TO_QUICK and least <= (
-            careful.confidence() or 0.0
-        ) < most
+        return sure < _UNKNOWN_TO_QUICK and least <= (careful.confidence() or 0.0) < most
+
+    def _is_beyond_quick_reader(self) -> bool:
+        """Whether a strip shows that the quick reader can't read an upright page of many letters.
+
+        All of it would take it seconds; a strip takes a tenth of that.
+        """
+        if self._options.mode != AUTO or not (self._has_careful and self._posture.certain):
+            return False
+        if len(self._page_shapes().shapes) < _MANY_SHAPES:
+            return False
+        strip = dense_strip(self._page)
+        sure = quick_reader.read(strip, self._options.models, self._options.dpi, one_block=True).confidence()
+        if (sure or 0.0) >= _UNKNOWN_TO_QUICK:
+            return False
+        self._hardly_sure = sure or 0.0
+        return True
 
     def _quickly(self) -> RecognisedPage:
         seen = self._quick_words()
@@ -270,7 +295,16 @@ class PictureReading:
         again = quick_reader.read(self._page, models, self._options.dpi)
         if _weight(again) > _weight(seen):
             self._quick[self._posture.turns] = seen = again
+            self._quick_names = [language]
         return seen
+
+    def _sure_lines(self) -> SureLines:
+        """What the careful reader need not read again: lines in a language whose model the quick reader has."""
+        seen = self._quick.get(self._posture.turns)
+        if seen is None or self._options.mode != AUTO:
+            return SureLines()
+        is_known = language_of(word.text for word in seen.words()) in self._quick_names
+        return SureLines.of(seen) if is_known else SureLines()
 
     def _carefully(self) -> RecognisedPage | None:
         """What the careful reader sees; None, with a note, where it can't be had and the quick one can."""
@@ -282,9 +316,9 @@ class PictureReading:
         try:
             if not self._posture.certain:
                 self._settle_way_up()
-            seen = careful_reader.read(self._page, self._names)
+            seen = careful_reader.read(self._page, self._names, self._sure_lines())
             if (seen.confidence() or 0.0) < _WRONG_WAY and self._settle_way_up():
-                seen = careful_reader.read(self._page, self._names)
+                seen = careful_reader.read(self._page, self._names, self._sure_lines())
             if seen.is_on_its_side():
                 seen = self._read_from_sides(seen)
         except PageError:
@@ -347,7 +381,15 @@ class PictureReading:
         if sure < _SURE or doubtful > _MOST_DOUBTFUL * total:
             return False
         boxes = [word.box for word in seen.without_noise().words()]
-        return unread_share(self._page, boxes, self._posture.noise) <= _MOST_UNREAD
+        return self._unread_share(boxes) <= _MOST_UNREAD
+
+    def _unread_share(self, words: list[Box]) -> float:
+        return self._page_shapes().unread_share(words)
+
+    def _page_shapes(self) -> PageShapes:
+        if self._shapes is None:
+            self._shapes = PageShapes.of(self._page, self._posture.noise)
+        return self._shapes
 
     def _mended(self, seen: RecognisedPage) -> RecognisedPage:
         """The same with doubtful words read again, each taken where the careful reader is surer of it."""

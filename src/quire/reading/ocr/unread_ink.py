@@ -11,6 +11,7 @@ Weakness: letters that touch rules or each other over a whole line are not seen 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from quire.reading.ocr.ocr_words import Box
@@ -37,37 +38,49 @@ _FAINT = 0.5
 """How much of a page counts as unread where most of its shapes are rows of specks."""
 
 
-def unread_share(picture: Image.Image, words: Sequence[Box], noise: float) -> float:
-    """The share of the letters of an upright grey page that are in none of the boxes; 0 where no letters are seen.
+@dataclass(frozen=True, slots=True)
+class PageShapes:
+    """The connected shapes of ink of an upright grey page, looked for once and counted against any words."""
 
-    `noise` is the grain of the picture.
-    """
-    import numpy as np
+    shapes: Pixels
+    ratio: float
+    width: int
 
-    ratio = max(1.0, max(picture.size) / _LONG_SIDE_PX)
-    small = (
-        picture
-        if ratio == 1.0
-        else picture.resize((round(picture.width / ratio), round(picture.height / ratio)), reducing_gap=2.0)
-    )
-    shapes = _shapes(small, noise)
-    if not len(shapes) or not words:
-        return 0.0
-    boxes = np.array(words, dtype=np.float32) / ratio
-    inside = _is_inside(shapes, boxes)
-    if not inside.any():
-        return 1.0
-    heights = shapes[inside, 3] - shapes[inside, 1]
-    usual = float(np.median(heights[heights >= 0.5 * np.percentile(heights, 80)]))
-    letters = _is_letter(shapes, usual)
-    outside = shapes[letters & ~inside & ~_is_texture(shapes, letters, inside, usual)]
-    unread = int(np.count_nonzero(_has_neighbour(outside)))
-    read = int(np.count_nonzero(letters & inside))
-    boxes[:, 0], boxes[:, 2] = 0, small.width  # dots that lead from one word to another are no faint text
-    rest = shapes[~_is_inside(shapes, boxes)]
-    if len(rest) > _MANY_SPECKS * max(_FEW_LETTERS, read) and _is_in_lines(rest):
-        return _FAINT
-    return unread / max(1, unread + read)
+    @classmethod
+    def of(cls, picture: Image.Image, noise: float) -> PageShapes:
+        """`noise` is the grain of the picture."""
+        ratio = max(1.0, max(picture.size) / _LONG_SIDE_PX)
+        small = (
+            picture
+            if ratio == 1.0
+            else picture.resize(
+                (round(picture.width / ratio), round(picture.height / ratio)), reducing_gap=2.0
+            )
+        )
+        return cls(_shapes(small, noise), ratio, small.width)
+
+    def unread_share(self, words: Sequence[Box]) -> float:
+        """The share of the letters that are in none of the boxes; 0 where no letters are seen."""
+        import numpy as np
+
+        shapes = self.shapes
+        if not len(shapes) or not words:
+            return 0.0
+        boxes = np.array(words, dtype=np.float32) / self.ratio
+        inside = _is_inside(shapes, boxes)
+        if not inside.any():
+            return 1.0
+        heights = shapes[inside, 3] - shapes[inside, 1]
+        usual = float(np.median(heights[heights >= 0.5 * np.percentile(heights, 80)]))
+        letters = _is_letter(shapes, usual)
+        outside = shapes[letters & ~inside & ~_is_texture(shapes, letters, inside, usual)]
+        unread = int(np.count_nonzero(_has_neighbour(outside)))
+        read = int(np.count_nonzero(letters & inside))
+        boxes[:, 0], boxes[:, 2] = 0, self.width  # dots that lead from one word to another are no faint text
+        rest = shapes[~_is_inside(shapes, boxes)]
+        if len(rest) > _MANY_SPECKS * max(_FEW_LETTERS, read) and _is_in_lines(rest):
+            return _FAINT
+        return unread / max(1, unread + read)
 
 
 def _shapes(small: Image.Image, noise: float) -> Pixels:

@@ -21,7 +21,9 @@ from quire.rendering.markdown_writer import clean, join_lines
 
 _BULLET_LINE = re.compile(r"^([•●▪■◦‣➢➤►❖\uf0b7\uf0a7\uf0d8\uf076])\s*(?=\S|$)")
 _ORDERED_LINE = re.compile(r"(\(?(?:\d{1,2}|[a-z]|[ivx]{1,5})[.)])\s+(?=\S)")
+_CUT_LINE = re.compile(r"[^\W\d_][,-]?$")
 _LONGEST_HEADING = 160
+_LARGER = 1.15
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,13 +126,23 @@ class PageBuilder:
             return
         pending: list[TextLine] = []
         for group in groups_of(item.lines, block.kind == "heading", self._style.titles):
-            if is_heading(group, page):
+            if is_heading(group, page) and not self._is_running(group, block):
                 self._add_paragraph(pending, block)
                 pending = []
                 self._add_heading(group, page)
             else:
                 pending.extend(group.lines)
         self._add_paragraph(pending, block)
+
+    def _is_running(self, group: HeadingGroup, block: LayoutBlock) -> bool:
+        """Whether it is a running line, which heads nothing. The document's outline knows better.
+
+        In larger type at the top it heads the page that has it first.
+        """
+        if group.level or block.kind != "running":
+            return False
+        at_top = group.lines[0].upright and group.lines[0].middle[1] < self._style.height / 2
+        return not (at_top and group.size > _LARGER * self._style.body_size)
 
     def _add_entry(self, entry: ContentsEntry) -> None:
         """An entry of a contents list."""
@@ -268,14 +280,17 @@ def _page_type(filled: Sequence[FilledBlock], style: ComposeStyle) -> PageType:
     bold = any(
         group.bold and is_heading(group, plain)
         for item in filled
-        if any(line.bold for line in item.lines)
+        if item.block.kind != "running" and any(line.bold for line in item.lines)
         for group in groups_of(item.lines, item.block.kind == "heading")
     )
     return PageType(size, style.height, bold)
 
 
 def _breaks(lines: Sequence[TextLine], block: LayoutBlock) -> list[bool]:
-    """Whether each line was ended on purpose: the next line's first word would have fitted behind it."""
+    """Whether each line was ended on purpose: the next line's first word would have fitted behind it.
+
+    A long line in the middle of a sentence was not.
+    """
     right = max(block.box[2], *(line.box[2] for line in lines)) if lines else 0.0
     breaks = []
     for line, following in zip(lines, [*lines[1:], None], strict=True):
@@ -283,8 +298,15 @@ def _breaks(lines: Sequence[TextLine], block: LayoutBlock) -> list[bool]:
             breaks.append(False)
             continue
         below = following.box[1] >= line.box[1] + 0.5 * line.size
-        breaks.append(below and _ends_early(line, following, right))
+        is_early = below and _ends_early(line, following, right)
+        breaks.append(is_early and not _runs_on(line, following, right))
     return breaks
+
+
+def _runs_on(line: TextLine, following: TextLine, right: float) -> bool:
+    """Whether the line fills more than half of the measure, and ends in the middle of a sentence."""
+    is_long = line.box[2] - line.box[0] > right - line.box[2]
+    return is_long and following.text[0].islower() and _CUT_LINE.search(line.text) is not None
 
 
 def _ends_early(line: TextLine, following: TextLine, right: float) -> bool:

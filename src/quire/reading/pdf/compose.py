@@ -16,9 +16,11 @@ from quire.reading.pdf.block_matching import FilledBlock, block_text, compact, m
 from quire.reading.pdf.column_order import column_order
 from quire.reading.pdf.drawn_rules import NO_RULES, Box, Rules, crosses_bars
 from quire.reading.pdf.layout_blocks import LayoutBlock
+from quire.reading.pdf.layout_paragraphs import with_whole_paragraphs
 from quire.reading.pdf.ruled_tables import Table
-from quire.reading.pdf.text_lines import TextLine
+from quire.reading.pdf.text_lines import TextLine, body_size
 from quire.reading.pdf.texts_beside import are_texts_beside, text_runs
+from quire.reading.pdf.typewriter_prose import are_words, is_typewritten_prose
 
 _TOUCHED = 0.05
 _FEW = 0.25
@@ -42,16 +44,42 @@ def compose(
     tables: Sequence[Table],
     dropped: Sequence[TextLine],
     rules: Rules = NO_RULES,
+    *,
+    items: frozenset[str] = frozenset(),
 ) -> list[FilledBlock]:
-    """The blocks of the whole page without the lines `dropped`.
+    """The blocks of the whole page without the lines `dropped`, in whole paragraphs.
 
-    No other line is lost: a line that is in no block becomes a block of its own. Tables keep all they have.
+    No other line is lost: a line that is in no block becomes a block of its own. Tables keep all they have. `items`
+    are keys of texts that are tagged as items of lists.
     """
     blocks = with_words_forwards(blocks, lines)
+    is_typed = any(line.mono for line in lines) and is_typewritten_prose(lines)
+    if is_typed:
+        blocks = list(map(_typed, blocks))
     kept, cut = _with_tables(_without_false_tables(blocks, lines, dropped, rules), tables)
     filled, orphans = match(kept, outside(lines, tables), cut)
-    place_lines(filled, orphans)
-    return _without(filled, dropped)
+    place_lines(filled, [*orphans, *_take_turned(filled)])
+    return with_whole_paragraphs(
+        _without(filled, dropped), body_size(lines), items=items, may_be_mono=is_typed
+    )
+
+
+def _take_turned(filled: Sequence[FilledBlock]) -> list[TextLine]:
+    """The turned lines in blocks of upright text, taken out of them: the label of an axis is no part of a caption."""
+    taken: list[TextLine] = []
+    for item in filled:
+        turned = [line for line in item.lines if not line.upright]
+        if 0 < len(turned) < len(item.lines):
+            item.lines = [line for line in item.lines if line.upright]
+            taken += turned
+    return taken
+
+
+def _typed(block: LayoutBlock) -> LayoutBlock:
+    """A block of a page in typewriter type: what is of words is a paragraph, not code."""
+    if block.kind != "code" or not are_words(block.lines):
+        return block
+    return replace(block, kind="paragraph", text=" ".join(block.lines), lines=())
 
 
 def _without(filled: Sequence[FilledBlock], dropped: Sequence[TextLine]) -> list[FilledBlock]:

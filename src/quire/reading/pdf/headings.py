@@ -16,7 +16,8 @@ _SAME_SIZE = 0.6
 _TWO_LETTERS = re.compile(r"[^\W\d_].*?[^\W\d_]", re.DOTALL)
 _BULLET = re.compile(r"^[•●▪■◦‣➢➤►❖\uf0b7\uf0a7\uf0d8\uf076*–-]\s*\S")
 _CAPTION = re.compile(
-    r"^(?:fig(?:ure|\.)?|table|tab\.|diagram|chart|exhibit|image|photo|source|listing)\s*[\dIVX]+\b", re.I
+    r"^(?:fig(?:ure|\.)?|table|tab\.|diagram|chart|exhibit|image|photo|source|listing)\s*(?:(?-i:[A-Z]{1,2}[-.]?)\d+|[\dIVX]+)\b",
+    re.I,
 )
 _LEADER = re.compile(r"\.{4,}|(?:\. ){4,}|…{2,}|_{4,}")
 _NUMBERED = re.compile(

@@ -31,7 +31,7 @@ _LIGATURES = str.maketrans({"ﬀ": "ff", "ﬁ": "fi", "ﬂ": "fl", "ﬃ": "ffi",
 class LayoutBlock:
     """One block: `heading`, `paragraph`, `list_item`, `table`, `contents`, `numbered_lines`, `code` or `rule`.
 
-    `rows` has the header first.
+    `running` is one of the margin, which heads nothing. `rows` has the header first.
     """
 
     kind: str

@@ -19,6 +19,13 @@ MIN_GUTTER_PT = 3.0
 _NUMBER = re.compile(r"^[(\[<>~±+−–—$€£-]*\d[\d.,:/%−–—)\]*†‡-]*$|^[-–—]+$|^n/?a$|^\.\.\.?$", re.I)
 
 
+_UNIT = (
+    r"(?:[fpnuµμmcdhkMGT]?(?:g|m|l|L|s|Hz|Wh?|V|A|J|Pa|bar|mol|eq|Eq|I?U|B|cal|K|N|Ω|mHg)"
+    r"|°[CF]?|%|min|h|t|ha|bpm|ppm|dB)[²³23]?"
+)
+_WITH_UNIT = re.compile(rf"(?P<figure>\S*\d\S*)\s/?{_UNIT}(?:/{_UNIT})*")
+
+
 class PageWord:
     """A word, its box and the middle of it. A page has hundreds of them, and its middle is asked for many times."""
 
@@ -94,6 +101,12 @@ def is_number(text: str) -> bool:
     """Whether a cell holds a figure, a dash or nothing that could be read as prose."""
     words = text.split()
     return bool(words) and sum(bool(_NUMBER.match(w)) for w in words) * 2 > len(words)
+
+
+def is_figure(text: str) -> bool:
+    """Whether a cell holds a figure, with its unit perhaps: "118 mg/dL"."""
+    found = _WITH_UNIT.fullmatch(text)
+    return is_number(found["figure"] if found else text)
 
 
 def gutters_between(rows: Sequence[Sequence[LinePiece]]) -> list[tuple[float, float]]:

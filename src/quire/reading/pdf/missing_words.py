@@ -19,17 +19,18 @@ from quire.reading.pdf.text_lines import TextLine
 _SEPARATOR = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]|\.{4,}|_{4,}")
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")
 """Signs of a font without names; elements don't have them."""
+_MOST_TEXTS = 100
+"""Looking for more texts one by one would cost more than counting all words."""
 
 
 def missing_words(layer: str, elements: Sequence[Element]) -> list[str]:
     """The words of `layer` that are in none of the elements, each as often as it is missing."""
-    layer_words, element_words = layer.split(), _words(elements)
-    # Most pages have the same words in both, in the same order or, by the sum of their hashes, in another.
-    if layer_words == element_words:
-        return []
-    if len(layer_words) == len(element_words) and _fingerprint(layer_words) == _fingerprint(element_words):
-        return []
-    wanted, there = Counter(_split(layer)), Counter(_split(" ".join(element_words)))
+    texts = _texts(elements)
+    if len(texts) <= _MOST_TEXTS:
+        layer, texts = _without_same(layer, texts)
+        if layer.isspace():
+            return []
+    wanted, there = Counter(_split(layer)), Counter(_split(" ".join(texts)))
     missing = _more_often(wanted, there)
     if not missing:
         return []
@@ -62,8 +63,20 @@ def _split(text: str) -> list[str]:
     return (_SEPARATOR.sub(" ", text) if separated else text).split()
 
 
-def _fingerprint(words: Iterable[str]) -> int:
-    return sum(map(hash, words))
+def _without_same(layer: str, texts: Sequence[str]) -> tuple[str, list[str]]:
+    """Both without the texts that the layer has word for word; on most pages nothing is left of it.
+
+    Long texts first: a short one may also be a part of a long one.
+    """
+    rest = f" {' '.join(layer.split())} "
+    same: set[int] = set()
+    for place in sorted(range(len(texts)), key=lambda place: -len(texts[place])):
+        # Two spaces, so that no text is found across a gap.
+        shorter = rest.replace(f" {texts[place]} ", "  ", 1)
+        if len(shorter) < len(rest):
+            rest = shorter
+            same.add(place)
+    return rest, [text for place, text in enumerate(texts) if place not in same]
 
 
 def _more_often(words: Counter[str], others: Counter[str]) -> list[str]:
@@ -109,12 +122,13 @@ def _is_in_one(line: TextLine, texts: Iterable[tuple[Box, str]]) -> bool:
     return any(x0 <= x <= x1 and y0 <= y <= y1 and key in text for (x0, y0, x1, y1), text in texts)
 
 
-def _words(elements: Iterable[Element]) -> list[str]:
+def _texts(elements: Iterable[Element]) -> list[str]:
     texts: list[str] = []
     for element in elements:
-        texts.append(element.marker)
+        if element.marker:
+            texts.append(element.marker)
         if element.table is None:
             texts.append(element.text)
         else:
             texts.extend(cell for row in element.table.rows for cell in row)
-    return " ".join(texts).split()
+    return texts

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from statistics import median
 from typing import Any
 
 from quire.domain.element import hull
@@ -19,6 +20,8 @@ _AT_EDGE_PT = 4.0
 _LEAST_WIDTH_PT = 60.0
 _MIDDLE = (0.3, 0.7)
 _UPRIGHT = (1.0, 0.0)
+_LARGER = 1.25
+"""A piece in type this much larger than that of the right column is no line of it, but part of a title over both."""
 
 RawLine = dict[str, Any]
 Word = tuple[Any, ...]
@@ -35,11 +38,16 @@ def cut_at_gutter(content: dict[str, Any], words: Callable[[], Sequence[Word]]) 
     edge = column_edge([line["bbox"] for line in lines])
     if edge is None:
         return
+    largest = _LARGER * median(_size(line) for line in lines if abs(line["bbox"][0] - edge) <= _AT_EDGE_PT)
     crossing = [line for line in lines if _crosses(line, edge)]
     if len(crossing) < _LEAST_JOINED:
         return
     at_edge = [word for word in words() if abs(word[0] - edge) <= _AT_EDGE_PT]
-    parts = {id(line): found for line in crossing if (found := _parts(line, edge, at_edge))}
+    parts: dict[int, list[RawLine]] = {}
+    for run in _runs(crossing):
+        found = {id(line): pieces for line in run if (pieces := _parts(line, edge, at_edge))}
+        if 2 * len(found) > len(run):
+            parts |= {line: pieces for line, pieces in found.items() if _size(pieces[1]) <= largest}
     if len(parts) < _LEAST_JOINED:
         return
     for block in blocks:
@@ -65,6 +73,22 @@ def column_edge(boxes: Sequence[Sequence[float]]) -> float | None:
     return edge if left >= _LEAST_LINES else None
 
 
+def _runs(lines: Sequence[RawLine]) -> list[list[RawLine]]:
+    """Lines directly below one another. Of prose as wide as the page, few lines have a word at the edge by chance."""
+    runs: list[list[RawLine]] = []
+    for line in sorted(lines, key=lambda one: one["bbox"][1]):
+        if runs and line["bbox"][1] - runs[-1][-1]["bbox"][3] < _size(line):
+            runs[-1].append(line)
+        else:
+            runs.append([line])
+    return runs
+
+
+def _size(line: RawLine) -> float:
+    """The size of its largest type. Boxes don't tell: they are higher where pieces are joined that are not level."""
+    return max((span["size"] for span in line["spans"] if span["text"].strip()), default=0.0)
+
+
 def _crosses(line: RawLine, edge: float) -> bool:
     box = line["bbox"]
     return bool(box[0] < edge - _LEAST_WIDTH_PT and box[2] > edge + _AT_EDGE_PT)
@@ -75,11 +99,18 @@ def _parts(line: RawLine, edge: float, at_edge: Sequence[Word]) -> list[RawLine]
     spans = _cut_span(line["spans"], line["bbox"], at_edge)
     for place, span in enumerate(spans):
         if place and span["text"].strip() and abs(_first_x(span) - edge) <= _AT_EDGE_PT:
-            # The space that MuPDF puts between the pieces is as tall as both, and is left out.
-            left = [one for one in spans[:place] if one["text"].strip()]
+            left = _without_end_space(spans[:place])
             if left:
                 return [_line_of(line, side) for side in (left, spans[place:])]
     return []
+
+
+def _without_end_space(spans: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
+    """The spans without the space that MuPDF puts between the pieces, which is as tall as both."""
+    count = len(spans)
+    while count and not spans[count - 1]["text"].strip():
+        count -= 1
+    return spans[:count]
 
 
 def _cut_span(

@@ -209,7 +209,8 @@ def _attempts(
         yield READER_MUPDF, lambda: with_tables_between(plain, tables)
     elif blocks:
         visible = without_texts(blocks, seen.hidden) if seen.hidden else blocks
-        yield READER_LAYOUT, lambda: compose(visible, lines, tables, dropped, seen.rules)
+        items = seen.tags.items
+        yield READER_LAYOUT, lambda: compose(visible, lines, tables, dropped, seen.rules, items=items)
     yield READER_MUPDF, lambda: compose_lines(lines, tables, dropped)
     yield READER_MUPDF, lambda: compose_lines(lines, [], dropped)
 
@@ -246,7 +247,9 @@ def _margin(seen: _Seen, tables: Sequence[LayoutBlock], *, at_top: bool) -> list
     if not lines:
         return []
     found = flow(lines, (), seen.view.height)
-    return found or [FilledBlock(LayoutBlock("paragraph", line.box), [line]) for line in lines]
+    if not found:
+        return [FilledBlock(LayoutBlock("running", line.box), [line]) for line in lines]
+    return [FilledBlock(replace(item.block, kind="running"), item.lines) for item in found]
 
 
 def _running_kind(seen: _Seen, place: int) -> ElementKind:

@@ -92,7 +92,8 @@ def classify(signals: PageSignals, marks: Marks, limits: Thresholds) -> tuple[Pa
 _ODD = re.compile(r"[\ufffd\ue000-\uf8ff\x00-\x08\x0b\x0e-\x1f\x7f-\x9f]")
 _CID = re.compile(r"\(cid:\d+\)")
 _LATIN_WORD = re.compile(r"[A-Za-z]{5,}")
-_CONSONANTS = re.compile(r"[b-df-hj-np-tv-xzB-DF-HJ-NP-TV-XZ]{5,}")
+_CONSONANTS = b"bcdfghjklmnpqrstvwxzBCDFGHJKLMNPQRSTVWXZ"
+_SOUNDS = bytes.maketrans(_CONSONANTS, b"b" * len(_CONSONANTS))
 _VOWELLESS = re.compile(r"(?<![A-Za-z])[b-df-hj-np-tv-xzB-DF-HJ-NP-TV-XZ]{5,}(?![A-Za-z])")
 _SYMBOL_BULLETS = re.compile(r"[\uf0a7\uf0b7\uf0d8\uf0fc\uf02d\uf0e0\uf076\uf0a8\uf06f\uf0d2\uf0be]")
 
@@ -103,7 +104,7 @@ def garbled_ratio(text: str) -> float:
     if "\ufffd" in text or not text.replace("\n", "").isprintable():  # most pages have nothing odd
         # Symbol fonts put bullets in the private area; they are marks, not letters lost.
         odd += len(_ODD.findall(_SYMBOL_BULLETS.sub("", text)))
-    if _CONSONANTS.search(text):
+    if b"bbbbb" in text.encode("utf-8", "replace").translate(_SOUNDS):
         dumb = sum(len(w) for w in _VOWELLESS.findall(text) if not w.isupper())
         if dumb > 30:
             total = sum(map(len, _LATIN_WORD.findall(text)))

@@ -29,6 +29,7 @@ _WORD = re.compile(r"[^\W\d_]{4,}")
 _MATH = 0.3
 _FORMULA_WORDS = 0.35
 _TITLE_ZONE = 0.6
+_FOOT, _SMALL = 0.9, 3
 TITLE_RATIO = 1.2
 """A title is larger than the body by this at least."""
 _NEAR_EM = 4.0
@@ -68,6 +69,8 @@ def settled(elements: list[Element], sizes: dict[str, float], height: float) -> 
     `sizes` has the sizes of type of headings that may be the document's title, by their ids.
     """
     kinds = {element.kind for element in elements}
+    if ElementKind.HEADING in kinds:
+        elements = _without_foot(elements, height)
     if ElementKind.FOOTNOTE in kinds:
         elements = [_confirmed(element, elements) for element in elements]
     if sizes:
@@ -75,6 +78,22 @@ def settled(elements: list[Element], sizes: dict[str, float], height: float) -> 
     if ElementKind.CAPTION in kinds and not kinds.isdisjoint(_HELD):
         elements = _with_parents(elements)
     return elements
+
+
+def _without_foot(elements: list[Element], height: float) -> list[Element]:
+    """The elements, a small heading at the foot of the page with nothing below it as a paragraph: it heads nothing."""
+    last = next(
+        (one for one in reversed(elements) if one.kind not in RUNNING_KINDS and not one.repeated), None
+    )
+    if last is None or last.kind is not ElementKind.HEADING or last.level < _SMALL or last.box is None:
+        return elements
+    if last.box[1] < _FOOT * height or any(_is_below(one, last.box) for one in elements if one is not last):
+        return elements
+    return [replace(one, kind=ElementKind.PARAGRAPH, level=0) if one is last else one for one in elements]
+
+
+def _is_below(element: Element, box: Box) -> bool:
+    return element.kind not in RUNNING_KINDS and element.box is not None and element.box[1] >= box[3]
 
 
 def _confirmed(element: Element, elements: Sequence[Element]) -> Element:

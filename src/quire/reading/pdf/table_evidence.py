@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from quire.reading.pdf.drawn_rules import Rules
-from quire.reading.pdf.line_pieces import is_number
+from quire.reading.pdf.line_pieces import is_figure, is_number
 from quire.reading.pdf.row_groups import Row
 
 _MIN_ROWS = 3
@@ -41,7 +41,7 @@ def is_convincing(
     body = [cell for row in rows for cell in row[1:] if cell]
     if not body:
         return False
-    figures = sum(map(is_number, body)) / len(body)
+    figures = sum(map(is_figure, body)) / len(body)
     words = _words(lines)
     filled = sum(bool(c) for row in rows for c in row) / (len(columns) * len(rows))
     if filled < 0.35 or words > 6:

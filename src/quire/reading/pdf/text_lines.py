@@ -17,8 +17,8 @@ _ITALIC_FLAG = 2
 _MONO_FLAG = 8
 _EXPONENTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 _ALL_BOLD = 0.9
-_BOLD_NAME = re.compile(r"bold|black|heavy|semibold|demi\b|,b\b|-b\b", re.I)
-_ITALIC_NAME = re.compile(r"italic|oblique", re.I)
+_BOLD_NAME = re.compile(r"bold|black|heavy|semibold|demi\b|[,.-]bi?\b", re.I)
+_ITALIC_NAME = re.compile(r"italic|oblique|[,.-]b?i\b", re.I)
 _MATH_NAME = re.compile(
     r"(?:^|\+)(?:CM(?:MI|SY|EX|BSY)|LM(?:Math|Mono)?(?:MI|Sy|Ex)|MSAM|MSBM|EU[FRSE]|rsfs|(?:new|t|p)x(?:mi|sy|ex)|"
     r"MT(?:Extra|SY|MI)|Symbol|Euclid|MathJax)|math",
@@ -186,10 +186,16 @@ def _is_upright(direction: tuple[float, float], turn: Callable[[Box], Box]) -> b
 
 
 def body_size(lines: Iterable[TextLine]) -> float:
-    """The size of type that the middle character has when all are ordered by size; 0 for no lines."""
+    """The size of type that the middle character has when all are ordered by size; 0 for no lines.
+
+    Text that runs up or down the page counts only where there is no other: a stamp in the margin is no body.
+    """
     weights: dict[float, int] = {}
+    turned: dict[float, int] = {}
     for line in lines:
-        weights[line.size] = weights.get(line.size, 0) + len(line.text)
+        kept = weights if line.upright else turned
+        kept[line.size] = kept.get(line.size, 0) + len(line.text)
+    weights = weights or turned
     half = sum(weights.values()) / 2
     for size in sorted(weights):
         half -= weights[size]

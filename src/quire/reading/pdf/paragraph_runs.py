@@ -1,0 +1,270 @@
+"""Paragraphs, items of lists and headings that the rows of one column make, one below the other."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from quire.domain.element import hull
+from quire.reading.pdf.block_matching import FilledBlock
+from quire.reading.pdf.layout_blocks import LayoutBlock
+from quire.reading.pdf.structure_tags import item_key
+from quire.reading.pdf.text_lines import body_size
+from quire.reading.pdf.text_rows import TextRow
+
+_SAME_SIZE = 0.6
+_INDENT_EM = 0.8
+_FULL_GAP = 1.22
+"""A step from line to line larger than this, in usual steps, is a gap between blocks."""
+_USUAL_STEP_EM = 1.3
+_ENOUGH_STEPS = 3
+_HEADING_ROWS = 3
+_LARGE = 1.15
+_SAME_RIGHT = 12.0
+
+_BULLET = re.compile(r"([•●▪■◦‣➢➤►❖◆○□✓✔∙·\uf0b7\uf0a7\uf0d8\uf076\uf0fc]|o(?=\s))\s*(?=\S)")
+_DASH = re.compile(r"([-–—−*])\s+(?=\S)")
+_ORDERED = re.compile(r"(\(?(?:\d{1,3}|[a-z]|[ivx]{1,5})[.)])\s+(?=\S)")
+_MID_SENTENCE = re.compile(r"(?<![.!?:;])(?<![.!?:;]\d)(?<![.!?:;]\d\d)[\w,–—-]$")
+"""A number behind a full stop is that of a note."""
+_HANGING_WORDS = 5
+_ASTERISK = "*"
+_SENTENCE_END = re.compile(r"[.!?:;][\"'”’)\]]*$")
+
+TypeSteps = tuple[float, dict[int, float]]
+"""The usual distance from line to line, in sizes of the type, and that of each size that has one of its own."""
+
+
+@dataclass(slots=True)
+class _Run:
+    """A block as it grows, and where its text begins: an item's lines hang below its first word."""
+
+    rows: list[TextRow]
+    marker: str = ""
+    ordered: bool = False
+    text_x: float = 0.0
+
+    def block(self, level: int) -> FilledBlock:
+        box = hull([row.box for row in self.rows])
+        ends = [row.source.right for row in self.rows if row.source is not None]
+        if ends:
+            box = (box[0], box[1], max(box[2], *ends), box[3])
+        lines = [line for row in self.rows for line in row.lines]
+        is_heading = len(self.rows) <= _HEADING_ROWS and all(row.says_heading for row in self.rows)
+        kind = "list_item" if self.marker else "heading" if is_heading else "paragraph"
+        return FilledBlock(
+            LayoutBlock(kind, box, marker=self.marker, ordered=self.ordered, level=level), lines
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """What rows are judged by: the right margin, the usual step from line to line in sizes, the body's size."""
+
+    right: float
+    step: float
+    body: float
+    steps: dict[int, float]
+    """The usual step of each size of type that has one of its own: notes and lists of names are often set wider."""
+    items: frozenset[str]
+
+    def is_apart(self, row: TextRow, other: TextRow, goes_on: bool = False) -> bool:
+        """Whether more than the usual space is between the rows.
+
+        Where a sentence goes on, the smaller step counts: a tall sign of a formula moves one edge of its row only.
+        """
+        size = max(row.size, other.size)
+        step = other.box[3] - row.box[3]
+        if goes_on:
+            step = min(step, other.box[1] - row.box[1])
+        return step > _FULL_GAP * self.steps.get(round(size), self.step) * size
+
+    def ended_early(self, row: TextRow, following: TextRow) -> bool:
+        """Whether the first word of the following row would have fitted behind the row."""
+        text = following.text
+        first = text.split(" ", 1)[0]
+        width = (following.box[2] - following.box[0]) * (len(first) + 1) / max(1, len(text))
+        return row.box[2] + 1.3 * width + row.size < self.right
+
+
+def blocks_of(
+    rows: Sequence[TextRow],
+    items: frozenset[str],
+    *,
+    body: float = 0.0,
+    steps: TypeSteps | None = None,
+) -> list[FilledBlock]:
+    """The blocks of the rows of a column, from top to bottom.
+
+    `items` are keys of texts that are tagged as items of lists. Without `body` and `steps` the rows themselves say
+    which size of type and which distance from line to line are usual.
+    """
+    body = body or body_size(line for row in rows for line in row.lines)
+    usual, by_size = steps or usual_steps([rows])
+    column = _Column(_right_margin(rows), usual, body, by_size, items)
+    runs: list[_Run] = []
+    for i, row in enumerate(rows):
+        _add(runs, row, rows[i + 1] if i + 1 < len(rows) else None, column)
+    return _with_levels(_without_notes(runs))
+
+
+def _without_notes(runs: list[_Run]) -> list[_Run]:
+    """The blocks, an item with an asterisk that has no other beside it as a paragraph: it is a note."""
+    marks = ["", *(run.marker for run in runs), ""]
+    for run, above, below in zip(runs, marks, marks[2:], strict=False):
+        if run.marker == _ASTERISK and _ASTERISK not in (above, below):
+            run.marker = ""
+    return runs
+
+
+def _right_margin(rows: Sequence[TextRow]) -> float:
+    """Where lines end at the farthest; a line that ends farther than all others is no measure, as a wide footer."""
+    rights = sorted((row.box[2] for row in rows), reverse=True)
+    shared = (x for x, other in pairwise(rights) if x - other <= _SAME_RIGHT)
+    return next(shared, rights[0] if rights else 0.0)
+
+
+def usual_steps(columns: Sequence[Sequence[TextRow]]) -> TypeSteps:
+    """The usual distance from line to line, in sizes of the type, as the lines behind full ones show it.
+
+    Of all columns, and of each size of type.
+    """
+    every: list[float] = []
+    by_size: dict[int, list[float]] = {}
+    for rows in columns:
+        right = _right_margin(rows)
+        for row, following in pairwise(rows):
+            step = (following.box[3] - row.box[3]) / max(row.size, 1.0)
+            if _same_type(row, following) and 0.7 < step < 3 and row.box[2] > right - 4 * row.size:
+                every.append(step)
+                by_size.setdefault(round(row.size), []).append(step)
+    usual = _median(every) if len(every) >= _ENOUGH_STEPS else _USUAL_STEP_EM
+    return usual, {size: _median(steps) for size, steps in by_size.items() if len(steps) >= _ENOUGH_STEPS}
+
+
+def _median(steps: list[float]) -> float:
+    return sorted(steps)[len(steps) // 2]
+
+
+def _same_type(row: TextRow, other: TextRow) -> bool:
+    return abs(row.size - other.size) <= _SAME_SIZE
+
+
+def _add(runs: list[_Run], row: TextRow, following: TextRow | None, column: _Column) -> None:
+    """Append the row to the block it continues, or begin one."""
+    run = runs[-1] if runs else None
+    marker, ordered = _marker(row, run, column)
+    if marker:
+        runs.append(_Run([row], marker, ordered, _text_x(row, marker)))
+    elif run is not None and _continues(run, row, following, column):
+        run.rows.append(row)
+    else:
+        runs.append(_Run([row]))
+
+
+def _marker(row: TextRow, run: _Run | None, column: _Column) -> tuple[str, bool]:
+    """The mark with which the row begins an item, and whether it counts; an empty one if it begins none."""
+    text = row.text
+    found = _BULLET.match(text)
+    if found:
+        return found[1], False
+    found = _DASH.match(text) or _ORDERED.match(text)
+    is_ordered = found is not None and found.re is _ORDERED
+    if not found or (row.bold and is_ordered) or row.size > _LARGE * column.body or text.isupper():
+        return "", False  # a numbered heading is no item
+    if run is not None and not run.marker and not (column.items and item_key(text) in column.items):
+        # Inside a paragraph a dash or a figure at the start of a line is just where the line broke.
+        last = run.rows[-1]
+        if _same_type(last, row) and not (column.is_apart(last, row) or column.ended_early(last, row)):
+            return "", False
+    return found[1], is_ordered
+
+
+def _text_x(row: TextRow, marker: str) -> float:
+    """Where the item's text begins, behind the mark."""
+    first = row.lines[0]
+    if len(row.lines) > 1 and first.text == marker:
+        return row.lines[1].box[0]
+    share = (len(marker) + 1) / max(1, len(first.text))
+    return first.box[0] + min(share * (first.box[2] - first.box[0]), 1.5 * first.size)
+
+
+def _continues(run: _Run, row: TextRow, following: TextRow | None, column: _Column) -> bool:
+    """Whether the row goes on with the block; `following` is the row after it."""
+    last = run.rows[-1]
+    goes_on = row.text[:1].islower() and not _SENTENCE_END.search(last.text)
+    if not _in_one_type(last, row, goes_on) or column.is_apart(last, row, goes_on):
+        return False
+    if run.marker:
+        hangs = row.box[0] > run.text_x - _INDENT_EM * row.size
+        return hangs or goes_on or not column.ended_early(last, row)
+    if last.bold != row.bold and _is_heading_over(last, row, goes_on, column):
+        return False
+    hangs_as_heading = goes_on and last.bold and row.bold
+    if hangs_as_heading or _is_centred(last, row):
+        return True
+    indented = row.box[0] > last.box[0] + _INDENT_EM * row.size
+    if indented and not (_is_below(row, last) and (goes_on or _is_unfinished(last, row, column))):
+        begins = following is None or following.box[0] < row.box[0] - 0.5 * row.size or len(run.rows) > 1
+        if begins:
+            return False
+    return not (
+        _SENTENCE_END.search(last.text) and last.box[2] < column.right - 0.25 * (column.right - last.box[0])
+    )
+
+
+def _is_below(row: TextRow, other: TextRow) -> bool:
+    """Whether it is no piece of the same row."""
+    return row.box[1] > (other.box[1] + other.box[3]) / 2
+
+
+def _is_unfinished(row: TextRow, following: TextRow, column: _Column) -> bool:
+    """Whether a full line of the text or of a bold heading ends in a sentence: the indented line below it hangs."""
+    if row.text.count(" ") < _HANGING_WORDS - 1 or not _MID_SENTENCE.search(row.text):
+        return False
+    is_text = row.bold or row.size <= _LARGE * column.body
+    return is_text and not column.ended_early(row, following)
+
+
+def _is_heading_over(row: TextRow, following: TextRow, goes_on: bool, column: _Column) -> bool:
+    """Whether the weight changes between two rows because the one is a heading, not because a word is in bold."""
+    if goes_on and not (row.all_bold or following.all_bold):
+        return False
+    if column.ended_early(row, following) or (row.all_bold and not goes_on):
+        return True
+    # A full line may end in a full stop: a row in bold throughout does not go on with it.
+    return following.all_bold and not goes_on and _SENTENCE_END.search(row.text) is not None
+
+
+def _in_one_type(row: TextRow, following: TextRow, goes_on: bool) -> bool:
+    """Whether size and the layout reader's headings allow one block.
+
+    Where a sentence goes on, a size that is a little off is an error of a scan's text layer.
+    """
+    if _same_type(row, following):
+        return goes_on or row.source is following.source or row.heading == following.heading
+    return goes_on and max(row.size, following.size) <= _LARGE * min(row.size, following.size)
+
+
+def _is_centred(row: TextRow, other: TextRow) -> bool:
+    left, right = other.box[0] - row.box[0], row.box[2] - other.box[2]
+    return abs(left) > 2 and abs(left - right) < 3
+
+
+def _with_levels(runs: Sequence[_Run]) -> list[FilledBlock]:
+    """The blocks; an item that is indented farther than the one above belongs to it."""
+    filled: list[FilledBlock] = []
+    indents: list[float] = []
+    for run in runs:
+        if run.marker:
+            x, size = run.rows[0].box[0], run.rows[0].size
+            while indents and indents[-1] > x + 0.5 * size:
+                indents.pop()
+            if not indents or x > indents[-1] + _INDENT_EM * size:
+                indents.append(x)
+        else:
+            indents.clear()
+        filled.append(run.block(max(0, len(indents) - 1)))
+    return filled

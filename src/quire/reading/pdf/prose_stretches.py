@@ -1,0 +1,109 @@
+"""Prose set in two columns: where the gutter is, and the stretches of lines that are read one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from quire.reading.pdf.narrow_gutters import column_edge
+from quire.reading.pdf.text_lines import TextLine
+
+_MIN_LINES = 6
+_MIN_GUTTER_PT = 8.0
+_RAGGED_PT = 4.0
+_MIDDLE = (0.3, 0.7)
+_FILLED = 0.6
+"""Half of a column's lines are at least this wide, in widths of the column; labels and cells are not."""
+
+
+def stretches(lines: Sequence[TextLine]) -> list[list[TextLine]]:
+    """The lines as stretches in reading order: the left column before the right one, between what spans both.
+
+    Empty if the page is not plainly set in two columns of prose.
+    """
+    gutter = _gutter(lines)
+    if gutter is None:
+        return _narrow_stretches(lines)
+    apart = _apart(lines)
+    kept = [line for line in lines if line not in apart] if apart else lines
+    left = [line for line in kept if line.box[2] <= gutter]
+    right = [line for line in kept if line.box[0] >= gutter]
+    across = [line for line in kept if line.box[0] < gutter < line.box[2]]
+    return _in_order(left, right, [*across, *apart])
+
+
+def _apart(lines: Sequence[TextLine]) -> list[TextLine]:
+    """A line above or below all others, with the space of a line between: a head or a foot is of neither column."""
+    if len(lines) < _MIN_LINES:
+        return []
+    by_top = sorted(lines, key=lambda line: line.box[1])
+    by_bottom = sorted(lines, key=lambda line: line.box[3])
+    first, last = by_top[0], by_bottom[-1]
+    found = [first] if by_top[1].box[1] - first.box[3] >= first.size else []
+    return [*found, last] if last.box[1] - by_bottom[-2].box[3] >= last.size else found
+
+
+def _narrow_stretches(lines: Sequence[TextLine]) -> list[list[TextLine]]:
+    """The same for columns that nearly touch: what begins at the edge of the right column is right of it."""
+    edge = column_edge([line.box for line in lines])
+    if edge is None:
+        return []
+    right = [line for line in lines if line.box[0] >= edge - _RAGGED_PT]
+    rest = [line for line in lines if line.box[0] < edge - _RAGGED_PT]
+    left = [line for line in rest if line.box[2] <= edge + _RAGGED_PT]
+    return _in_order(left, right, [line for line in rest if line.box[2] > edge + _RAGGED_PT])
+
+
+def _in_order(
+    left: Sequence[TextLine], right: Sequence[TextLine], crossing: Sequence[TextLine]
+) -> list[list[TextLine]]:
+    if not (_is_prose(left) and _is_prose(right)):
+        return []
+    across = sorted(crossing, key=lambda line: line.middle[1])
+    if any(_goes_on(line, other) for line in across for other in (*left, *right)):
+        return []
+    found: list[list[TextLine]] = []
+    above = float("-inf")
+    for line in [*across, None]:
+        below = line.middle[1] if line is not None else float("inf")
+        sides = [[o for o in side if above <= o.middle[1] < below] for side in (left, right)]
+        found.extend(side for side in sides if side)
+        if line is not None:
+            if found and not any(sides) and found[-1][-1] in across:
+                found[-1].append(line)
+            else:
+                found.append([line])
+        above = below
+    return found
+
+
+def _gutter(lines: Sequence[TextLine]) -> float | None:
+    """The middle of the widest strip in the page's middle that only lines across both columns cross."""
+    low, high = min(line.box[0] for line in lines), max(line.box[2] for line in lines)
+    width = high - low
+    if width <= 0:
+        return None
+    # Short lines don't count: a page number or a formula may be in the middle.
+    strip = sorted((o.box[0], o.box[2]) for o in lines if 0.2 * width < o.box[2] - o.box[0] < 0.55 * width)
+    best: tuple[float, float] | None = None
+    reached = low
+    for x0, x1 in strip:
+        wide, middle = x0 - reached, (reached + x0) / 2
+        central = _MIDDLE[0] * width < middle - low < _MIDDLE[1] * width
+        if central and wide >= _MIN_GUTTER_PT and (best is None or wide > best[0]):
+            best = (wide, middle)
+        reached = max(reached, x1)
+    return best[1] if best else None
+
+
+def _goes_on(line: TextLine, other: TextLine) -> bool:
+    """Whether both are in one paragraph: text flows around something, or lines of two columns were taken for one."""
+    gap = max(other.box[1] - line.box[3], line.box[1] - other.box[3])
+    return abs(line.size - other.size) <= 1 and gap < 0.4 * line.size
+
+
+def _is_prose(lines: Sequence[TextLine]) -> bool:
+    if len(lines) < _MIN_LINES:
+        return False
+    width = max(line.box[2] for line in lines) - min(line.box[0] for line in lines)
+    widths = sorted(line.box[2] - line.box[0] for line in lines)
+    return widths[len(widths) // 2] >= _FILLED * width
