@@ -87,10 +87,11 @@ def test_the_ceiling_is_checked_before_the_call_and_a_higher_one_goes_on(
 
 
 def test_a_killed_pass_does_not_pay_twice(scans: Path, sim: RunningSimulator, tmp_path: Path) -> None:
-    # Later calls hang: the part can't be written before the kill.
+    # Later calls hang: the part can't be written before the kill. The simulator counts the calls of each model.
     sim.play({"rules": [{"fault": "hang", "first": 4}]})
     command = [sys.executable, "-m", "quire", *_arguments(scans)]
-    environment = clean_environment(**_settings(sim, tmp_path))
+    one_model = {"OPENAI_SECONDARY_MODEL": "gpt-6.1-terra", "SECONDARY_ENGINE": "none"}
+    environment = clean_environment(**_settings(sim, tmp_path), **one_model)
     driver = subprocess.Popen(command, env=environment, start_new_session=True)
     try:
         wait_until(lambda: _answers(tmp_path) >= 3, "three answers that are stored")

@@ -20,7 +20,7 @@ from quire.simulator.simulator_thread import RunningSimulator
 from tests.support.office_files import mail
 from tests.support.programs import Program, Service
 from tests.support.vault_fixtures import ai_settings
-from tests.support.waiting import DEADLINE_S, wait_until
+from tests.support.waiting import DEADLINE_S, scaled, wait_until
 
 DOCUMENTS = 10
 KILLS = 3
@@ -39,7 +39,9 @@ def start(tmp_path: Path, sim: RunningSimulator, database: dict[str, str]) -> It
             "SHUTDOWN_TIMEOUT": "0",
             "VAULT_STALE_AFTER": "2s",
             "VAULT_SWEEP_INTERVAL": "300ms",
-            "REQUEST_TIMEOUT": "2s",  # the slots of calls that were out at a kill are free again after this and a bit
+            "REQUEST_TIMEOUT": scaled(
+                2
+            ),  # the slots of calls that were out at a kill are free again after this and a bit
             "CLASSIFY_TIMEOUT": "10m",
             "VAULT_MAX_REVIVALS": "100",
             "JOB_MAX_ATTEMPTS": "10",
@@ -104,7 +106,7 @@ def test_document_is_named_by_another_worker_when_the_first_is_killed_in_the_mid
         "DATA_DIR": str(tmp_path / "data"),
         "READER_PROCESSES": "1",
         "SHUTDOWN_TIMEOUT": "0",
-        "REQUEST_TIMEOUT": "3s",
+        "REQUEST_TIMEOUT": scaled(3),
         "CLASSIFY_TIMEOUT": "10m",  # a busy machine takes its time to start the second worker
     }
     sim.play({"models": [{"model": "*", "latency": 2.0}]})

@@ -48,9 +48,13 @@ class Cli:
         out, err = process.communicate(stdin, timeout=DEADLINE_S)
         return Done(process.returncode, out.decode(), err.decode())
 
+    @property
+    def temporary(self) -> Path:
+        return Path(self.env["TMPDIR"])
+
     def left_behind(self) -> list[str]:
         """What is still in the temporary folder."""
-        return sorted(path.name for path in Path(self.env["TMPDIR"]).iterdir())
+        return sorted(path.name for path in self.temporary.iterdir())
 
 
 @dataclass(frozen=True)

@@ -47,5 +47,9 @@ async def test_doctor_looks_at_the_catalog(tmp_path: Path) -> None:
     damaged = await check_catalog(settings)
     away = await check_catalog(load({"DATABASE_URL": "postgresql://u:hush@127.0.0.1:1/quire"}))
 
+    refused = await check_catalog(load({"DATABASE_URL": "postgresql://u:hush@a,b/quire?magic=1"}))
+
     assert [one[0].level for one in (fresh, there, damaged, away)] == ["ok", "ok", "fail", "fail"]
-    assert "hush" not in str(away)
+    assert refused[0].level == "fail"
+    assert "DATABASE_URL has options that are not understood: magic." in refused[0].text
+    assert "hush" not in str((away, refused))

@@ -26,7 +26,7 @@ from tests.support.environment import clean_environment
 from tests.support.quire_processes import run_quire
 from tests.support.serving import Client, Server
 from tests.support.stored_files import files_below
-from tests.support.waiting import eventually, until
+from tests.support.waiting import PATIENCE, eventually, scaled, until
 
 __all__ = ["make_mixed"]
 
@@ -76,8 +76,8 @@ def patient(redis_url: str, start_service: Callable[..., Server]) -> Server:
     return start_service(
         **STRICT,
         REDIS_URL=f"{redis_url}/1",
-        OPENAI_TIMEOUT="1s",
-        ANTHROPIC_TIMEOUT="1s",
+        OPENAI_TIMEOUT=scaled(1),
+        ANTHROPIC_TIMEOUT=scaled(1),
         AI_SYSTEM_PROMPT=OWN_PROMPT,
         IMAGE_SEND_ALL_PAGES="true",
     ).wait_ready()
@@ -154,6 +154,18 @@ async def convert_now(
     job = await client.over(await begin(client, data, **fields))
     assert job["status"] == "completed", job
     return job, await pages_of(client, job["job_id"])
+
+
+def entries_of(redis_url: str, job_id: str) -> list[Any]:
+    """Entries of the job's pages in the queue: those that wait, and those that a worker has in hand."""
+    with redis.Redis.from_url(f"{redis_url}/0", decode_responses=True) as server:
+        return [one for one in server.xrange("jobs:ai:pages") if one[1]["job_id"] == job_id]
+
+
+async def cancel(client: Client, redis_url: str, job_id: str) -> None:
+    """Cancels the job and waits until no worker has a page of it, whose call the next test would count."""
+    await client.post(f"/jobs/{job_id}/cancel")
+    await until(lambda: not entries_of(redis_url, job_id), "no page of the cancelled job is in hand")
 
 
 async def text_of(client: Client, job_id: str) -> str:
@@ -234,7 +246,7 @@ async def test_document_completes_at_its_deadline_when_calls_hang(
     sim.play({"rules": [{"fault": "hang", "first": 2}]})
     words = [f"mark{next(_numbers):05d}end" for _ in range(5)]
     data = make_mixed(*([word, "words below"] for word in words))
-    job_id = await ghost(client, data, options=json.dumps({"timeout_seconds": 5}))
+    job_id = await ghost(client, data, options=json.dumps({"timeout_seconds": 5 * PATIENCE}))
     done = await ghost_over(client, job_id)
     found = done["metadata"]
     assert (done["status"], found["timeout_occurred"]) == ("success", True)
@@ -479,7 +491,7 @@ async def test_breaker_rests_longer_when_failures_follow_each_other(
     "000-15a", "While the probe is out other pages go to other models, and none is sent to this one"
 )
 async def test_one_page_goes_to_the_model_when_its_breaker_is_half_open(
-    client: Client, sim: RunningSimulator
+    client: Client, sim: RunningSimulator, redis_url: str
 ) -> None:
     sim.play({"rules": [{"fault": "server_error", "model": "gpt-4.1", "last": 1}]})
     await convert(client, pdf(1)[0])
@@ -496,7 +508,7 @@ async def test_one_page_goes_to_the_model_when_its_breaker_is_half_open(
 
     await eventually(others_are_read, "three pages are read by others")
     assert calls(sim)["gpt-4.1"] == 2
-    await client.post(f"/jobs/{job_id}/cancel")
+    await cancel(client, redis_url, job_id)
 
 
 @pytest.mark.requirement(
@@ -565,7 +577,7 @@ async def test_calls_stay_under_the_cap_when_many_pages_wait(client: Client, sim
     "000-18a", "A page that finds every model at its cap holds no worker: the next job is taken up"
 )
 async def test_next_job_is_done_when_all_models_of_the_first_are_busy(
-    client: Client, sim: RunningSimulator
+    client: Client, sim: RunningSimulator, redis_url: str
 ) -> None:
     hanging = ("gpt-4.1", "gpt-4o", SONNET)
     sim.play({"rules": [{"fault": "hang", "model": name} for name in hanging]})
@@ -579,7 +591,7 @@ async def test_next_job_is_done_when_all_models_of_the_first_are_busy(
     _, pages = await convert_now(client, pdf(1)[0], model_tier="fast", engine="anthropic")
     assert pages[0]["model"] == "claude-3-haiku"
     assert (await client.get(f"/jobs/{waiting}")).json["status"] == "processing"
-    await client.post(f"/jobs/{waiting}/cancel")
+    await cancel(client, redis_url, waiting)
 
 
 @pytest.mark.requirement("000-19", "A page that was processed already is not processed again")
@@ -597,11 +609,7 @@ async def test_no_call_is_made_when_the_document_comes_again(
     assert {page["source"] for page in pages} == {"cache"}
     assert sim.stats()["total"]["calls"] == 2
 
-    async def no_entries() -> bool:
-        with redis.Redis.from_url(f"{redis_url}/0", decode_responses=True) as server:
-            return not [one for one in server.xrange("jobs:ai:pages") if one[1]["job_id"] == job["job_id"]]
-
-    await eventually(no_entries, "no entry of the job is left")
+    await until(lambda: not entries_of(redis_url, job["job_id"]), "no entry of the job is left")
 
 
 # ---- 5. results and callbacks ----------------------------------------------------------------------------
@@ -651,7 +659,9 @@ async def test_reports_finish_the_job_when_an_external_dispatcher_sends_them(
 
 
 @pytest.mark.requirement("000-24", "The MuPDF text of every page is kept before AI is asked")
-async def test_own_text_can_be_read_when_every_call_hangs(client: Client, sim: RunningSimulator) -> None:
+async def test_own_text_can_be_read_when_every_call_hangs(
+    client: Client, sim: RunningSimulator, redis_url: str
+) -> None:
     sim.play({"rules": [{"fault": "hang"}]})
     data, marks = pdf(2)
     job_id = await begin(client, data)
@@ -662,7 +672,7 @@ async def test_own_text_can_be_read_when_every_call_hangs(client: Client, sim: R
 
     await eventually(usable, "the document's own text")
     assert (await client.get(f"/jobs/{job_id}")).json["status"] == "processing"
-    await client.post(f"/jobs/{job_id}/cancel")
+    await cancel(client, redis_url, job_id)
 
 
 @pytest.mark.requirement("000-24a", "A page that has no text of its own and that AI failed says so")

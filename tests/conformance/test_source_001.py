@@ -26,7 +26,7 @@ from tests.support.environment import clean_environment
 from tests.support.s3_fixtures import s3_endpoint
 from tests.support.serving import Answer, Client, Server
 from tests.support.submitted_documents import fresh
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, scaled
 
 __all__ = ["make_bucket", "make_mixed", "s3_endpoint"]
 
@@ -96,7 +96,7 @@ def service(
         **aws,
         REDIS_URL=redis_url,
         ALLOW_PRIVATE_URLS="true",
-        REQUEST_TIMEOUT="3s",
+        REQUEST_TIMEOUT=scaled(3),
         WORKER_CONCURRENCY="4",
         BREAKER_BASE_BACKOFF="300ms",
         BREAKER_MAX_BACKOFF="500ms",

@@ -22,7 +22,7 @@ import pytest
 from quire.simulator.simulator_thread import RunningSimulator
 from tests.support.environment import ROOT, clean_environment
 from tests.support.serving import Answer, Client, Server, client_of
-from tests.support.waiting import DEADLINE_S, eventually
+from tests.support.waiting import DEADLINE_S, eventually, scaled
 
 SETTINGS = {
     "SECONDARY_ENGINE": "none",
@@ -33,7 +33,7 @@ SETTINGS = {
     "CLASSIFY_QUOTA_DELAY": "100ms",
     # Tests wait for these where a model hangs; on a busy machine a call with a picture takes more than a second.
     "CLASSIFY_CALL_TIMEOUT": "4s",
-    "REQUEST_TIMEOUT": "5s",
+    "REQUEST_TIMEOUT": scaled(5),
     "BREAKER_BASE_BACKOFF": "100ms",
     "BREAKER_MAX_BACKOFF": "200ms",
     "AI_WAIT_MAX": "1s",

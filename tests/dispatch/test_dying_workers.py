@@ -13,7 +13,7 @@ from tests.support.environment import clean_environment
 from tests.support.marked_documents import marked_pdf, marker, markers_in
 from tests.support.quire_processes import start_quire
 from tests.support.running import at_rest, markdown, over, pages, quire, upload
-from tests.support.waiting import until
+from tests.support.waiting import scaled, until
 
 IN_HAND = 16
 OUT = 12
@@ -32,7 +32,7 @@ async def test_only_the_calls_that_were_out_are_made_again_when_a_worker_is_kill
         "SECONDARY_ENGINE": "none",
         "MAX_INFLIGHT_PER_MODEL": str(OUT),
         "WORKER_CONCURRENCY": str(IN_HAND),
-        "REQUEST_TIMEOUT": "6s",
+        "REQUEST_TIMEOUT": scaled(6),
         "READER_PROCESSES": "2",
         "RETRY_BASE_DELAY": "20ms",
     }

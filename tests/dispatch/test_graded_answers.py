@@ -21,7 +21,7 @@ from tests.reading.ocr import scans
 from tests.support.marked_documents import marked_pdf
 from tests.support.running import convert, pages
 
-SCAN = {"AI_GROUND_WITH_OCR": "true", "OCR_PAGE_TIMEOUT": "20m", "DOCUMENT_PROCESSING_TIMEOUT": "30m"}
+SCAN = {"AI_GROUND_WITH_OCR": "true"}
 
 
 def test_answer_is_good_only_when_the_page_supports_it_and_all_its_numbers() -> None:

@@ -23,7 +23,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from quire.reading.pool import child_process
+from quire.reading.pool import server_process
 from quire.reading.pool.child_process import ChildOptions
 from tests.support import reaper
 from tests.support.environment import ROOT, RUN_VARIABLE, clean_environment
@@ -262,9 +262,9 @@ def use_warm_readers(place: str = "") -> None:
     The template is the one with this socket, or that of the test run.
     """
     _READER_TEMPLATE.run_elsewhere(place)
-    child_process.subprocess = _ReaderStarts  # type: ignore[assignment]
+    server_process.subprocess = _ReaderStarts  # type: ignore[assignment]
 
 
 def use_real_readers() -> None:
     """From now on, fork servers are started as they are outside of tests."""
-    child_process.subprocess = subprocess
+    server_process.subprocess = subprocess

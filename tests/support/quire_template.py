@@ -10,7 +10,7 @@ its socket:
     template → pipe   its wait status and the CPU seconds it used, once it has ended
 
 The forked process does what `python -m quire` does: it runs the package's `__main__` and ends as an interpreter ends.
-Or it is a fork server of readers, as `quire.reading.pool.child_process` starts one. The reaper ends the template with
+Or it is a fork server of readers, as `quire.reading.pool.server_process` starts one. The reaper ends the template with
 the run.
 """
 
@@ -200,16 +200,13 @@ def _become(start: Start) -> None:
 
 
 def _serve_readers(start: Start) -> None:
-    """Does what `child_process` has a new interpreter do. The parent is the template, so it dies with that."""
-    from quire.reading.pool.cage import CageOptions
-    from quire.reading.pool.forkserver import ChildLimits, serve
+    """Does what `server_process` has a new interpreter do. The parent is the template, so it dies with that."""
+    from quire.reading.pool.forkserver import serve
 
     os.setsid()
     asked = json.loads(start.arguments[-1])
     sys.path[:] = asked["sys_path"]
-    cage = CageOptions(**asked["cage"]) if asked["cage"] else None
-    limits = ChildLimits(asked["memory_bytes"], asked["keep_stderr"], cage)
-    serve(start.descriptors[3], os.getppid(), asked["preload"], limits)
+    serve(start.descriptors[3], os.getppid(), asked["preload"])
 
 
 def _run_quire(start: Start) -> None:

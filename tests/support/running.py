@@ -17,7 +17,7 @@ from quire.pipeline.intake.upload_intake import Accepted, Submission
 from quire.pipeline.worker import Stage, Worker, default_slots
 from quire.settings import load
 from tests.support.environment import ROOT
-from tests.support.waiting import DEADLINE_S, until
+from tests.support.waiting import DEADLINE_S, UNHURRIED, until
 
 TEAM = "team"
 SEPARATOR = "\n\n---\n\n"
@@ -38,6 +38,7 @@ async def quire(
             "RETRY_BASE_DELAY": "20ms",
             "RETRY_JITTER": "0",
             "SHUTDOWN_TIMEOUT": "0",
+            **UNHURRIED,
             **env,
         }
     )

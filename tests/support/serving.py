@@ -15,7 +15,7 @@ import aiohttp
 
 from tests.support.environment import clean_environment
 from tests.support.quire_processes import start_quire
-from tests.support.waiting import DEADLINE_S, eventually
+from tests.support.waiting import DEADLINE_S, UNHURRIED, eventually
 
 
 class Server:
@@ -30,7 +30,13 @@ class Server:
         self.log_path = folder / "server.log"
         self._out = folder / "address"
         environment = clean_environment(
-            **{"DATA_DIR": str(self.data_dir), "PORT": "0", "LOG_LEVEL": "debug", **settings}
+            **{
+                **UNHURRIED,
+                "DATA_DIR": str(self.data_dir),
+                "PORT": "0",
+                "LOG_LEVEL": "debug",
+                **settings,
+            }
         )
         with self._out.open("wb") as out, self.log_path.open("ab") as log:
             self.process = start_quire(

@@ -12,7 +12,7 @@ from tests.support.postgres import PostgresServer
 from tests.support.serving import Server
 from tests.support.shared_services import SharedServices
 from tests.support.vault_client import VaultClient
-from tests.support.waiting import DEADLINE_S
+from tests.support.waiting import DEADLINE_S, UNHURRIED, scaled
 
 BOTH_DATABASES = ("sqlite", "postgres")
 KEYS = "alpha:key-of-alpha,beta:key-of-beta"
@@ -119,11 +119,12 @@ def ai_settings(sim: RunningSimulator) -> dict[str, str]:
         "CLASSIFY_QUOTA_DELAY": "300ms",
         "CLASSIFY_RATE_LIMIT_DELAY": "200ms",
         "CLASSIFY_RETRY_DELAY": "100ms",
-        "CLASSIFY_TIMEOUT": "8s",
-        "CLASSIFY_IMAGE_TIMEOUT": "8s",
+        "CLASSIFY_TIMEOUT": scaled(8),
+        "CLASSIFY_IMAGE_TIMEOUT": scaled(8),
         "CLASSIFY_MAX_ATTEMPTS": "3",
         "CLASSIFY_WAIT": "1h",  # tests of degradation set a short one
-        "REQUEST_TIMEOUT": "2s",
+        **UNHURRIED,
+        "REQUEST_TIMEOUT": scaled(2),
         "BREAKER_BASE_BACKOFF": "50ms",
         "BREAKER_MAX_BACKOFF": "100ms",
         "EMBEDDING_PROVIDER": "off",

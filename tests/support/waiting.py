@@ -32,6 +32,21 @@ PATIENCE = float(os.environ.get("TEST_PATIENCE") or round(_busyness(), 1))
 DEADLINE_S = 300.0 * PATIENCE
 """How long any one condition may take."""
 
+UNHURRIED = {
+    "REQUEST_TIMEOUT": "20m",
+    "OCR_PAGE_TIMEOUT": "20m",
+    "PAGE_TOTAL_TIMEOUT": "30m",
+    "DOCUMENT_PROCESSING_TIMEOUT": "1h",
+    "AI_RECOVERY_PROBE": "0",
+}
+"""Settings of a Quire whose time limits a test is not about: by the defaults, pages of a busy machine fall back, and
+while they wait for a model that rests, a probe makes a call that the test has not counted."""
+
+
+def scaled(seconds: float) -> str:
+    """The duration of a limit that a test wants to be reached, but not by what merely takes long on this machine."""
+    return f"{seconds * PATIENCE:g}s"
+
 
 async def until(
     condition: Callable[[], bool | Awaitable[bool]], what: str = "the condition", within_s: float = DEADLINE_S

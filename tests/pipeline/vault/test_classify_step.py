@@ -16,6 +16,7 @@ from tests.support.shared_services import SharedServices
 from tests.support.vault_client import VaultClient
 from tests.support.vault_fixtures import ai_settings, on_both
 from tests.support.vault_running import add, settled, vault_at
+from tests.support.waiting import scaled
 
 LETTER = (
     "# Delivery of the turbines\n\nHamburg, 2026-02-11\n\n"
@@ -257,7 +258,7 @@ def degrading(
     settings = ai_settings(running_simulator) | {
         "CLASSIFY_WAIT": "1s",
         "CLASSIFY_MAX_ATTEMPTS": "1000",
-        "CLASSIFY_CALL_TIMEOUT": "1s",
+        "CLASSIFY_CALL_TIMEOUT": scaled(1),
     }
     return shared_services.get("degrading", lambda: new_vault(**settings))
 

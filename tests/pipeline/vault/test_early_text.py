@@ -17,7 +17,7 @@ from tests.support.serving import Server
 from tests.support.shared_services import SharedServices
 from tests.support.vault_client import VaultClient
 from tests.support.vault_fixtures import ai_settings
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, scaled
 
 PHOTO = ROOT / "samples" / "photo-of-text.png"
 
@@ -27,10 +27,11 @@ def hasty_vault(
     shared_services: SharedServices, new_vault: Callable[..., Server], running_simulator: RunningSimulator
 ) -> Server:
     """Documents complete early, and a hanging call is given up after some seconds."""
-    patient = {"REQUEST_TIMEOUT": "6s", "CLASSIFY_CALL_TIMEOUT": "6s", "CLASSIFY_MAX_ATTEMPTS": "1000"}
     settings = {
         **ai_settings(running_simulator),
-        **patient,
+        "REQUEST_TIMEOUT": scaled(6),
+        "CLASSIFY_CALL_TIMEOUT": scaled(6),
+        "CLASSIFY_MAX_ATTEMPTS": "1000",
         "CLASSIFY_WAIT": "100ms",
         "AI_EARLY_TEXT": "200ms",
     }
