@@ -177,6 +177,11 @@ async def test_a_scan_is_read_by_ocr_when_ai_fails_and_it_has_no_text(
             assert record.source is PageSource.OCR
             assert "answer_refused" in record.reasons
             assert record.tokens_in > 0, "what the rejected answers cost is on the page"
+        sim.play({})
+        assert await one.engine.retry(job, job.id) == "started", "a page that AI was to read could be better"
+        (record,) = (await pages(one, await over(one, job.id))).values()
+        assert (record.source, "instead_of_ai" in record.reasons) == (PageSource.AI, False)
+        assert await one.engine.retry(await job_of(one, job.id), job.id) == "nothing"
 
 
 async def test_the_document_completes_at_its_deadline_when_every_model_hangs(

@@ -115,6 +115,10 @@ async def test_scan_is_usable_while_ai_hangs_and_is_read_by_ocr_once(
         assert (page.source, page.reasons[-1], ended.timed_out) == (PageSource.OCR, "deadline", True)
         assert "WINDMILL" in await markdown(one, ended)
         assert ocr_calls == [1, 1, 1]
+        sim.play({})
+        assert await one.engine.retry(ended, third) == "started", "AI had no time for its page"
+        page = (await pages(one, await over(one, third)))[1]
+        assert (page.source, "deadline" in page.reasons) == (PageSource.AI, False)
         await at_rest(one)
 
 

@@ -135,9 +135,11 @@ def test_repeated_running_lines_are_left_out_unless_asked_for() -> None:
         (ElementKind.RUNNING_HEADER, {"text": "Report", "repeated": True}),
         (ElementKind.RUNNING_HEADER, {"text": "Chapter 2"}),
         (ElementKind.PAGE_NUMBER, {"text": "7", "repeated": True}),
+        (ElementKind.FORM_FIELD, {"text": "Ann", "marker": "Name", "repeated": True}),
     )
     assert render_markdown(made.elements) == "Chapter 2"
-    assert render_markdown(made.elements, MarkdownOptions(keep_repeated=True)) == "Report\n\nChapter 2\n\n7"
+    kept = render_markdown(made.elements, MarkdownOptions(keep_running=True))
+    assert kept == "Report\n\nChapter 2\n\n7", "a field whose value is in the text is no running line"
 
 
 def test_blocks_of_an_item_and_of_a_quotation_are_inside_it() -> None:

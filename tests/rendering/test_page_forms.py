@@ -32,7 +32,7 @@ def test_text_has_the_words_without_markup() -> None:
     assert render_text(PAGE) == (
         "A & B\n\n1. one\n  - inner\n2. two\n\nName\t\tSum\na<b\tc\t1\n\nsaid\n\ninside\n\nx < 1"
     )
-    assert "Report" in render_text(PAGE, keep_repeated=True)
+    assert "Report" in render_text(PAGE, keep_running=True)
 
 
 def test_html_is_semantic_and_has_spans() -> None:

@@ -162,6 +162,10 @@ class Element:
     repeated: bool = False
     lines: tuple[ElementLine, ...] = ()
 
+    def is_written(self, *, keep_running: bool) -> bool:
+        """Whether the text of the page has it. `keep_running`: running lines and page numbers on each page."""
+        return not self.repeated or (keep_running and self.kind in RUNNING_KINDS)
+
     @property
     def plain_text(self) -> str:
         """All its words: its text, or those of its cells, row by row."""

@@ -154,12 +154,18 @@ class PageRecord:
         return cls(number=number, status=JobStatus(packed["st"]), **found)
 
     @property
-    def best_route(self) -> bool:
-        """Whether reading this page again could not give a better source than it has."""
-        return self.status is JobStatus.COMPLETED and self.source not in (
-            PageSource.MUPDF_FALLBACK,
-            PageSource.MUPDF_TIMEOUT_FALLBACK,
-        )
+    def could_be_better(self) -> bool:
+        """Whether the page failed, or a better reader failed or had no time: another try may give a better text."""
+        is_fallback = self.source in (PageSource.MUPDF_FALLBACK, PageSource.MUPDF_TIMEOUT_FALLBACK)
+        is_stopgap = self.source is PageSource.OCR and not STOPGAP_REASONS.isdisjoint(self.reasons)
+        return self.status is not JobStatus.COMPLETED or is_fallback or is_stopgap
+
+
+INSTEAD_OF_AI = "instead_of_ai"
+"""Why a page was read by OCR: AI was to read it, and failed."""
+
+STOPGAP_REASONS = frozenset((INSTEAD_OF_AI, "deadline"))
+"""Why a page has the text of a lesser reader; the second one is written by deadline.lua."""
 
 
 _TYPES = {"source": PageSource, "page_class": PageClass, "grade": Grade, "reasons": tuple}

@@ -347,7 +347,7 @@ class Engine:
         elif kind is JobType.MERGE:
             wanted = missing
         else:
-            wanted = [n for n in _numbers(job) if n not in records or not records[n].best_route]
+            wanted = [n for n in _numbers(job) if n not in records or records[n].could_be_better]
             if not wanted and job.status is JobStatus.COMPLETED:
                 return "nothing"
         await self._parts.jobs.restore_pages(job.id, records.values())

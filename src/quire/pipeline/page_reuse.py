@@ -163,7 +163,7 @@ def _is_reusable(record: PageRecord | None) -> bool:
     """Whether the page was read by its best reader, and not badly."""
     return (
         record is not None
-        and record.best_route
+        and not record.could_be_better
         and record.ref is not None
         and record.words > 0
         and record.grade in (Grade.GOOD, Grade.FAIR)

@@ -16,7 +16,7 @@ from quire.rendering.page_markdown import MarkdownOptions, render_markdown
 def page_markdown(elements: Sequence[Element], options: OutputOptions, figures: Mapping[str, str]) -> str:
     """The Markdown of a page. `figures` has what is written for a figure, by the id of its element."""
     shown = [_shown(element, options, figures) for element in elements]
-    return render_markdown(shown, MarkdownOptions(keep_repeated=options.headers is HeaderForm.KEEP))
+    return render_markdown(shown, MarkdownOptions(keep_running=options.headers is HeaderForm.KEEP))
 
 
 def _shown(element: Element, options: OutputOptions, figures: Mapping[str, str]) -> Element:

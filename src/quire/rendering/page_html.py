@@ -41,9 +41,9 @@ def inline_html(markdown: str) -> str:
     return str(_inline().renderInline(markdown))
 
 
-def render_html(elements: Sequence[Element], *, keep_repeated: bool = False) -> str:
+def render_html(elements: Sequence[Element], *, keep_running: bool = False) -> str:
     """The HTML of a page's content, one line for each block; it has no document around it."""
-    shown = [element for element in elements if keep_repeated or not element.repeated]
+    shown = [element for element in elements if element.is_written(keep_running=keep_running)]
     kinds = {element.id: element.kind for element in shown}
     children: dict[str, list[Element]] = {}
     top: list[Element] = []

@@ -20,15 +20,15 @@ _LINES = {
 
 @dataclass(frozen=True, slots=True)
 class MarkdownOptions:
-    """`keep_repeated` writes running headers, footers and page numbers on every page that has them."""
+    """`keep_running` writes running headers, footers and page numbers on every page that has them."""
 
-    keep_repeated: bool = False
+    keep_running: bool = False
 
 
 def render_markdown(elements: Sequence[Element], options: MarkdownOptions | None = None) -> str:
     """The Markdown of a page: blocks with an empty line between them, items of a list line by line."""
-    keep = options is not None and options.keep_repeated
-    shown = [element for element in elements if keep or not element.repeated]
+    keep = options is not None and options.keep_running
+    shown = [element for element in elements if element.is_written(keep_running=keep)]
     if not any(element.parent for element in shown):
         return _joined(shown, {})
     kinds = {element.id: element.kind for element in shown}

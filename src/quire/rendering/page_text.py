@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from quire.domain.element import Element, ElementKind
 
 
-def render_text(elements: Sequence[Element], *, keep_repeated: bool = False) -> str:
+def render_text(elements: Sequence[Element], *, keep_running: bool = False) -> str:
     """The words of a page without markup: blocks with an empty line between them, cells with a tab, items by line."""
     parts: list[str] = []
     before: Element | None = None
     for element in elements:
         text = _text(element)
-        if not text or (element.repeated and not keep_repeated):
+        if not text or not element.is_written(keep_running=keep_running):
             continue
         if before is not None:
             items = before.kind is element.kind is ElementKind.LIST_ITEM

@@ -110,7 +110,7 @@ def test_nothing_is_taken_away_when_pages_have_their_own_lines_beside_a_header(s
 def test_running_lines_are_shown_on_every_page_when_asked_for(save: Make) -> None:
     path = save(document_with([("The Society",)] * 4))
     for reading in readings(path, 4):
-        assert "The Society" in render_markdown(reading.elements, MarkdownOptions(keep_repeated=True))
+        assert "The Society" in render_markdown(reading.elements, MarkdownOptions(keep_running=True))
 
 
 def test_header_of_two_pages_is_shown_once(save: Make) -> None:

@@ -76,7 +76,7 @@ class ElementWriter:
         if self._path:
             more["parent_id"] = self._path[-1][1]
         if element.table is not None:
-            more["text_as_html"] = render_html([element], keep_repeated=True)
+            more["text_as_html"] = render_html([element])
         if self.coordinates and element.box is not None and page.width:
             more["coordinates"] = _coordinates(element.box, page)
         if element.confidence is not None:

@@ -10,7 +10,15 @@ from dataclasses import replace
 from quire.coordination.early_pages import OcrRight
 from quire.coordination.job_records import Claim, PageOutcome
 from quire.dispatch.page_task import Exhausted
-from quire.domain.job import JobStatus, PageRecord, UnitKind, chunk_places, unit_page
+from quire.domain.job import (
+    INSTEAD_OF_AI,
+    STOPGAP_REASONS,
+    JobStatus,
+    PageRecord,
+    UnitKind,
+    chunk_places,
+    unit_page,
+)
 from quire.domain.page import PageClass, PageSource
 from quire.domain.page_ranges import PageRanges
 from quire.domain.routing import Route, best_route
@@ -107,9 +115,7 @@ class PageReader:
         ai = self._parts.ai
         assert ai is not None  # noqa: S101 - there is no such route without it
         question = Illustrations(self._claim, self._parts, local) if local.reader in MARKUP_READERS else None
-        # A model gets no OCR text as the page's own.
-        own = replace(local, words=0, grade=None) if local.source is PageSource.OCR else local
-        outcome = await AiPage(self._claim, self._parts, ai, own, question).read()
+        outcome = await AiPage(self._claim, self._parts, ai, _as_asked(local), question).read()
         if outcome is None:
             return
         if isinstance(outcome, Exhausted):
@@ -128,14 +134,14 @@ class PageReader:
         recognised = local.reader in OCR_READERS
         if local.words or recognised:
             source = PageSource.OCR if recognised else PageSource.MUPDF_FALLBACK
-            fallback = replace(local, status=JobStatus.COMPLETED, source=source, completed_at=now)
-            return with_spent(replace(fallback, error=None), outcome)
+            fallback = replace(local, status=JobStatus.COMPLETED, source=source, completed_at=now, error=None)
+            return with_spent(_instead_of_ai(fallback) if recognised else fallback, outcome)
         why = PageError(
             f"The page has no text of its own, and AI could not read it ({', '.join(outcome.reasons)})."
         )
         if self._parts.readers.ocr:
             try:
-                return with_spent(await self._stored(await self._ocr(local.number)), outcome)
+                return with_spent(_instead_of_ai(await self._stored(await self._ocr(local.number))), outcome)
             except PageError as error:
                 if error.retryable:
                     raise
@@ -274,6 +280,16 @@ class PageReader:
         options = self._job.options
         is_drawn = reader not in (*MARKUP_READERS, *OCR_READERS)
         return options.force_ocr and not options.text_only and self._parts.readers.ocr and is_drawn
+
+
+def _instead_of_ai(record: PageRecord) -> PageRecord:
+    return replace(record, reasons=(*record.reasons, INSTEAD_OF_AI))
+
+
+def _as_asked(local: PageRecord) -> PageRecord:
+    """The page as a model is asked for it: with nothing of an earlier stopgap, and no OCR text as the page's own."""
+    own = replace(local, reasons=tuple(one for one in local.reasons if one not in STOPGAP_REASONS))
+    return replace(own, words=0, grade=None) if local.source is PageSource.OCR else own
 
 
 def failed_page(

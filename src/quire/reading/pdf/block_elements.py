@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 
-from quire.domain.element import Box, Element, ElementKind, ElementLine, TableGrid, element_id, hull
+from quire.domain.element import (
+    RUNNING_KINDS,
+    Box,
+    Element,
+    ElementKind,
+    ElementLine,
+    TableGrid,
+    element_id,
+    hull,
+)
 from quire.reading.pdf.block_matching import FilledBlock
 from quire.reading.pdf.contents_list import ContentsEntry, contents_entries
 from quire.reading.pdf.form_fields import FormField
@@ -51,9 +60,13 @@ class PageBuilder:
         self._title_sizes: dict[str, float] = {}
         self._elements: list[Element] = []
 
-    def finished(self) -> list[Element]:
-        """All elements of the page, in the order in which they were added."""
-        return settled(self._elements, self._title_sizes, self._style.height)
+    def finished(self, *, show_running: bool = False) -> list[Element]:
+        """All elements of the page, in the order in which they were added; with `show_running` none of its running
+        lines is left out of the Markdown."""
+        made = settled(self._elements, self._title_sizes, self._style.height)
+        if not show_running:
+            return made
+        return [replace(one, repeated=False) if one.kind in RUNNING_KINDS else one for one in made]
 
     def add_running(self, kind: ElementKind, line: TextLine) -> None:
         """A running header, a running footer or a page number that Markdown leaves out."""

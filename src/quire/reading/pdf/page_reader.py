@@ -227,10 +227,8 @@ def _elements(seen: _Seen, filled: Sequence[FilledBlock], style: ComposeStyle) -
     page.add_blocks([*top, *blocks, *bottom])
     _add_left_out(page, seen, at_top=False)
     page.add_fields(seen.fields)
-    if not filled:
-        # Nothing but running lines: better these than a page that is silently empty.
-        return [replace(element, repeated=False) for element in page.finished()]
-    return page.finished()
+    # Nothing but running lines: better these than a page that is silently empty.
+    return page.finished(show_running=not filled)
 
 
 def _add_left_out(page: PageBuilder, seen: _Seen, *, at_top: bool) -> None:
