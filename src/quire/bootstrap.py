@@ -374,9 +374,9 @@ def _embedder(parts: Parts, connection: RedisConnection, stack: AsyncExitStack) 
 
 
 async def _sweeping(vault: Vault, worker_id: str) -> None:
-    from quire.pipeline.vault.vault_sweeper import Sweeper
+    from quire.pipeline.vault.vault_sweeper import VaultSweeper
 
-    await keep_running("vault-sweeper", Sweeper(vault, worker_id).run)
+    await keep_running("vault-sweeper", VaultSweeper(vault, worker_id).run)
 
 
 def _batcher(

@@ -178,7 +178,7 @@ class JobStates(RuleBasedStateMachine):
         if not numbers or not records:
             answer = self.do(self.jobs.retry(job, "all", first="split"))
         else:
-            wanted = {"main": [n for n in numbers if n not in records or not records[n].best_route]}
+            wanted = {"main": [n for n in numbers if n not in records or records[n].could_be_better]}
             wanted["page"] = sorted({data.draw(st.sampled_from(list(numbers))), *missing})
             wanted["merge"] = missing
             pages = wanted[what]

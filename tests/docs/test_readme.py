@@ -59,7 +59,7 @@ def free_port() -> int:
 
 def test_every_command_works_when_pasted_in_order_into_one_shell(folder: Path, web: str) -> None:
     address = f"http://127.0.0.1:{free_port()}"
-    script = commands("Five things one does with it")
+    script = commands("Five common tasks")
     assert len(script.splitlines()) > 18
     script = script.replace("http://127.0.0.1:8080", address).replace("https://example.org", web)
     done = subprocess.run(

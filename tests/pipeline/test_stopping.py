@@ -91,7 +91,7 @@ async def test_a_late_result_only_counts_as_late_when_the_job_was_cancelled(tmp_
     gate, inside = asyncio.Event(), asyncio.Event()
 
     async def read_when_told(claim: Claim, parts: Parts) -> None:
-        claim.settlement.begun = True  # as if its outcome were on its way to the server
+        claim.outcome_write.begun = True  # as if its outcome were on its way to the server
         inside.set()
         await gate.wait()
         await PageReader(claim, parts).chunk()

@@ -16,7 +16,7 @@ from quire.batching.batch_traces import BatchTraces
 from quire.batching.body_memory import BodyMemory, Bytes
 from quire.batching.object_shelves import Shelves
 from quire.batching.parse_errors import BackendDownError, BackendFailedError
-from quire.batching.waiting_callers import Failed, ParseResult, Settled, Waiters
+from quire.batching.waiting_callers import Failed, ParseOutcome, ParseResult, Waiters
 from quire.clock import Clock
 from quire.coordination.parse_queue import ParseQueue
 from quire.coordination.parse_requests import (
@@ -389,7 +389,7 @@ class BatchSender:
         return key, placed
 
     def _deliver(self, one: Outcome, fragments: dict[str, bytes], now: float) -> None:
-        settled: Settled | None = None
+        settled: ParseOutcome | None = None
         if one.ending is RequestOutcome.DONE:
             filename = self._names[one.id]
             settled = ParseResult(one.id, filename, one.seconds, now, fragments[one.id])

@@ -25,7 +25,7 @@ from quire.batching.parse_errors import (
 from quire.batching.parse_intake import ParseIntake, ParseSubmission
 from quire.batching.service_model import ServiceModel, wait_s
 from quire.batching.upkeep import Cleanup, Upkeep, UpkeepOptions, UpkeepParts
-from quire.batching.waiting_callers import Failed, Settled, Waiters, lost_request
+from quire.batching.waiting_callers import Failed, ParseOutcome, Waiters, lost_request
 from quire.clock import Clock
 from quire.coordination.liveness import Workers
 from quire.coordination.parse_queue import ParseQueue
@@ -83,7 +83,7 @@ class Ticket:
 
     team: str
     request_id: str
-    future: asyncio.Future[Settled | None]
+    future: asyncio.Future[ParseOutcome | None]
     since: float
 
 
@@ -232,7 +232,7 @@ class Batcher:
                 self._waiters.leave(request_id, ticket.future)
                 return None
             if seen.over:
-                settled = await self._waiters.settled(seen)
+                settled = await self._waiters.outcome_of(seen)
                 if not ticket.future.done():
                     ticket.future.set_result(settled)
             elif not wait:
@@ -245,7 +245,7 @@ class Batcher:
         self.former.wake()
         return ticket
 
-    async def result(self, ticket: Ticket, gone: asyncio.Future[None] | None = None) -> Settled | None:
+    async def result(self, ticket: Ticket, gone: asyncio.Future[None] | None = None) -> ParseOutcome | None:
         """Waits for the ticket's result; None if `gone` is done first.
 
         Raises ResponseTimeoutError after RESPONSE_TIMEOUT; the request stays in the queue.

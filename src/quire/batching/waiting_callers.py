@@ -35,13 +35,13 @@ class Failed:
     error: dict[str, Any]
 
 
-Settled = ParseResult | Failed
+ParseOutcome = ParseResult | Failed
 
 
 @dataclass(slots=True)
 class _Waiting:
     team: str
-    futures: list[asyncio.Future[Settled | None]]
+    futures: list[asyncio.Future[ParseOutcome | None]]
     accepted: bool = False  # before that there is no record in Redis
 
 
@@ -68,9 +68,9 @@ class Waiters:
     def ids(self) -> list[str]:
         return list(self._waiting)
 
-    def join(self, team: str, request_id: str) -> asyncio.Future[Settled | None]:
+    def join(self, team: str, request_id: str) -> asyncio.Future[ParseOutcome | None]:
         """Adds a caller; the future gets its result."""
-        future: asyncio.Future[Settled | None] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[ParseOutcome | None] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(request_id, _Waiting(team, [])).futures.append(future)
         return future
 
@@ -80,7 +80,7 @@ class Waiters:
         if waiting is not None:
             waiting.accepted = True
 
-    def leave(self, request_id: str, future: asyncio.Future[Settled | None]) -> bool:
+    def leave(self, request_id: str, future: asyncio.Future[ParseOutcome | None]) -> bool:
         """Removes a caller; True if it was the request's last one and has got no result."""
         waiting = self._waiting.get(request_id)
         if waiting is None or future not in waiting.futures:
@@ -91,7 +91,7 @@ class Waiters:
         del self._waiting[request_id]
         return not future.done() or future.cancelled() or future.result() is None
 
-    def deliver(self, settled: Settled) -> None:
+    def deliver(self, settled: ParseOutcome) -> None:
         """Gives the result to all callers of its request."""
         waiting = self._waiting.pop(settled.request_id, None)
         for future in waiting.futures if waiting else ():
@@ -111,7 +111,7 @@ class Waiters:
                     self.deliver(Failed(request_id, lost_request().as_dict()))
             await self._deliver_seen([seen for seen in found if seen is not None and seen.over])
 
-    async def settled(self, seen: RequestState) -> Settled:
+    async def outcome_of(self, seen: RequestState) -> ParseOutcome:
         """Returns the result of a finished request. Raises ObjectsError, or MissingError if it has expired."""
         if seen.state == "e":
             return Failed(seen.id, seen.error or QuireError("The image could not be read.").as_dict())
@@ -124,7 +124,7 @@ class Waiters:
         return ParseResult(seen.id, seen.filename, seen.seconds, seen.finished_at, b"".join(pieces))
 
     async def _deliver_seen(self, over: list[RequestState]) -> None:
-        outcomes = await asyncio.gather(*(self.settled(one) for one in over), return_exceptions=True)
+        outcomes = await asyncio.gather(*(self.outcome_of(one) for one in over), return_exceptions=True)
         for seen, outcome in zip(over, outcomes, strict=True):
             if isinstance(outcome, QuireError):
                 # Its callers go on waiting: the next refresh tries again.

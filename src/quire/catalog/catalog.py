@@ -1,6 +1,6 @@
 """The catalog: documents, tags, their vectors and the search over them, on SQLite or PostgreSQL.
 
-Every query is for one team. Only the sweeper's queries cover all teams; their names end in `_of_all_teams`.
+Every query is for one team. Only the vault sweeper's queries cover all teams; their names end in `_of_all_teams`.
 """
 
 from __future__ import annotations
@@ -286,7 +286,7 @@ class Catalog:
         return await self._documents.fail(team, document_id, attempt, error)
 
     async def stale_of_all_teams(self, older_than_s: float, limit: int = 100) -> Sequence[VaultDocument]:
-        """Documents pending for longer than this, the longest first: for the sweeper."""
+        """Documents pending for longer than this, the longest first: for the vault sweeper."""
         return await self._documents.stale(older_than_s, limit)
 
     # Tags

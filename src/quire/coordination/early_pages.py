@@ -1,7 +1,7 @@
 """Pages that are read by OCR while they wait for AI: the unit that does it, and the right to read each page once.
 
 The unit `early` is issued with a time before which no worker claims it. If the process dies between the script and the
-delayed entry, the sweeper queues the unit.
+delayed entry, the housekeeper queues the unit.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ class JobState:
     epoch: int
 
 
-class Settlement:
+class OutcomeWrite:
     """Whether a claim's outcome is being written. From then on its stage must not be interrupted."""
 
     __slots__ = ("begun",)
@@ -90,7 +90,7 @@ class Claim:
     """Whether an earlier attempt may have stored something about the unit."""
     page: PageRecord | None = None
     """The record of the page, where the unit is one page."""
-    settlement: Settlement = field(default_factory=Settlement, compare=False)
+    outcome_write: OutcomeWrite = field(default_factory=OutcomeWrite, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Job records and their state changes. Each change is one script; the units that it returns are queued right after.
 
-If the process dies between the two, the units are in the job's work and the sweeper queues them.
+If the process dies between the two, the units are in the job's work and the housekeeper queues them.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class JobStore:
     async def create(self, new: NewJob, call: str = "") -> JobIdInUse | None:
         """Creates the job and queues its first unit; None if created, else the job that has the id.
 
-        The active index is written first: the sweeper finds a job there whose unit was never queued. A job that was
+        The active index is written first: the housekeeper finds a job there whose unit was never queued. A job that was
         created with the same `call` (a recovery from its journal) is this one.
         """
         now = now_ms(self._clock)
@@ -126,7 +126,7 @@ class JobStore:
         return await self.parked.park(claim, not_before_s, Counted.FAILED if failed else Counted.STARTED)
 
     async def fetched(self, claim: Claim, found: Mapping[str, Arg]) -> None:
-        claim.settlement.begun = True
+        claim.outcome_write.begun = True
         job = claim.job
         units = await self._run("fetched", job.id, job.epoch, now_ms(self._clock), *flat(found))
         await self._queue(job, job.epoch, units, str(found.get("content_ref", "")))
@@ -134,7 +134,7 @@ class JobStore:
     async def split_done(
         self, claim: Claim, total: int, chunk: int, window: int, found: Mapping[str, Arg]
     ) -> None:
-        claim.settlement.begun = True
+        claim.outcome_write.begun = True
         job = claim.job
         units = await self._run(
             "split_done", job.id, job.epoch, now_ms(self._clock), total, chunk, window, *flat(found)
@@ -143,7 +143,7 @@ class JobStore:
 
     async def pages_done(self, claim: Claim, outcomes: Sequence[PageOutcome]) -> int:
         """Records a unit's pages; returns how many were accepted."""
-        claim.settlement.begun = True
+        claim.outcome_write.begun = True
         job = claim.job
         args: list[Arg] = []
         tokens_in = tokens_out = cost_micro = 0
@@ -167,7 +167,7 @@ class JobStore:
         return int(answer[0])
 
     async def merged(self, claim: Claim, result: dict[str, Any]) -> bool:
-        claim.settlement.begun = True
+        claim.outcome_write.begun = True
         job = claim.job
         now = now_ms(self._clock)
         answer = await self._run("merged", job.id, claim.hint.epoch, now, self._ttl_ms(), as_json(result))
@@ -177,7 +177,7 @@ class JobStore:
 
     async def fail(self, claim: Claim, error: QuireError) -> bool:
         """The whole job fails because this unit can't be done."""
-        claim.settlement.begun = True
+        claim.outcome_write.begun = True
         answer = await self._end(claim.job.id, "failed", error, claim.hint.unit, claim.hint.epoch)
         return bool(answer[0] == 1)
 
@@ -258,7 +258,7 @@ class JobStore:
         owned = (*keys.JobKeys.of(job.id).all(), keys.ai_pages(job.id), keys.ai_answers_of(job.id))
         removed = await self._connection.script("job/remove", owned)
         if removed == 1:
-            await self.forget_answer_for(job.team, fingerprint, job.id)
+            await self.forget_content(job.team, fingerprint, job.id)
             await self._connection.commands(
                 [
                     ("ZREM", keys.index(job.team), job.id),
@@ -287,7 +287,7 @@ class JobStore:
 
     async def stop_sweeping(self, job_id: str, over_at_s: float) -> None:
         """Removes a job that had ended at that time from the active index, unless a retry has started since."""
-        # The active index last: the sweeper does both again for a job that a dying process has left there.
+        # The active index last: the housekeeper does both again for a job that a dying process has left there.
         await self.order.leave(job_id, int(over_at_s * 1000))
         await self._connection.script(
             "plain/cancel_look", [keys.ACTIVE], job_id, int(over_at_s * 1000) + self._first_sweep_ms
@@ -373,21 +373,21 @@ class JobStore:
         since = job.completed_at if job.status.terminal else None
         return (since or self._clock.now()) + self._objects_ms() / 1000
 
-    async def answer_for(self, team: str, fingerprint: str) -> str | None:
+    async def job_for_content(self, team: str, fingerprint: str) -> str | None:
         """The job that is registered for this content and these options, for dedupe; None if there is none."""
         found = await self._connection.command("GET", keys.dedup(team, fingerprint))
         return found or None
 
-    async def answer_with(self, team: str, fingerprint: str, job_id: str, seen: str | None) -> str:
+    async def register_content(self, team: str, fingerprint: str, job_id: str, seen: str | None) -> str:
         """Registers job_id if the registered job is still `seen`; returns the job that is registered now."""
         current = await self._connection.script(
             "plain/swap_value", [keys.dedup(team, fingerprint)], seen or "", job_id, self._ttl_ms()
         )
         return str(current)
 
-    async def forget_answer_for(self, team: str, fingerprint: str, job_id: str) -> None:
+    async def forget_content(self, team: str, fingerprint: str, job_id: str) -> None:
         """Removes the registration of job_id for this content; a job that has replaced it stays."""
-        await self.answer_with(team, fingerprint, "", seen=job_id)
+        await self.register_content(team, fingerprint, "", seen=job_id)
 
     async def _end(
         self,

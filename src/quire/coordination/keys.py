@@ -66,12 +66,12 @@ def dedup(team: str, fingerprint: str) -> str:
 
 
 def vault_revivals(team: str, document_id: str) -> str:
-    """hash with TTL: attempt -> how often the sweeper revived the document."""
+    """hash with TTL: attempt -> how often the vault sweeper revived the document."""
     return f"vault:revivals:{team}:{document_id}"
 
 
 def vault_revived(team: str, document_id: str, attempt: int) -> str:
-    """string with TTL: a sweeper has revived this attempt, and no other does so until the key expires."""
+    """string with TTL: a vault sweeper has revived this attempt, and no other does so until the key expires."""
     return f"vault:revived:{team}:{document_id}:{attempt}"
 
 

@@ -30,7 +30,7 @@ class LostState:
 
         Returns `started`, `late` (the claim was no longer valid), or `too often`: nothing was done.
         """
-        claim.settlement.begun = True
+        claim.outcome_write.begun = True
         job, epoch = claim.job, claim.hint.epoch
         now = now_ms(self._clock)
         answer = await self._connection.job_script("reread", job.id, epoch, claim.token, now, *numbers)

@@ -1,6 +1,6 @@
 """Units that are released until a time, and what of the attempt counts.
 
-If the process dies between the script and the delayed entry, the sweeper queues the unit.
+If the process dies between the script and the delayed entry, the housekeeper queues the unit.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class ParkedUnits:
 
     async def park(self, claim: Claim, not_before_s: float, counted: Counted) -> bool:
         """Releases a unit until not_before_s; False if the claim was no longer valid."""
-        claim.settlement.begun = True
+        claim.outcome_write.begun = True
         hint = claim.hint
         args = (hint.unit, hint.epoch, claim.token, int(not_before_s * 1000), counted.value)
         parked = await self.connection.job_script("park", hint.job_id, *args)

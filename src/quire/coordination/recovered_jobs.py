@@ -33,7 +33,7 @@ class RecoveredJobs:
         return {one for one, here, deleted in zip(job_ids, there, gone, strict=True) if here or deleted}
 
     async def sweep_soon(self, job_ids: Sequence[str]) -> None:
-        """Has the sweeper check jobs that have not ended by their journal: their queue entries may be lost."""
+        """Has the housekeeper check jobs that have not ended by their journal: their queue entries may be lost."""
         now = now_ms(self._clock)
         await self._connection.commands(("ZADD", keys.ACTIVE, "NX", now, one) for one in job_ids)
 

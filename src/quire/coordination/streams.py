@@ -1,7 +1,7 @@
 """The queues: Redis Streams with consumer groups, their delayed entries and dead letters.
 
 An entry is a hint that a unit of a job may be worked on; the truth is in the job. So entries may be doubled or
-lost without harm: a doubled one is dropped when its unit is claimed, a lost one is put back by the sweeper.
+lost without harm: a doubled one is dropped when its unit is claimed, a lost one is put back by the housekeeper.
 """
 
 from __future__ import annotations

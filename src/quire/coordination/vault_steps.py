@@ -101,7 +101,7 @@ class Steps:
         self, claim: Claim, *, tokens_in: int = 0, tokens_out: int = 0, cost_usd: float = 0.0
     ) -> bool:
         """Completes the step; False if its epoch has passed."""
-        claim.settlement.begun = True
+        claim.outcome_write.begun = True
         now = now_ms(self._clock)
         answer = await self._script(
             *(
@@ -196,7 +196,7 @@ class Steps:
     async def count_revival(self, team: str, document_id: str, attempt: int, apart_s: float) -> int | None:
         """Counts a resumption of this attempt and returns the count; None if one was counted less than apart_s ago.
 
-        The sweepers of all processes see the same stale document: only one of them is to resume it.
+        The vault sweepers of all processes see the same stale document: only one of them is to resume it.
         """
         claim = keys.vault_revived(team, document_id, attempt)
         if not await self._connection.command("SET", claim, 1, "NX", "PX", max(1, int(apart_s * 1000))):

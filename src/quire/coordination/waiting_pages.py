@@ -72,7 +72,7 @@ class Waiting:
         return await self._release(claim, wait_s, keys.AI_RECOVERING, failed=failed, tried=True)
 
     async def _release(self, claim: Claim, wait_s: float, line: str, *, failed: bool, tried: bool) -> bool:
-        claim.settlement.begun = True
+        claim.outcome_write.begun = True
         hint = replace(claim.hint, entry_id=None)
         now = self.clock.now()
         until_ms = int((now + wait_s) * 1000)

@@ -5,7 +5,7 @@ each member to the worker that has waited longest (BZPOPMIN), which then reads t
 not take all entries, it signals again. So an entry wakes one worker, however many wait.
 
 Weakness: a signal is lost with the worker that received it, or with a process that dies within 5 ms of adding entries.
-The worker that leaves and the sweeper that finds a dead one signal again; the housekeeper signals every ten seconds
+The worker that leaves and the housekeeper that finds a dead one signal again; it also signals every ten seconds
 for queues with entries that no worker has read; and every worker reads its queues once a minute without a signal.
 """
 

@@ -4,8 +4,11 @@ A document is one main job. Its work is cut into units; each unit belongs to one
 
     download    fetch a link into the object plane            <main>-download
     split       open the document, count and select pages     <main>-split
-    c<i>-<j>    read places i … j of the selection locally    <main>-p<n>, one for each page
-    p<n>        read page n alone by its own route            <main>-p<n>
+    c<i>-<j>    read places i … j of the selection locally,   <main>-p<n>, one for each page
+                counted from 0
+    p<n>        read page n alone by its own route; pages     <main>-p<n>
+                are counted from 1
+    early       read pages by OCR while AI does not answer     (no job of its own)
     merge       join the pages                                <main>-merge
     export      deliver the text to another place              (no job of its own)
     callback    notify the caller                             (no job of its own)

@@ -29,7 +29,7 @@ class UnitFailures:
         """Call it when a unit was done."""
         self._outages.over()
 
-    async def settle(self, claim: Claim, error: Exception) -> None:
+    async def handle(self, claim: Claim, error: Exception) -> None:
         """Releases or ends the unit after `error`."""
         if self._parts.disk.note_error(error):
             # Another worker may have room: this one takes no units for a while, and the attempt does not count.
@@ -76,7 +76,7 @@ class UnitFailures:
         kind = claim.hint.kind
         if kind is not UnitKind.EARLY and (error.retryable or kind in (UnitKind.CALLBACK, UnitKind.EXPORT)):
             await self._parts.queues.add_dead_letter(claim.hint, error.public)
-        # A document of the vault is left to its sweeper; without early text a page waits for AI.
+        # A document of the vault is left to the vault sweeper; without early text a page waits for AI.
         if kind in (UnitKind.CALLBACK, UnitKind.VAULT, UnitKind.EARLY):
             await self._parts.jobs.drop_unit(claim)
         elif kind is UnitKind.EXPORT:

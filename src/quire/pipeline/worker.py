@@ -75,7 +75,7 @@ class _Held:
 
     def stop(self, *, unwanted: bool = False) -> None:
         """Interrupts the stage, unless its outcome is already being written."""
-        if not self.claim.settlement.begun:
+        if not self.claim.outcome_write.begun:
             self.unwanted = unwanted
             self.task.cancel()
 
@@ -263,7 +263,7 @@ class Worker:
         except (CoordinationError, CoordinationCommandError):
             raise
         except Exception as error:
-            await self._failures.settle(claim, error)
+            await self._failures.handle(claim, error)
 
     async def _break(self, hint: Hint, error: CoordinationCommandError) -> None:
         """Ends the document of a unit that a script could not process: another attempt would fail alike."""
@@ -276,7 +276,7 @@ class Worker:
             if await self._parts.jobs.fail_broken(hint.job_id, hint.unit, error):
                 await self._parts.queues.add_dead_letter(hint, error.public)
             await self._parts.queues.done(hint)
-        except (CoordinationError, CoordinationCommandError) as again:  # the sweeper requeues the unit
+        except (CoordinationError, CoordinationCommandError) as again:  # the housekeeper requeues the unit
             _LOG.warning("document not ended", extra={"job_id": hint.job_id, "code": again.code})
 
     async def _release(self, hint: Hint, token: str) -> bool:
@@ -314,7 +314,7 @@ class Worker:
             await asyncio.sleep(_WATCH_EVERY_S)
             by_job: dict[str, list[_Held]] = {}
             for held in self._held.values():
-                if not held.claim.settlement.begun:
+                if not held.claim.outcome_write.begun:
                     by_job.setdefault(held.claim.job.id, []).append(held)
             try:
                 answers = await asyncio.gather(*map(self._check_claims, by_job.values()))

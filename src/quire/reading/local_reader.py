@@ -1,6 +1,8 @@
-"""Reads pages of one document in reader processes: a chunk at once, then the page alone, then its plain text, then OCR.
+"""Reads pages of one document in reader processes: a chunk at once, then the page alone, then its plain text.
 
-It knows no queues, claims or settings, so the pipeline, `quire.read` and `quire bulk` treat a page that fails alike.
+A page that breaks its reader all three ways is reported as unread; OCR is for pages that were read and have no usable
+text. It knows no queues, claims or settings, so the pipeline, `quire.read` and `quire bulk` treat a page that fails
+alike.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from quire.dispatch.remote_embedder import NoEmbedderFreeError
 from quire.domain.vault_document import Snippet
 from quire.pipeline.vault.embed_step import query_vector
 from quire.pipeline.vault.vault import Vault
-from quire.pipeline.vault.vault_sweeper import Sweeper
+from quire.pipeline.vault.vault_sweeper import VaultSweeper
 from quire.simulator.simulator_thread import RunningSimulator
 from tests.support.vault_running import TEAM, add, settled, vault_at
 from tests.support.waiting import until
@@ -86,7 +86,7 @@ async def test_hit_by_meaning_has_a_box_and_documents_of_an_earlier_version_get_
         first = await shown()
         await catalog._database.write(forget)
         bare = await shown()
-        swept = [await Sweeper(vault, "test").embed_chunks() for _ in range(2)]
+        swept = [await VaultSweeper(vault, "test").embed_chunks() for _ in range(2)]
         again = await shown()
 
     assert first is not None
@@ -111,7 +111,7 @@ async def test_chunks_get_no_vectors_when_that_is_switched_off(tmp_path: Path, s
             return missing is None and not await catalog.tags_to_embed(TEAM, document_id, "openai:small:16")
 
         await until(embedded, "vectors of the document and its tags")
-        swept = await Sweeper(vault, "test").embed_chunks()
+        swept = await VaultSweeper(vault, "test").embed_chunks()
         missing = await catalog.has_chunks_to_embed(TEAM, document_id, "openai:small:16", 1)
 
     assert (swept, missing) == (0, True)
@@ -164,7 +164,7 @@ async def test_document_stays_completed_when_embedding_fails(tmp_path: Path, sim
 
         async def swept() -> bool:
             try:
-                return await Sweeper(vault, "test").embed() > 0
+                return await VaultSweeper(vault, "test").embed() > 0
             except NoEmbedderFreeError:  # the breaker is open for a moment
                 return False
 

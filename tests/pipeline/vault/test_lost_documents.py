@@ -11,7 +11,7 @@ from quire.coordination import keys
 from quire.domain.job import conversion_job_id
 from quire.domain.vault_document import DocumentStatus, VaultDocument
 from quire.pipeline.vault.vault import Vault
-from quire.pipeline.vault.vault_sweeper import Sweeper
+from quire.pipeline.vault.vault_sweeper import VaultSweeper
 from tests.support.postgres import PostgresServer
 from tests.support.vault_running import TEAM, add, row_of, settled, vault_at
 from tests.support.waiting import until
@@ -129,7 +129,7 @@ async def test_sweeper_compares_once_when_the_database_was_replaced(
     database = {"DATABASE_URL": url, "VAULT_SWEEP_INTERVAL": "1d"}
     before = await filed(tmp_path, database)
     async with vault_at(tmp_path, kinds=None, **database) as (one, vault):
-        sweeper = Sweeper(vault, "sweeper")
+        sweeper = VaultSweeper(vault, "sweeper")
         assert await sweeper.restore_lost() == 0
         await lose_row(vault, before.id)
         assert await sweeper.restore_lost() == 0  # the same run: the server has lost nothing

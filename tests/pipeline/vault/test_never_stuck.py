@@ -20,7 +20,7 @@ from quire.domain.job import (
 from quire.domain.vault_document import DocumentStatus, NewDocument, VaultDocument
 from quire.pipeline.object_keys import original_key
 from quire.pipeline.vault.vault import Vault
-from quire.pipeline.vault.vault_sweeper import Sweeper
+from quire.pipeline.vault.vault_sweeper import VaultSweeper
 from tests.support.vault_running import TEAM, add, row_of, settled, vault_at
 from tests.support.waiting import until
 
@@ -92,7 +92,7 @@ async def test_document_fails_with_a_reason_when_it_never_gets_further(
         document_id = await add(vault, NOTE)
         job = await _converted(one, document_id)
         await vault.parts.objects.put((job.result or {})["pages_key"], b"not the pages")
-        sweeper = Sweeper(vault, "test")
+        sweeper = VaultSweeper(vault, "test")
 
         async def stale() -> bool:
             row = await row_of(vault, document_id)
@@ -122,7 +122,7 @@ async def test_long_conversion_is_left_alone_when_it_is_stale(tmp_path: Path) ->
             return row.is_stale(vault.parts.clock.now(), 0.1)
 
         await until(stale, "a stale document")
-        handled = [await Sweeper(vault, "test").revive() for _ in range(5)]
+        handled = [await VaultSweeper(vault, "test").revive() for _ in range(5)]
         row = await row_of(vault, document_id)
 
     assert handled == [0] * 5  # its job waits for a worker, and will end
@@ -224,7 +224,7 @@ def _is_filed(row: VaultDocument) -> None:
 
 async def test_nothing_is_made_when_the_vault_was_never_used(tmp_path: Path) -> None:
     async with vault_at(tmp_path, kinds=None, VAULT_SWEEP_INTERVAL="50ms") as (_, vault):
-        sweeping = asyncio.create_task(Sweeper(vault, "test").run())
+        sweeping = asyncio.create_task(VaultSweeper(vault, "test").run())
         done, _pending = await asyncio.wait([sweeping], timeout=0.3)
         assert not done
         assert vault.is_unused()

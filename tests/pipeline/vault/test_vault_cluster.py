@@ -10,7 +10,7 @@ import pytest
 
 from quire.domain.job import UnitKind, conversion_job_id
 from quire.errors import MissingError
-from quire.pipeline.vault.vault_sweeper import Sweeper
+from quire.pipeline.vault.vault_sweeper import VaultSweeper
 from quire.simulator.simulator_thread import RunningSimulator
 from tests.pipeline.vault import traces
 from tests.support.coordination_servers import cluster
@@ -76,8 +76,8 @@ async def test_whole_life_of_a_document_on_a_cluster(
         with pytest.raises(MissingError):
             await vault.delete(TEAM, document_id)
         assert (await row_of(vault, kept)).title == "Another document"
-        assert await Sweeper(vault, "test").revive() == 0
-        assert await Sweeper(vault, "test").embed() == 0
+        assert await VaultSweeper(vault, "test").revive() == 0
+        assert await VaultSweeper(vault, "test").embed() == 0
 
     assert (first.status, first.title) == ("completed", f"Report on the {MARKER}")
     assert [hit.document.id for hit in found.hits] == [document_id]

@@ -43,7 +43,7 @@ from quire.batching.body_memory import SPILL_BYTES, Body, BodyReceiver, Bytes, t
 from quire.batching.longjson import MAX_REST_BYTES, LongJson, read_complete
 from quire.batching.parse_errors import ClientRateLimitedError, QueueFullError, ResponseTimeoutError
 from quire.batching.parse_intake import ParseSubmission
-from quire.batching.waiting_callers import Failed, ParseResult, Settled
+from quire.batching.waiting_callers import Failed, ParseOutcome, ParseResult
 from quire.coordination.parse_requests import Priority
 from quire.errors import QuireError, RequestError
 
@@ -63,7 +63,7 @@ _PLAIN = {
 _CREDENTIALS = frozenset({b"authorization", b"x-api-key", b"cookie"})
 _MAX_KNOWN_HOSTS = 64
 _TYPES = {"response_timeout": "timeout", "page_failed": "server_error"}
-"""Codes of errors for which source 004 has another word."""
+"""Codes of errors that have another name in the field `type` of an answer of `/parse` (docs/batching.md)."""
 _STATUS_BY_CODE = {"page_failed": 422, "not_found": 404, "stopping": 503, "coordination_unavailable": 503}
 
 
@@ -338,7 +338,7 @@ async def _hold(request: Request, batcher: Batcher, ticket: Ticket) -> Response:
     return _response(settled)
 
 
-def _response(settled: Settled) -> Response:
+def _response(settled: ParseOutcome) -> Response:
     if isinstance(settled, Failed):
         return _failure(
             settled.request_id, settled.error, _STATUS_BY_CODE.get(settled.error.get("code", ""), 500)
@@ -376,7 +376,7 @@ def _refusal(request: Request, error: QuireError, parse_id: str = "") -> Respons
 
 
 def _failure(shown_id: str, error: dict[str, Any], status: int) -> Response:
-    """An error response: the shape of all errors, plus the names that source 004 has for the same values."""
+    """An error response: the shape of all errors, plus the names that callers of `/parse` know for the same values."""
     body = {
         **error,
         "message": error["error"],

@@ -41,7 +41,7 @@ _WAIT_S = 2.0
 _POLL_S = 0.01
 
 
-async def find_or_reserve_answer(
+async def find_or_reserve_id(
     jobs: JobStore,
     content: tuple[str, str],
     own_id: str,
@@ -56,7 +56,7 @@ async def find_or_reserve_answer(
     loop = asyncio.get_running_loop()
     until = loop.time() + _WAIT_S
     while True:
-        seen = await jobs.answer_for(team, fingerprint)
+        seen = await jobs.job_for_content(team, fingerprint)
         if seen == own_id:  # the process that registered it may have died right after
             return None
         found, may_come = await look(seen) if seen else (None, False)
@@ -64,7 +64,7 @@ async def find_or_reserve_answer(
             return found
         if may_come and loop.time() < until:  # another process is creating it, unless it has died
             await asyncio.sleep(_POLL_S)
-        elif await jobs.answer_with(team, fingerprint, own_id, seen) == own_id:
+        elif await jobs.register_content(team, fingerprint, own_id, seen) == own_id:
             return None
 
 
@@ -181,10 +181,10 @@ class UploadIntake:
             await self._parts.objects.delete(upload.key)
             raise RequestError("The file is empty.")
         fingerprint = self._fingerprint(submission, writer.sha256)
-        twin = None
+        same = None
         if not submission.force and not submission.idempotency_key:
-            twin = await self._twin(submission.team, fingerprint, upload.job_id)
-        if twin is None:
+            same = await self._same_job(submission.team, fingerprint, upload.job_id)
+        if same is None:
             new = self._new_job(
                 submission,
                 upload.job_id,
@@ -203,9 +203,9 @@ class UploadIntake:
                 if submission.idempotency_key and not submission.force:
                     await self._remember(submission.team, fingerprint, accepted.job_id)
                 return accepted
-            twin = accepted
+            same = accepted
         await self._parts.objects.delete(upload.key)
-        return twin
+        return same
 
     async def accept_source(self, submission: Submission) -> Accepted:
         """Creates the job of a link (fetched later) or of a local file (copied now)."""
@@ -292,7 +292,7 @@ class UploadIntake:
             *(submission.delivery.identity if submission.delivery else ()),
         )
 
-    async def _twin(self, team: str, fingerprint: str, job_id: str) -> Accepted | None:
+    async def _same_job(self, team: str, fingerprint: str, job_id: str) -> Accepted | None:
         """A running or completed job of the same team with the same content and options.
 
         None if there is none; job_id is registered for them then, and must be created at once.
@@ -307,11 +307,11 @@ class UploadIntake:
                 seen, job.status, deduplicated=True
             ), False
 
-        return await find_or_reserve_answer(self._parts.jobs, (team, fingerprint), job_id, look)
+        return await find_or_reserve_id(self._parts.jobs, (team, fingerprint), job_id, look)
 
     async def _remember(self, team: str, fingerprint: str, job_id: str) -> None:
-        seen = await self._parts.jobs.answer_for(team, fingerprint)
-        await self._parts.jobs.answer_with(team, fingerprint, job_id, seen)
+        seen = await self._parts.jobs.job_for_content(team, fingerprint)
+        await self._parts.jobs.register_content(team, fingerprint, job_id, seen)
 
 
 def _size(path: Path) -> int:

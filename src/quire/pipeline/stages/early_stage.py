@@ -95,5 +95,5 @@ async def _end(claim: Claim, parts: Parts) -> None:
         if has_early and not await parts.jobs.early.file(claim):
             await _postpone(claim, parts, _FILE_AGAIN_S)
             return
-    claim.settlement.begun = True
+    claim.outcome_write.begun = True
     await parts.jobs.drop_unit(claim)

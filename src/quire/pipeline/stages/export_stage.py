@@ -32,7 +32,7 @@ async def run_export(claim: Claim, parts: Parts) -> None:
     job = claim.job
     delivery = Delivery.from_dict(job.export or {})
     outcome = await _deliver(job, delivery, parts)
-    claim.settlement.begun = True
+    claim.outcome_write.begun = True
     kept = await parts.jobs.ghost.exported(job.id, claim.hint.epoch, outcome.as_dict())
     if kept and job.epoch == 1 and delivery.destination is not Destination.PREFIX:
         await parts.jobs.ghost.add_served(_served(job, delivery))
@@ -40,7 +40,7 @@ async def run_export(claim: Claim, parts: Parts) -> None:
 
 async def export_failed(claim: Claim, parts: Parts, error: QuireError) -> None:
     """Records on the job that the delivery was given up; the result stays available from the service."""
-    claim.settlement.begun = True
+    claim.outcome_write.begun = True
     outcome = DeliveryOutcome(error=error.as_dict())
     await parts.jobs.ghost.exported(claim.job.id, claim.hint.epoch, outcome.as_dict())
 

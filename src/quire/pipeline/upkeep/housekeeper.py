@@ -259,7 +259,7 @@ class Housekeeper:
         self._dead.scanned()
 
     async def _take_over(self, kind: UnitKind, dead: str) -> None:
-        """The units are released as well, so that the sweeper does not queue them a second time."""
+        """The units are released as well, so that the check of running jobs does not queue them a second time."""
         moved = await self._parts.queues.take_over(kind, dead)
         for hint in moved:
             await self._parts.jobs.reissue(hint.job_id, [Suspect(hint.unit, dead)])

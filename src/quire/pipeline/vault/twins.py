@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from quire.domain.job import MainJob, conversion_job_id
 from quire.domain.vault_document import ConversionRecord, DocumentStatus, VaultDocument
-from quire.pipeline.intake.upload_intake import find_or_reserve_answer
+from quire.pipeline.intake.upload_intake import find_or_reserve_id
 from quire.pipeline.object_keys import FILE_SCHEME
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Twins:
             return await catalog.find(team, seen), True
 
         content = (team, self._vault.content_fingerprint(team, content_hash))
-        return await find_or_reserve_answer(jobs, content, document_id, look)
+        return await find_or_reserve_id(jobs, content, document_id, look)
 
     async def retry_failed(self, twin: VaultDocument, password: str | None) -> VaultDocument:
         """Starts a new attempt at a twin that failed, and returns the current row."""

@@ -391,7 +391,7 @@ class Vault:
         await self.purge(team, row.id)
         await self.tidy()
         fingerprint = self.content_fingerprint(team, row.content_hash)
-        await self.parts.jobs.forget_answer_for(team, fingerprint, row.id)
+        await self.parts.jobs.forget_content(team, fingerprint, row.id)
 
     async def expect_deletion(self, job_id: str) -> None:
         """Marks a deletion before the row is deleted, so that the housekeeper completes it if this process dies."""

@@ -37,7 +37,7 @@ async def run_filing(claim: Claim, vault: Vault) -> None:
     except (CatalogError, ObjectsError) as error:
         await postpone(claim, vault, error)
         return
-    claim.settlement.begun = True
+    claim.outcome_write.begun = True
     await vault.parts.jobs.drop_unit(claim)
 
 

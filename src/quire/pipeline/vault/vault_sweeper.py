@@ -32,7 +32,7 @@ class GivenUpError(QuireError):
     retryable = True
 
 
-class Sweeper:
+class VaultSweeper:
     def __init__(self, vault: Vault, owner: str) -> None:
         self._vault = vault
         self._owner = owner

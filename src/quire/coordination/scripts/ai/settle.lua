@@ -7,9 +7,11 @@
 --       12 retry after ms, 13 base backoff ms, 14 longest backoff ms,
 --       15 rpm and 16 tpm that the provider reported (0 = nothing), 17 pause ms that it asked for, 18 name of the model,
 --       19 how long a success is known, in ms
--- Answers {1 if the lease still counted, open | closed, opens again in ms, calls that could go now,
+-- Answers {1 if the lease still counted, open | closed, calls are allowed again in ms, calls that could go now,
 --       what this call did to the model's breaker ('' | opened | closed), the same for the provider's}
--- A call admitted before the breaker opened belongs to that incident, however late it fails; one admitted after was a probe.
+-- A failed call opens a closed breaker; there is no threshold. A call admitted before the breaker opened belongs to that
+-- incident, however late it fails; one admitted after was a probe. Names in capitals are fields of a breaker (_prelude.lua);
+-- `b` is the breaker of the model, `wide` that of the provider.
 -- Times may repeat (`read_clock`), so a call counts as admitted after it by half the shortest backoff: before that there is none
 -- but an early probe.
 local ERRORS_KEPT = 50

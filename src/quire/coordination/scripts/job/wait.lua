@@ -1,4 +1,4 @@
--- Releases a unit that found no free candidate: any worker may claim it at once; the sweeper ignores it until its time.
+-- Releases a unit that found no free candidate: any worker may claim it at once; the housekeeper ignores it until its time.
 -- The start does not count.
 -- ARGV  unit, epoch, token, until ms, 1 if an attempt failed, 1 if something was stored about its calls
 -- Answers 1 if given back, 0 if the claim was no longer valid.
