@@ -14,7 +14,7 @@ from quire.catalog.database.postgres_address import PostgresAddress, PostgresHos
 from quire.errors import SettingsError
 from tests.support.postgres import PostgresServer
 from tests.support.vault_running import vault_at
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import DEADLINE_S, PATIENCE
 
 
 @pytest.mark.parametrize(
@@ -89,14 +89,17 @@ def silent_host() -> Iterator[int]:
 
 
 async def test_next_server_has_its_own_time_when_one_is_silent(postgres: PostgresServer) -> None:
-    [host] = PostgresAddress.read(postgres.database("template1")).hosts
+    # Not template1: while other tests copy it no connection to it is made, and while one is open they can't.
+    alone = PostgresAddress.read(postgres.fresh_database())
+    [host] = alone.hosts
     with silent_host() as port:
         there = f"{quote(host.name, safe='')}:{host.port}"
         address = PostgresAddress.read(
-            f"postgresql://postgres@127.0.0.1:{port},{there}/template1?connect_timeout={2 * PATIENCE}"
+            f"postgresql://postgres@127.0.0.1:{port},{there}/{alone.database}?connect_timeout={5 * PATIENCE}"
         )
         first = await address.connect()
     # The silent one is gone now, so a second try at it would not take long, but would be seen.
+    address.timeout_s = DEADLINE_S
     second = await address.connect()
     try:
         assert await first.fetchval("SELECT 1") == await second.fetchval("SELECT 1") == 1
