@@ -26,9 +26,13 @@ def original_key(job_id: str, filename: str | None = None) -> str:
 
     It keeps the ending of a text file's name, which decides where the content could be several things.
     """
+    return f"{job_prefix(job_id)}original-{secrets.token_hex(4)}{text_ending(filename)}"
+
+
+def text_ending(filename: str | None) -> str:
+    """The ending of a text file's name; empty for any other name, whose content says what it is."""
     ending = PurePosixPath(filename or "").suffix.lower()
-    kept = ending if ending in _TEXT_ENDINGS else ""
-    return f"{job_prefix(job_id)}original-{secrets.token_hex(4)}{kept}"
+    return ending if ending in _TEXT_ENDINGS else ""
 
 
 def attached_key(job_id: str) -> str:

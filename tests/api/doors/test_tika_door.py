@@ -144,6 +144,9 @@ async def test_open_webui_gets_one_entry_for_each_page(client: Client, make_pdf:
     assert [one["page_content"] for one in answer.json] == pages
     assert [one["metadata"]["page"] for one in answer.json] == [1, 2]
     assert {one["metadata"]["source"] for one in answer.json} == {"annual report.pdf"}
+    notes = b'# Perl notes\n\nmy $x = 5;\nuse strict;\nprint "hello $x\\n";\n'
+    named = await client.ask("PUT", "/process", data=notes, headers={"X-Filename": "notes.md"})
+    assert "```" not in str(named.json), "the ending decides where the content could be several things"
     refused = await client.ask("PUT", "/process", data=b"\x7fELF" + b"\0" * 99)
     assert (refused.status, refused.headers["Content-Type"]) == (415, "text/plain; charset=utf-8")
     assert refused.text.startswith("This is a file of type")

@@ -299,3 +299,29 @@ async def test_place_for_the_result_is_refused_when_the_document_goes_into_the_v
     assert (await idle.get("/documents")).json["documents"] == []
     accepted = await idle.post("/convert", json=asked)
     assert accepted.status == 202, accepted.body
+
+
+async def test_ending_of_the_name_decides_when_the_content_could_be_several_things(client: Client) -> None:
+    text = f'# Perl notes {uuid.uuid4()}\n\nmy $x = 5;\nuse strict;\nprint "hello $x\\n";\n'.encode()
+    named, bare = [await client.upload(text, wait=240, name=name) for name in ("notes.md", "notes.bin")]
+    assert named.json["result"]["markdown"].startswith("# Perl notes"), "no fence around it"
+    assert bare.json["result"]["markdown"].startswith("```")
+    assert named.json["job_id"] != bare.json["job_id"], "read as another kind, it is another document"
+    rows = f"Hello, {uuid.uuid4()}\nGood, bye\n".encode()
+    assert "|---|" in (await client.upload(rows, wait=240, name="rows.csv")).json["result"]["markdown"]
+
+
+async def test_options_of_the_reading_are_the_same_in_the_address_and_in_the_body(
+    client: Client, make_pdf: Pdf
+) -> None:
+    content = make_pdf(fresh("read with care"))
+    address = "/convert?reading_effort=fast&force_ocr=true&ocr_languages=eng+deu"
+    first = await client.upload(content, path=address)
+    body = {"reading_effort": "fast", "force_ocr": "true", "ocr_languages": "eng+deu"}
+    again = await client.upload(content, body)
+    assert (again.json["job_id"], again.json["deduplicated"]) == (first.json["job_id"], True)
+    other = await client.upload(content, body, path="/convert?reading_effort=careful")
+    assert other.json["job_id"] == first.json["job_id"], "what the body has counts"
+    for wrong in ("reading_effort=huge", "ocr_languages=klingon", "force_ocr=perhaps"):
+        answer = await client.upload(content, path=f"/convert?{wrong}")
+        assert (answer.status, wrong.split("=")[0] in answer.json["error"]) == (400, True)

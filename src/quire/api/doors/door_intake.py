@@ -196,7 +196,7 @@ class DoorIntake:
 
     async def begin(self, filename: str) -> FileFeed:
         """A file that the caller feeds; it must be entered, and ended before its block ends."""
-        upload = await self._engine.intake.begin_upload(Submission(team=self.team))
+        upload = await self._engine.intake.begin_upload(Submission(team=self.team, filename=filename))
         return FileFeed(ArrivedFile(filename, upload), self._max_bytes, archives=self._archives)
 
 

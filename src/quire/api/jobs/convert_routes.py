@@ -16,7 +16,7 @@ from quire.api.http.request_bodies import media_type, read_json
 from quire.api.http.responses import json_answer
 from quire.api.http.services import Services, ServicesDep
 from quire.api.jobs.job_views import AcceptedView, links
-from quire.api.jobs.output_params import OUTPUT_NAMES, IncludedDep, OutputDep
+from quire.api.jobs.output_params import OUTPUT_NAMES, READING_NAMES, IncludedDep, OutputDep, ReadingDep
 from quire.api.jobs.result_routes import (
     RESULT_RESPONSES,
     LinkParam,
@@ -39,7 +39,7 @@ from quire.settings import Settings
 router = APIRouter(tags=["jobs"])
 
 LONGEST_WAIT_S = 600.0
-_QUERY = frozenset({"wait", "format", "link", "include"}) | OUTPUT_NAMES
+_QUERY = frozenset({"wait", "format", "link", "include"}) | OUTPUT_NAMES | READING_NAMES
 
 
 class ConvertOptions(BaseModel):
@@ -131,6 +131,7 @@ async def convert(
     link: LinkParam = False,
     output: OutputDep,
     included: IncludedDep,
+    reading: ReadingDep,
     idempotency_key: Annotated[
         str | None, Header(description="The same key gives the same job, however often the request is sent.")
     ] = None,
@@ -141,7 +142,9 @@ async def convert(
     """
     for name in request.query_params:
         if name not in _QUERY:
-            raise RequestError(f"{name[:60]!r} is not a parameter of the address; options go into the body.")
+            raise RequestError(
+                f"{name[:60]!r} is not a parameter of the address; other options go into the body."
+            )
     check_included(request, format, included)
     engine = services.runtime.engine
     key = read_key(idempotency_key)
@@ -150,10 +153,10 @@ async def convert(
         raise MediaTypeError("Send multipart/form-data with a `file`, or application/json with a `source`.")
     await check_room(engine, team, key)
     if kind == "application/json":
-        accepted = await _accept_source(request, services, team, key)
+        accepted = await _accept_source(request, services, team, key, reading)
     else:
         max_bytes = services.runtime.settings.limits.max_upload_bytes
-        accepted = await _accept_upload(request, engine.intake, team, key, max_bytes)
+        accepted = await _accept_upload(request, engine.intake, team, key, max_bytes, reading=reading)
     if wait > 0:
         job = await while_connected(request, engine.wait(team, accepted.job_id, wait))
         if job is not None and job.status.terminal:
@@ -177,9 +180,12 @@ async def check_room(engine: Engine, team: str, key: str | None) -> None:
     await engine.intake.check_room()
 
 
-async def _accept_source(request: Request, services: Services, team: str, key: str | None) -> Accepted:
+async def _accept_source(
+    request: Request, services: Services, team: str, key: str | None, reading: Mapping[str, str]
+) -> Accepted:
     intake = services.runtime.engine.intake
-    asked = await read_source(request, services.runtime.settings, team, key)
+    given = {**reading, **await read_json(request)}
+    asked = source_submission(given, services.runtime.settings, team, key)
     if asked.options.version_of:
         raise RequestError("version_of: is for POST /documents.")
     intake.check(asked)
@@ -202,12 +208,18 @@ def source_submission(given: Mapping[str, Any], settings: Settings, team: str, k
 
 
 async def _accept_upload(
-    request: Request, intake: UploadIntake, team: str, key: str | None, max_bytes: int
+    request: Request,
+    intake: UploadIntake,
+    team: str,
+    key: str | None,
+    max_bytes: int,
+    *,
+    reading: Mapping[str, str],
 ) -> Accepted:
     def finished(given: dict[str, str], filename: str) -> Submission:
         if "source" in given:
             raise RequestError("source: a form takes a `file`; a link is sent as application/json.")
-        fields = read_fields(given)
+        fields = read_fields({**reading, **given})
         refuse_version(fields)
         return submission(team, fields, filename, key)
 

@@ -1,4 +1,4 @@
-"""The options of a result in the query of a request."""
+"""The options of a reading and of its result in the query of a request."""
 
 from __future__ import annotations
 
@@ -61,3 +61,24 @@ async def _included(
 
 
 IncludedDep = Annotated[IncludedDetails, Depends(_included)]
+
+
+READING_NAMES = frozenset({"force_ocr", "ocr_languages", "reading_effort"})
+
+
+async def _reading(
+    force_ocr: Annotated[str | None, Query(max_length=8, description="As the field of the body.")] = None,
+    ocr_languages: Annotated[
+        str | None, Query(max_length=200, description="As the field of the body.")
+    ] = None,
+    reading_effort: Annotated[
+        str | None, Query(max_length=20, description="As the field of the body.")
+    ] = None,
+) -> dict[str, str]:
+    languages = ocr_languages and ocr_languages.replace(" ", "+")  # in an address a plus is a space
+    given = {"force_ocr": force_ocr, "ocr_languages": languages, "reading_effort": reading_effort}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+ReadingDep = Annotated[dict[str, str], Depends(_reading)]
+"""Options of the reading that the query has, as fields of the body; what the body has itself counts instead."""

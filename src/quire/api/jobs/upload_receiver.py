@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fastapi import Request
 
@@ -60,7 +60,7 @@ async def receive_upload(
                     filename = given
                     if check is not None:
                         await check(fields)
-                    upload = await intake.begin_upload(draft)
+                    upload = await intake.begin_upload(replace(draft, filename=given))
                     writer = await stack.enter_async_context(upload.writer)
                     checked = CheckedWriter(writer, max_bytes, too_large)
                 case FilePiece(data) if checked is not None:

@@ -155,7 +155,9 @@ class _Form:
             raise RequestError(f"The form has more than {MOST_FILES} files.")
         file = _File(filename)
         self._files.append(file)
-        file.upload = await self._intake.begin_upload(self._draft, len(self._files) - 1)
+        file.upload = await self._intake.begin_upload(
+            replace(self._draft, filename=filename), len(self._files) - 1
+        )
         await writing.enter_async_context(file.upload.writer)
 
     async def _write(self, data: bytes) -> None:

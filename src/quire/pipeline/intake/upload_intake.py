@@ -26,7 +26,7 @@ from quire.objects.buckets import in_bucket
 from quire.objects.object_store import ObjectWriter
 from quire.pipeline.intake.direct_uploads import DirectUploads, is_direct_upload
 from quire.pipeline.intake.local_files import LocalFile, open_local_file
-from quire.pipeline.object_keys import FILE_SCHEME, file_ref, original_key
+from quire.pipeline.object_keys import FILE_SCHEME, file_ref, original_key, text_ending
 from quire.pipeline.parts import Parts
 from quire.pipeline.stages.download_stage import buckets_of, link_policy
 from quire.pipeline.stages.export_stage import prefix_of
@@ -286,7 +286,7 @@ class UploadIntake:
     def _fingerprint(self, submission: Submission, content: str) -> str:
         hidden = submission.secrets
         return self._parts.sealer.fingerprint(
-            content,
+            content + text_ending(submission.filename),
             submission.options.identity(),
             *(hidden.password, hidden.prompt, hidden.callback_url),
             *(submission.delivery.identity if submission.delivery else ()),
