@@ -12,7 +12,15 @@ from PIL import Image
 
 from quire.domain.job import JobStatus, Mode
 from quire.domain.page import Grade
-from quire.reading.grading.page_grade import UNGROUNDED_NUMBERS, UNSUPPORTED, judge_answer
+from quire.reading.grading.page_grade import (
+    ALTERED_WORDS,
+    NOT_CHECKED,
+    TEXT_LEFT_OUT,
+    UNGROUNDED_NUMBERS,
+    UNSUPPORTED,
+    AnswerEvidence,
+    judge_answer,
+)
 from quire.reading.pdf.page_render import RenderOptions
 from quire.reading.pdf.vision_page import ContextOptions, picture_page
 from quire.simulator.simulator_thread import RunningSimulator
@@ -25,15 +33,21 @@ SCAN = {"AI_GROUND_WITH_OCR": "true"}
 
 
 def test_answer_is_good_only_when_the_page_supports_it_and_all_its_numbers() -> None:
-    assert judge_answer(1.0, 0.97, 0, 0).grade is Grade.GOOD
-    assert judge_answer(0.99, 0.97, 1, 0).grade is Grade.FAIR  # one invented sentence on a long page
-    assert judge_answer(0.99, 0.97, 1, 0).reasons == (UNSUPPORTED,)
-    assert judge_answer(1.0, 0.97, 0, 1).grade is Grade.FAIR
-    assert judge_answer(1.0, 0.97, 0, 1).reasons == (UNGROUNDED_NUMBERS,)
-    assert judge_answer(0.4, 0.97, 3, 0).grade is Grade.LOW
-    assert judge_answer(0.4, 0.97, 3, 0).reasons == (UNSUPPORTED,)
-    assert judge_answer(1.0, 0.5, 0, 0).grade is Grade.LOW
-    assert judge_answer(None, 0.97, 0, 0).grade is None
+    assert judge_answer(AnswerEvidence(1.0, 0, 0), 0.97).grade is Grade.GOOD
+    assert (
+        judge_answer(AnswerEvidence(0.99, 1, 0), 0.97).grade is Grade.FAIR
+    )  # one invented sentence on a long page
+    assert judge_answer(AnswerEvidence(0.99, 1, 0), 0.97).reasons == (UNSUPPORTED,)
+    assert judge_answer(AnswerEvidence(1.0, 0, 1), 0.97).grade is Grade.FAIR
+    assert judge_answer(AnswerEvidence(1.0, 0, 1), 0.97).reasons == (UNGROUNDED_NUMBERS,)
+    assert judge_answer(AnswerEvidence(0.4, 3, 0), 0.97).grade is Grade.LOW
+    assert judge_answer(AnswerEvidence(0.4, 3, 0), 0.97).reasons == (UNSUPPORTED,)
+    assert judge_answer(AnswerEvidence(1.0, 0, 0), 0.5).grade is Grade.LOW
+    assert judge_answer(AnswerEvidence(1.0, 0, 0), 0.5).reasons == (TEXT_LEFT_OUT,)
+    altered = judge_answer(AnswerEvidence(1.0, altered=1), 0.99)  # "was not closed"
+    assert (altered.grade, altered.reasons) == (Grade.FAIR, (ALTERED_WORDS,))
+    unknown = judge_answer(AnswerEvidence(None, 0, 0), 0.97)
+    assert (unknown.grade, unknown.reasons) == (None, (NOT_CHECKED,))
 
 
 async def test_answer_is_good_when_the_text_layer_supports_it(tmp_path: Path, sim: RunningSimulator) -> None:

@@ -265,7 +265,7 @@ class AiPass:
 def answered_row(row: PageRow, answer: Answered, found: GroundedAnswer, formats: frozenset[str]) -> PageRow:
     """Returns the row of a page with what AI read on it."""
     spent = answer.spent
-    judged = judge_answer(found.support, answer.confidence, found.ungrounded, found.ungrounded_numbers)
+    judged = judge_answer(found.evidence, answer.confidence)
     new = replace(
         row,
         kind=PAGE,

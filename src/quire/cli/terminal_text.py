@@ -61,6 +61,10 @@ def warning_lines(name: str, metadata: Mapping[str, Any]) -> list[str]:
         counts = (("element", metadata["ungrounded"]), ("number", metadata["ungrounded_numbers"]))
         what = ", ".join(f"{count} {noun}{'s' if count > 1 else ''}" for noun, count in counts if count)
         warnings.append(f"AI added to {_numbers(pages)} what the page does not show ({what})")
+    if pages := metadata.get("altered_pages"):
+        warnings.append(f"AI wrote words on {_numbers(pages)} that the page does not have at that place")
+    if pages := metadata.get("unchecked_pages"):
+        warnings.append(f"{_numbers(pages)} by AI could not be checked: no text of the page to compare with")
     return [f"{name}: {warning}; compare with the original" for warning in warnings]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from quire.domain.element import ElementKind
 from quire.domain.element_codec import decode
 from quire.reading.files.markdown_elements import markdown_elements
@@ -66,6 +68,89 @@ def test_invented_number_is_marked_and_counted() -> None:
     found = grounded("Receipts were 1,294 pounds in 2021 and 1,311 pounds in 2022.")
     assert [one.grounded for one in found.elements] == [False]
     assert (found.ungrounded, found.ungrounded_numbers) == (1, 1)
+
+
+BALANCE = (
+    "The harbour handled 1,234 ships in the year, and 5,678 containers were lifted from them.",
+    "Fees rose by 3.5 percent, and the northern basin was closed for two weeks.",
+    "The balance of the account was -450 euro within ten days of 2024.",
+)
+
+
+def balance(answer: str) -> Grounded:
+    words = [
+        PageWord(text, (70.0 + 30 * column, 100.0 + 20 * row, 95.0 + 30 * column, 110.0 + 20 * row))
+        for row, line in enumerate(BALANCE)
+        for column, text in enumerate(line.split())
+    ]
+    return ground(markdown_elements(answer, 1), words)
+
+
+@pytest.mark.parametrize(
+    ("said", "instead"),
+    [("3.5", "35"), ("-450", "450"), ("1,234", "1.234"), ("1,234", "5,678"), ("2024", "450")],
+)
+def test_number_of_another_value_or_place_is_marked(said: str, instead: str) -> None:
+    found = balance(" ".join(BALANCE).replace(said, instead))
+    assert (found.ungrounded, found.ungrounded_numbers) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("said", "instead"), [("1,234", "1234"), ("-450", "−450"), ("-450 euro", "-450 euro,")]
+)
+def test_number_that_is_only_written_otherwise_is_not_marked(said: str, instead: str) -> None:
+    found = balance(" ".join(BALANCE).replace(said, instead))
+    assert (found.ungrounded, found.ungrounded_numbers, found.altered) == (0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("said", "instead", "count"),
+    [("was closed", "was not closed", 1), ("ten days", "ninety days", 1), ("euro", "dollars", 1)],
+)
+def test_word_that_the_page_has_not_there_is_counted(said: str, instead: str, count: int) -> None:
+    found = balance(" ".join(BALANCE).replace(said, instead))
+    assert (found.altered, found.ungrounded) == (count, 0)
+
+
+def test_invented_sentence_inside_a_paragraph_is_marked() -> None:
+    found = balance(f"{' '.join(BALANCE)} Nobody knows why the mayor sold every crane to a circus in Lisbon.")
+    assert [one.grounded for one in found.elements] == [False]
+
+
+def test_paragraph_that_is_given_twice_is_marked_once() -> None:
+    found = balance("\n\n".join((*BALANCE, BALANCE[0])))
+    assert [one.grounded for one in found.elements] == [True, True, True, False]
+
+
+def test_paragraphs_in_another_order_are_the_page() -> None:
+    found = balance(f"{BALANCE[2]} {BALANCE[0]} {BALANCE[1]}")
+    assert (found.ungrounded, found.altered, found.words_missing) == (0, 0, 0)
+
+
+def test_words_that_an_answer_leaves_out_are_counted() -> None:
+    assert balance(f"{BALANCE[0]} {BALANCE[2]}").words_missing == len(BALANCE[1].split())
+
+
+TABLE = "| Port | 2022 | 2023 |\n|---|---|---|\n| Kiel | 101 | 202 |\n| Emden | 303 | 404 |"
+
+
+@pytest.mark.parametrize(
+    ("table", "numbers", "altered"),
+    [
+        (TABLE, 0, 0),
+        (TABLE.replace("101", "X").replace("404", "101").replace("X", "404"), 2, 0),
+        (TABLE.replace("Emden", "Hamburg"), 0, 1),
+        (f"{TABLE}\n| Rostock | 202 | 404 |", 2, 1),
+    ],
+)
+def test_cells_are_compared_at_their_places(table: str, numbers: int, altered: int) -> None:
+    texts = ["Port", "2022", "2023", "Kiel", "101", "202", "Emden", "303", "404"]
+    words = [
+        PageWord(text, (70.0 + 30 * (i % 3), 100.0 + 20 * (i // 3), 95.0, 110.0))
+        for i, text in enumerate(texts)
+    ]
+    found = ground(markdown_elements(table, 1), words)
+    assert (found.ungrounded_numbers, found.altered) == (numbers, altered)
 
 
 def test_table_is_grounded_wherever_its_cells_are() -> None:

@@ -305,7 +305,7 @@ class AiPage:
     async def _record(self, answer: Answered, found: GroundedAnswer) -> PageRecord:
         claim, spent = self._claim, answer.spent
         block = answer.text.encode("utf-8", "replace")
-        judged = judge_answer(found.support, answer.confidence, found.ungrounded, found.ungrounded_numbers)
+        judged = judge_answer(found.evidence, answer.confidence)
         key = chunk_key(claim.job.id, claim.hint.epoch, claim.hint.unit, claim.token)
         await self._parts.objects.put(key, block + found.elements)
         return PageRecord(
@@ -330,6 +330,7 @@ class AiPage:
             elements_length=len(found.elements),
             ungrounded=found.ungrounded,
             ungrounded_numbers=found.ungrounded_numbers,
+            words_missing=found.words_missing,
             grade=judged.grade,
         )
 

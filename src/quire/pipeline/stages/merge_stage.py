@@ -19,6 +19,7 @@ from quire.objects.object_store import ObjectStore
 from quire.pipeline.object_keys import chunks_prefix, elements_ref, pages_key, result_key
 from quire.pipeline.parts import Parts
 from quire.pipeline.upkeep.job_journal import finished_result, write_finished
+from quire.reading.grading.page_grade import ALTERED_WORDS, NOT_CHECKED
 
 _LOG = logging.getLogger(__name__)
 SEPARATOR = b"\n\n---\n\n"
@@ -205,6 +206,8 @@ def summary(job: MainJob, records: list[PageRecord]) -> dict[str, Any]:
         "ungrounded_pages": [
             record.number for record in read if record.ungrounded or record.ungrounded_numbers
         ][:1000],
+        "altered_pages": [record.number for record in read if ALTERED_WORDS in record.reasons][:1000],
+        "unchecked_pages": [record.number for record in read if NOT_CHECKED in record.reasons][:1000],
         "ungrounded": sum(record.ungrounded for record in read),
         "ungrounded_numbers": sum(record.ungrounded_numbers for record in read),
         "grades": dict(Counter(record.grade.value for record in read if record.grade)),

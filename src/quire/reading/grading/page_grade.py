@@ -21,6 +21,9 @@ ON_ITS_SIDE = "on_its_side"
 UNKNOWN_WRITING = "handwriting_or_unknown_script"
 UNSUPPORTED = "not_supported_by_page"
 UNGROUNDED_NUMBERS = "ungrounded_numbers"
+ALTERED_WORDS = "words_not_on_page"
+TEXT_LEFT_OUT = "text_left_out"
+NOT_CHECKED = "not_checked"
 
 _USUAL_ODD = 0.06
 _ODD_WEIGHT = 1.6
@@ -56,6 +59,20 @@ class OcrEvidence:
     doubts: tuple[str, ...] = ()  # reasons to doubt the order of the text
     is_on_its_side: bool = False  # its lines run down the picture
     is_unknown_writing: bool = False  # clear letters that no reader knows
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerEvidence:
+    """What a page's own words say of a model's answer about it.
+
+    `support` is the share of the answer that they support, None where there are none; the others count elements, and
+    words with numbers and words without, that the page has not at that place.
+    """
+
+    support: float | None
+    ungrounded: int = 0
+    ungrounded_numbers: int = 0
+    altered: int = 0
 
 
 def grade_of(confidence: float) -> Grade:
@@ -122,20 +139,22 @@ def judge_ocr(text: str, evidence: OcrEvidence) -> Judgement:
     return _judgement(confidence, reasons)
 
 
-def judge_answer(
-    support: float | None, agreement: float | None, ungrounded: int, ungrounded_numbers: int
-) -> Judgement:
-    """Judges a model's answer. `support` is the share of it that the page's words support, `agreement` the share of the
-    page's own text that it has. Neither a long page nor a right remainder makes an invented sentence or number right:
-    with one of them an answer is never good.
+def judge_answer(found: AnswerEvidence, agreement: float | None) -> Judgement:
+    """Judges a model's answer by what the page supports of it, and by the share of the page's own text that it has.
+
+    Neither a long page nor a right remainder makes an invented sentence, number or word right: with one of them an
+    answer is never good. Where there was nothing to compare it with it has no grade, and says so.
     """
-    known = [one for one in (support, agreement) if one is not None]
-    if support is None or not known:
-        return Judgement(agreement, None)
-    confidence = min(known)
-    reasons: tuple[str, ...] = (UNSUPPORTED,) if ungrounded else ()
-    if ungrounded_numbers:
-        reasons = (*reasons, UNGROUNDED_NUMBERS)
+    if found.support is None:
+        return Judgement(agreement, None, (NOT_CHECKED,))
+    confidence = found.support if agreement is None else min(found.support, agreement)
+    marks = {
+        UNSUPPORTED: found.ungrounded,
+        UNGROUNDED_NUMBERS: found.ungrounded_numbers,
+        ALTERED_WORDS: found.altered,
+        TEXT_LEFT_OUT: agreement is not None and agreement < _GOOD,
+    }
+    reasons = tuple(name for name, is_so in marks.items() if is_so)
     if reasons:
         confidence = min(confidence, _BELOW_GOOD)
     return _judgement(confidence, reasons)

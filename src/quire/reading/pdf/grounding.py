@@ -1,8 +1,9 @@
 """Compares the elements of a model's answer with the words that the page itself has.
 
 An element that enough of the page's words support gets their box; its confidence is the share of its words that the
-page has there. One that is not supported, or has a number that the
-page has not, is marked, so that an invented sentence or number can be seen and counted.
+page has there. One that is not supported, that has a sentence or a number which the page has not, or that says again
+what an earlier one has said, is marked, so that an invented sentence or number can be seen and counted. Single words
+that the page has not at that place (`answer_words.py`) are counted: with any of them an answer is not good.
 
 Where the page's text layer supports too little of an answer, as on a scan, the answer is compared with the words that
 OCR sees as well.
@@ -14,14 +15,17 @@ figures are marked too, but are not counted; numbers in them are.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from quire.domain.element import Box, Element, ElementKind, PageElements, hull
 from quire.domain.element_codec import encode
 from quire.reading.files.document_source import PdfSource, open_documents
+from quire.reading.grading.page_grade import AnswerEvidence
 from quire.reading.office.office_elements import office_elements
+from quire.reading.pdf.answer_words import AnswerWord, PageNumbers, differing, in_any_order, words_of
 from quire.reading.pdf.block_matching import compact
 from quire.reading.pdf.line_pieces import PageWord
 from quire.reading.pdf.mupdf import text_flags
@@ -39,7 +43,13 @@ _STEP = 3
 _LONG = 6
 _TOGETHER = 0.4
 """Of the words of a longer text at least this share is followed by the word that follows it on the page."""
-_DIGITS = re.compile(r"\d")
+_VERBATIM = 0.7
+"""A table of which less than this share is on the page in its order has another order there."""
+_LEAST_MOVED = 3
+_LEAST_AGAIN = 8
+_AGAIN = 0.8
+_LEAST_SENTENCE = 5
+_SENTENCE_END = (".", "!", "?", "。")
 _DESCRIPTION = re.compile(r"\s*\[.*\]\s*", re.DOTALL)
 """The system prompt asks for figures and their descriptions in square brackets."""
 
@@ -49,12 +59,19 @@ class GroundedAnswer:
     """The stored form of an answer's elements, how many have no ground, and how many numbers have none.
 
     `support` is the share of its characters that are in elements with ground; None where nothing was compared.
+    `altered` words of the answer are not on the page at their place; `words_missing` of the page are not in the answer.
     """
 
     elements: bytes
     ungrounded: int = 0
     ungrounded_numbers: int = 0
     support: float | None = None
+    altered: int = 0
+    words_missing: int = 0
+
+    @property
+    def evidence(self) -> AnswerEvidence:
+        return AnswerEvidence(self.support, self.ungrounded, self.ungrounded_numbers, self.altered)
 
 
 def ground_answer(path: str, password: str | None, number: int, answer: str, trusted: bool) -> GroundedAnswer:
@@ -88,7 +105,14 @@ def _packed(
 
     found = ground(markdown_elements(answer, number), words)
     page = PageElements(number, found.elements, READER_AI, *size, turns)
-    return GroundedAnswer(encode(page), found.ungrounded, found.ungrounded_numbers, found.support)
+    return GroundedAnswer(
+        encode(page),
+        found.ungrounded,
+        found.ungrounded_numbers,
+        found.support,
+        found.altered,
+        found.words_missing,
+    )
 
 
 def answer_without_ground(number: int, answer: str) -> GroundedAnswer:
@@ -116,6 +140,8 @@ class Grounded:
     ungrounded: int
     ungrounded_numbers: int
     support: float | None = None
+    altered: int = 0
+    words_missing: int = 0
 
 
 def ground(elements: Sequence[Element], words: Sequence[PageWord]) -> Grounded:
@@ -124,12 +150,14 @@ def ground(elements: Sequence[Element], words: Sequence[PageWord]) -> Grounded:
         return Grounded(tuple(replace(element, grounded=None) for element in elements), 0, 0)
     page = _PageIndex(words)
     grounded = [page.ground(element) for element in elements]
-    marked = tuple(element for element, _ in grounded)
+    marked = tuple(one.element for one in grounded)
     return Grounded(
         marked,
         sum(element.grounded is False and not _is_description(element) for element in marked),
-        sum(count for _, count in grounded),
+        sum(one.unknown_numbers for one in grounded),
         _support(marked),
+        sum(one.altered for one in grounded if not _is_description(one.element)),
+        page.left_out(elements),
     )
 
 
@@ -147,47 +175,128 @@ def _is_description(element: Element) -> bool:
     return _DESCRIPTION.fullmatch(element.plain_text) is not None
 
 
+class _Finding(NamedTuple):
+    """An element with its box and its mark, how many of its words have a number that the page has not there, and how
+    many of the others are not on the page at that place."""
+
+    element: Element
+    unknown_numbers: int = 0
+    altered: int = 0
+
+
 class _PageIndex:
     """Where each word of the page is, and which numbers the page has."""
 
     def __init__(self, words: Sequence[PageWord]) -> None:
         self._boxes = [word.box for word in words]
+        self._words = [AnswerWord(word.text) for word in words]
+        self._numbers = PageNumbers([word.text for word in words])
         self._places: dict[str, list[int]] = {}
-        keys = [compact(word.text) for word in words]
-        for place, key in enumerate(keys):
-            if key:
-                self._places.setdefault(key, []).append(place)
-            if words[place].text.endswith(("-", "\u00ad")) and place + 1 < len(keys):
-                self._places.setdefault(key + keys[place + 1], []).append(place)
-        runs = "".join(key if key.isdigit() else " " for key in keys)  # 1 204 is one number
-        self._numbers = {key for key in keys if _DIGITS.search(key)} | set(runs.split())
-        self._digits = {"".join(filter(str.isdigit, key)) for key in self._numbers}
+        self._taken: set[int] = set()
+        for place, word in enumerate(self._words):
+            if word.key:
+                self._places.setdefault(word.key, []).append(place)
+            if joined := self._with_next(place):
+                self._places.setdefault(joined, []).append(place)
 
-    def ground(self, element: Element) -> tuple[Element, int]:
-        """The element with its box and its mark, and how many of its numbers the page has not."""
-        keys = [key for word in element.plain_text.split() if (key := compact(word))]
-        if not keys:
-            return replace(element, grounded=None), 0
-        unknown = sum(
-            "".join(filter(str.isdigit, key)) not in self._digits for key in keys if _DIGITS.search(key)
-        )
+    def _with_next(self, place: int) -> str:
+        """The word that a line's end or the space between thousands has cut in two; empty if there is none."""
+        if place + 1 == len(self._words):
+            return ""
+        word, following = self._words[place], self._words[place + 1].key
+        is_cut = word.text.endswith(("-", "\u00ad"))
+        is_grouped = word.key.isdigit() and len(word.key) <= 3 and len(following) == 3 and following.isdigit()
+        return word.key + following if following and (is_cut or is_grouped) else ""
+
+    def ground(self, element: Element) -> _Finding:
+        own = words_of(element.plain_text)
+        if not own:
+            return _Finding(replace(element, grounded=None))
         is_table = element.kind is ElementKind.TABLE
-        places = self._anywhere(keys) if is_table else self._nearest(keys)
-        supported = len(places) >= _ENOUGH * len(keys)
+        places, wrong = self._in_order_of(own, _VERBATIM if is_table else _ENOUGH)
+        if is_table and wrong is None:
+            by_columns = words_of(_by_columns(element))
+            again, wrong = self._in_order_of(by_columns, _VERBATIM)
+            own, places = (own, self._anywhere(own)) if wrong is None else (by_columns, again)
+        supported = len(places) >= _ENOUGH * len(own)
+        lost = {i for i, word in enumerate(own) if word.has_digits and not self._numbers.has_all_of(word)}
+        if supported and wrong is not None:
+            lost |= {i for i in wrong if own[i].has_digits}
+            altered = len(set(wrong) - lost)
+            supported = not _has_invented_sentence(own, wrong)
+        else:
+            altered = in_any_order(own, (word.key for word in self._words)) if is_table else 0
+        is_again = supported and not is_table and self._says_again(own, places)
+        share = round(len(places) / len(own), 3)
         box = self._box(places) if supported else None
-        share = round(len(places) / len(keys), 3)
-        return replace(element, box=box, confidence=share, grounded=supported and not unknown), unknown
+        mark = supported and not lost and not is_again
+        return _Finding(replace(element, box=box, confidence=share, grounded=mark), len(lost), altered)
 
-    def _anywhere(self, keys: Sequence[str]) -> list[int]:
-        """A place for each of the keys: the cells of a table may be in any order."""
-        return [self._places[key][0] for key in keys if key in self._places]
+    def left_out(self, elements: Sequence[Element]) -> int:
+        """How many words of the page are in none of the elements, however they are cut."""
+        said = Counter(word.key for element in elements for word in words_of(element.plain_text))
+        missing, place = 0, 0
+        while place < len(self._words):
+            key, joined = self._words[place].key, self._with_next(place)
+            if joined and not said[key] and said[joined]:
+                said[joined] -= 1
+                place += 1
+            elif said[key]:
+                said[key] -= 1
+            else:
+                missing += bool(key)
+            place += 1
+        return missing
+
+    def _in_order_of(self, own: Sequence[AnswerWord], least: float) -> tuple[list[int], list[int] | None]:
+        """Places close together, and which words the page has not there; None if less than this share is in order."""
+        places = self._nearest([word.key for word in own])
+        if not places:
+            return places, None
+        # Words that the page has several times may share a place, so the text may reach farther than its places.
+        reach = _reach(len(own))
+        start = max(0, min(places[0], places[-1] - reach))
+        wrong = differing(own, self._words[start : max(places[-1], places[0] + reach) + 1])
+        if wrong is not None:
+            wrong = [
+                i for run in _runs(wrong) if not self._is_elsewhere(own[run[0] : run[-1] + 1]) for i in run
+            ]
+        return places, wrong if wrong is not None and len(wrong) <= (1 - least) * len(own) else None
+
+    def _is_elsewhere(self, run: Sequence[AnswerWord]) -> bool:
+        """Whether the page has these words, one behind the other, at another place: it has another order there."""
+        if len(run) < _LEAST_MOVED:
+            return False
+        for place in self._places.get(run[0].key, ())[:_MOST_PLACES]:
+            if not differing(run, self._words[place : place + len(run)]):
+                return True
+        return False
+
+    def _says_again(self, own: Sequence[AnswerWord], places: Sequence[int]) -> bool:
+        """Whether an earlier element has these words of the page, and the page itself has them once."""
+        again = sum(place in self._taken for place in places)
+        self._taken.update(places)
+        if len(own) < _LEAST_AGAIN or again < _AGAIN * len(places):
+            return False
+        return min(len(self._places.get(word.key, ())) for word in own if word.key in self._places) < 2
+
+    def _anywhere(self, own: Sequence[AnswerWord]) -> list[int]:
+        """A place for each of the words, each place once."""
+        used: Counter[str] = Counter()
+        found: list[int] = []
+        for word in own:
+            places = self._places.get(word.key, ())
+            if used[word.key] < len(places):
+                found.append(places[used[word.key]])
+                used[word.key] += 1
+        return sorted(found)
 
     def _nearest(self, keys: Sequence[str]) -> list[int]:
         """One place for each of the keys, all of them close together in the order of the page, as many as possible."""
         marks = sorted(
             (place, i) for i, key in enumerate(keys) for place in self._places.get(key, ())[:_MOST_PLACES]
         )
-        reach = len(keys) + len(keys) // 2 + _SLACK
+        reach = _reach(len(keys))
         best: tuple[int, int, int] = (0, 0, 0)
         counts: dict[int, int] = {}
         start = 0
@@ -221,3 +330,36 @@ class _PageIndex:
 
     def _box(self, places: Sequence[int]) -> Box:
         return hull([self._boxes[place] for place in places])
+
+
+def _reach(count: int) -> int:
+    """Over how many words of the page so many words of an answer may extend."""
+    return count + count // 2 + _SLACK
+
+
+def _runs(places: Sequence[int]) -> list[list[int]]:
+    """Numbers that follow each other together."""
+    found: list[list[int]] = []
+    for place in places:
+        if found and place == found[-1][-1] + 1:
+            found[-1].append(place)
+        else:
+            found.append([place])
+    return found
+
+
+def _by_columns(element: Element) -> str:
+    rows = element.table.rows if element.table is not None else ()
+    return "\n".join("\t".join(column) for column in zip(*rows, strict=True))
+
+
+def _has_invented_sentence(own: Sequence[AnswerWord], wrong: Sequence[int]) -> bool:
+    """Whether the page lacks more than it has of a sentence."""
+    odd, start = set(wrong), 0
+    for end, word in enumerate(own, 1):
+        if end == len(own) or word.text.rstrip("\"'”’)*_").endswith(_SENTENCE_END):
+            lacking = sum(i in odd for i in range(start, end))
+            if end - start >= _LEAST_SENTENCE and lacking > (1 - _ENOUGH) * (end - start):
+                return True
+            start = end
+    return False
