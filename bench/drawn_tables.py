@@ -7,7 +7,7 @@ tables, so rules fit themselves to them; a seed that nobody has looked at can't 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pymupdf
@@ -163,11 +163,12 @@ class Sheet:
         return str(c.randint(0, 2_000))
 
 
-def drawn_page(seed: int, number: int) -> DrawnPage:
-    names = tuple(LAYOUTS)
+def drawn_page(seed: int, number: int, layouts: Mapping[str, Callable[[Sheet], None]]) -> DrawnPage:
+    """Page `number` of a seed; the layouts take turns."""
+    names = tuple(layouts)
     name = names[number % len(names)]
     sheet = Sheet(random.Random(f"tables {seed} {number}"))
-    LAYOUTS[name](sheet)
+    layouts[name](sheet)
     data = sheet.document.tobytes()
     return DrawnPage(f"{seed}-{number} {name}", data, tuple(sheet.tables), "\n".join(sheet.written))
 
@@ -595,18 +596,6 @@ def code(s: Sheet) -> None:
     s.paragraph(LEFT, RIGHT, s.prose(5))
 
 
-def index(s: Sheet) -> None:
-    c = s.chance
-    s.heading("Index")
-    start = s.y
-    for x in (LEFT, 310.0):
-        s.y = start
-        for _ in range(c.randint(30, 40)):
-            s.y += 1.3 * s.size
-            pages = ", ".join(str(c.randint(1, 300)) for _ in range(c.randint(1, 3)))
-            s.put(x + c.choice((0, 0, 10)), s.y, f"{s.phrase(1, 2)}, {pages}", s.size)
-
-
 def letter(s: Sheet) -> None:
     c = s.chance
     for i in range(4):
@@ -669,20 +658,6 @@ def chart(s: Sheet) -> None:
     s.paragraph(LEFT, RIGHT, s.prose(5))
 
 
-def form(s: Sheet) -> None:
-    """Labels with lines to write on, boxes to tick."""
-    s.heading(s.label(2, 3))
-    c = s.chance
-    for _ in range(c.randint(8, 14)):
-        s.y += 24
-        label = f"{s.label(1, 2)}:"
-        s.put(LEFT, s.y, label, s.size)
-        s.line(LEFT + s.width(label, s.size) + 6, s.y + 1, 300, s.y + 1, 0.4)
-        other = f"{s.label(1, 1)}:"
-        s.put(320, s.y, other, s.size)
-        s.line(320 + s.width(other, s.size) + 6, s.y + 1, RIGHT, s.y + 1, 0.4)
-
-
 def framed(s: Sheet) -> None:
     """Prose with boxes beside and in it."""
     _intro(s, 4)
@@ -693,16 +668,6 @@ def framed(s: Sheet) -> None:
         s.page.draw_rect((LEFT, top, RIGHT, s.y + 2), color=(0, 0, 0), width=0.6)
         s.y += 16
         s.paragraph(LEFT, RIGHT, s.prose(4))
-
-
-def sidebar(s: Sheet) -> None:
-    s.heading(s.label(2, 3))
-    start = s.y
-    s.page.draw_rect((400, start + 4, RIGHT + 6, start + 330), color=None, fill=(0.92, 0.92, 0.92))
-    s.paragraph(408, RIGHT, s.prose(7), 8)
-    s.y = start
-    while s.y < BOTTOM - 120:
-        s.paragraph(LEFT, 380, s.prose(5))
 
 
 LAYOUTS: dict[str, Callable[[Sheet], None]] = {
@@ -719,19 +684,6 @@ LAYOUTS: dict[str, Callable[[Sheet], None]] = {
             invoice,
             many_columns,
         ),
-        *(
-            columns_of_prose,
-            contents,
-            code,
-            index,
-            letter,
-            references,
-            numbered,
-            definitions,
-            chart,
-            form,
-            framed,
-        ),
-        sidebar,
+        *(columns_of_prose, contents, code, letter, references, numbered, definitions, chart, framed),
     )
 }

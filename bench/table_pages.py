@@ -1,15 +1,17 @@
-"""Scores tables on drawn pages (`drawn_tables.py`): how like the known ones they are, and how many are none.
+"""Scores tables on drawn pages: how like the known ones they are, how many are none, and the order of texts.
 
-    python bench/table_pages.py [--seed 1] [--pages 210] [--readers layer,liteparse] [--keep FOLDER]
+    python bench/table_pages.py [--seed 1] [--pages 250] [--readers layer,liteparse] [--keep FOLDER]
 
 TEDS is `bench/quality.py`'s, on pages that have tables. `none found` counts pages with tables on which none was found,
-`surplus` and `missing` tables on these pages, `false` tables on pages that have none.
+`surplus` and `missing` tables on these pages, `false` tables on pages that have none. NID is the similarity of the
+text in its known order. `drawn_tables.py` draws tables and what looks like one, `drawn_columns.py` texts side by side.
 """
 
 from __future__ import annotations
 
 import argparse
 import multiprocessing
+import re
 import sys
 from dataclasses import dataclass
 from functools import partial
@@ -21,8 +23,11 @@ sys.path[:0] = [str(ROOT), str(ROOT / "bench")]
 
 from rapidfuzz.distance import Indel  # noqa: E402
 
-from drawn_tables import LAYOUTS, drawn_page  # noqa: E402
+import drawn_columns  # noqa: E402
+import drawn_tables  # noqa: E402
 from quality import READERS, mean, table_similarity, tables_of, text_of  # noqa: E402
+
+LAYOUTS = {**drawn_tables.LAYOUTS, **drawn_columns.LAYOUTS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +41,7 @@ class Result:
 
 
 def scored(number: int, *, seed: int, reader: str, keep: str | None) -> Result:
-    page = drawn_page(seed, number)
+    page = drawn_tables.drawn_page(seed, number, LAYOUTS)
     with NamedTemporaryFile(suffix=".pdf") as file:
         file.write(page.pdf)
         file.flush()
@@ -50,11 +55,13 @@ def scored(number: int, *, seed: int, reader: str, keep: str | None) -> Result:
             f"{markdown}\n\n<!-- {teds:.3f}\n{page.tables}\n-->", encoding="utf-8"
         )
     layout = page.name.split()[1]
-    return Result(layout, page.name, len(wanted), len(found), teds, _similarity(page.text, text_of(markdown)))
+    return Result(layout, page.name, len(wanted), len(found), teds, _similarity(page.text, markdown))
 
 
-def _similarity(one: str, other: str) -> float:
-    return float(Indel.normalized_similarity(" ".join(one.split()), other))
+def _similarity(text: str, markdown: str) -> float:
+    """That of the words in their order; the marks of lists don't count."""
+    found = text_of(re.sub(r"^\s*- ", "", markdown, flags=re.M))
+    return float(Indel.normalized_similarity(" ".join(text.split()), found))
 
 
 def report(results: list[Result]) -> str:
@@ -83,7 +90,7 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--pages", type=int, default=210)
+    parser.add_argument("--pages", type=int, default=250)
     parser.add_argument("--readers", default="layer")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--keep", help="a folder to write each page and its Markdown to")

@@ -17,6 +17,7 @@ from quire.reading.pdf.column_order import column_order
 from quire.reading.pdf.drawn_rules import NO_RULES, Box, Rules, crosses_bars
 from quire.reading.pdf.layout_blocks import LayoutBlock
 from quire.reading.pdf.layout_paragraphs import with_whole_paragraphs
+from quire.reading.pdf.list_columns import are_list_cells
 from quire.reading.pdf.ruled_tables import Table
 from quire.reading.pdf.text_lines import TextLine, body_size
 from quire.reading.pdf.texts_beside import are_texts_beside, text_runs
@@ -164,7 +165,7 @@ def _without_false_tables(
             continue
         repeats = _repeats_prose(block, lines)
         mixes = repeats or _mixes_columns(block, inside) or crosses_bars(block.box, rules)
-        is_beside = not mixes and _is_table(block) and are_texts_beside(block, inside, rules)
+        is_beside = not mixes and _is_table(block) and _is_side_by_side(block, inside, rules)
         if not (mixes or is_beside):
             kept.append(block)
             continue
@@ -173,6 +174,10 @@ def _without_false_tables(
         runs = text_runs(free) if is_beside else _block_runs(free)
         kept += column_order(_paragraphs(runs), may_be_labels=is_beside or repeats)
     return kept
+
+
+def _is_side_by_side(block: LayoutBlock, inside: Sequence[TextLine], rules: Rules) -> bool:
+    return are_list_cells(block.rows) or are_texts_beside(block, inside, rules)
 
 
 def _block_runs(lines: Sequence[TextLine]) -> list[list[TextLine]]:

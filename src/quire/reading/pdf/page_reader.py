@@ -34,6 +34,7 @@ from quire.reading.pdf.form_fields import FormField, form_fields
 from quire.reading.pdf.hidden_text import HIDDEN_TEXT, HiddenText, take_hidden, without_texts, without_words
 from quire.reading.pdf.layout_blocks import LayoutBlock, lay_out, make_parser
 from quire.reading.pdf.line_pieces import PageWord
+from quire.reading.pdf.list_columns import are_list_cells, is_index
 from quire.reading.pdf.missing_words import lines_with, missing_words
 from quire.reading.pdf.mupdf import text_flags
 from quire.reading.pdf.narrow_gutters import cut_at_gutter
@@ -373,8 +374,9 @@ def _tables(find_words: Callable[[], list[PageWord]], lines: Sequence[TextLine],
     tables += find_numbered_lines(outside(lines, tables))
     if may_be_aligned:
         tables += find_contents(outside(lines, tables))
-        tables += find_aligned(words, rules, [table.box for table in tables], prose_columns(lines))
-    return tables
+        found = find_aligned(words, rules, [table.box for table in tables], prose_columns(lines))
+        tables += [table for table in found if not are_list_cells(table.rows)]
+    return [] if tables and is_index(lines) else tables
 
 
 def without_charts(tables: Sequence[Table], slanted: Sequence[Box], rules: Rules = NO_RULES) -> list[Table]:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from quire.reading.pdf.block_matching import FilledBlock
 from quire.reading.pdf.layout_blocks import LayoutBlock
+from quire.reading.pdf.list_columns import list_blocks
 from quire.reading.pdf.paragraph_runs import blocks_of
 from quire.reading.pdf.prose_stretches import stretches
 from quire.reading.pdf.text_lines import Box, TextLine
@@ -60,8 +61,13 @@ def _flow_upright(
     rows = _rows(lines, height, may_part=not has_grid and not tables)
     if rows is not None:
         return blocks_of(rows, items)
+    if tables:
+        return None
+    lists = list_blocks(lines, height, items)
+    if lists is not None:
+        return lists
     filled: list[FilledBlock] = []
-    for stretch in [] if tables else stretches(lines):
+    for stretch in stretches(lines):
         rows = _rows(stretch, height)
         if rows is None:
             return None

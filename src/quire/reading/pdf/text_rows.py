@@ -68,8 +68,11 @@ class TextRow:
         return bool(self.source.heading) or (self.bold and not self.source.is_bold)
 
 
-def parted_rows(lines: Sequence[TextLine]) -> list[list[TextRow]] | None:
-    """The lines in rows from top to bottom, each cut at its wide gaps; None if pieces of a row overlap."""
+def parted_rows(lines: Sequence[TextLine], *, may_stretch: bool = True) -> list[list[TextRow]] | None:
+    """The lines in rows from top to bottom, each cut at its wide gaps; None if pieces of a row overlap.
+
+    A line of prose may be stretched, unless it is known that there is none.
+    """
     rows: list[TextRow] = []
     for line in sorted(lines, key=lambda line: (line.box[1] + line.box[3], line.box[0])):
         box = line.box
@@ -86,7 +89,8 @@ def parted_rows(lines: Sequence[TextLine]) -> list[list[TextRow]] | None:
         parts = _parts(row)
         if parts is None:
             return None
-        found.append([row] if len(parts) >= _STRETCHED and _is_stretched(parts, rows) else parts)
+        is_whole = may_stretch and len(parts) >= _STRETCHED and _is_stretched(parts, rows)
+        found.append([row] if is_whole else parts)
     return found
 
 
