@@ -325,3 +325,38 @@ def test_indented_paragraph_is_its_own_when_a_note_is_behind_the_last_sentence(s
         (0, wide), (0, wide[:-3] + "it.49"), (12, "Ongoing watch " + wide[:60]), (0, wide), (0, "it.")
     )
     assert [block[:7] for block in blocks(save(page))] == ["All the", "Ongoing"]
+
+
+def labelled_references(count: int, labels: Sequence[str]) -> Any:
+    """References in two columns; each label is apart from its text, as in a column of its own."""
+    document = pymupdf.open()
+    page = document.new_page(width=612)
+    for x, first in ((50.0, 0), (320.0, count)):
+        for at in range(count):
+            y = 90.0 + 44 * at
+            write(page, x, y, labels[first + at], size=8)
+            write(page, x + 44, y, f"Author {first + at}, some title of a long report on the", size=8)
+            write(page, x + 44, y + 10, "work of the society and of its many old members,", size=8)
+            write(page, x + 44, y + 20, f"in the journal of the year {1900 + first + at}.", size=8)
+    return document
+
+
+@pytest.mark.parametrize("label", ["[Cop{:02}]", "[{}]"])
+def test_references_are_whole_when_their_labels_are_in_a_column_of_their_own(label: str, save: Make) -> None:
+    labels = [label.format(i) for i in range(16)]
+    assert blocks(save(labelled_references(8, labels))) == [
+        f"{label} Author {i}, some title of a long report on the work of the society and of its many old members, "
+        f"in the journal of the year {1900 + i}."
+        for i, label in enumerate(labels)
+    ]
+
+
+def test_columns_are_prose_when_some_of_their_lines_are_stretched(save: Make) -> None:
+    document = two_columns()
+    left = [block[:4] for block in document[0].get_text("blocks") if block[0] < 300]
+    for row in range(4):
+        x = 50.0
+        for word in ("Then", "All", "Went", "Home", "Again"):
+            write(document[0], x, max(box[3] for box in left) + 12 * row + 6, word, size=10)
+            x += pymupdf.get_text_length(word, fontsize=10) + 15
+    assert "Then All Went Home Again" in " ".join(blocks(save(document)))

@@ -12,7 +12,7 @@ from quire.reading.pdf.block_matching import FilledBlock
 from quire.reading.pdf.layout_blocks import LayoutBlock
 from quire.reading.pdf.structure_tags import item_key
 from quire.reading.pdf.text_lines import body_size
-from quire.reading.pdf.text_rows import TextRow
+from quire.reading.pdf.text_rows import LABEL, TextRow
 
 _SAME_SIZE = 0.6
 _INDENT_EM = 0.8
@@ -39,7 +39,7 @@ TypeSteps = tuple[float, dict[int, float]]
 
 @dataclass(slots=True)
 class _Run:
-    """A block as it grows, and where its text begins: an item's lines hang below its first word."""
+    """A block as it grows, and where its text begins: lines of an item or a reference hang below its first word."""
 
     rows: list[TextRow]
     marker: str = ""
@@ -156,7 +156,10 @@ def _add(runs: list[_Run], row: TextRow, following: TextRow | None, column: _Col
     """Append the row to the block it continues, or begin one."""
     run = runs[-1] if runs else None
     marker, ordered = _marker(row, run, column)
-    if marker:
+    label = row.lines[0].text
+    if len(row.lines) > 1 and LABEL.fullmatch(label):
+        runs.append(_Run([row], text_x=row.lines[1].box[0]))
+    elif marker:
         runs.append(_Run([row], marker, ordered, _text_x(row, marker)))
     elif run is not None and _continues(run, row, following, column):
         run.rows.append(row)
@@ -197,7 +200,7 @@ def _continues(run: _Run, row: TextRow, following: TextRow | None, column: _Colu
     goes_on = row.text[:1].islower() and not _SENTENCE_END.search(last.text)
     if not _in_one_type(last, row, goes_on) or column.is_apart(last, row, goes_on):
         return False
-    if run.marker:
+    if run.text_x:
         hangs = row.box[0] > run.text_x - _INDENT_EM * row.size
         return hangs or goes_on or not column.ended_early(last, row)
     if last.bold != row.bold and _is_heading_over(last, row, goes_on, column):

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from quire.reading.pdf.narrow_gutters import column_edge
-from quire.reading.pdf.text_lines import TextLine
+from quire.reading.pdf.text_lines import Box, TextLine
+from quire.reading.pdf.text_rows import LABEL, STRETCHED_GAP_EM, parted_rows
 
 _MIN_LINES = 6
 _MIN_GUTTER_PT = 8.0
 _RAGGED_PT = 4.0
 _MIDDLE = (0.3, 0.7)
+_LEAST_LABELS = 3
 _FILLED = 0.6
 """Half of a column's lines are at least this wide, in widths of the column; labels and cells are not."""
 
@@ -84,15 +86,28 @@ def _gutter(lines: Sequence[TextLine]) -> float | None:
         return None
     # Short lines don't count: a page number or a formula may be in the middle.
     strip = sorted((o.box[0], o.box[2]) for o in lines if 0.2 * width < o.box[2] - o.box[0] < 0.55 * width)
-    best: tuple[float, float] | None = None
+    best: tuple[float, float, float] | None = None
     reached = low
     for x0, x1 in strip:
         wide, middle = x0 - reached, (reached + x0) / 2
         central = _MIDDLE[0] * width < middle - low < _MIDDLE[1] * width
         if central and wide >= _MIN_GUTTER_PT and (best is None or wide > best[0]):
-            best = (wide, middle)
+            best = (wide, reached, x0)
         reached = max(reached, x1)
-    return best[1] if best else None
+    if best is None:
+        return None
+    _, left, right = best
+    return (left + _first_label(lines, left, right)) / 2
+
+
+def _first_label(lines: Sequence[TextLine], left: float, right: float) -> float:
+    """Where the labels of the right column begin, if there are some in the strip, else the strip's right edge."""
+    inside = [line.box[0] for line in lines if left < line.box[0] and line.box[2] < right and _is_label(line)]
+    return min(inside) if len(inside) >= _LEAST_LABELS else right
+
+
+def _is_label(line: TextLine) -> bool:
+    return LABEL.fullmatch(line.text) is not None
 
 
 def _goes_on(line: TextLine, other: TextLine) -> bool:
@@ -104,6 +119,17 @@ def _goes_on(line: TextLine, other: TextLine) -> bool:
 def _is_prose(lines: Sequence[TextLine]) -> bool:
     if len(lines) < _MIN_LINES:
         return False
-    width = max(line.box[2] for line in lines) - min(line.box[0] for line in lines)
-    widths = sorted(line.box[2] - line.box[0] for line in lines)
+    return _are_filled([line.box for line in lines]) or _are_filled(_whole_rows(lines))
+
+
+def _are_filled(boxes: Sequence[Box]) -> bool:
+    """Whether half of the boxes are nearly as wide as all of them together."""
+    width = max(box[2] for box in boxes) - min(box[0] for box in boxes)
+    widths = sorted(box[2] - box[0] for box in boxes)
     return widths[len(widths) // 2] >= _FILLED * width
+
+
+def _whole_rows(lines: Sequence[TextLine]) -> list[Box]:
+    """The rows with their labels, and with words that are only apart because the line is stretched."""
+    rows = parted_rows(lines, gap_em=STRETCHED_GAP_EM) or [[]]
+    return [part.box for parts in rows for part in parts] or [line.box for line in lines]

@@ -13,7 +13,7 @@ from quire.reading.pdf.list_columns import list_blocks
 from quire.reading.pdf.paragraph_runs import blocks_of
 from quire.reading.pdf.prose_stretches import stretches
 from quire.reading.pdf.text_lines import Box, TextLine
-from quire.reading.pdf.text_rows import TextRow, parted_rows
+from quire.reading.pdf.text_rows import STRETCHED_GAP_EM, WORD_GAP_EM, TextRow, parted_rows
 from quire.reading.pdf.typewriter_prose import is_typewritten_prose, may_have_code
 
 _EDGE = 0.13
@@ -68,7 +68,7 @@ def _flow_upright(
         return lists
     filled: list[FilledBlock] = []
     for stretch in stretches(lines):
-        rows = _rows(stretch, height)
+        rows = _rows(stretch, height, may_part=True, gap_em=STRETCHED_GAP_EM)
         if rows is None:
             return None
         filled += blocks_of(rows, items)
@@ -97,12 +97,14 @@ def _is_beside(line: TextLine, tables: Sequence[Box]) -> bool:
     return any(box[1] < y < box[3] for box in tables)
 
 
-def _rows(lines: Sequence[TextLine], height: float, may_part: bool = False) -> list[TextRow] | None:
+def _rows(
+    lines: Sequence[TextLine], height: float, may_part: bool = False, gap_em: float = WORD_GAP_EM
+) -> list[TextRow] | None:
     """The lines in rows from top to bottom, or None if lines are side by side that are not one line.
 
-    With `may_part` single rows may have gaps.
+    With `may_part` single rows may have gaps. A gap is at least `gap_em` wide.
     """
-    found = parted_rows(lines)
+    found = parted_rows(lines, gap_em=gap_em)
     if found is None:
         return None
     result: list[TextRow] = []

@@ -11,12 +11,16 @@ from quire.domain.element import hull
 from quire.reading.pdf.text_lines import Box, TextLine
 
 _SAME_ROW = 0.5
-_WORD_GAP_EM = 1.2
 _OVERLAP_EM = 0.6
 _STRETCHED, _EVEN = 3, 1.5
 _MARK_ALONE = re.compile(
-    r"[•●▪■◦‣➢➤►❖◆○□✓✔∙·o\uf0b7\uf0a7\uf0d8\uf076\uf0fc–—−-]|\(?(?:\d{1,3}|[a-z]|[ivx]{1,5})[.)]"
+    r"[•●▪■◦‣➢➤►❖◆○□✓✔∙·o\uf0b7\uf0a7\uf0d8\uf076\uf0fc–—−-]|\(?(?:\d{1,3}|[a-z]|[ivx]{1,5})[.)]|\[[\w+.–-]{1,12}\]"
 )
+LABEL = re.compile(r"\[[\w+.–-]{1,12}\]")
+"""The label of a reference: "[12]", "[Cop87]"."""
+WORD_GAP_EM = 1.2
+STRETCHED_GAP_EM = 1.8
+"""Lines of narrow columns of prose are stretched to fill them: words may be this far apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +72,12 @@ class TextRow:
         return bool(self.source.heading) or (self.bold and not self.source.is_bold)
 
 
-def parted_rows(lines: Sequence[TextLine], *, may_stretch: bool = True) -> list[list[TextRow]] | None:
+def parted_rows(
+    lines: Sequence[TextLine], *, may_stretch: bool = True, gap_em: float = WORD_GAP_EM
+) -> list[list[TextRow]] | None:
     """The lines in rows from top to bottom, each cut at its wide gaps; None if pieces of a row overlap.
 
-    A line of prose may be stretched, unless it is known that there is none.
+    A line of prose may be stretched, unless it is known that there is none. `gap_em` is the least width of a gap.
     """
     rows: list[TextRow] = []
     for line in sorted(lines, key=lambda line: (line.box[1] + line.box[3], line.box[0])):
@@ -86,7 +92,7 @@ def parted_rows(lines: Sequence[TextLine], *, may_stretch: bool = True) -> list[
         rows.append(TextRow([line], box))
     found: list[list[TextRow]] = []
     for row in rows:
-        parts = _parts(row)
+        parts = _parts(row, gap_em)
         if parts is None:
             return None
         is_whole = may_stretch and len(parts) >= _STRETCHED and _is_stretched(parts, rows)
@@ -108,7 +114,7 @@ def _is_stretched(parts: Sequence[TextRow], rows: Sequence[TextRow]) -> bool:
     return max(gaps) <= _EVEN * min(gaps) and 2 * going_on > len(parts) - 1
 
 
-def _parts(row: TextRow) -> list[TextRow] | None:
+def _parts(row: TextRow, gap_em: float) -> list[TextRow] | None:
     """The row cut at wide gaps, but not behind the mark of an item; None if pieces overlap."""
     if len(row.lines) == 1:
         return [row]
@@ -120,7 +126,7 @@ def _parts(row: TextRow) -> list[TextRow] | None:
         if gap < -_OVERLAP_EM * line.size:
             return None
         hangs = len(last.lines) == 1 and _MARK_ALONE.fullmatch(last.lines[0].text) and gap < 5 * line.size
-        if gap < _WORD_GAP_EM * line.size or hangs:
+        if gap < gap_em * line.size or hangs:
             last.lines.append(line)
             last.box = hull([last.box, line.box])
         else:
