@@ -351,12 +351,9 @@ def test_references_are_whole_when_their_labels_are_in_a_column_of_their_own(lab
     ]
 
 
-def test_columns_are_prose_when_some_of_their_lines_are_stretched(save: Make) -> None:
-    document = two_columns()
-    left = [block[:4] for block in document[0].get_text("blocks") if block[0] < 300]
-    for row in range(4):
-        x = 50.0
-        for word in ("Then", "All", "Went", "Home", "Again"):
-            write(document[0], x, max(box[3] for box in left) + 12 * row + 6, word, size=10)
-            x += pymupdf.get_text_length(word, fontsize=10) + 15
-    assert "Then All Went Home Again" in " ".join(blocks(save(document)))
+def test_reference_is_whole_when_its_line_is_stretched(save: Make) -> None:
+    document = labelled_references(8, [f"[{i}]" for i in range(16)])
+    for row in range(2):
+        for at, word in enumerate(("Then", "All", "Went", "Home")):
+            write(document[0], 94 + 56 * at, 440 + 10 * row, word, size=8)
+    assert "Then All Went Home Then All Went Home" in " ".join(blocks(save(document)))

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 
 from quire.reading.pdf.narrow_gutters import column_edge
-from quire.reading.pdf.text_lines import Box, TextLine
-from quire.reading.pdf.text_rows import LABEL, STRETCHED_GAP_EM, parted_rows
+from quire.reading.pdf.text_lines import TextLine
+from quire.reading.pdf.text_rows import labels_of, parted_rows
 
 _MIN_LINES = 6
 _MIN_GUTTER_PT = 8.0
 _RAGGED_PT = 4.0
 _MIDDLE = (0.3, 0.7)
-_LEAST_LABELS = 3
 _FILLED = 0.6
 """Half of a column's lines are at least this wide, in widths of the column; labels and cells are not."""
 
@@ -102,12 +102,8 @@ def _gutter(lines: Sequence[TextLine]) -> float | None:
 
 def _first_label(lines: Sequence[TextLine], left: float, right: float) -> float:
     """Where the labels of the right column begin, if there are some in the strip, else the strip's right edge."""
-    inside = [line.box[0] for line in lines if left < line.box[0] and line.box[2] < right and _is_label(line)]
-    return min(inside) if len(inside) >= _LEAST_LABELS else right
-
-
-def _is_label(line: TextLine) -> bool:
-    return LABEL.fullmatch(line.text) is not None
+    inside = [line for line in lines if left < line.box[0] and line.box[2] < right]
+    return min((line.box[0] for line in labels_of(inside)), default=right)
 
 
 def _goes_on(line: TextLine, other: TextLine) -> bool:
@@ -119,17 +115,11 @@ def _goes_on(line: TextLine, other: TextLine) -> bool:
 def _is_prose(lines: Sequence[TextLine]) -> bool:
     if len(lines) < _MIN_LINES:
         return False
-    return _are_filled([line.box for line in lines]) or _are_filled(_whole_rows(lines))
-
-
-def _are_filled(boxes: Sequence[Box]) -> bool:
-    """Whether half of the boxes are nearly as wide as all of them together."""
+    boxes = [line.box for line in lines]
+    if labels_of(
+        lines
+    ):  # a label is a part of its line, and so are words that are apart because that is stretched
+        boxes = [part.box for parts in parted_rows(lines, gap_em=inf) or () for part in parts] or boxes
     width = max(box[2] for box in boxes) - min(box[0] for box in boxes)
     widths = sorted(box[2] - box[0] for box in boxes)
     return widths[len(widths) // 2] >= _FILLED * width
-
-
-def _whole_rows(lines: Sequence[TextLine]) -> list[Box]:
-    """The rows with their labels, and with words that are only apart because the line is stretched."""
-    rows = parted_rows(lines, gap_em=STRETCHED_GAP_EM) or [[]]
-    return [part.box for parts in rows for part in parts] or [line.box for line in lines]

@@ -6,6 +6,7 @@ Most pages of reports, books and letters are such pages, and the layout reader i
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 
 from quire.reading.pdf.block_matching import FilledBlock
 from quire.reading.pdf.layout_blocks import LayoutBlock
@@ -13,7 +14,7 @@ from quire.reading.pdf.list_columns import list_blocks
 from quire.reading.pdf.paragraph_runs import blocks_of
 from quire.reading.pdf.prose_stretches import stretches
 from quire.reading.pdf.text_lines import Box, TextLine
-from quire.reading.pdf.text_rows import STRETCHED_GAP_EM, WORD_GAP_EM, TextRow, parted_rows
+from quire.reading.pdf.text_rows import WORD_GAP_EM, TextRow, labels_of, parted_rows
 from quire.reading.pdf.typewriter_prose import is_typewritten_prose, may_have_code
 
 _EDGE = 0.13
@@ -68,7 +69,8 @@ def _flow_upright(
         return lists
     filled: list[FilledBlock] = []
     for stretch in stretches(lines):
-        rows = _rows(stretch, height, may_part=True, gap_em=STRETCHED_GAP_EM)
+        # Lines of references are stretched to fill their narrow columns: no gap parts them.
+        rows = _rows(stretch, height, gap_em=inf if labels_of(stretch) else WORD_GAP_EM)
         if rows is None:
             return None
         filled += blocks_of(rows, items)

@@ -16,11 +16,16 @@ _STRETCHED, _EVEN = 3, 1.5
 _MARK_ALONE = re.compile(
     r"[•●▪■◦‣➢➤►❖◆○□✓✔∙·o\uf0b7\uf0a7\uf0d8\uf076\uf0fc–—−-]|\(?(?:\d{1,3}|[a-z]|[ivx]{1,5})[.)]|\[[\w+.–-]{1,12}\]"
 )
+WORD_GAP_EM = 1.2
 LABEL = re.compile(r"\[[\w+.–-]{1,12}\]")
 """The label of a reference: "[12]", "[Cop87]"."""
-WORD_GAP_EM = 1.2
-STRETCHED_GAP_EM = 1.8
-"""Lines of narrow columns of prose are stretched to fill them: words may be this far apart."""
+_LEAST_LABELS = 3
+
+
+def labels_of(lines: Sequence[TextLine]) -> list[TextLine]:
+    """The labels of references that are apart from their texts; none if there are few."""
+    found = [line for line in lines if line.text[0] == "[" and LABEL.fullmatch(line.text)]
+    return found if len(found) >= _LEAST_LABELS else []
 
 
 @dataclass(frozen=True, slots=True)
