@@ -320,3 +320,36 @@ def test_figure_is_one_when_its_unit_is_behind_it(text: str) -> None:
 @pytest.mark.parametrize("text", ["3 men", "Room 5 A", "12 May", "mg/dL", "the 3 m"])
 def test_figure_is_none_when_words_are_with_it(text: str) -> None:
     assert not is_figure(text)
+
+
+def test_box_beside_prose_is_no_table_when_their_lines_are_not_level() -> None:
+    lines = [*prose(LEFT, 72, 120, 1), *prose(RIGHT, 190, 125.5, 2)]
+    pairs = [(a[:12], a[12:]) for a in LEFT.split("/")]
+    cut = [" ".join(halves) for halves in zip(*pairs, strict=True)]
+    block = LayoutBlock(
+        "table", (70, 118, 300, 200), rows=(("", "", "Photo"), (*cut, RIGHT.replace("/", " ")))
+    )
+    made = compose([block], lines, [], [])
+    texts = [" ".join(line.text for line in item.lines) for item in made]
+    assert texts == [LEFT.replace("/", " "), RIGHT.replace("/", " ")]
+
+
+def test_lines_of_a_comment_are_no_table_when_each_begins_with_an_asterisk() -> None:
+    texts = [
+        "* Copyright of the society, all rights reserved",
+        "* This is free software",
+        "* and it has no price",
+    ]
+    lines = prose("/".join(texts), 72, 120, 1)
+    rows = (
+        ("*", "Copyright of the society,", "all rights reserved"),
+        ("* *", "This is free software and it has no price", ""),
+    )
+    made = compose([LayoutBlock("table", (70, 118, 300, 160), rows=rows)], lines, [], [])
+    assert "table" not in [item.block.kind for item in made]
+    assert [line.text for item in made for line in item.lines] == texts
+
+
+def test_table_stays_when_only_some_rows_begin_with_a_mark() -> None:
+    rows = (("*", "Oslo", "12"), ("Rome", "*", "13"), ("*", "Bern", "14"))
+    assert composed(rows) == ["table"]

@@ -29,11 +29,13 @@ _LONG_LINE = 15
 """Letters and digits: more than most cells of a table have in a line."""
 _MOSTLY_LONG = 0.6
 _LEAST_CUT, _OFTEN_CUT = 5, 0.3
+_LEVEL = 0.2
 _TWICE = 1.2
 _LARGE_PART = 0.25
 _MOST_LINES = 400
 """Of a table: lines are compared with each other."""
 _MARK = re.compile(r"\W{1,2}|o")
+_MARKS = re.compile(r"[*•●▪■◦‣·/#\s]+")
 _ENDED = re.compile(r"[.!?:;][\"'”’)\]]*$")
 NOWHERE = (-1e6, -1e6, -1e6, -1e6)
 """The box of prose that shares a table's frame: no other block is placed relative to it."""
@@ -164,7 +166,8 @@ def _without_false_tables(
         if 2 * sum(id(line) in gone for line in inside) > len(inside):
             continue
         repeats = _repeats_prose(block, lines)
-        mixes = repeats or _mixes_columns(block, inside) or crosses_bars(block.box, rules)
+        mixes = repeats or _has_marked_lines(block) or _mixes_columns(block, inside)
+        mixes = mixes or crosses_bars(block.box, rules)
         is_beside = not mixes and _is_table(block) and _is_side_by_side(block, inside, rules)
         if not (mixes or is_beside):
             kept.append(block)
@@ -193,6 +196,12 @@ def _paragraphs(runs: Sequence[Sequence[TextLine]]) -> list[LayoutBlock]:
     ]
 
 
+def _has_marked_lines(block: LayoutBlock) -> bool:
+    """Whether the first of several columns has nothing but marks, as a comment has one before each of its lines."""
+    widest = max(map(len, block.rows), default=0)
+    return widest > 2 and len(block.rows) > 1 and all(_MARKS.fullmatch(row[0]) for row in block.rows)
+
+
 def _mixes_columns(block: LayoutBlock, inside: Sequence[TextLine]) -> bool:
     """Whether its cells mix words of several columns of text.
 
@@ -219,7 +228,9 @@ def _repeats_prose(block: LayoutBlock, lines: Sequence[TextLine]) -> bool:
 
 
 def _are_beside(line: TextLine, other: TextLine) -> bool:
-    return other is not line and other.box[1] < line.middle[1] < other.box[3]
+    """Whether they share a height and no place. Lines of two columns need not be level."""
+    (x0, y0, x1, y1), (left, top, right, bottom) = line.box, other.box
+    return (x1 < left or right < x0) and min(y1, bottom) - max(y0, top) > _LEVEL * (y1 - y0)
 
 
 def is_in_table(line: TextLine, table: LayoutBlock) -> bool:
