@@ -58,6 +58,13 @@ def test_index_is_read_column_by_column_when_its_rows_are_level(count: int, save
     assert texts(save(page), ElementKind.LIST_ITEM) == [entry for column in columns for entry in column]
 
 
+def test_index_is_read_column_by_column_when_its_columns_are_not_level(save: Make) -> None:
+    document = side_by_side({60.0: ENTRIES[:10], 320.0: []})
+    for at, entry in enumerate(ENTRIES[10:]):
+        document[0].insert_text((320, 106.5 + STEP * at), entry, fontsize=10)
+    assert texts(save(document), ElementKind.LIST_ITEM) == ENTRIES
+
+
 def test_entry_of_an_index_goes_on_with_its_pages_and_with_what_had_no_room(save: Make) -> None:
     wrapped = [
         "grant, 1, 12, 13, 14, 15, 16, 17, 18,",
@@ -127,6 +134,7 @@ def test_fields_of_a_form_are_read_from_left_to_right_when_nothing_heads_them(sa
         ((("•", "a", "•", "b"), ("•", "c", "• •", "d"), ("", "e", "•", "f")), True),
         ((("1.", "a", "4."), ("2.", "b", "5.")), True),
         ((("Sender", "Receiver"), ("Name: a", "Name: b"), ("Town: c", "Town: d")), True),
+        ((("A", "B"), *[("n: a", "n: b")] * 5, ("C", "D"), *[("n: c", "n: d")] * 4), True),
         ((("1.", "a", "x"), ("2.", "b", "y")), False),
         ((("• a", "12"), ("• b", "13")), False),
         ((("Item", "Note"), ("Name: a", "b"), ("Town: c", "d")), False),

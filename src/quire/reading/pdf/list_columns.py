@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from itertools import groupby, pairwise, zip_longest
+from math import inf
 from typing import NamedTuple
 
 from quire.domain.element import hull
@@ -28,7 +29,7 @@ _FIELD = re.compile(r"[^\W\d][^:]{0,40}:(?:\s|_|$)")
 _GUTTER_PT = 8.0
 _LEAST_ITEMS = 2
 _LEAST_ENTRIES = 10
-_MOSTLY = 0.6
+_MOSTLY, _NEARLY_ALL = 0.6, 0.8
 _AT_LEFT_EM = 1.0
 _NEXT_LINE_EM = 1.7
 _WIDE_GAP_EM = 0.8
@@ -60,7 +61,10 @@ def list_blocks(lines: Sequence[TextLine], height: float, items: frozenset[str])
     has_index = is_index(lines)
     if not has_index and not _may_have_lists(lines):
         return None
-    rows = list(map(_whole, parted_rows(lines, may_stretch=not has_index) or ()))
+    found = parted_rows(lines, may_stretch=not has_index)
+    if found is None:
+        return _uneven_index(lines, items) if has_index else None
+    rows = list(map(_whole, found))
     parts = [part for band in _bands(rows) for part in ([band] if has_index else _between_gaps(band))]
     sections = [_section(part, height, has_index) for part in parts]
     if all(section is None or section.kind == _TEXT for section in sections):
@@ -75,6 +79,18 @@ def list_blocks(lines: Sequence[TextLine], height: float, items: frozenset[str])
         for column in columns:
             filled += _index(column, items) if kind == _INDEX else _list(column, items)
     return filled
+
+
+def _uneven_index(lines: Sequence[TextLine], items: frozenset[str]) -> list[FilledBlock] | None:
+    """The blocks of an index whose columns are not level; None where no gutter is free from top to bottom."""
+    extents = _extents([[TextRow([line], line.box)] for line in lines])
+    filled: list[FilledBlock] = []
+    for left, right in extents:
+        column = parted_rows([line for line in lines if left <= line.box[0] <= right], gap_em=inf)
+        if column is None:
+            return None
+        filled += _index([row for parts in column for row in parts], items)
+    return filled if len(extents) > 1 else None
 
 
 def _section(rows: Sequence[Parts], height: float, has_index: bool) -> _Section | None:
@@ -110,7 +126,7 @@ def _are_fields(texts: Sequence[str]) -> bool:
     return (
         len(fields) >= _LEAST_ITEMS
         and _FIELD.match(head) is None
-        and all(_FIELD.match(text) for text in fields)
+        and sum(_FIELD.match(text) is not None for text in fields) >= _NEARLY_ALL * len(fields)
     )
 
 
