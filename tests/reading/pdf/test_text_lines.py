@@ -36,17 +36,6 @@ def test_line_of_one_type_has_that_type_when_it_is_a_single_span() -> None:
     )
 
 
-def test_raised_figure_is_an_exponent_when_it_is_behind_a_figure() -> None:
-    def span(text: str, flags: int) -> dict:
-        return {"text": text, "font": "Times", "flags": flags, "size": 10.0}
-
-    spans = [span("2", 4), span("3", 5), span(" = 8, see note", 4), span("4", 5)]
-    line = {"dir": (1.0, 0.0), "bbox": (0.0, 0.0, 50.0, 10.0), "spans": spans}
-    content = {"blocks": [{"lines": [line]}]}
-    assert [one.text for one in lines_of(content)] == ["2³ = 8, see note4"]
-    assert layer_text(content) == "2³ = 8, see note4\n"
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 
-_WORD = re.compile(r"[^\W\d_]{3,}")
+_WORD = re.compile(r"[^\W\d_⁰¹²³⁴-⁹₀-₉]{3,}")
 _MOST_WORDS, _FEW_WORDS = 250, 40
 ENOUGH_LETTERS = 60
 """Fewer say little about a text."""

@@ -30,7 +30,7 @@ from quire.rendering.markdown_writer import clean, join_lines
 
 _BULLET_LINE = re.compile(r"^([•●▪■◦‣➢➤►❖\uf0b7\uf0a7\uf0d8\uf076])\s*(?=\S|$)")
 _ORDERED_LINE = re.compile(r"(\(?(?:\d{1,2}|[a-z]|[ivx]{1,5})[.)])\s+(?=\S)")
-_CUT_LINE = re.compile(r"[^\W\d_][,-]?$")
+_CUT_LINE = re.compile(r"[^\W\d_⁰¹²³⁴-⁹][,-]?$")
 _LONGEST_HEADING = 160
 _LARGER = 1.15
 

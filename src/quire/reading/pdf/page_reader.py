@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -31,7 +31,8 @@ from quire.reading.pdf.compose import (
 from quire.reading.pdf.contents_rows import find_contents
 from quire.reading.pdf.drawn_rules import NO_RULES, Box, Rules, crosses_bars, rules_of, slanted_strokes
 from quire.reading.pdf.form_fields import FormField, form_fields
-from quire.reading.pdf.hidden_text import HIDDEN_TEXT, HiddenText, take_hidden, without_texts, without_words
+from quire.reading.pdf.hidden_text import HIDDEN_TEXT, HiddenText, take_hidden, without_texts
+from quire.reading.pdf.layer_words import with_corrections
 from quire.reading.pdf.layout_blocks import LayoutBlock, lay_out, make_parser
 from quire.reading.pdf.line_pieces import PageWord
 from quire.reading.pdf.list_columns import are_list_cells, is_index
@@ -126,6 +127,7 @@ class _Seen:
     running: RunningLines = field(default_factory=RunningLines)
     plain: list[FilledBlock] | None = None
     hidden: Sequence[HiddenText] = ()
+    corrected: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_pdf(source: PdfSource, numbers: Sequence[int], options: ReadOptions) -> list[PageReading]:
@@ -210,6 +212,7 @@ def _attempts(
         yield READER_MUPDF, lambda: with_tables_between(plain, tables)
     elif blocks:
         visible = without_texts(blocks, seen.hidden) if seen.hidden else blocks
+        visible = with_corrections(visible, seen.corrected, seen.reading.text) if seen.corrected else visible
         items = seen.tags.items
         yield READER_LAYOUT, lambda: compose(visible, lines, tables, dropped, seen.rules, items=items)
     yield READER_MUPDF, lambda: compose_lines(lines, tables, dropped)
@@ -299,8 +302,8 @@ def _read_edges(source: PdfSource, number: int) -> tuple[EdgeLine, ...]:
 
 
 def _analyse(source: PdfSource, number: int, options: ReadOptions) -> _Seen:
-    page, textpage, content = text_of(source, number)
-    cut_at_gutter(content, textpage.extractWORDS)
+    page, layer_words, content = text_of(source, number)
+    cut_at_gutter(content, layer_words.found)
     drawings: list[dict[str, Any]] = page.get_cdrawings()
     pictures = [image["bbox"] for image in page.get_image_info()] if page.get_images() else []
     hidden = take_hidden(page, content, drawings, pictures)
@@ -309,7 +312,7 @@ def _analyse(source: PdfSource, number: int, options: ReadOptions) -> _Seen:
     turn = view.turn
     lines = lines_of(content, turn)
     rules = rules_of(drawings, turn)
-    words = functools.partial(_words, textpage, hidden, turn)
+    words = functools.partial(layer_words.placed, hidden, turn)
     tables = _tables(words, lines, rules) if lines else []
     if tables:
         tables = without_charts(tables, slanted_strokes(drawings, turn), rules)
@@ -339,7 +342,8 @@ def _analyse(source: PdfSource, number: int, options: ReadOptions) -> _Seen:
     fields = form_fields(page, turn, text) if _is_form(source) else []
     tags = _tags(source, page, number)
     covert = [one._replace(box=turn(one.box)) for one in hidden]
-    return _Seen(reading, view, lines, tables, edges, figures, fields, tags, rules, hidden=covert)
+    found = _Seen(reading, view, lines, tables, edges, figures, fields, tags, rules, hidden=covert)
+    return replace(found, corrected=layer_words.corrected_words())
 
 
 def _tags(source: PdfSource, page: Any, number: int) -> PageTags:
@@ -358,12 +362,6 @@ def _is_form(source: PdfSource) -> bool:
     if "is_form" not in source.kept:
         source.kept["is_form"] = bool(source.handle.is_form_pdf)
     return bool(source.kept["is_form"])
-
-
-def _words(textpage: Any, hidden: Sequence[HiddenText], turn: Callable[[Box], Box]) -> list[PageWord]:
-    words = textpage.extractWORDS()
-    shown = without_words(words, hidden) if hidden else words
-    return [PageWord(w[4], turn(w[:4])) for w in shown]
 
 
 def _tables(find_words: Callable[[], list[PageWord]], lines: Sequence[TextLine], rules: Rules) -> list[Table]:

@@ -27,11 +27,12 @@ _SAME_RIGHT = 12.0
 _BULLET = re.compile(r"([•●▪■◦‣➢➤►❖◆○□✓✔∙·\uf0b7\uf0a7\uf0d8\uf076\uf0fc]|o(?=\s))\s*(?=\S)")
 _DASH = re.compile(r"([-–—−*])\s+(?=\S)")
 _ORDERED = re.compile(r"(\(?(?:\d{1,3}|[a-z]|[ivx]{1,5})[.)])\s+(?=\S)")
-_MID_SENTENCE = re.compile(r"(?<![.!?:;])(?<![.!?:;]\d)(?<![.!?:;]\d\d)[\w,–—-]$")
+_FIGURE = r"[\d⁰¹²³⁴-⁹]"
+_MID_SENTENCE = re.compile(rf"(?<![.!?:;])(?<![.!?:;]{_FIGURE})(?<![.!?:;]{_FIGURE}{{2}})[\w,–—-]$")
 """A number behind a full stop is that of a note."""
 _HANGING_WORDS = 5
 _ASTERISK = "*"
-_SENTENCE_END = re.compile(r"[.!?:;][\"'”’)\]]*$")
+_SENTENCE_END = re.compile(r"[.!?:;][\"'”’)\]]*[⁰¹²³⁴-⁹,]*$")
 
 TypeSteps = tuple[float, dict[int, float]]
 """The usual distance from line to line, in sizes of the type, and that of each size that has one of its own."""

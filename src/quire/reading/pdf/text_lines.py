@@ -11,11 +11,9 @@ from typing import Any
 
 Box = tuple[float, float, float, float]
 
-_RAISED_FLAG = 1
 _BOLD_FLAG = 16
 _ITALIC_FLAG = 2
 _MONO_FLAG = 8
-_EXPONENTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 _ALL_BOLD = 0.9
 _BOLD_NAME = re.compile(r"bold|black|heavy|semibold|demi\b|[,.-]bi?\b", re.I)
 _ITALIC_NAME = re.compile(r"italic|oblique|[,.-]b?i\b", re.I)
@@ -70,15 +68,12 @@ def lines_of(content: dict[str, Any], turn: Callable[[Box], Box] = lambda box: b
 
 
 def layer_text(content: dict[str, Any]) -> str:
-    """The text of the layer, line by line: what MuPDF's `extractText` returns, without another walk over its glyphs.
-
-    Exponents are exponents, as in the lines: words of both are compared.
-    """
+    """The text of the layer, line by line: what MuPDF's `extractText` returns, without another walk over its glyphs."""
     texts: list[str] = []
     for block in content["blocks"]:
         for raw in block.get("lines", ()):
             spans = raw["spans"]
-            text = spans[0]["text"] if len(spans) == 1 else "".join(_span_texts(spans))
+            text = spans[0]["text"] if len(spans) == 1 else "".join([span["text"] for span in spans])
             texts.append(text if text.endswith("\n") else text + "\n")
     return "".join(texts)
 
@@ -109,8 +104,7 @@ def _line(raw: dict[str, Any], block: int, turn: Callable[[Box], Box], is_uprigh
         is_bold = bool(flags & _BOLD_FLAG) or bold_name
         is_italic = bool(flags & _ITALIC_FLAG) or italic_name
         size = round(part["size"] * 2) / 2
-        is_raised = flags & _RAISED_FLAG and texts and texts[-1][-1:].isdigit()
-        texts.append(_raised(text) if is_raised else text)
+        texts.append(text)
         weight = len(text) - text.count(" ")
         total += weight
         sizes[size] = sizes.get(size, 0) + weight
@@ -137,21 +131,6 @@ def _line(raw: dict[str, Any], block: int, turn: Callable[[Box], Box], is_uprigh
         math=math / total,
         mixed=total < bold * 2 and bold < _ALL_BOLD * total,
     )
-
-
-def _span_texts(spans: Iterable[dict[str, Any]]) -> list[str]:
-    texts: list[str] = []
-    for span in spans:
-        text = span["text"]
-        is_raised = span["flags"] & _RAISED_FLAG and texts and texts[-1][-1:].isdigit()
-        if text:
-            texts.append(_raised(text) if is_raised else text)
-    return texts
-
-
-def _raised(text: str) -> str:
-    """Raised figures behind a figure as exponents: else the power 2³, or the note ³ of a 2, is the number 23."""
-    return text.translate(_EXPONENTS) if text.strip().isdecimal() and text.isascii() else text
 
 
 def _whole_line(

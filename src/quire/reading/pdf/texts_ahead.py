@@ -9,15 +9,17 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from quire.reading.files.document_source import PdfSource
+from quire.reading.pdf.layer_words import LayerWords
 from quire.reading.pdf.mupdf import text_flags
 from quire.reading.pdf.running_lines import REACH
+from quire.reading.pdf.script_letters import set_scripts
 
 
 class PageText(NamedTuple):
-    """MuPDF's page, its text, and the dictionary of that."""
+    """MuPDF's page, its words, and the dictionary of its text."""
 
     page: Any
-    textpage: Any
+    words: LayerWords
     content: dict[str, Any]
 
 
@@ -28,7 +30,10 @@ def text_of(source: PdfSource, number: int) -> PageText:
         return ahead.pop(number)
     page = source.page(number)
     textpage = page.get_textpage(flags=text_flags())
-    return PageText(page, textpage, textpage.extractDICT())
+    content = textpage.extractDICT()
+    words = LayerWords(textpage.extractWORDS)
+    set_scripts(content, words)
+    return PageText(page, words, content)
 
 
 def read_ahead(source: PdfSource, number: int) -> PageText:
