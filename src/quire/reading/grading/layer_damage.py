@@ -19,9 +19,13 @@ _LOST_FI = re.compile(r"\b(?:d|[a-zß-ÿ]{2,})ii(?:c[a-zß-ÿ]*|e[drs]|ée?s?)\b
 """What "-ific-", "-iffic-", "-ified", "-ifier" and "-ifies" become; languages with words in "ii", as Finnish, have none
 of these.
 """
+_MAY_LACK_FI = re.compile(r"[a-zß-ÿ]ii(?:c|e[drs])")
+_LOST_TH = re.compile(r"(?:^|[.!?]\s+)h(?:e|is|ese|ere|ey|at|us)\b", re.MULTILINE)
+"""What "The" and "This" become at the beginning of a sentence."""
 _LEAST_TORN = 2
 _F_BEFORE, _LETTERS_F = re.compile(r"f(?=[a-zß-öø-ÿ])"), 45
 """Of the corpus a third of these are before f, i or l, and on no sound page less than a tenth."""
+_SOME_LETTERS_F = 10
 _SMALL = re.compile(r"\b[a-zß-öø-ÿ]{2,}\b")
 _CAPITAL = re.compile(r"\b[A-ZÀ-ÖØ-Þ][a-zß-öø-ÿ]+")
 _LEAST_SMALL, _MOST_CAPITALS, _WORDS_A_STOP = 100, 0.03, 150
@@ -43,6 +47,18 @@ def layer_damage(text: str) -> tuple[str, ...]:
         (WRONG_ENCODING, ("Ã" in text or "â" in text) and len(_TWO_BYTES.findall(text)) >= _LEAST_TWO_BYTES),
     )
     return tuple(reason for reason, is_found in found if is_found)
+
+
+def may_lack_ligatures(text: str) -> bool:
+    """Whether it is worth looking at the glyphs: it has no ligature and would be likely to, or a word without one."""
+    if "ii" in text and _MAY_LACK_FI.search(text):
+        return True
+    if "Th" not in text and "he" in text and _LOST_TH.search(text):
+        return True
+    has_any = any(pair in text for pair in ("fi", "ff", "fl"))
+    return (
+        not has_any and text.count("f") >= _SOME_LETTERS_F and len(_F_BEFORE.findall(text)) >= _SOME_LETTERS_F
+    )
 
 
 def _has_lost_ligatures(text: str) -> bool:

@@ -10,9 +10,11 @@ from typing import Any, NamedTuple
 
 from quire.reading.files.document_source import PdfSource
 from quire.reading.pdf.layer_words import LayerWords
+from quire.reading.pdf.lost_ligatures import mend_ligatures
 from quire.reading.pdf.mupdf import text_flags
 from quire.reading.pdf.running_lines import REACH
 from quire.reading.pdf.script_letters import set_scripts
+from quire.reading.pdf.symbol_marks import set_marks
 
 
 class PageText(NamedTuple):
@@ -32,6 +34,8 @@ def text_of(source: PdfSource, number: int) -> PageText:
     textpage = page.get_textpage(flags=text_flags())
     content = textpage.extractDICT()
     words = LayerWords(textpage.extractWORDS)
+    mend_ligatures(page, textpage, content, words)
+    set_marks(content, words)
     set_scripts(content, words)
     return PageText(page, words, content)
 
