@@ -19,6 +19,7 @@ from quire.reading.files.image_source import HEIC_OVER_BOUND
 from quire.reading.files.page_chunks import Chunk, PageSlice, open_document, read_chunk
 from quire.reading.grading.layer_damage import UNREADABLE, layer_damage
 from quire.reading.grading.page_grade import LOW_PLAUSIBILITY, SYMBOL_DEBRIS
+from quire.reading.layer_confirmation import CONFIRMED, completed_layer, confirmed_layer, text_of
 from quire.reading.ocr.page_ocr import OCR_READERS, OcrOptions, reads_script_of, recognise_page
 from quire.reading.pdf.page_reader import MARKUP_READERS, ReadOptions
 from quire.reading.pool.child_pool import ChildPool
@@ -31,8 +32,6 @@ KEPT_LAYER = 0.8
 """A text layer with a smaller share of the words that OCR reads is not the page's text."""
 
 _OTHER_FAULTS = frozenset((LOW_PLAUSIBILITY, SYMBOL_DEBRIS, "garbled_text"))
-_CONFIRMED = 0.85
-"""The confidence of a layer that OCR agrees with in what seemed to be lost."""
 _ANY_COUNT = 1 << 30
 _EXTRA_S_PER_PAGE = 1.0
 _S_OVER_BUDGET = 2.0
@@ -166,18 +165,16 @@ class LocalReader:
                 return UnreadPage(page.number, error, page.page_class, page.reasons)
             return with_reason(local, error.code)
         if page.has_text and not self._options.force_ocr:
-            if (lost := _lost_alike(local, found)) and not set(page.reasons) & _OTHER_FAULTS:
-                return with_reason(_without(local, lost), OCR_NOT_BETTER)
-            if _keeps_layer(page, found.pages[0]):
-                return with_reason(local, OCR_NOT_BETTER)
-        return with_reason(found, HEIC_OVER_BOUND) if HEIC_OVER_BOUND in page.reasons else found
+            found = _better(local, found)
+        is_new = found.pages[0].reader in OCR_READERS
+        return with_reason(found, HEIC_OVER_BOUND) if is_new and HEIC_OVER_BOUND in page.reasons else found
 
     def _may_be_better(self, local: Chunk) -> bool:
         """Whether OCR is worth a try: it can't mend a text layer in a script that it does not know."""
         page = local.pages[0]
         if self._options.force_ocr or not page.has_text or page.page_class is PageClass.SCANNED:
             return True
-        return reads_script_of(_text(local), self._options.ocr)
+        return reads_script_of(text_of(local), self._options.ocr)
 
     async def ocr_page(self, number: int) -> Chunk:
         """Reads one page by OCR, also if it has no text. Raises PageError if it can't be drawn."""
@@ -282,23 +279,29 @@ def with_reason(chunk: Chunk, reason: str) -> Chunk:
     return Chunk(chunk.block, (replace(only, reasons=(*only.reasons, reason)),))
 
 
-def _text(chunk: Chunk) -> str:
-    """The Markdown of a chunk of one page."""
-    page = chunk.pages[0]
-    return chunk.block[page.offset : page.offset + page.length].decode("utf-8", "replace")
+def _better(layer: Chunk, recognised: Chunk) -> Chunk:
+    """What is kept of a page that has a text layer: the layer, with the reason, or what OCR has read."""
+    page = layer.pages[0]
+    if (lost := _lost_alike(layer, recognised)) and not set(page.reasons) & _OTHER_FAULTS:
+        return with_reason(_without(layer, lost), OCR_NOT_BETTER)
+    if (kept := confirmed_layer(layer, recognised)) is not None:
+        return with_reason(kept, OCR_NOT_BETTER)
+    if _keeps_layer(page, recognised.pages[0]):
+        return with_reason(layer, OCR_NOT_BETTER)
+    return completed_layer(layer, recognised) or recognised
 
 
 def _lost_alike(layer: Chunk, recognised: Chunk) -> frozenset[str]:
     """What a layer seems to have lost and the page does not show either: a poem may do without capitals."""
     lost = UNREADABLE.intersection(layer.pages[0].reasons)
-    return lost.intersection(layer_damage(_text(recognised))) if lost else lost
+    return lost.intersection(layer_damage(text_of(recognised))) if lost else lost
 
 
 def _without(chunk: Chunk, reasons: frozenset[str]) -> Chunk:
     """The chunk of one page without these reasons: fair, because its grade had no other."""
     page = chunk.pages[0]
     kept = tuple(reason for reason in page.reasons if reason not in reasons)
-    return Chunk(chunk.block, (replace(page, reasons=kept, grade=Grade.FAIR, confidence=_CONFIRMED),))
+    return Chunk(chunk.block, (replace(page, reasons=kept, grade=Grade.FAIR, confidence=CONFIRMED),))
 
 
 def _keeps_layer(layer: PageSlice, recognised: PageSlice) -> bool:
