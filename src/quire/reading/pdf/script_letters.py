@@ -12,7 +12,7 @@ Weakness: raised letters are plain ones ("5th", "ex"); marks in brackets, or beh
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from typing import Any
 
@@ -130,20 +130,20 @@ def _written(text: str, rise: float, before: str, after: str) -> str:
 
 def _put_back(content: dict[str, Any], short: Sequence[RawLine], words: LayerWords) -> None:
     """Letters that are lines of their own as parts of the lines that they belong to."""
-    lines = [
-        (line["spans"][0]["origin"][1], line)
-        for block in content["blocks"]
-        for line in block.get("lines", ())
-        if line["dir"] == _UPRIGHT
-    ]
-    lines.sort(key=lambda one: one[0])
-    heights = [height for height, _ in lines]
+    hosts = _hosts(content, min(line["spans"][0]["size"] for line in short) / _SMALL[1])
+    if not hosts:
+        return
+    heights = [height for height, _, _ in hosts]
+    largest = max(base["size"] for _, base, _ in hosts)
     gone: set[int] = set()
     for line in sorted(short, key=lambda line: line["bbox"][0]):
-        y, size = line["spans"][0]["origin"][1], line["spans"][0]["size"]
-        reach = size / _SMALL[0]
-        for _, host in lines[bisect_left(heights, y - reach) : bisect_left(heights, y + reach)]:
-            if id(host) not in gone and _joins(line, host, words):
+        span, left = line["spans"][0], line["bbox"][0]
+        if span["size"] > _SMALL[1] * largest:
+            continue
+        y, reach = span["origin"][1], _RAISED[1] * min(largest, span["size"] / _SMALL[0])
+        for _, base, host in hosts[bisect_left(heights, y - reach) : bisect_right(heights, y + reach)]:
+            rise = _rise(span, base) if host["bbox"][0] < left else None
+            if rise is not None and id(host) not in gone and _joins(line, host, base, rise, words):
                 gone.add(id(line))
                 break
     if gone:
@@ -152,19 +152,31 @@ def _put_back(content: dict[str, Any], short: Sequence[RawLine], words: LayerWor
                 block["lines"] = [line for line in block["lines"] if id(line) not in gone]
 
 
-def _joins(line: RawLine, host: RawLine, words: LayerWords) -> bool:
+def _hosts(content: dict[str, Any], least: float) -> list[tuple[float, Span, RawLine]]:
+    """The lines that small letters may belong to, with their heights and first spans, from top to bottom."""
+    found: list[tuple[float, Span, RawLine]] = []
+    for block in content["blocks"]:
+        for line in block.get("lines", ()):
+            base = line["spans"][0]
+            if not base["text"].strip():
+                base = next((span for span in line["spans"] if span["text"].strip()), base)
+            if base["size"] >= least and line["dir"] == _UPRIGHT:
+                found.append((base["origin"][1], base, line))
+    found.sort(key=lambda one: one[0])
+    return found
+
+
+def _joins(line: RawLine, host: RawLine, base: Span, rise: float, words: LayerWords) -> bool:
     """Puts the line's letters behind a word of the host; False where they are not directly behind one."""
-    span, base = line["spans"][0], _base(host)
-    rise = _rise(span, base) if base is not None and host is not line else None
-    if base is None or rise is None or not host["bbox"][0] < line["bbox"][0]:
+    span, em, (x0, _, x1, _) = line["spans"][0], base["size"], line["bbox"]
+    if x0 > host["bbox"][2] + _BEHIND_EM[1] * em:
         return False
-    em, (x0, _, x1, _) = base["size"], line["bbox"]
     top, bottom = host["bbox"][1], host["bbox"][3]
     tall = span["bbox"][3] - span["bbox"][1] + 1
     near = [w for w in words.found() if top < (w[1] + w[3]) / 2 < bottom and w[3] - w[1] > tall]
     ended = [w for w in near if _BEHIND_EM[0] * em <= x0 - w[2] <= _BEHIND_EM[1] * em and w[0] < x0]
-    own = [w for w in words.found() if _is_at(w, line["bbox"])]
-    if not ended or not own:
+    own = [w for w in words.found() if _is_at(w, line["bbox"])] if ended else []
+    if not own:
         return False
     word = max(ended, key=lambda w: w[2])
     following = [w for w in near if w[0] > word[2] and w[0] - x1 < _NO_SPACE_EM * em]
@@ -176,14 +188,9 @@ def _joins(line: RawLine, host: RawLine, words: LayerWords) -> bool:
     if not _insert(host, word, after, {**span, "text": written}):
         return False
     words.merge([word, *own, *following[:1]], f"{word[4]}{written}{after[4] if after else ''}")
-    x0, y0, right, y1 = host["bbox"]
-    host["bbox"] = (x0, y0, max(right, x1), y1)
+    left, y0, right, y1 = host["bbox"]
+    host["bbox"] = (left, y0, max(right, x1), y1)
     return True
-
-
-def _base(host: RawLine) -> Span | None:
-    """The first span of the host that has a text."""
-    return next((span for span in host["spans"] if span["text"].strip()), None)
 
 
 def _is_at(word: Word, box: Sequence[float]) -> bool:
