@@ -27,15 +27,22 @@ _MATHS = re.compile(r"CM(?:MI|SY|EX)|math|LINE10", re.I)
 _WORD = re.compile(r"[^\W\d_]{3}")
 _UPRIGHT = (1.0, 0.0)
 _LEAST_ROWS = 2
+_MOST_SIGNS = 3
+"""A shape with the spaces around it."""
 _HANGS_EM = 5.0
 
 RawLine = dict[str, Any]
 
 
 def set_marks(content: dict[str, Any], words: LayerWords) -> None:
-    """Writes such marks as bullets, in MuPDF's dictionary of a page and in its words."""
+    """Writes such marks as bullets, in MuPDF's dictionary of a page and in its words.
+
+    Most lines cost a look at the length of a text.
+    """
     lines = [line for block in content["blocks"] for line in block.get("lines", ())]
-    odd = [line for line in lines if _begins_with_shape(line)]
+    odd = [
+        line for line in lines if len(line["spans"][0]["text"]) <= _MOST_SIGNS and _begins_with_shape(line)
+    ]
     odd = [line for line in odd if _begins_row(line, lines)] if odd else []
     if not odd or any(_JAPANESE.search(span["text"]) for line in lines for span in line["spans"]):
         return
@@ -51,10 +58,10 @@ def _shape(line: RawLine) -> tuple[str, str]:
 
 
 def _begins_with_shape(line: RawLine) -> bool:
-    """Whether its first span is one sign that may be a shape. Most lines cost a look at the length of a text."""
+    """Whether its first span is one sign that may be a shape."""
     first = line["spans"][0]
-    text = first["text"]
-    if len(text) > 3 or len(text := text.strip()) != 1 or line["dir"] != _UPRIGHT:
+    text = first["text"].strip()
+    if len(text) != 1 or line["dir"] != _UPRIGHT:
         return False
     if _NO_LETTER.fullmatch(text):
         return _MATHS.search(first["font"]) is None
