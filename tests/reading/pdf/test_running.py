@@ -9,7 +9,7 @@ import pytest
 
 from quire.domain.element import RUNNING_KINDS, ElementKind
 from quire.domain.page import PageReading
-from quire.reading.pdf.page_reader import read_pages
+from quire.reading.pdf.page_reader import ReadOptions, read_pages
 from quire.rendering.page_markdown import MarkdownOptions, render_markdown
 from tests.reading.conftest import PROSE, Make, write
 
@@ -175,3 +175,33 @@ def test_running_line_is_no_heading_when_it_is_bold_and_carries_a_number(y: floa
         write(page, 72, y, f"Chapter 17: Programming | {number}", size=10, bold=True)
     for number, reading in enumerate(readings(save(document), 6), 1):
         assert f"Chapter 17: Programming | {number}" in reading.markdown.split("\n")
+
+
+def document_with_bold_head() -> Any:
+    """Pages with a running head of two rows in large bold type, the second of which is below the margin."""
+    document = pymupdf.open()
+    for number in range(1, 6):
+        page = document.new_page(height=400)
+        write(page, 72, 44, "Annual report of the society for the", size=14, bold=True)
+        write(page, 72, 60, "protection of the northern lakes", size=14, bold=True)
+        page.insert_textbox((72, 90, 520, 360), f"Body of {number}: " + PROSE * (2 + number % 2), fontsize=10)
+    return document
+
+
+def test_running_head_of_two_rows_is_left_out_when_its_second_row_is_below_the_margin(save: Make) -> None:
+    first, *others = readings(save(document_with_bold_head()), 5)
+    assert "northern lakes" in first.markdown
+    for reading in others:
+        assert "Annual report" not in reading.markdown
+        assert "northern lakes" not in reading.markdown
+
+
+def test_running_head_is_no_heading_when_running_lines_are_kept(save: Make) -> None:
+    path = save(document_with_bold_head())
+    first, *others = read_pages(path, None, range(1, 6), ReadOptions(strip_running=False))
+    assert first.elements[0].kind in (ElementKind.HEADING, ElementKind.TITLE)
+    for reading in others:
+        assert "northern lakes" in reading.markdown
+        assert "# " not in reading.markdown
+        assert reading.elements[0].kind is ElementKind.RUNNING_HEADER
+        assert not any(element.repeated for element in reading.elements)

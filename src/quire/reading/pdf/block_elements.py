@@ -32,6 +32,8 @@ _BULLET_LINE = re.compile(r"^([•●▪■◦‣➢➤►❖\uf0b7\uf0a7\uf0d8\
 _ORDERED_LINE = re.compile(r"(\(?(?:\d{1,2}|[a-z]|[ivx]{1,5})[.)])\s+(?=\S)")
 _CUT_LINE = re.compile(r"[^\W\d_⁰¹²³⁴-⁹][,-]?$")
 _LONGEST_HEADING = 160
+RUNNING, REPEATED = "running", "repeated"
+"""Kinds of blocks: lines of the margin, and those that pages before have too, which are never headings."""
 _LARGER = 1.15
 
 
@@ -152,8 +154,10 @@ class PageBuilder:
 
         In larger type at the top it heads the page that has it first.
         """
-        if group.level or block.kind != "running":
+        if group.level or block.kind not in (RUNNING, REPEATED):
             return False
+        if block.kind == REPEATED:
+            return True
         at_top = group.lines[0].upright and group.lines[0].middle[1] < self._style.height / 2
         return not (at_top and group.size > _LARGER * self._style.body_size)
 
@@ -293,7 +297,7 @@ def _page_type(filled: Sequence[FilledBlock], style: ComposeStyle) -> PageType:
     bold = any(
         group.bold and is_heading(group, plain)
         for item in filled
-        if item.block.kind != "running" and any(line.bold for line in item.lines)
+        if item.block.kind not in (RUNNING, REPEATED) and any(line.bold for line in item.lines)
         for group in groups_of(item.lines, item.block.kind == "heading")
     )
     return PageType(size, style.height, bold)

@@ -21,7 +21,6 @@ from quire.reading.pdf.block_matching import FilledBlock, compact
 from quire.reading.pdf.compose import (
     compose,
     compose_lines,
-    is_in_table,
     outside,
     place_lines,
     with_figures,
@@ -42,6 +41,7 @@ from quire.reading.pdf.narrow_gutters import cut_at_gutter
 from quire.reading.pdf.numbered_lines import find_numbered_lines
 from quire.reading.pdf.outline import Titles, outline_titles
 from quire.reading.pdf.page_figures import figure_boxes
+from quire.reading.pdf.page_margins import PageMargins
 from quire.reading.pdf.page_signals import Thresholds, classify, garbled_ratio, measure_marks
 from quire.reading.pdf.prose_columns import prose_columns
 from quire.reading.pdf.reading_direction import View, view_of
@@ -119,12 +119,11 @@ class _Seen:
     view: View
     lines: list[TextLine]
     tables: list[Table]
-    edges: dict[int, EdgeLine]
+    margins: PageMargins
     figures: list[Box] = field(default_factory=list)
     fields: list[FormField] = field(default_factory=list)
     tags: PageTags = NO_TAGS
     rules: Rules = NO_RULES
-    running: RunningLines = field(default_factory=RunningLines)
     plain: list[FilledBlock] | None = None
     hidden: Sequence[HiddenText] = ()
     corrected: Mapping[str, str] = field(default_factory=dict)
@@ -133,9 +132,8 @@ class _Seen:
 def read_pdf(source: PdfSource, numbers: Sequence[int], options: ReadOptions) -> list[PageReading]:
     """As `read_pages`, for a PDF that is open already."""
     seen = {n: page_errors(n)(_analyse)(source, n, options) for n in dict.fromkeys(numbers)}
-    if options.strip_running:
-        for n, page in seen.items():
-            _edges(source).put(n, tuple(page.edges.values()))
+    for n, page in seen.items():
+        _edges(source).put(n, tuple(page.margins.edges.values()))
     seen = {n: page_errors(n)(_ordered)(source, page, options) for n, page in seen.items()}
     hard = {n: page.view.rotation for n, page in sorted(seen.items()) if page.lines and page.plain is None}
     blocks = lay_out(source.handle, hard, layout_parser()) if hard else {}
@@ -151,12 +149,13 @@ def layout_parser() -> Any:
 
 def _ordered(source: PdfSource, seen: _Seen, options: ReadOptions) -> _Seen:
     """The page with its running lines known, and with its blocks if they are plain to see."""
-    running = _running_lines(source, seen) if options.strip_running else RunningLines()
-    gone = {id(seen.lines[i]) for i in running.left_out | running.shown}
+    running = replace(_running_lines(source, seen), are_kept=not options.strip_running)
+    margins = replace(seen.margins, running=running)
+    gone = set(map(id, margins.taken()))
     rest = [line for line in outside(seen.lines, seen.tables) if id(line) not in gone]
     boxes = [table.box for table in seen.tables]
     plain = flow(rest, boxes, seen.view.height, has_grid=could_be_grid(seen.rules), items=seen.tags.items)
-    return replace(seen, running=running, plain=plain)
+    return replace(seen, margins=margins, plain=plain)
 
 
 def _compose(seen: _Seen, blocks: list[LayoutBlock] | None, options: ReadOptions) -> PageReading:
@@ -207,7 +206,7 @@ def _attempts(
 ) -> Iterator[tuple[str, Callable[[], list[FilledBlock]]]]:
     """The ways to put the page together, the best first; a later one is for a page where text was lost."""
     lines, tables, plain = seen.lines, seen.tables, seen.plain
-    dropped = [lines[i] for i in seen.running.left_out | seen.running.shown]
+    dropped = seen.margins.taken()
     if plain is not None:
         yield READER_MUPDF, lambda: with_tables_between(plain, tables)
     elif blocks:
@@ -221,44 +220,18 @@ def _attempts(
 
 def _elements(seen: _Seen, filled: Sequence[FilledBlock], style: ComposeStyle) -> list[Element]:
     """The page's elements: running lines of the top first, then the blocks, then running lines of the bottom."""
-    first = {id(seen.lines[i]): _running_kind(seen, i) for i in seen.running.first}
-    page = PageBuilder(seen.reading.number, style, first)
-    _add_left_out(page, seen, at_top=True)
+    margins = seen.margins
+    page = PageBuilder(seen.reading.number, style, margins.kinds())
+    margins.add_left_out(page, at_top=True)
     filled = with_whole_lines(filled, seen.lines)
     blocks = with_figures(filled, seen.figures) if seen.figures else filled
     tables = [item.block for item in filled if item.block.kind == "table"]
-    top, bottom = (_margin(seen, tables, at_top=at_top) for at_top in (True, False))
+    top, bottom = (margins.blocks(tables, at_top=at_top) for at_top in (True, False))
     page.add_blocks([*top, *blocks, *bottom])
-    _add_left_out(page, seen, at_top=False)
+    margins.add_left_out(page, at_top=False)
     page.add_fields(seen.fields)
     # Nothing but running lines: better these than a page that is silently empty.
     return page.finished(show_running=not filled)
-
-
-def _add_left_out(page: PageBuilder, seen: _Seen, *, at_top: bool) -> None:
-    lines = seen.lines
-    for i in sorted(seen.running.left_out, key=lambda i: (lines[i].middle[1], lines[i].box[0])):
-        if seen.edges[i].at_top == at_top:
-            page.add_running(_running_kind(seen, i), lines[i])
-
-
-def _margin(seen: _Seen, tables: Sequence[LayoutBlock], *, at_top: bool) -> list[FilledBlock]:
-    """Running lines of one edge that Markdown shows, but for those that a table has."""
-    lines = [seen.lines[i] for i in sorted(seen.running.shown) if seen.edges[i].at_top == at_top]
-    lines = [line for line in lines if not any(is_in_table(line, table) for table in tables)]
-    if not lines:
-        return []
-    found = flow(lines, (), seen.view.height)
-    if not found:
-        return [FilledBlock(LayoutBlock("running", line.box), [line]) for line in lines]
-    return [FilledBlock(replace(item.block, kind="running"), item.lines) for item in found]
-
-
-def _running_kind(seen: _Seen, place: int) -> ElementKind:
-    if place in seen.running.page_numbers:
-        return ElementKind.PAGE_NUMBER
-    at_top = seen.edges[place].at_top
-    return ElementKind.RUNNING_HEADER if at_top else ElementKind.RUNNING_FOOTER
 
 
 def _unplaced(reading: PageReading) -> PageReading:
@@ -271,9 +244,10 @@ def _unplaced(reading: PageReading) -> PageReading:
 
 
 def _running_lines(source: PdfSource, seen: _Seen) -> RunningLines:
-    if not seen.edges:
+    edges = seen.margins.edges
+    if not edges:
         return RunningLines()
-    found = running(seen.reading.number, seen.lines, seen.edges, _edges(source))
+    found = running(seen.reading.number, seen.lines, edges, _edges(source))
     if not seen.tables:
         return found
     # A table keeps all its rows.
@@ -337,12 +311,13 @@ def _analyse(source: PdfSource, number: int, options: ReadOptions) -> _Seen:
     if any(not one.is_copy for one in hidden):
         reasons = (*reasons, HIDDEN_TEXT)
     reading = PageReading(number, page_class, text, "", READER_MUPDF, reasons, signals)
-    edges = edge_lines(lines, view.height) if options.strip_running else {}
+    edges = edge_lines(lines, view.height) if source.page_count > 1 else {}
     figures = figure_boxes(images, marks.shapes, view.size) if images or marks.shapes else []
     fields = form_fields(page, turn, text) if _is_form(source) else []
     tags = _tags(source, page, number)
     covert = [one._replace(box=turn(one.box)) for one in hidden]
-    found = _Seen(reading, view, lines, tables, edges, figures, fields, tags, rules, hidden=covert)
+    margins = PageMargins(lines, edges, view.height)
+    found = _Seen(reading, view, lines, tables, margins, figures, fields, tags, rules, hidden=covert)
     return replace(found, corrected=layer_words.corrected_words())
 
 

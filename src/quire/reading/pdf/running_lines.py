@@ -74,28 +74,39 @@ class RunningLines:
     """Places of running lines in the page.
 
     `repeated` have been on an earlier page word for word, `first` will be repeated by later ones, `page_numbers` count
-    on with the pages. `apart` have the form of a running line but carry other numbers on each page.
+    on with the pages. `apart` have the form of a running line but carry other numbers on each page. With `are_kept`
+    Markdown shows all of them.
     """
 
     repeated: frozenset[int] = frozenset()
     page_numbers: frozenset[int] = frozenset()
     first: frozenset[int] = frozenset()
     apart: frozenset[int] = frozenset()
+    are_kept: bool = False
 
     @property
     def left_out(self) -> frozenset[int]:
         """The lines that Markdown does not show."""
+        return frozenset() if self.are_kept else self.again
+
+    @property
+    def again(self) -> frozenset[int]:
+        """The lines that a reader of the pages before this one has read or counted already."""
         return self.repeated | self.page_numbers
 
     @property
     def shown(self) -> frozenset[int]:
         """The lines that Markdown shows, before or after the text of the page."""
-        return self.first | self.apart
+        return self.first | self.apart | (self.again if self.are_kept else frozenset())
 
     def among(self, places: frozenset[int]) -> RunningLines:
         """Only those whose place is one of the given."""
         return RunningLines(
-            self.repeated & places, self.page_numbers & places, self.first & places, self.apart & places
+            self.repeated & places,
+            self.page_numbers & places,
+            self.first & places,
+            self.apart & places,
+            self.are_kept,
         )
 
 
@@ -142,6 +153,7 @@ def edge_lines(lines: Sequence[TextLine], height: float) -> dict[int, EdgeLine]:
     ]
     for at_top in (True, False):
         inside = [(y, i) for y, i in outer if (y <= top if at_top else y >= bottom)]
+        inside += _second_rows(lines, inside, body) if at_top else []
         levels: list[float] = []
         for y, i in sorted(inside, reverse=not at_top):
             if not levels or abs(y - levels[-1]) > 3:
@@ -151,6 +163,33 @@ def edge_lines(lines: Sequence[TextLine], height: float) -> dict[int, EdgeLine]:
             others = [lines[j] for _, j in inside if j != i]
             found[i] = _edge_line(lines[i], y, at_top, body, others)
     return found
+
+
+def _second_rows(
+    lines: Sequence[TextLine], inside: Sequence[tuple[float, int]], body: float
+) -> list[tuple[float, int]]:
+    """The rows below the edge that go on with the lowest ones inside it: a running head of two rows is one.
+
+    They are known by their type, which is that of the row above and not that of the text.
+    """
+    heads = [line for _, i in inside if (line := lines[i]).bold or line.size != body]
+    known = {i for _, i in inside}
+    return (
+        [
+            (line.middle[1], i)
+            for i, line in enumerate(lines)
+            if i not in known
+            and any(
+                head.box[1] < line.box[1]
+                and head.size == line.size
+                and head.bold == line.bold
+                and _touches(head, line)
+                for head in heads
+            )
+        ]
+        if heads
+        else []
+    )
 
 
 def _whole_number(line: TextLine, others: Sequence[TextLine]) -> str:
