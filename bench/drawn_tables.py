@@ -89,10 +89,10 @@ class Style:
 class Sheet:
     """A page that remembers its tables and its text."""
 
-    def __init__(self, chance: random.Random) -> None:
+    def __init__(self, chance: random.Random, paper: tuple[float, float] = (WIDTH, HEIGHT)) -> None:
         self.chance = chance
         self.document = pymupdf.open()
-        self.page = self.document.new_page(width=WIDTH, height=HEIGHT)
+        self.page = self.document.new_page(width=paper[0], height=paper[1])
         self.regular, self.bold = chance.choice(FAMILIES)
         self.size = chance.choice((8.0, 9.0, 9.5, 10.0, 11.0))
         self.y = TOP

@@ -20,6 +20,7 @@ from quire.domain.element import (
 from quire.reading.pdf.block_matching import FilledBlock
 from quire.reading.pdf.contents_list import ContentsEntry, contents_entries
 from quire.reading.pdf.form_fields import FormField
+from quire.reading.pdf.heading_places import heads_of_text
 from quire.reading.pdf.headings import HeadingGroup, PageType, groups_of, is_heading, level_of
 from quire.reading.pdf.layout_blocks import LayoutBlock
 from quire.reading.pdf.outline import Titles
@@ -35,6 +36,7 @@ _LONGEST_HEADING = 160
 RUNNING, REPEATED = "running", "repeated"
 """Kinds of blocks: lines of the margin, and those that pages before have too, which are never headings."""
 _LARGER = 1.15
+_PROSE_WORDS, _PROSE_LINES = 6, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,13 +104,14 @@ class PageBuilder:
     def add_blocks(self, filled: Sequence[FilledBlock]) -> None:
         """The elements of blocks that have their lines, in the order given."""
         page = _page_type(filled, self._style)
-        for item in filled:
-            self._add_block(item, page)
+        heads = heads_of_text([item.lines for item in filled], page.body_size)
+        for place, item in enumerate(filled):
+            self._add_block(item, page, place in heads)
 
     def _next_id(self) -> str:
         return element_id(self._number, len(self._elements))
 
-    def _add_block(self, item: FilledBlock, page: PageType) -> None:
+    def _add_block(self, item: FilledBlock, page: PageType, heads_text: bool) -> None:
         block = item.block
         if block.kind == "rule":
             return
@@ -130,9 +133,9 @@ class PageBuilder:
         elif block.kind == "list_item" or _BULLET_LINE.match(item.lines[0].text):
             self._add_items(item)
         else:
-            self._add_text(item, page)
+            self._add_text(item, page, heads_text)
 
-    def _add_text(self, item: FilledBlock, page: PageType) -> None:
+    def _add_text(self, item: FilledBlock, page: PageType, heads_text: bool) -> None:
         block = item.block
         entries = contents_entries(item.lines)
         if entries:
@@ -140,7 +143,7 @@ class PageBuilder:
                 self._add_entry(entry)
             return
         pending: list[TextLine] = []
-        for group in groups_of(item.lines, block.kind == "heading", self._style.titles):
+        for group in groups_of(item.lines, block.kind == "heading", self._style.titles, heads_text):
             if is_heading(group, page) and not self._is_running(group, block):
                 self._add_paragraph(pending, block)
                 pending = []
@@ -289,6 +292,18 @@ def _is_inner_item(line: TextLine, above: TextLine, right: float) -> bool:
 def _box_of(block: LayoutBlock) -> Box | None:
     """The block's box; None for a block that is not placed on the page."""
     return block.box if block.box[2] > block.box[0] >= -1e5 else None
+
+
+def prose_size(filled: Sequence[FilledBlock]) -> float:
+    """The size of type of the page's text outside its tables; 0 for a page that has hardly any.
+
+    Small cells may have most letters of a page, but headings are larger than its text. Text is told by sentences that
+    go on from line to line.
+    """
+    blocks = [item.lines for item in filled if item.block.kind in ("paragraph", "list_item")]
+    prose = [line for lines in blocks if any(line.text[0].islower() for line in lines[1:]) for line in lines]
+    long = sum(line.text.count(" ") >= _PROSE_WORDS - 1 for line in prose)
+    return body_size(prose) if long >= _PROSE_LINES else 0.0
 
 
 def _page_type(filled: Sequence[FilledBlock], style: ComposeStyle) -> PageType:

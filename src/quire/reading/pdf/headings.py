@@ -31,6 +31,12 @@ _SECTION_NUMBER = re.compile(r"\d{1,2}(?:\.\d{1,2}){1,3}\.?(?:\s|$)")
 _SECTION = re.compile(r"\d{1,2}(?:\.\d{1,2}){1,3}\.?\s+[^\W\d_a-z][^.;:,]{2,70}[^\W\d_)?]")
 """A number of two levels or more, a capital, and no sentence: of a contents list the last sign is a digit."""
 _LARGER = 1.15
+_LITTLE_LARGER = 1.08
+"""Sizes of a text layer that OCR made differ by less."""
+_SMALL_CAPITALS = 0.9
+_LONGEST_REGULAR = 100
+_LABEL = re.compile(r"^[^:]{2,40}:\s+\S|:$")
+_LONG_WORD = re.compile(r"[^\W\d_]{3}")
 _ENDS_EARLY = 0.2
 _NO_TITLES: Titles = {}
 _CONTACT = re.compile(r"@\S+\.\w|https?://|www\.|\(\d{3}\)\s?\d{3}", re.I)
@@ -47,6 +53,8 @@ class HeadingGroup:
     """It is numbered as sections are, or the document's outline has it."""
     level: int = 0
     """Its level by the outline, from 1."""
+    heads_text: bool = False
+    """Text of the page's own type begins right below it, and nothing else is in its block."""
 
     @property
     def text(self) -> str:
@@ -87,16 +95,18 @@ def could_be_heading(group: HeadingGroup) -> bool:
 
 def is_heading(group: HeadingGroup, page: PageType) -> bool:
     """Whether the group is a heading on this page."""
-    if not could_be_heading(group):
-        return False
-    if group.is_section:
-        return True
+    return could_be_heading(group) and (group.is_section or _is_heading_by_type(group, page))
+
+
+def _is_heading_by_type(group: HeadingGroup, page: PageType) -> bool:
     ratio = group.size / page.body_size if page.body_size else 1.0
     text = group.text
     capitals = text.isupper() and len(text) > 3
     numbered = _NUMBERED.match(text) is not None
     if group.bold:
         return _bold_heading(group, ratio, numbered)
+    if group.heads_text and _heads_text(text, ratio, capitals):
+        return True
     if ratio >= 1.4 and (capitals or not page.has_bold_headings or (group.says_heading and ratio >= 2.0)):
         return len(group.lines) <= 2 and len(text) <= 100
     # Larger type in a line by itself is a heading where the page has no bold ones to tell it from.
@@ -106,8 +116,18 @@ def is_heading(group: HeadingGroup, page: PageType) -> bool:
     return group.says_heading and 0.95 < ratio <= 1.03 and len(text) <= 80
 
 
+def _heads_text(text: str, ratio: float, capitals: bool) -> bool:
+    """Whether regular type right above text is its heading: a little larger, or in capitals.
+
+    What ends in a colon introduces the text and is a part of it, as the name of a speaker; a label has its value.
+    """
+    if len(text) > _LONGEST_REGULAR or _LABEL.search(text) or not _LONG_WORD.search(text):
+        return False
+    return ratio >= _LITTLE_LARGER or (capitals and ratio >= _SMALL_CAPITALS)
+
+
 def _bold_heading(group: HeadingGroup, ratio: float, numbered: bool) -> bool:
-    if ratio >= 1.15:
+    if ratio >= _LARGER or (ratio > 1.0 and numbered):
         return group.says_heading or len(group.lines) <= 2
     # A heading is in one weight: "Date: 6 May" with the first word in bold is a label and its value.
     if ratio < 0.75 or any(line.mixed and _LABEL_VALUE.match(line.text) for line in group.lines):
@@ -126,9 +146,12 @@ def level_of(group: HeadingGroup, page: PageType) -> int:
 
 
 def groups_of(
-    lines: Sequence[TextLine], says_heading: bool, titles: Titles = _NO_TITLES
+    lines: Sequence[TextLine], says_heading: bool, titles: Titles = _NO_TITLES, heads_text: bool = False
 ) -> list[HeadingGroup]:
-    """A block's lines cut where size or weight changes, and around the rows that are titles of sections."""
+    """A block's lines cut where size or weight changes, and around the rows that are titles of sections.
+
+    `heads_text` says that the text below the block is what it may be the heading of.
+    """
     sections = _sections(lines, titles)
     runs: list[list[TextLine]] = []
     owners: list[_Section | None] = []
@@ -141,7 +164,12 @@ def groups_of(
             owners.append(section)
     groups = [
         HeadingGroup(
-            tuple(run), says_heading, len(runs) == 1, section is not None, section.level if section else 0
+            tuple(run),
+            says_heading,
+            len(runs) == 1,
+            section is not None,
+            section.level if section else 0,
+            heads_text and len(runs) == 1,
         )
         for run, section in zip(runs, owners, strict=True)
     ]

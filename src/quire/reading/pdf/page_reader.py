@@ -16,7 +16,7 @@ from quire.reading.office.office_elements import office_elements
 from quire.reading.office.office_source import OfficeSource
 from quire.reading.office.zip_container import OfficeLimits
 from quire.reading.pdf.aligned_tables import could_be_aligned, find_aligned
-from quire.reading.pdf.block_elements import ComposeStyle, PageBuilder
+from quire.reading.pdf.block_elements import ComposeStyle, PageBuilder, prose_size
 from quire.reading.pdf.block_matching import FilledBlock, compact
 from quire.reading.pdf.compose import (
     compose,
@@ -221,11 +221,13 @@ def _attempts(
 def _elements(seen: _Seen, filled: Sequence[FilledBlock], style: ComposeStyle) -> list[Element]:
     """The page's elements: running lines of the top first, then the blocks, then running lines of the bottom."""
     margins = seen.margins
+    tables = [item.block for item in filled if item.block.kind == "table"]
+    if tables:
+        style = replace(style, body_size=max(style.body_size, prose_size(filled)))
     page = PageBuilder(seen.reading.number, style, margins.kinds())
     margins.add_left_out(page, at_top=True)
     filled = with_whole_lines(filled, seen.lines)
     blocks = with_figures(filled, seen.figures) if seen.figures else filled
-    tables = [item.block for item in filled if item.block.kind == "table"]
     top, bottom = (margins.blocks(tables, at_top=at_top) for at_top in (True, False))
     page.add_blocks([*top, *blocks, *bottom])
     margins.add_left_out(page, at_top=False)

@@ -1,0 +1,72 @@
+"""Which blocks of a page are where a heading is: right above text of the page's own type, and apart from what is above.
+
+The place is what tells a heading in regular type from a label: a line in capitals, or in type that is only a little
+larger than the text, heads the text below it or it heads nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from quire.domain.element import Box, hull
+from quire.reading.pdf.text_lines import TextLine
+
+_SAME_SIZE = 0.3
+_NEAR_EM = 2.0
+_SHARED = 0.5
+_LEAST_WORDS = 8
+_MOST_LINES = 3
+
+
+def heads_of_text(blocks: Sequence[Sequence[TextLine]], body_size: float) -> frozenset[int]:
+    """The places of blocks, given in reading order, that are right above text or above another head of text.
+
+    A block of the text's own type and size is text, unless it is in capitals.
+    """
+    found: set[int] = set()
+    for place in range(len(blocks) - 2, -1, -1):
+        lines, below = blocks[place], blocks[place + 1]
+        if not lines or not below or not _may_head(lines, body_size):
+            continue
+        is_over = place + 1 in found and lines[0].size >= below[0].size
+        if not (is_over or _is_text(below, body_size)):
+            continue
+        box, other = hull([line.box for line in lines]), hull([line.box for line in below])
+        gap = other[1] - box[3]
+        if not -0.5 * lines[0].size <= gap <= _NEAR_EM * lines[0].size or not _share_column(box, other):
+            continue
+        if _space_above(blocks[:place], box) >= gap - 1:
+            found.add(place)
+    return frozenset(found)
+
+
+def _may_head(lines: Sequence[TextLine], body_size: float) -> bool:
+    if len(lines) > _MOST_LINES or not all(line.upright and not line.mono for line in lines):
+        return False
+    if any(line.size > body_size + _SAME_SIZE for line in lines):
+        return True
+    return all(line.text.isupper() for line in lines)
+
+
+def _is_text(lines: Sequence[TextLine], body_size: float) -> bool:
+    """Whether the lines are in the type of the page's text, and begin a paragraph or an item of a list."""
+    first = lines[0]
+    if abs(first.size - body_size) > _SAME_SIZE or first.text.isupper():
+        return False
+    return len(lines) > 1 or first.text.count(" ") >= _LEAST_WORDS - 1
+
+
+def _share_column(box: Box, other: Box) -> bool:
+    width = min(box[2] - box[0], other[2] - other[0])
+    return min(box[2], other[2]) - max(box[0], other[0]) >= _SHARED * width
+
+
+def _space_above(blocks: Sequence[Sequence[TextLine]], box: Box) -> float:
+    """How far the nearest line above the box in its column is."""
+    above = (
+        box[1] - line.box[3]
+        for lines in blocks[-2:]
+        for line in lines
+        if line.box[3] <= box[1] + 2 and line.box[0] < box[2] and box[0] < line.box[2]
+    )
+    return min(above, default=float("inf"))
