@@ -29,6 +29,7 @@ from quire.reading.pdf.compose import (
 )
 from quire.reading.pdf.contents_rows import find_contents
 from quire.reading.pdf.drawn_rules import NO_RULES, Box, Rules, crosses_bars, rules_of, slanted_strokes
+from quire.reading.pdf.facing_pages import facing_blocks, fold_of, parts_of
 from quire.reading.pdf.form_fields import FormField, form_fields
 from quire.reading.pdf.hidden_text import HIDDEN_TEXT, HiddenText, take_hidden, without_texts
 from quire.reading.pdf.layer_words import with_corrections
@@ -127,6 +128,8 @@ class _Seen:
     plain: list[FilledBlock] | None = None
     hidden: Sequence[HiddenText] = ()
     corrected: Mapping[str, str] = field(default_factory=dict)
+    fold: float | None = None
+    """Where two pages on one sheet meet; `plain` has their tables then."""
 
 
 def read_pdf(source: PdfSource, numbers: Sequence[int], options: ReadOptions) -> list[PageReading]:
@@ -153,6 +156,9 @@ def _ordered(source: PdfSource, seen: _Seen, options: ReadOptions) -> _Seen:
     margins = replace(seen.margins, running=running)
     gone = set(map(id, margins.taken()))
     rest = [line for line in outside(seen.lines, seen.tables) if id(line) not in gone]
+    if seen.fold is not None:
+        blocks = facing_blocks(rest, seen.tables, seen.fold, seen.view.height, items=seen.tags.items)
+        return replace(seen, margins=margins, plain=blocks)
     boxes = [table.box for table in seen.tables]
     plain = flow(rest, boxes, seen.view.height, has_grid=could_be_grid(seen.rules), items=seen.tags.items)
     return replace(seen, margins=margins, plain=plain)
@@ -208,7 +214,8 @@ def _attempts(
     lines, tables, plain = seen.lines, seen.tables, seen.plain
     dropped = seen.margins.taken()
     if plain is not None:
-        yield READER_MUPDF, lambda: with_tables_between(plain, tables)
+        own = [] if seen.fold is not None else tables
+        yield READER_MUPDF, lambda: with_tables_between(plain, own)
     elif blocks:
         visible = without_texts(blocks, seen.hidden) if seen.hidden else blocks
         visible = with_corrections(visible, seen.corrected, seen.reading.text) if seen.corrected else visible
@@ -289,7 +296,8 @@ def _analyse(source: PdfSource, number: int, options: ReadOptions) -> _Seen:
     lines = lines_of(content, turn)
     rules = rules_of(drawings, turn)
     words = functools.partial(layer_words.placed, hidden, turn)
-    tables = _tables(words, lines, rules) if lines else []
+    fold = fold_of(lines, view.size)
+    tables = _tables_of_sides(words, lines, rules, fold) if lines else []
     if tables:
         tables = without_charts(tables, slanted_strokes(drawings, turn), rules)
     paths = [turn(drawing["rect"]) for drawing in drawings]
@@ -319,7 +327,7 @@ def _analyse(source: PdfSource, number: int, options: ReadOptions) -> _Seen:
     tags = _tags(source, page, number)
     covert = [one._replace(box=turn(one.box)) for one in hidden]
     margins = PageMargins(lines, edges, view.height)
-    found = _Seen(reading, view, lines, tables, margins, figures, fields, tags, rules, hidden=covert)
+    found = _Seen(reading, view, lines, tables, margins, figures, fields, tags, rules, hidden=covert, fold=fold)
     return replace(found, corrected=layer_words.corrected_words())
 
 
@@ -339,6 +347,20 @@ def _is_form(source: PdfSource) -> bool:
     if "is_form" not in source.kept:
         source.kept["is_form"] = bool(source.handle.is_form_pdf)
     return bool(source.kept["is_form"])
+
+
+def _tables_of_sides(
+    find_words: Callable[[], list[PageWord]], lines: Sequence[TextLine], rules: Rules, fold: float | None
+) -> list[Table]:
+    """The tables of a page, or of the two pages on a sheet that has a fold."""
+    if fold is None:
+        return _tables(find_words, lines, rules)
+    parts = parts_of(find_words(), lines, rules, fold)
+    return [
+        table
+        for words, side, drawn in parts
+        for table in _tables(functools.partial(list, words), side, drawn)
+    ]
 
 
 def _tables(find_words: Callable[[], list[PageWord]], lines: Sequence[TextLine], rules: Rules) -> list[Table]:
