@@ -18,6 +18,7 @@ from quire.reading.pdf.drawn_rules import NO_RULES, Box, Rules, crosses_bars
 from quire.reading.pdf.layout_blocks import LayoutBlock
 from quire.reading.pdf.layout_paragraphs import with_whole_paragraphs
 from quire.reading.pdf.list_columns import are_list_cells
+from quire.reading.pdf.lists_beside import list_lefts, list_runs
 from quire.reading.pdf.ruled_tables import Table
 from quire.reading.pdf.text_lines import TextLine, body_size
 from quire.reading.pdf.texts_beside import are_texts_beside, text_runs
@@ -164,6 +165,12 @@ def _without_false_tables(
             continue
         inside = [line for line in lines if line.upright and _inside(line.middle, block.box)]
         if 2 * sum(id(line) in gone for line in inside) > len(inside):
+            continue
+        lefts = list_lefts(inside)
+        if lefts:
+            free = [line for line in inside if id(line) not in gone and not _is_in_one(line, texts)]
+            gone.update(map(id, free))
+            kept += _paragraphs(list_runs(free, lefts))
             continue
         repeats = _repeats_prose(block, lines)
         mixes = repeats or _has_marked_lines(block) or _mixes_columns(block, inside)

@@ -48,6 +48,7 @@ from quire.reading.pdf.prose_columns import prose_columns
 from quire.reading.pdf.reading_direction import View, view_of
 from quire.reading.pdf.ruled_tables import Table, could_be_grid, find_grids
 from quire.reading.pdf.running_lines import EdgeLine, Edges, RunningLines, edge_lines, running
+from quire.reading.pdf.slide_titles import with_slide_title
 from quire.reading.pdf.structure_tags import NO_TAGS, PageTags, is_tagged, page_tags
 from quire.reading.pdf.text_flow import flow
 from quire.reading.pdf.text_lines import TextLine, body_size, layer_text, lines_of
@@ -233,7 +234,7 @@ def _elements(seen: _Seen, filled: Sequence[FilledBlock], style: ComposeStyle) -
         style = replace(style, body_size=max(style.body_size, prose_size(filled)))
     page = PageBuilder(seen.reading.number, style, margins.kinds())
     margins.add_left_out(page, at_top=True)
-    filled = with_whole_lines(filled, seen.lines)
+    filled = with_slide_title(with_whole_lines(filled, seen.lines), seen.view.size)
     blocks = with_figures(filled, seen.figures) if seen.figures else filled
     top, bottom = (margins.blocks(tables, at_top=at_top) for at_top in (True, False))
     page.add_blocks([*top, *blocks, *bottom])
