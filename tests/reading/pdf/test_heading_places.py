@@ -37,7 +37,14 @@ def test_regular_line_is_a_heading_when_it_is_right_above_text(text: str, size: 
 
 
 @pytest.mark.parametrize(
-    ("text", "size"), [("RENTS OF FARMS:", 10), ("Rents of the farms", 10), ("(A) (B)", 12), ("CC", 10)]
+    ("text", "size"),
+    [
+        ("RENTS OF FARMS:", 10),
+        ("All rents are paid.", 12),
+        ("Rents of the farms", 10),
+        ("(A) (B)", 12),
+        ("CC", 10),
+    ],
 )
 def test_regular_line_is_text_when_it_introduces_or_has_no_word(text: str, size: float, save: Make) -> None:
     assert text not in headings(save(page_with(text, size=size)))
@@ -45,6 +52,15 @@ def test_regular_line_is_text_when_it_introduces_or_has_no_word(text: str, size:
 
 def test_line_in_capitals_is_text_when_no_text_is_below_it(save: Make) -> None:
     assert "RENTS OF THE FARMS" not in headings(save(page_with("RENTS OF THE FARMS", size=10, below="")))
+
+
+def test_line_in_capitals_is_text_when_a_page_number_is_in_its_row(save: Make) -> None:
+    document = pymupdf.open()
+    page = document.new_page()
+    write(page, 72, 100, "112", size=10)
+    write(page, 300, 100, "RENTS OF THE FARMS", size=10)
+    page.insert_textbox((72, 112, 520, 400), PROSE * 3, fontsize=10)
+    assert headings(save(document)) == []
 
 
 def test_heading_is_larger_than_the_text_when_most_letters_are_in_small_cells(save: Make) -> None:

@@ -16,6 +16,7 @@ from quire.reading.pdf.page_reader import read_pages
 from quire.reading.pdf.text_lines import TextLine
 from tests.reading.conftest import Make, write
 
+CELLS = {50.0: "Hay", 150.0: "-", 250.0: "581,441", 400.0: "-", 430.0: "347,427"}
 SIDES = {"Hay": 50.0, "Rye": 400.0}
 
 
@@ -67,6 +68,11 @@ def test_lists_are_no_table_when_the_layout_reader_says_so() -> None:
 def test_items_of_an_inner_list_are_no_list_beside() -> None:
     marks = [text_line("•", 50 + 25 * (row % 2), 90 + 34 * row, row) for row in range(8)]
     assert list_lefts(marks) == []
+
+
+def test_dashes_of_empty_cells_are_no_marks() -> None:
+    lines = [text_line(text, x, 90 + 34 * row, row) for row in range(4) for x, text in CELLS.items()]
+    assert list_lefts(lines) == []
 
 
 def test_title_is_a_heading_when_a_slide_has_no_other_text(save: Make) -> None:

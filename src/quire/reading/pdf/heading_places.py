@@ -35,7 +35,8 @@ def heads_of_text(blocks: Sequence[Sequence[TextLine]], body_size: float) -> fro
         gap = other[1] - box[3]
         if not -0.5 * lines[0].size <= gap <= _NEAR_EM * lines[0].size or not _share_column(box, other):
             continue
-        if _space_above(blocks[:place], box) >= gap - 1:
+        is_beside = place > 0 and _is_level(blocks[place - 1], box)
+        if not is_beside and _space_above(blocks[:place], box) >= gap - 1:
             found.add(place)
     return frozenset(found)
 
@@ -54,6 +55,11 @@ def _is_text(lines: Sequence[TextLine], body_size: float) -> bool:
     if abs(first.size - body_size) > _SAME_SIZE or first.text.isupper():
         return False
     return len(lines) > 1 or first.text.count(" ") >= _LEAST_WORDS - 1
+
+
+def _is_level(lines: Sequence[TextLine], box: Box) -> bool:
+    """Whether the block before is one line in the same row, as a page number is in that of a running head."""
+    return len(lines) == 1 and box[1] < lines[0].middle[1] < box[3]
 
 
 def _share_column(box: Box, other: Box) -> bool:

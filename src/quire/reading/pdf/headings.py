@@ -35,7 +35,7 @@ _LITTLE_LARGER = 1.08
 """Sizes of a text layer that OCR made differ by less."""
 _SMALL_CAPITALS = 0.9
 _LONGEST_REGULAR = 100
-_LABEL = re.compile(r"^[^:]{2,40}:\s+\S|:$")
+_LABEL = re.compile(r"^[^:]{2,40}:\s+\S|[:.]$")
 _LONG_WORD = re.compile(r"[^\W\d_]{3}")
 _ENDS_EARLY = 0.2
 _NO_TITLES: Titles = {}
@@ -119,7 +119,8 @@ def _is_heading_by_type(group: HeadingGroup, page: PageType) -> bool:
 def _heads_text(text: str, ratio: float, capitals: bool) -> bool:
     """Whether regular type right above text is its heading: a little larger, or in capitals.
 
-    What ends in a colon introduces the text and is a part of it, as the name of a speaker; a label has its value.
+    What ends in a colon introduces the text and is a part of it, as the name of a speaker; a label has its value, and
+    a sentence its full stop.
     """
     if len(text) > _LONGEST_REGULAR or _LABEL.search(text) or not _LONG_WORD.search(text):
         return False

@@ -10,13 +10,14 @@ from quire.reading.pdf.text_lines import TextLine
 _MARK = re.compile(r"[•●▪■◦‣➢➤►❖◆○□✓✔∙·\uf0b7\uf0a7\uf0d8\uf076\uf0fc–—−-](?:\s|$)")
 _SAME_LEFT_PT = 3.0
 _LEAST_ITEMS = 2
+_BEHIND_EM = 3.0
 _WIDE_EM = 5.0
 """Marks that are nearer to each other than this, in sizes of the type, are those of a list in a list."""
 
 
 def list_lefts(lines: Sequence[TextLine]) -> list[float]:
     """Where the marks of lists begin that are beside each other; empty unless there are two such lists at least."""
-    marks = sorted((line for line in lines if _MARK.match(line.text)), key=lambda line: line.box[0])
+    marks = sorted((line for line in lines if _is_mark(line, lines)), key=lambda line: line.box[0])
     groups: list[list[TextLine]] = []
     for mark in marks:
         if groups and mark.box[0] - groups[-1][-1].box[0] <= _SAME_LEFT_PT:
@@ -51,6 +52,19 @@ def list_runs(lines: Sequence[TextLine], lefts: Sequence[float]) -> list[list[Te
     above = [[line] for line in _from_top(across) if line.box[1] < top]
     below = [[line] for line in _from_top(across) if line.box[1] >= top]
     return [*above, *(_from_top(column) for column in columns if column), *below]
+
+
+def _is_mark(line: TextLine, lines: Sequence[TextLine]) -> bool:
+    """Whether the line begins with a mark, and words follow: a dash before figures is an empty cell."""
+    found = _MARK.match(line.text)
+    if not found:
+        return False
+    text = line.text[found.end() :].strip()
+    if text:
+        return text[0].isalpha()
+    y, reach = line.middle[1], line.box[2] + _BEHIND_EM * line.size
+    behind = (one.text for one in lines if one.box[1] < y < one.box[3] and line.box[2] <= one.box[0] < reach)
+    return next(behind, " ")[0].isalpha()
 
 
 def _are_level(marks: Sequence[TextLine], others: Sequence[TextLine]) -> bool:
