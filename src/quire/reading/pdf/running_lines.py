@@ -153,7 +153,7 @@ def edge_lines(lines: Sequence[TextLine], height: float) -> dict[int, EdgeLine]:
     ]
     for at_top in (True, False):
         inside = [(y, i) for y, i in outer if (y <= top if at_top else y >= bottom)]
-        inside += _second_rows(lines, inside, body) if at_top else []
+        inside += _second_rows(lines, inside, body, top) if at_top else []
         levels: list[float] = []
         for y, i in sorted(inside, reverse=not at_top):
             if not levels or abs(y - levels[-1]) > 3:
@@ -166,30 +166,27 @@ def edge_lines(lines: Sequence[TextLine], height: float) -> dict[int, EdgeLine]:
 
 
 def _second_rows(
-    lines: Sequence[TextLine], inside: Sequence[tuple[float, int]], body: float
+    lines: Sequence[TextLine], inside: Sequence[tuple[float, int]], body: float, edge: float
 ) -> list[tuple[float, int]]:
     """The rows below the edge that go on with the lowest ones inside it: a running head of two rows is one.
 
     They are known by their type, which is that of the row above and not that of the text.
     """
-    heads = [line for _, i in inside if (line := lines[i]).bold or line.size != body]
+    near = (lines[i] for y, i in inside if y > edge - 2 * lines[i].size)
+    heads = [line for line in near if line.bold or line.size != body]
+    if not heads:
+        return []
     known = {i for _, i in inside}
-    return (
-        [
-            (line.middle[1], i)
-            for i, line in enumerate(lines)
-            if i not in known
-            and any(
-                head.box[1] < line.box[1]
-                and head.size == line.size
-                and head.bold == line.bold
-                and _touches(head, line)
-                for head in heads
-            )
-        ]
-        if heads
-        else []
-    )
+    return [
+        (line.middle[1], i)
+        for i, line in enumerate(lines)
+        if i not in known and any(_is_second_row(head, line) for head in heads)
+    ]
+
+
+def _is_second_row(head: TextLine, line: TextLine) -> bool:
+    same_type = head.size == line.size and head.bold == line.bold
+    return same_type and head.box[1] < line.box[1] and _touches(head, line)
 
 
 def _whole_number(line: TextLine, others: Sequence[TextLine]) -> str:
