@@ -41,6 +41,8 @@ KEPT = {
     "short Bates numbers": [f"{number:05d}" for number in range(120, 126)],
     "dates": [f"{day} March 2024" for day in range(11, 17)],
     "dates in figures": [f"2024-03-{day}" for day in range(11, 17)],
+    "years": [str(year) for year in range(2019, 2025)],
+    "numbers of items": [f"{number}." for number in range(1, 7)],
     "sums": [f"Carried forward {1000 + 317 * number}.50" for number in range(6)],
     "title with page": [f"Annual report | {number}" for number in range(1, 7)],
 }

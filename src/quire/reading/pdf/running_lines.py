@@ -43,6 +43,8 @@ _PAGE_NUMBER = re.compile(
     re.I,
 )
 """A number with leading zeros is the number of something else, as the numbers stamped on court files are."""
+_OTHER_NUMBER = re.compile(r"(?:19|20)\d\d|\d{1,3}\.")
+"""A year, or the number of an item: they may count on with the pages too, and a page number that stays costs nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,7 +305,7 @@ def _touches(line: TextLine, other: TextLine) -> bool:
 
 def _edge_line(line: TextLine, y: float, at_top: bool, body: float, others: Sequence[TextLine]) -> EdgeLine:
     text = _whole_number(line, others)
-    is_number = _PAGE_NUMBER.fullmatch(text) is not None
+    is_number = _PAGE_NUMBER.fullmatch(text) is not None and not _OTHER_NUMBER.fullmatch(text)
     return EdgeLine(
         text=text,
         words=" ".join(_NUMBER.sub("#", text).casefold().split()),
