@@ -328,7 +328,9 @@ def _analyse(source: PdfSource, number: int, options: ReadOptions) -> _Seen:
     tags = _tags(source, page, number)
     covert = [one._replace(box=turn(one.box)) for one in hidden]
     margins = PageMargins(lines, edges, view.height)
-    found = _Seen(reading, view, lines, tables, margins, figures, fields, tags, rules, hidden=covert, fold=fold)
+    found = _Seen(
+        reading, view, lines, tables, margins, figures, fields, tags, rules, hidden=covert, fold=fold
+    )
     return replace(found, corrected=layer_words.corrected_words())
 
 
