@@ -44,7 +44,7 @@ _PAGE_NUMBER = re.compile(
 )
 """A number with leading zeros is the number of something else, as the numbers stamped on court files are."""
 _OTHER_NUMBER = re.compile(r"(?:19|20)\d\d|\d{1,3}\.")
-"""A year, or the number of an item: they may count on with the pages too, and a page number that stays costs nothing."""
+"""A year, or the number of an item: they may count on with the pages too. A page number that stays costs nothing."""
 
 
 @dataclass(frozen=True, slots=True)
