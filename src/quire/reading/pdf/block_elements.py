@@ -23,6 +23,7 @@ from quire.reading.pdf.form_fields import FormField
 from quire.reading.pdf.heading_places import heads_of_text
 from quire.reading.pdf.headings import HeadingGroup, PageType, groups_of, is_heading, level_of
 from quire.reading.pdf.layout_blocks import LayoutBlock
+from quire.reading.pdf.mirrored_lines import are_leftward, mirrored
 from quire.reading.pdf.outline import Titles
 from quire.reading.pdf.paragraph_kinds import TITLE_RATIO, paragraph_kind, settled
 from quire.reading.pdf.table_columns import true_columns
@@ -324,6 +325,9 @@ def _breaks(lines: Sequence[TextLine], block: LayoutBlock) -> list[bool]:
     A long line in the middle of a sentence was not.
     """
     right = max(block.box[2], *(line.box[2] for line in lines)) if lines else 0.0
+    if len(lines) > 1 and are_leftward(lines):
+        mirror = mirrored(lines)
+        lines, right = mirror.lines, max(mirror.box(block.box)[2], *(line.box[2] for line in mirror.lines))
     breaks = []
     for line, following in zip(lines, [*lines[1:], None], strict=True):
         if following is None:

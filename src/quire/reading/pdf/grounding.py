@@ -27,6 +27,7 @@ from quire.reading.grading.page_grade import AnswerEvidence
 from quire.reading.office.office_elements import office_elements
 from quire.reading.pdf.answer_words import AnswerWord, PageNumbers, differing, in_any_order, words_of
 from quire.reading.pdf.block_matching import compact
+from quire.reading.pdf.leftward_text import has_leftward, leftward_text
 from quire.reading.pdf.line_pieces import PageWord
 from quire.reading.pdf.mupdf import text_flags
 from quire.reading.pdf.reading_direction import View, view_of
@@ -128,7 +129,10 @@ def pack_own_markdown(markdown: str, number: int, reader: str) -> GroundedAnswer
 def _words_of(source: PdfSource, number: int) -> tuple[View, list[PageWord]]:
     page = source.page(number)
     textpage = page.get_textpage(flags=text_flags())
-    view = view_of(page, textpage.extractDICT())
+    content = textpage.extractDICT()
+    view = view_of(page, content)
+    if has_leftward(content):
+        textpage = leftward_text(page)
     return view, [PageWord(word[4], view.turn(word[:4])) for word in textpage.extractWORDS()]
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from quire.reading.pdf.drawn_rules import Box
+from quire.reading.pdf.leftward_order import words_in_order
 
 GAP_EM = 0.9
 """Words farther apart than this, in heights of the line, belong to different cells."""
@@ -54,7 +55,7 @@ class LinePiece:
 
     @property
     def text(self) -> str:
-        return " ".join(w.text for w in self.words)
+        return joined_words(self.words)
 
 
 def text_lines(words: Sequence[PageWord]) -> list[list[PageWord]]:
@@ -75,7 +76,13 @@ def lines_text(words: Sequence[PageWord]) -> str:
     if _are_turned(words):
         turned = sorted(words, key=lambda w: (round(w.x), -w.y))
         return " ".join(word.text for word in turned)
-    return " ".join(word.text for line in text_lines(words) for word in line)
+    return " ".join(map(joined_words, text_lines(words)))
+
+
+def joined_words(line: Sequence[PageWord]) -> str:
+    """The text of a line whose words are given from left to right, in the order in which it is read."""
+    text = " ".join([word.text for word in line])
+    return text if text.isascii() else " ".join(words_in_order([word.text for word in line]))
 
 
 def _are_turned(words: Sequence[PageWord]) -> bool:

@@ -13,6 +13,7 @@ from quire.reading.pdf.line_pieces import (
     PageWord,
     gutters_between,
     is_number,
+    joined_words,
     lines_text,
     pieces_of,
     text_lines,
@@ -338,7 +339,7 @@ def _split_row(
     for column, found in lines.items():
         for line in found:
             at = min(range(len(levels)), key=lambda i: abs(levels[i] - line[0].y))
-            result[at][column] = (result[at][column] + " " + " ".join(w.text for w in line)).strip()
+            result[at][column] = (result[at][column] + " " + joined_words(line)).strip()
             heights[at] = max(heights[at], line[0].box[3] - line[0].box[1])
     groups = row_groups(
         [

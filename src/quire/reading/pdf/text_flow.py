@@ -6,11 +6,13 @@ Most pages of reports, books and letters are such pages, and the layout reader i
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import inf
 
 from quire.reading.pdf.block_matching import FilledBlock
 from quire.reading.pdf.layout_blocks import LayoutBlock
 from quire.reading.pdf.list_columns import list_blocks
+from quire.reading.pdf.mirrored_lines import are_leftward, mirrored
 from quire.reading.pdf.paragraph_runs import blocks_of
 from quire.reading.pdf.prose_stretches import stretches
 from quire.reading.pdf.text_lines import Box, TextLine
@@ -44,7 +46,8 @@ def flow(
             return None
     if tables and any(_is_beside(line, tables) for line in lines):
         return None
-    filled = _flow_upright(lines, tables, height, has_grid, items)
+    in_order = _flow_leftward if are_leftward(lines) else _flow_upright
+    filled = in_order(lines, tables, height, has_grid, items)
     return None if filled is None else [*filled, *stamps]
 
 
@@ -75,6 +78,19 @@ def _flow_upright(
             return None
         filled += blocks_of(rows, items)
     return filled or None
+
+
+def _flow_leftward(
+    lines: Sequence[TextLine], tables: Sequence[Box], height: float, has_grid: bool, items: frozenset[str]
+) -> list[FilledBlock] | None:
+    """The same of lines that are read from right to left: pieces, columns and indents count from the right."""
+    mirror = mirrored(lines)
+    own = {id(copy): line for copy, line in zip(mirror.lines, lines, strict=True)}
+    filled = _flow_upright(mirror.lines, list(map(mirror.box, tables)), height, has_grid, items)
+    return filled and [
+        FilledBlock(replace(item.block, box=mirror.box(item.block.box)), [own[id(one)] for one in item.lines])
+        for item in filled
+    ]
 
 
 def _stamps(lines: Sequence[TextLine]) -> list[FilledBlock]:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from quire.reading.files.document_source import PdfSource
 from quire.reading.pdf.layer_words import LayerWords
+from quire.reading.pdf.leftward_text import has_leftward, leftward_text
 from quire.reading.pdf.lost_ligatures import mend_ligatures
 from quire.reading.pdf.mupdf import text_flags
 from quire.reading.pdf.running_lines import REACH
@@ -33,6 +34,9 @@ def text_of(source: PdfSource, number: int) -> PageText:
     page = source.page(number)
     textpage = page.get_textpage(flags=text_flags())
     content = textpage.extractDICT()
+    if has_leftward(content):
+        textpage = leftward_text(page)
+        content = textpage.extractDICT()
     words = LayerWords(textpage.extractWORDS)
     mend_ligatures(page, textpage, content, words)
     set_marks(content, words)
