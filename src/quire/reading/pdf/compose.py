@@ -13,6 +13,7 @@ from itertools import groupby, pairwise
 from quire.domain.element import hull
 from quire.reading.pdf.backward_words import with_words_forwards
 from quire.reading.pdf.block_matching import FilledBlock, block_text, compact, match
+from quire.reading.pdf.code_lines import with_indents
 from quire.reading.pdf.column_order import column_order
 from quire.reading.pdf.drawn_rules import NO_RULES, Box, Rules, crosses_bars
 from quire.reading.pdf.layout_blocks import LayoutBlock
@@ -63,9 +64,8 @@ def compose(
     kept, cut = _with_tables(_without_false_tables(blocks, lines, dropped, rules), tables)
     filled, orphans = match(kept, outside(lines, tables), cut)
     place_lines(filled, [*orphans, *_take_turned(filled)])
-    return with_whole_paragraphs(
-        _without(filled, dropped), body_size(lines), items=items, may_be_mono=is_typed
-    )
+    filled = with_indents(_without(filled, dropped), lines)
+    return with_whole_paragraphs(filled, body_size(lines), items=items, may_be_mono=is_typed)
 
 
 def _take_turned(filled: Sequence[FilledBlock]) -> list[TextLine]:

@@ -15,6 +15,7 @@ _BOLD_FLAG = 16
 _ITALIC_FLAG = 2
 _MONO_FLAG = 8
 _ALL_BOLD = 0.9
+_LEVEL = (1.0, 0.0)
 _BOLD_NAME = re.compile(r"bold|black|heavy|semibold|demi\b|[,.-]bi?\b", re.I)
 _ITALIC_NAME = re.compile(r"italic|oblique|[,.-]b?i\b", re.I)
 _MATH_NAME = re.compile(
@@ -116,7 +117,7 @@ def _line(raw: dict[str, Any], block: int, turn: Callable[[Box], Box], is_uprigh
             math += weight
     if not total:
         return None
-    box = turn(tuple(raw["bbox"]))
+    box = turn(_text_box(raw))
     if not isfinite(sum(box)):
         return None
     return TextLine(
@@ -133,6 +134,19 @@ def _line(raw: dict[str, Any], block: int, turn: Callable[[Box], Box], is_uprigh
     )
 
 
+def _text_box(raw: dict[str, Any]) -> Box:
+    """The line's box without the spaces that it begins with in type of one width: they are the indent of code."""
+    box: Box = tuple(raw["bbox"])
+    first = raw["spans"][0]
+    if first["text"][:1] != " " or not first["flags"] & _MONO_FLAG or raw["dir"] != _LEVEL:
+        return box
+    for span in raw["spans"]:
+        text, (x0, _, x1, _) = span["text"], span["bbox"]
+        if text.strip():
+            return x0 + (x1 - x0) * (len(text) - len(text.lstrip())) / len(text), *box[1:]
+    return box
+
+
 def _whole_line(
     raw: dict[str, Any], span: dict[str, Any], block: int, turn: Callable[[Box], Box], is_upright: bool
 ) -> TextLine | None:
@@ -140,7 +154,7 @@ def _whole_line(
     text = " ".join(span["text"].split())
     if not text:
         return None
-    box = turn(tuple(raw["bbox"]))
+    box = turn(_text_box(raw))
     if not isfinite(sum(box)):
         return None
     flags = span["flags"]
