@@ -105,6 +105,30 @@ def test_numbers_set_apart_are_page_numbers_when_the_heading_says_so(save: Make)
     assert ElementKind.TABLE in {one.kind for one in table.elements}
 
 
+def test_numbers_set_apart_are_page_numbers_when_they_begin_at_one_edge(save: Make) -> None:
+    document = pymupdf.open()
+    page: Any = document.new_page()
+    for at, (title, number) in enumerate(CHAPTERS):
+        write(page, 72, 110 + 16 * at, title, size=10)
+        write(page, 490, 110 + 16 * at, number, size=10)
+    reading = read_pages(save(document), None, [1])[0]
+    assert [one.text for one in reading.elements] == [f"{title} {number}" for title, number in CHAPTERS]
+    assert {one.kind for one in reading.elements} == {ElementKind.LIST_ITEM}
+
+
+def test_an_entry_has_its_number_when_only_some_numbers_are_lines_of_their_own() -> None:
+    def beside(text: str, y: float, x: float = 72.0) -> TextLine:
+        return TextLine(text, (x, y, x + 20, y + 10), 10.0, False, False, True, False, 0)
+
+    lines = [beside(f"2.1 Data {DOTS}", 100), beside("10", 100, 490), beside(f"3 Results {DOTS} 22", 114)]
+    lines += [beside(f"References {DOTS}", 128), beside("40", 128, 490)]
+    assert [one.text for one in contents_entries(lines)] == [
+        "2.1 Data ... 10",
+        "3 Results ... 22",
+        "References ... 40",
+    ]
+
+
 def test_figures_that_go_down_are_a_table_when_dots_lead_to_them(save: Make) -> None:
     rows = (("Rent", "812"), ("Heat", "90"), ("Light", "75"), ("Water", "120"), ("Phone", "31"))
     reading = read_pages(save(contents_page(rows, leader=" " + DOTS)), None, [1])[0]

@@ -16,6 +16,7 @@ LEADER = " ... "
 _SIGNS = ("....", ". . .", "……", "____", "····")
 _MIN_ENTRIES = 3
 _MOSTLY = 0.6
+_LONGEST_NUMBER = 7
 _INDENT_PT = 5.0
 _DEEPEST = 3
 
@@ -36,8 +37,12 @@ def contents_entries(lines: Sequence[TextLine]) -> list[ContentsEntry]:
     whole = "\n".join([line.text for line in lines])
     if not any(sign in whole for sign in _SIGNS):
         return []  # most blocks are prose
-    ends = [ENDS_IN_PAGE.search(line.text) is not None for line in lines]
-    if sum(ends) < _MIN_ENTRIES or sum(ends) < _MOSTLY * len(lines):
+    apart = [_is_number_of(line, above) for line, above in zip(lines, [None, *lines], strict=False)]
+    ends = [
+        is_apart or ENDS_IN_PAGE.search(line.text) is not None
+        for line, is_apart in zip(lines, apart, strict=True)
+    ]
+    if sum(ends) < _MIN_ENTRIES or sum(ends) < _MOSTLY * (len(lines) - sum(apart)):
         return []
     indents = indents_of(lines)
     found: list[ContentsEntry] = []
@@ -50,6 +55,17 @@ def contents_entries(lines: Sequence[TextLine]) -> list[ContentsEntry]:
     if waiting:
         found.append(entry_of(waiting, indents))
     return found
+
+
+def _is_number_of(line: TextLine, above: TextLine | None) -> bool:
+    """Whether the line is the page number that the dots at the end of another line beside it lead to."""
+    if (
+        above is None
+        or len(line.text) > _LONGEST_NUMBER
+        or abs(line.middle[1] - above.middle[1]) > line.size / 2
+    ):
+        return False
+    return ENDS_IN_PAGE.search(f"{above.text} {line.text}") is not None
 
 
 def entry_of(lines: Sequence[TextLine], indents: Sequence[float]) -> ContentsEntry:

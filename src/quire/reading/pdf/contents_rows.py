@@ -1,7 +1,7 @@
 """Finds contents lists whose page numbers are set apart from their titles, which would pass for tables of two columns.
 
-A run of rows is one if the numbers end at one edge and never go down, and a second sign says what they are: dots that
-lead to them, titles that are numbered in more than one level, or the heading of a contents list above.
+A run of rows is one if the numbers begin or end at one edge and never go down, and a second sign says what they are:
+dots that lead to them, titles that are numbered in more than one level, or the heading of a contents list above.
 
 Weakness: a list set in two columns, and one without any of these signs, is a table.
 """
@@ -27,6 +27,7 @@ _HEADING = re.compile(
 _MIN_ENTRIES = 4
 _MOSTLY = 0.6
 _EDGE_PT = 4.0
+_FIGURE_EM = 0.55
 _FAR_ROW = 5.0
 _WRAPPED = 0.6
 _UNNUMBERED = 2
@@ -51,6 +52,14 @@ class _Row:
     @property
     def text(self) -> str:
         return " ".join(line.text.strip() for line in self.lines)
+
+    @property
+    def edges(self) -> tuple[float, float]:
+        """Where the page number begins and ends; behind dots in one line with it that is known by its figures."""
+        last = self.lines[-1]
+        left, _, right, _ = last.box
+        is_alone = last.text.strip() == self.page
+        return left if is_alone else right - _FIGURE_EM * last.size * len(self.page), right
 
     @property
     def number(self) -> int | None:
@@ -113,7 +122,7 @@ def _goes_on(rows: Sequence[_Row], last: int, at: int) -> bool:
     if not row.page:
         return at - last <= _UNNUMBERED and len(row.lines) == 1
     is_later = row.number is None or before.number is None or row.number >= before.number
-    return is_later and abs(row.lines[-1].box[2] - before.lines[-1].box[2]) <= _EDGE_PT
+    return is_later and any(abs(x - y) <= _EDGE_PT for x, y in zip(row.edges, before.edges, strict=True))
 
 
 def _is_contents(rows: Sequence[_Row], first: int, after: int) -> bool:
