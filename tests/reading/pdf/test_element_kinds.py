@@ -60,6 +60,31 @@ def test_a_formula_is_told_by_its_fonts_and_a_relation() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "x", "y", "math", "is_rest"),
+    [
+        ("2a", 200.0, 311.0, 1.0, True),
+        ("2a", 200.0, 330.0, 1.0, False),  # a line farther down
+        ("2a", 520.0, 311.0, 1.0, False),  # beside the formula
+        ("a = b", 200.0, 311.0, 1.0, False),  # the next formula
+        ("where a", 200.0, 311.0, 0.2, False),
+    ],
+)
+def test_a_denominator_belongs_to_the_formula_above_it(
+    text: str, x: float, y: float, math: float, is_rest: bool
+) -> None:
+    above = TextLine("x = b + c", (100, 300, 500, 310), 10.0, False, False, True, False, 0, 1.0)
+    below = TextLine(text, (x, y, x + 12, y + 10), 10.0, False, False, True, False, 0, math)
+    page = PageBuilder(1, ComposeStyle(10.0, 842.0, True), {})
+    page.add_blocks([FilledBlock(LayoutBlock("paragraph", line.box), [line]) for line in (above, below)])
+    elements = page.finished()
+    assert [one.text for one in elements] == ([f"x = b + c\n{text}"] if is_rest else ["x = b + c", text])
+    if is_rest:
+        assert elements[0].kind is ElementKind.FORMULA
+        assert elements[0].box == (100, 300, 500, y + 10)
+        assert [(line.start, line.box) for line in elements[0].lines] == [(0, above.box), (10, below.box)]
+
+
 def test_a_small_numbered_text_at_the_bottom_may_be_a_footnote() -> None:
     assert kind_of("1 See the report of the committee.", size=8, y=700) is ElementKind.FOOTNOTE
     assert kind_of("1 See the report of the committee.", size=8, y=100) is ElementKind.PARAGRAPH

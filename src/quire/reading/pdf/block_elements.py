@@ -25,7 +25,7 @@ from quire.reading.pdf.headings import HeadingGroup, PageType, groups_of, is_hea
 from quire.reading.pdf.layout_blocks import LayoutBlock
 from quire.reading.pdf.mirrored_lines import are_leftward, mirrored
 from quire.reading.pdf.outline import Titles
-from quire.reading.pdf.paragraph_kinds import TITLE_RATIO, paragraph_kind, settled
+from quire.reading.pdf.paragraph_kinds import TITLE_RATIO, is_rest_of_formula, paragraph_kind, settled
 from quire.reading.pdf.table_columns import true_columns
 from quire.reading.pdf.text_lines import TextLine, body_size
 from quire.rendering.markdown_writer import clean, join_lines
@@ -229,6 +229,10 @@ class PageBuilder:
         if text:
             kind = kind or paragraph_kind(text, lines, self._style.body_size, self._style.height)
             boxes = [line.box for line in lines]
+            last = self._elements[-1] if self._elements else None
+            if last and kind is ElementKind.PARAGRAPH and is_rest_of_formula(last, text, lines):
+                self._elements[-1] = _with_rest(last, text, starts, boxes)
+                return
             places = tuple(map(ElementLine, starts, boxes))
             self._elements.append(
                 Element(self._next_id(), kind, text, hull(boxes), level=level, lines=places)
@@ -278,6 +282,14 @@ class PageBuilder:
                         lines=places,
                     )
                 )
+
+
+def _with_rest(formula: Element, text: str, starts: Sequence[int], boxes: Sequence[Box]) -> Element:
+    """The formula with the text below it as a line of its own."""
+    start = len(formula.text) + 1
+    places = [ElementLine(start + at, box) for at, box in zip(starts, boxes, strict=True)]
+    box = hull([formula.box, *boxes]) if formula.box else hull(boxes)
+    return replace(formula, text=f"{formula.text}\n{text}", box=box, lines=(*formula.lines, *places))
 
 
 def _is_inner_item(line: TextLine, above: TextLine, right: float) -> bool:

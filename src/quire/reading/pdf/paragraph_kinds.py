@@ -27,6 +27,8 @@ _NOTE_ZONE = 0.45
 _RELATION = re.compile(r"[=<>≤≥≈≡∝∈⊂⊆→⇒↦∼≃≠±∑∏∫∂√]")
 _WORD = re.compile(r"[^\W\d_]{4,}")
 _MATH = 0.3
+_ALL_MATH = 0.7
+_BELOW_EM = 0.3
 _FORMULA_WORDS = 0.35
 _TITLE_ZONE = 0.6
 _FOOT, _SMALL = 0.9, 3
@@ -61,6 +63,19 @@ def _is_formula(text: str, lines: Sequence[TextLine]) -> bool:
     math = sum(line.math * len(line.text) for line in lines)
     words = sum(map(len, _WORD.findall(text)))
     return math >= _MATH * letters and words <= _FORMULA_WORDS * len(text) and bool(_RELATION.search(text))
+
+
+def is_rest_of_formula(formula: Element, text: str, lines: Sequence[TextLine]) -> bool:
+    """Whether the lines are the denominator below a formula: in its type, inside of its width, and no formula alone."""
+    if formula.kind is not ElementKind.FORMULA or formula.box is None or formula.latex:
+        return False
+    if any(line.math < _ALL_MATH for line in lines) or _RELATION.search(text) or _WORD.search(text):
+        return False
+    x0, y0, x1, y1 = formula.box
+    return all(
+        x0 - 1 <= line.box[0] and line.box[2] <= x1 + 1 and y0 < line.box[1] < y1 + _BELOW_EM * line.size
+        for line in lines
+    )
 
 
 def settled(elements: list[Element], sizes: dict[str, float], height: float) -> list[Element]:
