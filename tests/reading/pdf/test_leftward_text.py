@@ -179,6 +179,26 @@ def test_a_line_is_ended_on_purpose_when_there_was_room_at_its_left(save: Make) 
     assert found.endswith("רחוב\nירושלים")
 
 
+def test_lines_are_ended_on_purpose_when_their_ends_are_at_one_edge(save: Make) -> None:
+    lines = ["שלום לכולם", "המחיר הוא 25", "זהו מסמך ארוך לדוגמה בשפה העברית", "עוד"]
+    page = [(72.0, 100 + 13 * at, seen(*reversed(line.split()))) for at, line in enumerate(lines)]
+    assert markdown(save, *page).split("\n")[:3] == [*lines[:2], " ".join(lines[2:])]
+
+
+def test_entries_of_an_index_are_where_they_are_seen(save: Make) -> None:
+    words = ["חשבון", "סוכנות", "נכס", "יתרה", "גשר", "תקציב", "תא", "חוזה", "נחושת", "מועצה"]
+    texts = [
+        from_right(right, 100 + 13 * at, f"{3 + at + first} ,{word[::-1]}")
+        for first, right in ((0, 500.0), (20, 280.0))
+        for at, word in enumerate(words)
+    ]
+    reading = read_pages(save(page_of(texts).parent), None, [1])[0]
+    assert [one.text for one in reading.elements] == [
+        f"{word}, {3 + at + first}" for first in (0, 20) for at, word in enumerate(words)
+    ]
+    assert [round(one.box[2]) for one in reading.elements if one.box] == [500] * 10 + [280] * 10
+
+
 def test_words_of_an_answer_are_found_when_the_page_stores_them_as_seen(save: Make) -> None:
     words = 'המחיר הוא 25 שקלים (כולל מע"מ) בשנת 2024 ועוד מעט'
     path = save(page_of([from_right(500, 100, seen(*reversed(words.split())))]).parent)

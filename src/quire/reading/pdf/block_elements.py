@@ -23,7 +23,7 @@ from quire.reading.pdf.form_fields import FormField
 from quire.reading.pdf.heading_places import heads_of_text
 from quire.reading.pdf.headings import HeadingGroup, PageType, groups_of, is_heading, level_of
 from quire.reading.pdf.layout_blocks import LayoutBlock
-from quire.reading.pdf.mirrored_lines import are_leftward, mirrored
+from quire.reading.pdf.mirrored_lines import are_leftward, set_from_left
 from quire.reading.pdf.outline import Titles
 from quire.reading.pdf.paragraph_kinds import TITLE_RATIO, is_rest_of_formula, paragraph_kind, settled
 from quire.reading.pdf.table_columns import true_columns
@@ -338,7 +338,7 @@ def _breaks(lines: Sequence[TextLine], block: LayoutBlock) -> list[bool]:
     """
     right = max(block.box[2], *(line.box[2] for line in lines)) if lines else 0.0
     if len(lines) > 1 and are_leftward(lines):
-        mirror = mirrored(lines)
+        mirror = set_from_left(lines)
         lines, right = mirror.lines, max(mirror.box(block.box)[2], *(line.box[2] for line in mirror.lines))
     breaks = []
     for line, following in zip(lines, [*lines[1:], None], strict=True):

@@ -5,14 +5,14 @@ Most pages of reports, books and letters are such pages, and the layout reader i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import inf
 
 from quire.reading.pdf.block_matching import FilledBlock
 from quire.reading.pdf.layout_blocks import LayoutBlock
 from quire.reading.pdf.list_columns import list_blocks
-from quire.reading.pdf.mirrored_lines import are_leftward, mirrored
+from quire.reading.pdf.mirrored_lines import MirroredLines, are_leftward, mirrored
 from quire.reading.pdf.paragraph_runs import blocks_of
 from quire.reading.pdf.prose_stretches import stretches
 from quire.reading.pdf.text_lines import Box, TextLine
@@ -87,10 +87,16 @@ def _flow_leftward(
     mirror = mirrored(lines)
     own = {id(copy): line for copy, line in zip(mirror.lines, lines, strict=True)}
     filled = _flow_upright(mirror.lines, list(map(mirror.box, tables)), height, has_grid, items)
-    return filled and [
-        FilledBlock(replace(item.block, box=mirror.box(item.block.box)), [own[id(one)] for one in item.lines])
-        for item in filled
-    ]
+    return filled and [_as_seen(item, mirror, own) for item in filled]
+
+
+def _as_seen(item: FilledBlock, mirror: MirroredLines, own: Mapping[int, TextLine]) -> FilledBlock:
+    """A block of mirrored lines with the lines of the page, which `own` has by the `id` of their copies."""
+    entries = tuple(
+        replace(entry, lines=tuple(own[id(one)] for one in entry.lines)) for entry in item.block.entries
+    )
+    block = replace(item.block, box=mirror.box(item.block.box), entries=entries)
+    return FilledBlock(block, [own[id(one)] for one in item.lines])
 
 
 def _stamps(lines: Sequence[TextLine]) -> list[FilledBlock]:
