@@ -194,6 +194,33 @@ def pptx(slides: Sequence[str], *, hidden: Sequence[int] = (), order: Sequence[i
     )
 
 
+# ---- OpenDocument ------------------------------------------------------------------------------------------
+
+_ODF = "urn:oasis:names:tc:opendocument:xmlns"
+_ODF_NAMES = " ".join(
+    f'xmlns:{short}="{_ODF}:{name}:1.0"'
+    for short, name in (("office", "office"), ("text", "text"), ("table", "table"), ("draw", "drawing"),
+                        ("style", "style"), ("presentation", "presentation"), ("fo", "xsl-fo-compatible"))
+)  # fmt: skip
+_OTHER_NAMES = 'xmlns:xlink="http://www.w3.org/1999/xlink" xmlns:dc="http://purl.org/dc/elements/1.1/"'
+_ODF_STYLES = (
+    "<style:style style:name='B' style:family='text'>"
+    "<style:text-properties fo:font-weight='bold'/></style:style><text:list-style style:name='N'>"
+    "<text:list-level-style-number text:level='1'/></text:list-style>"
+)
+
+
+def odf(kind: str, body: str, styles: str = "", parts: Mapping[str, str] | None = None) -> bytes:
+    """`kind` is "text", "spreadsheet" or "presentation"; style B is bold, list style N is numbered."""
+    content = (
+        f"<office:document-content {_ODF_NAMES} {_OTHER_NAMES}>"
+        f"<office:automatic-styles>{_ODF_STYLES}{styles}</office:automatic-styles>"
+        f"<office:body><office:{kind}>{body}</office:{kind}></office:body></office:document-content>"
+    )
+    mime = f"application/vnd.oasis.opendocument.{kind}"
+    return zipped({"mimetype": mime, "content.xml": content, **(parts or {})}, stored=True)
+
+
 # ---- EPUB and mail -----------------------------------------------------------------------------------------
 
 

@@ -30,6 +30,7 @@ from tests.support.office_files import (
     epub,
     item,
     mail,
+    odf,
     p,
     png,
     pptx,
@@ -678,28 +679,6 @@ def test_formula_is_its_plain_signs_when_it_is_nested_too_deep(read: Read) -> No
 
 
 # ---- OpenDocument ------------------------------------------------------------------------------------------
-
-_ODF = "urn:oasis:names:tc:opendocument:xmlns"
-_NAMES = " ".join(
-    f'xmlns:{short}="{_ODF}:{name}:1.0"'
-    for short, name in (("office", "office"), ("text", "text"), ("table", "table"), ("draw", "drawing"),
-                        ("style", "style"), ("presentation", "presentation"))
-)  # fmt: skip
-_FO = 'xmlns:fo="urn:oasis:names:tc:opendocument:xmlns:xsl-fo-compatible:1.0" xmlns:xlink="http://www.w3.org/1999/xlink"'
-_STYLES = (
-    "<office:automatic-styles><style:style style:name='B' style:family='text'>"
-    "<style:text-properties fo:font-weight='bold'/></style:style><text:list-style style:name='N'>"
-    "<text:list-level-style-number text:level='1'/></text:list-style></office:automatic-styles>"
-)
-
-
-def odf(kind: str, body: str) -> bytes:
-    content = (
-        f"<office:document-content {_NAMES} {_FO}>{_STYLES}<office:body><office:{kind}>{body}</office:{kind}>"
-        "</office:body></office:document-content>"
-    )
-    mime = f"application/vnd.oasis.opendocument.{kind}"
-    return zipped({"mimetype": mime, "content.xml": content}, stored=True)
 
 
 def test_opendocument_text_keeps_its_structure(read: Read) -> None:

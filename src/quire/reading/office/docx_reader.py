@@ -23,7 +23,7 @@ from quire.reading.office.office_pages import (
 )
 from quire.reading.office.office_source import Opened
 from quire.reading.office.ooxml_package import Package
-from quire.reading.office.word_styles import LOOKS, MAX_LEVEL, Numbering, WordStyle, read_styles
+from quire.reading.office.word_styles import MAX_LEVEL, Numbering, WordStyle, read_styles, run_look
 from quire.reading.office.zip_container import OfficeLimits, ZipContainer
 
 READER = "docx"
@@ -345,8 +345,8 @@ class _Document:
             name = package.local[one.tag]
             if name == "rStyle":
                 look |= self._styles.get(package.attribute(one, "val"), WordStyle()).look
-            elif name in LOOKS:
-                look = look | LOOKS[name] if package.is_on(one) else look & ~LOOKS[name]
+            else:
+                look = run_look(package, one, look)
         return look
 
     def _drawing(self, element: Element, line: _Line) -> None:

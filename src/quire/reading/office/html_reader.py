@@ -15,6 +15,7 @@ from quire.reading.office.inline_markdown import (
     BOLD,
     CODE,
     ITALIC,
+    RAISED,
     RAW,
     STRIKE,
     Run,
@@ -49,6 +50,7 @@ _LOOKS = {
     **dict.fromkeys(("i", "em", "cite", "var", "dfn"), ITALIC),
     **dict.fromkeys(("s", "del", "strike"), STRIKE),
     **dict.fromkeys(("code", "kbd", "samp", "tt"), CODE),
+    "sup": RAISED,
 }
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _SPACE = re.compile(r"\s+")

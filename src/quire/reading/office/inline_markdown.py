@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-BOLD, ITALIC, STRIKE, CODE, RAW = 1, 2, 4, 8, 16
+from quire.reading.office.raised_figures import raised_text
+
+BOLD, ITALIC, STRIKE, CODE, RAW, RAISED = 1, 2, 4, 8, 16, 32
 """RAW marks a run that is Markdown of our own: a placeholder, the mark of a footnote."""
 
 _SPECIAL = re.compile(
@@ -60,6 +62,8 @@ def _escaped(found: re.Match[str]) -> str:
 def render(runs: Iterable[Run]) -> str:
     """The runs as one line (or several, where one of them has a line break)."""
     runs = list(runs)
+    if any(run.look & RAISED for run in runs):
+        runs = _lowered(runs)
     if len(runs) == 1 and not runs[0].look and not runs[0].href:
         return _tidy(plain(runs[0].text))
     parts: list[str] = []
@@ -75,6 +79,27 @@ def render(runs: Iterable[Run]) -> str:
         else:
             parts.append(inner)
     return _tidy("".join(parts))
+
+
+def _lowered(runs: Sequence[Run]) -> list[Run]:
+    """The runs with raised ones written as raised figures where there are such; links are set apart as they are."""
+    groups = [
+        (is_raised, list(alike))
+        for is_raised, alike in groupby(runs, key=lambda run: bool(run.look & RAISED))
+    ]
+    found: list[Run] = []
+    for place, (is_raised, alike) in enumerate(groups):
+        if not is_raised:
+            found += alike
+            continue
+        look = alike[0].look & ~RAISED
+        if any(run.href and safe_address(run.href) for run in alike):
+            found += [run._replace(look=run.look & ~RAISED) for run in alike]
+            continue
+        before = next((run.text for run in reversed(found) if run.text), "")
+        after = groups[place + 1][1][0].text if place + 1 < len(groups) else ""
+        found.append(Run(raised_text("".join(run.text for run in alike), before, after), look))
+    return found
 
 
 def _tidy(text: str) -> str:

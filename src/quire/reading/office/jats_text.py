@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from xml.etree.ElementTree import Element
 
 from quire.domain.element import CellSpan
-from quire.reading.office.inline_markdown import BOLD, CODE, ITALIC, RAW, Run, render
+from quire.reading.office.inline_markdown import BOLD, CODE, ITALIC, RAISED, RAW, Run, render
 from quire.reading.office.math_markup import inline_formula
 from quire.reading.office.ooxml_package import MAX_DEPTH
 
-_LOOKS = {"bold": BOLD, "italic": ITALIC, "monospace": CODE}
+_LOOKS = {"bold": BOLD, "italic": ITALIC, "monospace": CODE, "sup": RAISED}
 _WORDS_APART = frozenset(
     {
         *("p", "title", "label", "name", "string-name", "element-citation", "break", "term", "list-item"),

@@ -12,7 +12,17 @@ from xml.etree.ElementTree import Element
 
 from quire.domain.element import CellSpan
 from quire.errors import DamagedError, TooLargeError
-from quire.reading.office.inline_markdown import BOLD, ITALIC, RAW, STRIKE, Run, block, placeholder, render
+from quire.reading.office.inline_markdown import (
+    BOLD,
+    ITALIC,
+    RAISED,
+    RAW,
+    STRIKE,
+    Run,
+    block,
+    placeholder,
+    render,
+)
 from quire.reading.office.office_pages import (
     TABLE_PAGE_CHARS,
     Lists,
@@ -120,7 +130,15 @@ def _look(package: Package, properties: Element | None) -> int:
         look |= ITALIC
     if package.attribute(properties, "text-line-through-style", "none") != "none":
         look |= STRIKE
+    if _is_raised(package.attribute(properties, "text-position")):
+        look |= RAISED
     return look
+
+
+def _is_raised(position: str) -> bool:
+    """Whether a position says so: "super", or by how many per cent of the type's height."""
+    first = position.split()[:1]
+    return first == ["super"] or (bool(first) and first[0][:1].isdigit() and first[0] not in ("0", "0%"))
 
 
 def _credits(package: Package) -> tuple[str | None, str | None]:

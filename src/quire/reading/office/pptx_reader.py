@@ -8,7 +8,17 @@ from xml.etree.ElementTree import Element
 from quire.domain.element import CellSpan
 from quire.errors import DamagedError
 from quire.reading.office.charts import Chart, read_chart
-from quire.reading.office.inline_markdown import BOLD, ITALIC, RAW, STRIKE, Run, block, placeholder, render
+from quire.reading.office.inline_markdown import (
+    BOLD,
+    ITALIC,
+    RAISED,
+    RAW,
+    STRIKE,
+    Run,
+    block,
+    placeholder,
+    render,
+)
 from quire.reading.office.math_markup import inline_formula, latex_of
 from quire.reading.office.office_pages import (
     Lists,
@@ -202,6 +212,8 @@ class _Slide:
                 look |= bit
         if properties.get("strike", "noStrike") != "noStrike":
             look |= STRIKE
+        if properties.get("baseline", "0").rstrip("0%").isdigit():
+            look |= RAISED
         link = package.child(properties, "hlinkClick")
         found = self.relations.get(package.attribute(link, "id")) if link is not None else None
         return look, found.target if found and found.external else ""

@@ -14,6 +14,7 @@ from pathlib import Path
 from quire.errors import DamagedError, TooLargeError
 from quire.reading.office.flow_text import FlowText, NoteKind, link_address
 from quire.reading.office.flow_writer import MAX_DEPTH
+from quire.reading.office.inline_markdown import RAISED
 from quire.reading.office.office_pages import OfficePage
 from quire.reading.office.office_source import Opened
 from quire.reading.office.rtf_state import RtfMarks, RtfRow, RtfState
@@ -186,6 +187,8 @@ class _Reader:
             state.is_deleted = number != 0
         elif word == "plain":
             state.look, state.is_hidden, state.is_deleted = 0, False, False
+        elif word in ("nosupersub", "sub"):
+            state.look &= ~RAISED
         elif word == "uc":
             state.replaced = max(0, min(number or 0, 8))
         elif word in ("pngblip", "jpegblip"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from quire.reading.office.inline_markdown import BOLD, ITALIC, STRIKE
+from quire.reading.office.inline_markdown import BOLD, ITALIC, RAISED, STRIKE
 
 TOKEN = re.compile(
     rb"\\([a-zA-Z]{1,32})(-?\d{1,10})?[ ]?|\\'([0-9a-fA-F]{2})|\\([^a-zA-Z\r\n])|([{}])"
@@ -15,7 +15,7 @@ TEXTS = {
     "ldblquote": "“", "rdblquote": "”", "emspace": " ", "enspace": " ", "qmspace": " ", "softline": "\n",
 }  # fmt: skip
 SIGNS = {"~": " ", "_": "-", "-": "", "\n": "", "\r": "", "{": "{", "}": "}", "\\": "\\"}
-LOOKS = {"b": BOLD, "i": ITALIC, "strike": STRIKE, "striked": STRIKE}
+LOOKS = {"b": BOLD, "i": ITALIC, "strike": STRIKE, "striked": STRIKE, "super": RAISED}
 SKIPPED = frozenset({
     "colortbl", "filetbl", "revtbl", "listtable", "listoverridetable", "rsidtbl", "generator", "themedata",
     "colorschememapping", "datastore", "latentstyles", "header", "headerl", "headerr", "headerf", "footer",

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from quire.errors import DamagedError, PasswordRequiredError
 from quire.reading.office.compound_file import CompoundFile
 from quire.reading.office.flow_text import NoteKind
-from quire.reading.office.inline_markdown import BOLD, ITALIC, STRIKE
+from quire.reading.office.inline_markdown import BOLD, ITALIC, RAISED, STRIKE
 from quire.reading.office.word_notes import WordNote, read_notes
 
 HIDDEN = 1 << 8
@@ -27,7 +27,7 @@ _STYLES, _CHARACTERS, _PARAGRAPHS, _PIECES, _LISTS, _LIST_USES = 1, 12, 13, 33, 
 """Places in the header's table of (offset, length)."""
 _PAGE = 512
 _OPERAND_BYTES = {0: 1, 1: 1, 2: 2, 3: 4, 4: 2, 5: 2, 7: 3}
-_LOOKS = {0x0835: BOLD, 0x0836: ITALIC, 0x0837: STRIKE, 0x083C: HIDDEN, 0x0800: HIDDEN}
+_LOOKS = {0x0835: BOLD, 0x0836: ITALIC, 0x0837: STRIKE, 0x2A48: RAISED, 0x083C: HIDDEN, 0x0800: HIDDEN}
 _NO_OUTLINE = 9
 _PARAGRAPH_STYLE = 1
 _DEEPEST_LINEAGE = 12

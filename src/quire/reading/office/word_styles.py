@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from xml.etree.ElementTree import Element
 
-from quire.reading.office.inline_markdown import BOLD, ITALIC, STRIKE
+from quire.reading.office.inline_markdown import BOLD, ITALIC, RAISED, STRIKE
 from quire.reading.office.ooxml_package import Package
 
 LOOKS = {"b": BOLD, "i": ITALIC, "strike": STRIKE, "dstrike": STRIKE}
@@ -26,6 +26,15 @@ class WordStyle:
     number: str = ""
     depth: int = 0
     look: int = 0
+
+
+def run_look(package: Package, one: Element, look: int) -> int:
+    """The look that a property of a run makes of the look before it."""
+    name = package.local[one.tag]
+    if name == "vertAlign":
+        return look | RAISED if package.attribute(one, "val") == "superscript" else look & ~RAISED
+    bit = LOOKS.get(name, 0)
+    return look | bit if package.is_on(one) else look & ~bit
 
 
 def read_styles(package: Package, root: Element | None) -> dict[str, WordStyle]:
@@ -63,7 +72,7 @@ def _style(package: Package, raw: dict[str, Element], name: str) -> WordStyle:
             depth = depth or (int(nested[1]) - 1 if nested else 0)
         if package.attribute(element, "type") == "character":
             for one in package.child(element, "rPr") or ():
-                look |= LOOKS.get(package.local[one.tag], 0) if package.is_on(one) else 0
+                look |= run_look(package, one, 0)
         based = package.child(element, "basedOn")
         name = package.attribute(based, "val") if based is not None else ""
     return WordStyle(level, quote, "" if number == "0" else number, depth, look)

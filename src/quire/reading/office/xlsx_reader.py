@@ -16,6 +16,7 @@ from quire.reading.office.inline_markdown import block, placeholder, plain, safe
 from quire.reading.office.office_pages import TABLE_PAGE_CHARS, MarkdownBlock, OfficePage, Pager, cell
 from quire.reading.office.office_source import Opened
 from quire.reading.office.ooxml_package import Package
+from quire.reading.office.raised_figures import raised_text
 from quire.reading.office.review_comments import sheet_comments
 from quire.reading.office.sheet_numbers import Figures
 from quire.reading.office.sheet_tables import MergedArea, SheetRow, add_tables, sheet_pages
@@ -264,5 +265,8 @@ def _rich_text(package: Package, element: Element) -> str:
         if name == "t":
             parts.append(one.text or "")
         elif name == "r":
-            parts += (text.text or "" for text in one if local[text.tag] == "t")
+            text = "".join(part.text or "" for part in one if local[part.tag] == "t")
+            place = package.child(package.child(one, "rPr"), "vertAlign")
+            is_raised = place is not None and package.attribute(place, "val") == "superscript"
+            parts.append(raised_text(text, parts[-1] if parts else "", "") if is_raised else text)
     return cell("".join(parts)[:_LONGEST_CELL])
