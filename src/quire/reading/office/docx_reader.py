@@ -23,6 +23,8 @@ from quire.reading.office.office_pages import (
 )
 from quire.reading.office.office_source import Opened
 from quire.reading.office.ooxml_package import Package
+from quire.reading.office.symbol_fonts import symbol
+from quire.reading.office.word_forms import form_value
 from quire.reading.office.word_styles import MAX_LEVEL, Numbering, WordStyle, read_styles, run_look
 from quire.reading.office.zip_container import OfficeLimits, ZipContainer
 
@@ -53,6 +55,9 @@ class _Line:
         return bool(self.formulas) and not any(run.text.strip() and not run.look & RAW for run in self.runs)
 
     field: str | None = None
+    form: str = ""
+    """The value of the form field that is being read, and the place of its first run."""
+    form_at: int = 0
 
 
 def open_word(path: str, limits: OfficeLimits) -> Opened:
@@ -306,10 +311,14 @@ class _Document:
             elif name == "AlternateContent":
                 self._choice(one, line, look)
             elif name == "sym":
-                code = self._package.attribute(one, "char")
-                line.runs.append(Run(_symbol(code), look, line.href))
+                self._symbol(one, line, look)
             else:
                 self._rarity(name, one, line)
+
+    def _symbol(self, element: Element, line: _Line, look: int) -> None:
+        font, code = self._package.attribute(element, "font"), self._package.attribute(element, "char")
+        begins = not any(run.text.strip() for run in line.runs)
+        line.runs.append(Run(symbol(font, code, begins_line=begins), look, line.href))
 
     def _rarity(self, name: str, element: Element, line: _Line) -> None:
         """What a run may have besides text."""
@@ -318,7 +327,7 @@ class _Document:
         elif name in ("footnoteReference", "endnoteReference", "commentReference"):
             self._refer(name.removesuffix("Reference"), self._package.attribute(element, "id"), line)
         elif name == "fldChar":
-            self._field(self._package.attribute(element, "fldCharType"), line)
+            self._field(element, line)
         elif name == "instrText" and line.field is not None:
             line.field += element.text or ""
 
@@ -331,13 +340,17 @@ class _Document:
             self._run(chosen, line, look)
             self._gather(chosen, line, look)
 
-    def _field(self, kind: str, line: _Line) -> None:
+    def _field(self, element: Element, line: _Line) -> None:
+        kind = self._package.attribute(element, "fldCharType")
         if kind == "begin":
             line.field = ""
+            line.form, line.form_at = form_value(self._package, element), len(line.runs)
         elif kind == "separate" and line.field is not None:
             line.href = link_address(line.field) or line.href
         elif kind == "end":
-            line.href, line.field = "", None
+            if line.form and not any(run.text.strip() for run in line.runs[line.form_at :]):
+                line.runs.append(Run(line.form))
+            line.href, line.field, line.form = "", None, ""
 
     def _look(self, properties: Element, look: int) -> int:
         package = self._package
@@ -399,12 +412,3 @@ class _Document:
             if kind == "comment" and text:
                 text = comment_text(self._package.attribute(one, "author"), text)
             self._notes[f"{kind}{number}"] = text
-
-
-def _symbol(code: str) -> str:
-    try:
-        point = int(code, 16)
-    except ValueError:
-        return ""
-    # Symbol fonts use the private area; what they show there is, mostly, a bullet or an arrow.
-    return chr(point) if 0x20 <= point < 0xD800 else "•"
