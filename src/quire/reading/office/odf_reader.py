@@ -1,6 +1,6 @@
 """OpenDocument texts, sheets and slides (ODT, ODS, ODP) as Markdown.
 
-Deleted text of tracked changes, comments and hidden parts are left out. Weakness: formulas (MathML objects) and charts
+Deleted text of tracked changes and hidden parts are left out. Weakness: formulas (MathML objects) and charts
 are shown by their pictures only.
 """
 
@@ -8,21 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 from xml.etree.ElementTree import Element
 
 from quire.domain.element import CellSpan
 from quire.errors import DamagedError, TooLargeError
+from quire.reading.office.flow_text import NoteKind, comment_text
 from quire.reading.office.inline_markdown import (
     BOLD,
-    ITALIC,
-    RAISED,
     RAW,
-    STRIKE,
     Run,
     block,
     placeholder,
     render,
 )
+from quire.reading.office.odf_styles import OdfStyles, read_styles
 from quire.reading.office.office_pages import (
     TABLE_PAGE_CHARS,
     Lists,
@@ -36,6 +36,7 @@ from quire.reading.office.office_pages import (
 )
 from quire.reading.office.office_source import Opened
 from quire.reading.office.ooxml_package import Package
+from quire.reading.office.review_comments import column_letters, comment_item
 from quire.reading.office.zip_container import OfficeLimits, ZipContainer
 
 Add = Callable[[MarkdownBlock], None]
@@ -45,8 +46,9 @@ _MOST_BYTES = 128 << 20
 _MAX_DEPTH = 8
 _MAX_REPEATED = 1_000
 _MAX_SPAN = 64
+_MOST_ROWS = 1 << 20
 _SKIPPED = frozenset(
-    {"tracked-changes", "annotation", "annotation-end", "sequence-decls", "forms", "soft-page-break", "notes"}
+    {"tracked-changes", "annotation-end", "sequence-decls", "forms", "soft-page-break", "notes"}
 )
 _HOLDERS = frozenset(
     {"section", "table-of-content", "index-body", "illustration-index", "alphabetical-index"}
@@ -83,62 +85,13 @@ def _open(path: str, limits: OfficeLimits, reader: str, kind: str) -> Opened:
         package = Package(archive)
         root = package.tree(_CONTENT, "content")
         body = package.child(package.child(root, "body"), kind)
-        styles = _styles(package, root)
+        styles = read_styles(package, root)
         title, author = _credits(package)
         pages = _pages(_Writer(package, styles), body, kind) if body is not None else []
     except BaseException:
         archive.close()
         raise
     return Opened(reader, pages, title, author, archive.read, archive.close)
-
-
-@dataclass(frozen=True, slots=True)
-class _Styles:
-    """How each style of text looks, and which levels of each style of list are numbered."""
-
-    looks: dict[str, int]
-    numbered: dict[str, frozenset[str]]
-    hidden_tables: frozenset[str]
-
-
-def _styles(package: Package, root: Element | None) -> _Styles:
-    looks: dict[str, int] = {}
-    numbered: dict[str, frozenset[str]] = {}
-    hidden: set[str] = set()
-    roots = [root, package.tree("styles.xml", "styles") if "styles.xml" in package.archive else None]
-    for holder in (package.child(one, name) for one in roots for name in ("automatic-styles", "styles")):
-        for style in holder if holder is not None else ():
-            name = package.attribute(style, "name")
-            if package.local[style.tag] == "style":
-                looks.setdefault(name, _look(package, package.child(style, "text-properties")))
-                table = package.child(style, "table-properties")
-                if table is not None and package.attribute(table, "display") == "false":
-                    hidden.add(name)
-            elif package.local[style.tag] == "list-style":
-                levels = package.children(style, "list-level-style-number")
-                numbered.setdefault(name, frozenset(package.attribute(one, "level") for one in levels))
-    return _Styles(looks, numbered, frozenset(hidden))
-
-
-def _look(package: Package, properties: Element | None) -> int:
-    if properties is None:
-        return 0
-    look = 0
-    if package.attribute(properties, "font-weight") in ("bold", "600", "700", "800", "900"):
-        look |= BOLD
-    if package.attribute(properties, "font-style") in ("italic", "oblique"):
-        look |= ITALIC
-    if package.attribute(properties, "text-line-through-style", "none") != "none":
-        look |= STRIKE
-    if _is_raised(package.attribute(properties, "text-position")):
-        look |= RAISED
-    return look
-
-
-def _is_raised(position: str) -> bool:
-    """Whether a position says so: "super", or by how many per cent of the type's height."""
-    first = position.split()[:1]
-    return first == ["super"] or (bool(first) and first[0][:1].isdigit() and first[0] not in ("0", "0%"))
 
 
 def _credits(package: Package) -> tuple[str | None, str | None]:
@@ -174,7 +127,7 @@ def _slide(writer: _Writer, page: Element, number: int) -> OfficePage:
     for one in page:
         if package.attribute(one, "class") == "title" and not title:
             title = writer.line_of(one).replace("\n", " ")
-        else:
+        elif package.local[one.tag] != "annotation":
             writer.add_shape(one, blocks.append, 0)
     notes: list[MarkdownBlock] = []
     held = package.child(page, "notes")
@@ -183,6 +136,8 @@ def _slide(writer: _Writer, page: Element, number: int) -> OfficePage:
             writer.add_shape(frame, notes.append, 0)
     if notes:
         blocks += [MarkdownBlock("### Notes", 3), *notes]
+    for one in package.children(page, "annotation"):
+        blocks += comment_item("Comment", *writer.comment(one))
     made = [MarkdownBlock(f"# {title or f'Slide {number}'}", 1), *blocks]
     return OfficePage(joined(made), tuple(ref for one in made for ref in one.pictures), table_spans(made))
 
@@ -192,12 +147,14 @@ def _sheet(writer: _Writer, sheet: Element) -> list[OfficePage]:
     name = cell(package.attribute(sheet, "name")) or "Sheet"
     is_hidden = package.attribute(sheet, "style-name") in writer.styles.hidden_tables
     heading = f"## {name}{' (hidden)' if is_hidden else ''}"
-    rows, spans = writer.rows_of(sheet)
+    table = writer.table_of(sheet)
     pager = Pager(TABLE_PAGE_CHARS)
     pager.add(MarkdownBlock(heading, 2))
-    if rows:
-        pager.add_table(rows, spans=spans)
-    else:
+    if table.rows:
+        pager.add_table(table.rows, spans=table.spans)
+    for comment in table.comments:
+        pager.add(comment)
+    if not table.rows and not table.comments:
         pager.add(MarkdownBlock("*This sheet is empty.*"))
     first, *rest = pager.finish()
     return [
@@ -216,14 +173,24 @@ class _Line:
     frames: list[Element] = field(default_factory=list)
 
 
+class _Table(NamedTuple):
+    """`comments` are those of cells, `notes` those that the texts of cells refer to."""
+
+    rows: list[list[str]]
+    spans: tuple[CellSpan, ...]
+    comments: list[MarkdownBlock]
+    notes: tuple[str, ...]
+
+
 class _Writer:
     """Writes parts of the content as blocks of Markdown."""
 
-    def __init__(self, package: Package, styles: _Styles) -> None:
+    def __init__(self, package: Package, styles: OdfStyles) -> None:
         self.package = package
         self.styles = styles
         self._lists = Lists()
         self._noted = 0
+        self._commented = 0
 
     def add_blocks(self, holder: Element, add: Add, depth: int) -> None:
         """The blocks in an element, one after the other."""
@@ -304,54 +271,66 @@ class _Writer:
         number = 1
         for item in element:
             texts: list[str] = []
-            pictures: list[str] = []
+            held = _Line()
             marker = f"{number}." if is_numbered else "-"
             for one in item:
                 name = package.local[one.tag]
                 if name == "list" and depth < _MAX_DEPTH:
-                    number += self._add_item(texts, depth, marker, add, pictures)
+                    number += self._add_item(texts, depth, marker, add, held)
                     self._add_list(one, add, depth + 1, style)
                 elif name in ("p", "h"):
                     line = self._gathered(one)
                     texts.append(render(line.runs))
-                    pictures += line.pictures
+                    held.pictures += line.pictures
+                    held.notes += line.notes
                     for frame in line.frames:
                         self.add_shape(frame, add, depth + 1)
-            number += self._add_item(texts, depth, marker, add, pictures)
+            number += self._add_item(texts, depth, marker, add, held)
 
-    def _add_item(self, texts: list[str], depth: int, marker: str, add: Add, pictures: list[str]) -> bool:
+    def _add_item(self, texts: list[str], depth: int, marker: str, add: Add, held: _Line) -> bool:
         """Adds an item of the texts gathered, and forgets them; whether there was one to add."""
         text = "\n".join(filter(None, texts))
         if text:
-            add(MarkdownBlock(self._lists.item(depth, marker, block(text)), 0, True, tuple(pictures)))
-        texts.clear()
-        pictures.clear()
+            item = self._lists.item(depth, marker, block(text))
+            add(MarkdownBlock(item, tight=True, pictures=tuple(held.pictures), notes=tuple(held.notes)))
+        for gathered in (texts, held.pictures, held.notes):
+            gathered.clear()
         return bool(text)
 
     def _add_table(self, table: Element, add: Add) -> None:
-        rows, spans = self.rows_of(table)
+        found = self.table_of(table)
         pager = Pager(TABLE_PAGE_CHARS)
-        pager.add_table(rows, spans=spans)
-        for page in pager.finish():
-            add(MarkdownBlock(page.markdown, spans=page.spans[0] if page.spans else ()))
+        pager.add_table(found.rows, spans=found.spans)
+        pages = pager.finish()
+        for at, page in enumerate(pages, 1):
+            notes = found.notes if at == len(pages) else ()
+            add(MarkdownBlock(page.markdown, spans=page.spans[0] if page.spans else (), notes=notes))
 
-    def rows_of(self, table: Element) -> tuple[list[list[str]], tuple[CellSpan, ...]]:
-        """The rows that have any text, cut to the last column that has any, and their spans."""
+    def table_of(self, table: Element) -> _Table:
+        """The rows that have any text, cut to the last column that has any, with what belongs to them."""
         rows: list[list[str]] = []
         spans: list[CellSpan] = []
+        comments: list[MarkdownBlock] = []
+        notes: list[str] = []
+        number = 1
         for row in self._rows(table):
             cells: list[str] = []
             found: list[CellSpan] = []
             for one in row:
-                self._add_cell(one, len(rows), cells, found)
+                place = f"{column_letters(len(cells) + 1)}{number}"
+                for comment in self.package.children(one, "annotation"):
+                    comments += comment_item(f"Note at {place}", *self.comment(comment))
+                self._add_cell(one, len(rows), cells, found, notes)
             while cells and not cells[-1]:
                 cells.pop()
             spans += found
             repeated = self._count(row, "number-rows-repeated", _MAX_REPEATED) if cells else 1
             rows += [list(cells) for _ in range(repeated)]
+            number += self._count(row, "number-rows-repeated", _MOST_ROWS)
         kept, moved = kept_spans(spans, rows)
         width = max(map(len, kept), default=0)
-        return kept, tuple(span for span in moved if span.column + span.column_span <= width)
+        inside = tuple(span for span in moved if span.column + span.column_span <= width)
+        return _Table(kept, inside, comments, tuple(notes))
 
     def _rows(self, holder: Element) -> Iterator[Element]:
         for one in holder:
@@ -361,11 +340,13 @@ class _Writer:
             elif name in ("table-header-rows", "table-rows", "table-row-group"):
                 yield from self._rows(one)
 
-    def _add_cell(self, element: Element, row: int, cells: list[str], spans: list[CellSpan]) -> None:
+    def _add_cell(
+        self, element: Element, row: int, cells: list[str], spans: list[CellSpan], notes: list[str]
+    ) -> None:
         name = self.package.local[element.tag]
         if name not in ("table-cell", "covered-table-cell"):
             return
-        text = self.line_of(element).replace("\n", " ") if name == "table-cell" else ""
+        text = self.line_of(element, notes).replace("\n", " ") if name == "table-cell" else ""
         repeated = self._count(element, "number-columns-repeated", _MAX_REPEATED)
         wide = self._count(element, "number-columns-spanned", _MAX_SPAN)
         high = self._count(element, "number-rows-spanned", _MAX_REPEATED)
@@ -377,13 +358,30 @@ class _Writer:
         given = self.package.attribute(element, name, "1")
         return max(1, min(int(given), most)) if given.isascii() and given.isdigit() and len(given) < 9 else 1
 
-    def line_of(self, holder: Element) -> str:
-        """The paragraphs of an element, of its lists and frames too, in one line."""
+    def line_of(self, holder: Element, notes: list[str] | None = None) -> str:
+        """The paragraphs of an element, of its lists and frames too, in one line; their notes go into `notes`."""
         parts: list[str] = []
-        for one in holder.iter():
-            if self.package.local[one.tag] in ("p", "h"):
-                parts.append(render(self._gathered(one).runs))
+        for one in self._paragraphs(holder):
+            line = self._gathered(one)
+            parts.append(render(line.runs))
+            if notes is not None:
+                notes += line.notes
         return " ".join(filter(None, parts))
+
+    def _paragraphs(self, holder: Element) -> Iterator[Element]:
+        """The paragraphs in an element, but for those of its notes and comments."""
+        for one in holder:
+            name = self.package.local[one.tag]
+            if name in ("p", "h"):
+                yield one
+            if name not in ("annotation", "note"):
+                yield from self._paragraphs(one)
+
+    def comment(self, annotation: Element) -> tuple[str, str]:
+        """Author and text of a comment, both plain."""
+        author = self.package.child(annotation, "creator")
+        texts = ["".join(one.itertext()) for one in self._paragraphs(annotation)]
+        return (author.text or "") if author is not None else "", " ".join(texts)
 
     def _gathered(self, paragraph: Element) -> _Line:
         line = _Line()
@@ -408,6 +406,8 @@ class _Writer:
                 line.runs.append(Run("\n" if name == "line-break" else " "))
             elif name == "note":
                 self._note(one, line)
+            elif name == "annotation":
+                self._refer_to_comment(one, line)
             elif (
                 name == "frame" and package.child(one, "text-box") is None and self._picture(one) is not None
             ):
@@ -428,3 +428,11 @@ class _Writer:
             self._noted += 1
             line.runs.append(Run(f"[^{self._noted}]", RAW))
             line.notes.append(f"[^{self._noted}]: {text}")
+
+    def _refer_to_comment(self, annotation: Element, line: _Line) -> None:
+        author, text = self.comment(annotation)
+        if text.strip():
+            self._commented += 1
+            mark = f"[^{NoteKind.COMMENT}{self._commented}]"
+            line.runs.append(Run(mark, RAW))
+            line.notes.append(f"{mark}: {comment_text(author, cell(text))}")

@@ -27,7 +27,7 @@ def sheet_comments(package: Package, workbook: str, sheet: str) -> Iterator[Mark
         place = package.attribute(one, "ref")
         author = people.get(package.attribute(one, "personId"), "")
         threads.add(place)
-        threaded += _item(f"Note at {place}", author, package.texts(one, "text"))
+        threaded += comment_item(f"Note at {place}", author, package.texts(one, "text"))
     root = _root(package, package.related(sheet, "comments"))
     authors = [one.text or "" for one in package.children(package.child(root, "authors"), "author")]
     for one in package.children(package.child(root, "commentList"), "comment"):
@@ -35,7 +35,7 @@ def sheet_comments(package: Package, workbook: str, sheet: str) -> Iterator[Mark
         if place not in threads:
             number = package.attribute(one, "authorId")
             author = authors[int(number)] if number.isdigit() and int(number) < len(authors) else ""
-            yield from _item(f"Note at {place}", author, package.texts(one))
+            yield from comment_item(f"Note at {place}", author, package.texts(one))
     yield from threaded
 
 
@@ -56,12 +56,22 @@ def _slide_comment(package: Package, one: Element, authors: Mapping[str, str]) -
     own = package.child(one, "text")
     body = package.child(one, "txBody")
     text = (own.text or "") if own is not None else package.texts(body) if body is not None else ""
-    yield from _item("Comment", author, text)
+    yield from comment_item("Comment", author, text)
     for reply in package.children(package.child(one, "replyLst"), "reply"):
         yield from _slide_comment(package, reply, authors)
 
 
-def _item(what: str, author: str, text: str) -> list[MarkdownBlock]:
+def column_letters(number: int) -> str:
+    """The name of a column: 28 is "AB"."""
+    letters = ""
+    while number > 0:
+        number, rest = divmod(number - 1, 26)
+        letters = chr(ord("A") + rest) + letters
+    return letters
+
+
+def comment_item(what: str, author: str, text: str) -> list[MarkdownBlock]:
+    """A comment as an item of a list; nothing where it has no text. `what` says what it is, and where."""
     words, name = cell(text), cell(author)
     by = f" by {name}" if name else ""
     return [MarkdownBlock(f"- **{plain(what)}{by}**: {words}", tight=True)] if words else []
