@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
-from quire.domain.element import CellSpan
 from quire.errors import DamagedError, TooLargeError
 from quire.reading.office.charsets import declared_in_markup, decode
+from quire.reading.office.html_inserts import MathInsert, SelectInsert, input_text
+from quire.reading.office.html_tables import HtmlTable
 from quire.reading.office.html_tags import BLOCKS, VOID, attributes, tokens
 from quire.reading.office.inline_markdown import (
     BOLD,
@@ -23,6 +24,7 @@ from quire.reading.office.inline_markdown import (
     placeholder,
     render,
 )
+from quire.reading.office.math_markup import display_formula, inline_formula
 from quire.reading.office.office_pages import Lists, MarkdownBlock, OfficePage, Pager, kept_spans
 from quire.reading.office.office_source import Opened
 from quire.reading.office.picture_sheet import HeldPictures
@@ -31,20 +33,9 @@ from quire.reading.office.zip_container import OfficeLimits
 READER = "html"
 _MOST_BYTES = 64 << 20
 _SKIPPED = frozenset(
-    {
-        "script",
-        "style",
-        "template",
-        "noscript",
-        "svg",
-        "math",
-        "iframe",
-        "object",
-        "select",
-        "datalist",
-        "canvas",
-    }
+    {*("script", "style", "template", "noscript", "svg", "iframe", "object", "datalist", "canvas")}
 )
+_LANGUAGE = re.compile(r"(?:^|\s)lang(?:uage)?-([\w+#.-]{1,20})(?=\s|$)")
 _LOOKS = {
     **dict.fromkeys(("b", "strong"), BOLD),
     **dict.fromkeys(("i", "em", "cite", "var", "dfn"), ITALIC),
@@ -94,43 +85,6 @@ def convert(text: str, *, resolve: Resolve | None = None, held: HeldPictures | N
     return Hypertext(writer.finish(), writer.title)
 
 
-@dataclass(slots=True)
-class _Table:
-    """A table as it grows. `below` has, for each column, how many rows more a cell above covers."""
-
-    rows: list[list[str]] = field(default_factory=list)
-    row: list[str] | None = None
-    span: int = 1
-    row_span: int = 1
-    in_cell: bool = False
-    pictures: list[str] = field(default_factory=list)
-    below: dict[int, int] = field(default_factory=dict)
-    spans: list[CellSpan] = field(default_factory=list)
-
-    def add_cell(self, text: str) -> None:
-        """The cell goes to the next place of the row that no cell above covers."""
-        if self.row is None:
-            return
-        self.skip_covered()
-        place = len(self.row)
-        if self.span > 1 or self.row_span > 1:
-            self.spans.append(CellSpan(len(self.rows), place, self.row_span, self.span))
-        if self.row_span > 1:
-            self.below |= dict.fromkeys(range(place, place + self.span), self.row_span)
-        self.row += [text, *[""] * (self.span - 1)]
-
-    def skip_covered(self) -> None:
-        while self.row is not None and self.below.get(len(self.row), 0) > 0:
-            self.row.append("")
-
-    def end_row(self) -> None:
-        if self.row is not None:
-            self.skip_covered()
-            self.rows.append(self.row)
-            self.below = {column: left - 1 for column, left in self.below.items() if left > 1}
-        self.row = None
-
-
 class _Writer:
     def __init__(self, resolve: Resolve, held: HeldPictures) -> None:
         self.title: str | None = None
@@ -148,13 +102,16 @@ class _Writer:
         self._items = Lists()
         self._marker = ""
         self._in_item = False
-        self._tables: list[_Table] = []
+        self._tables: list[HtmlTable] = []
         self._pre = 0
         self._skipping, self._skipped = "", 0
         self._too_deep = 0
         self._in_title = False
+        self._insert: MathInsert | SelectInsert | None = None
+        self._language = ""
 
     def finish(self) -> list[OfficePage]:
+        self._end_insert()
         self._flush()
         self._too_deep = 0
         while self._tables:
@@ -169,13 +126,22 @@ class _Writer:
             if tag == self._skipping and not inner.endswith("/"):
                 self._skipped += 1
             return
+        if self._insert is not None:
+            self._insert.start(tag, inner)
+            return
         given = attributes(inner) if inner else {}
         if tag in _SKIPPED or (tag not in VOID and _is_hidden(given)):
             if not inner.endswith("/"):
                 self._skipping, self._skipped = tag, 1
         elif tag == "title":
             self._in_title = self.title is None
-        elif tag in _LOOKS:
+        elif not self._start_inline(tag, given):
+            self._start_block(tag, given)
+
+    def _start_inline(self, tag: str, given: dict[str, str]) -> bool:
+        """Whether the tag is one of those inside of a text."""
+        if tag in _LOOKS:
+            self._note_language(given)
             self._looks.append((tag, self._look))
             self._look |= _LOOKS[tag]
         elif tag == "a":
@@ -184,16 +150,26 @@ class _Writer:
             self._runs.append(Run("\n", RAW))
         elif tag in ("img", "image"):
             self._image(given)
+        elif tag in ("math", "select"):
+            self._insert = MathInsert(given) if tag == "math" else SelectInsert()
         elif tag == "hr":
             self._flush()
             if not self._tables:
                 self._pager.add(MarkdownBlock("* * *"))
+        elif tag == "input":
+            if not _is_hidden(given):
+                self._runs.append(Run(f" {input_text(given)} "))
         else:
-            self._start_block(tag, given)
+            return False
+        return True
 
     def end(self, tag: str) -> None:
         if self._skipped:
             self._skipped -= tag == self._skipping
+            return
+        if self._insert is not None:
+            if self._insert.end(tag):
+                self._end_insert()
             return
         if tag == "title":
             self._in_title = False
@@ -213,6 +189,8 @@ class _Writer:
     def data(self, data: str) -> None:
         if self._in_title:
             self.title = (" ".join(f"{self.title or ''}{data}".split()))[:500] or None
+        elif self._insert is not None:
+            self._insert.data(data)
         elif not self._skipped:
             text = data if self._pre else _SPACE.sub(" ", data)
             look = 0 if self._pre else self._look & ~BOLD if self._heading else self._look
@@ -242,12 +220,16 @@ class _Writer:
         elif tag == "pre":
             self._flush()
             self._pre += 1
+            self._note_language(given)
         elif tag in BLOCKS:
-            self._flush()
-            if tag == "blockquote":
-                self._quotes += 1
-            if tag == "dd" and not (self._tables and self._tables[-1].in_cell):
-                self._marker = self._marker or "-"
+            self._start_paragraph(tag)
+
+    def _start_paragraph(self, tag: str) -> None:
+        self._flush()
+        if tag == "blockquote":
+            self._quotes += 1
+        if tag == "dd" and not (self._tables and self._tables[-1].in_cell):
+            self._marker = self._marker or "-"
 
     def _start_item(self) -> None:
         self._flush()
@@ -328,7 +310,8 @@ class _Writer:
         if text.strip():
             longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
             fence = "`" * (longest + 1)
-            self._pager.add(MarkdownBlock(f"{fence}\n{text}\n{fence}"))
+            self._pager.add(MarkdownBlock(f"{fence}{self._language}\n{text}\n{fence}"))
+        self._language = ""
 
     # ---- tables --------------------------------------------------------------------------------------------
 
@@ -336,7 +319,7 @@ class _Writer:
         """Tables far inside others are only their text."""
         self._flush()
         if len(self._tables) < _MAX_TABLE_DEPTH:
-            self._tables.append(_Table())
+            self._tables.append(HtmlTable())
         else:
             self._too_deep += 1
 
@@ -378,7 +361,7 @@ class _Writer:
             return
         self._end_row()
         table = self._tables.pop()
-        rows, spans = kept_spans(_ended(table.spans, len(table.rows)), table.rows)
+        rows, spans = kept_spans(table.ended_spans(), table.rows)
         if self._tables and self._tables[-1].in_cell:
             self._pictures += table.pictures
             inner = "; ".join(", ".join(filter(None, row)) for row in rows)
@@ -390,6 +373,23 @@ class _Writer:
                 )
         else:
             self._pager.add_table(rows, tuple(table.pictures), spans=spans)
+
+    # ---- formulas, forms, code ---------------------------------------------------------------------------
+
+    def _end_insert(self) -> None:
+        insert, self._insert = self._insert, None
+        if isinstance(insert, SelectInsert):
+            self._runs.append(Run(f" {insert.text} "))
+        elif insert is not None and insert.latex:
+            if insert.is_block and not (self._tables or self._lists or self._quotes or self._heading):
+                self._flush()
+                self._pager.add(MarkdownBlock(display_formula(insert.latex)))
+            else:
+                self._runs.append(Run(inline_formula(insert.latex), RAW))
+
+    def _note_language(self, given: dict[str, str]) -> None:
+        found = _LANGUAGE.search(given.get("class", "")) if self._pre else None
+        self._language = found[1] if found else self._language
 
     # ---- pictures ------------------------------------------------------------------------------------------
 
@@ -421,11 +421,6 @@ def _span(given: str | None, most: int) -> int:
     """The number that a span's attribute has; 1 where it has none."""
     text = given or "1"
     return max(1, min(int(text), most)) if text.isascii() and text.isdigit() and len(text) < 6 else 1
-
-
-def _ended(spans: Sequence[CellSpan], height: int) -> list[CellSpan]:
-    """The spans, none of which goes on below the table's last row."""
-    return [span._replace(row_span=min(span.row_span, height - span.row)) for span in spans]
 
 
 def _is_hidden(given: dict[str, str]) -> bool:

@@ -22,6 +22,7 @@ from quire.reading.office.jats_text import (
     table_rows,
 )
 from quire.reading.office.math_markup import display_formula
+from quire.reading.office.mathml_markup import mathml_latex
 from quire.reading.office.office_pages import Lists, MarkdownBlock, OfficePage, Pager, kept_spans
 from quire.reading.office.office_source import Opened
 from quire.reading.office.ooxml_package import MAX_DEPTH, parse
@@ -213,7 +214,8 @@ class _Article:
     def _formula(self, element: Element) -> None:
         label = line_of(child(element, "label"))
         tex = next(found(element, "tex-math"), None)
-        latex = latex_text(tex) if tex is not None else ""
+        math = next(found(element, "math"), None)
+        latex = latex_text(tex) if tex is not None else mathml_latex(math) if math is not None else ""
         number = label.strip("() ")
         if latex and (not label or _TAG.fullmatch(number)):
             self._add(display_formula(f"{latex} \\tag{{{number}}}" if number else latex))

@@ -9,6 +9,7 @@ from xml.etree.ElementTree import Element
 from quire.domain.element import CellSpan
 from quire.reading.office.inline_markdown import BOLD, CODE, ITALIC, RAISED, RAW, Run, render
 from quire.reading.office.math_markup import inline_formula
+from quire.reading.office.mathml_markup import mathml_latex
 from quire.reading.office.ooxml_package import MAX_DEPTH
 
 _LOOKS = {"bold": BOLD, "italic": ITALIC, "monospace": CODE, "sup": RAISED}
@@ -85,7 +86,9 @@ def _runs(element: Element, look: int, href: str, depth: int) -> Iterator[Run]:
 
 
 def _child_runs(one: Element, name: str, look: int, href: str, depth: int) -> Iterator[Run]:
-    if name == "tex-math":
+    if name == "math":
+        yield Run(inline_formula(mathml_latex(one)), RAW)
+    elif name == "tex-math":
         yield Run(inline_formula(latex_text(one)), RAW)
     elif name in ("alternatives", "citation-alternatives"):
         form = chosen_form(one)

@@ -1,4 +1,4 @@
-"""Writes formulas of Office documents (OMML) as LaTeX.
+"""Writes formulas of Office documents (OMML) as LaTeX, with what `mathml_markup` needs for the same.
 
 Signs without a name in the table stay as they are, which TeX engines of today read. A formula that is nested deeper
 than any real one is written as its plain signs.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from xml.etree.ElementTree import Element
 
-_DEEPEST = 40
+DEEPEST = 40
 _SIGNS = {
     "α": "alpha", "β": "beta", "γ": "gamma", "δ": "delta", "ε": "epsilon", "ζ": "zeta", "η": "eta", "θ": "theta",
     "ι": "iota", "κ": "kappa", "λ": "lambda", "μ": "mu", "ν": "nu", "ξ": "xi", "π": "pi", "ρ": "rho",
@@ -30,12 +30,12 @@ _SIGNS = {
 }  # fmt: skip
 _ESCAPED = frozenset("#$%&_{}")
 _PLAIN = {"−": "-", "\u2061": "", "\u2062": "", "\u2063": "", "\u200b": "", "\u00a0": " "}
-_FUNCTIONS = {
+FUNCTIONS = {
     "arccos", "arcsin", "arctan", "arg", "cos", "cosh", "cot", "coth", "csc", "deg", "det", "dim", "exp", "gcd",
     "hom", "inf", "ker", "lg", "lim", "liminf", "limsup", "ln", "log", "max", "min", "Pr", "sec", "sin", "sinh",
     "sup", "tan", "tanh",
 }  # fmt: skip
-_ACCENTS = {
+ACCENTS = {
     "\u0302": "hat", "^": "hat", "\u0303": "tilde", "~": "tilde", "\u0304": "bar", "\u0305": "overline",
     "¯": "bar", "\u20d7": "vec", "→": "vec", "\u0307": "dot", "\u0308": "ddot", "\u20db": "dddot",
     "\u030c": "check", "\u0306": "breve", "\u0301": "acute", "\u0300": "grave",
@@ -68,8 +68,10 @@ class _Formula:
         """All that is in the element, one after the other."""
         if element is None:
             return ""
-        if depth > _DEEPEST:
-            return _signs("".join(one.text or "" for one in element.iter() if self._local[one.tag] == "t"))
+        if depth > DEEPEST:
+            return latex_signs(
+                "".join(one.text or "" for one in element.iter() if self._local[one.tag] == "t")
+            )
         return "".join(self._one(child, depth + 1) for child in element)
 
     def _one(self, element: Element, depth: int) -> str:
@@ -85,8 +87,8 @@ class _Formula:
         text = "".join(one.text or "" for one in run if self._local[one.tag] == "t")
         properties = self._child(run, "rPr")
         if properties is not None and self._child(properties, "nor") is not None:
-            return f"\\text{{{_text(text)}}}" if text.strip() else " "
-        return _signs(text)
+            return f"\\text{{{latex_words(text)}}}" if text.strip() else " "
+        return latex_signs(text)
 
     def _child(self, element: Element | None, name: str) -> Element | None:
         return (
@@ -113,7 +115,7 @@ class _Formula:
         above, below = self._part(element, "num", depth), self._part(element, "den", depth)
         kind = self._setting(element, "type", "bar")
         if kind == "lin":
-            return f"{_grouped(above)}/{_grouped(below)}"
+            return f"{grouped(above)}/{grouped(below)}"
         return f"{{{above} \\atop {below}}}" if kind == "noBar" else f"\\frac{{{above}}}{{{below}}}"
 
     def script(self, element: Element, depth: int) -> str:
@@ -123,7 +125,7 @@ class _Formula:
         base = self._part(element, "e", depth)
         if self._local[element.tag] == "sPre":
             return f"{{}}{scripts}{base}"
-        return f"{_grouped(base)}{scripts}"
+        return f"{grouped(base)}{scripts}"
 
     def root(self, element: Element, depth: int) -> str:
         degree = "" if self._is_on(element, "degHide") else self._part(element, "deg", depth)
@@ -131,7 +133,7 @@ class _Formula:
 
     def operator(self, element: Element, depth: int) -> str:
         """A sum, an integral or the like."""
-        sign = _signs(self._setting(element, "chr", "∫")).strip()
+        sign = latex_signs(self._setting(element, "chr", "∫")).strip()
         below = "" if self._is_on(element, "subHide") else self._part(element, "sub", depth)
         above = "" if self._is_on(element, "supHide") else self._part(element, "sup", depth)
         limits = (f"_{{{below}}}" if below else "") + (f"^{{{above}}}" if above else "")
@@ -139,20 +141,22 @@ class _Formula:
 
     def brackets(self, element: Element, depth: int) -> str:
         opening, closing = self._setting(element, "begChr", "("), self._setting(element, "endChr", ")")
-        between = _signs(self._setting(element, "sepChr", "|"))
+        between = latex_signs(self._setting(element, "sepChr", "|"))
         parts = [self.inside(one, depth).strip() for one in element if self._local[one.tag] == "e"]
         return f"\\left{_bracket(opening)} {between.join(parts)} \\right{_bracket(closing)}"
 
     def function(self, element: Element, depth: int) -> str:
         name = self._part(element, "fName", depth)
-        return f"{_named(name)} {self._part(element, 'e', depth)}"
+        return f"{named_function(name)} {self._part(element, 'e', depth)}"
 
     def limit(self, element: Element, depth: int) -> str:
         mark = "_" if self._local[element.tag] == "limLow" else "^"
-        return f"{_named(self._part(element, 'e', depth))}{mark}{{{self._part(element, 'lim', depth)}}}"
+        return (
+            f"{named_function(self._part(element, 'e', depth))}{mark}{{{self._part(element, 'lim', depth)}}}"
+        )
 
     def accent(self, element: Element, depth: int) -> str:
-        name = _ACCENTS.get(self._setting(element, "chr", "\u0302"), "hat")
+        name = ACCENTS.get(self._setting(element, "chr", "\u0302"), "hat")
         return f"\\{name}{{{self._part(element, 'e', depth)}}}"
 
     def bar(self, element: Element, depth: int) -> str:
@@ -172,11 +176,11 @@ class _Formula:
             for row in element
             if self._local[row.tag] == "mr"
         ]
-        return _rows("matrix", [" & ".join(cells) for cells in rows])
+        return latex_rows("matrix", [" & ".join(cells) for cells in rows])
 
     def equations(self, element: Element, depth: int) -> str:
         lines = [self.inside(one, depth).strip() for one in element if self._local[one.tag] == "e"]
-        return _rows("aligned", [line.replace("\\&", "&") for line in lines])
+        return latex_rows("aligned", [line.replace("\\&", "&") for line in lines])
 
 
 _WRITERS: dict[str, Callable[[_Formula, Element, int], str]] = {
@@ -200,7 +204,7 @@ _WRITERS: dict[str, Callable[[_Formula, Element, int], str]] = {
 }
 
 
-def _signs(text: str) -> str:
+def latex_signs(text: str) -> str:
     """Signs as LaTeX writes them."""
     parts: list[str] = []
     for sign in text:
@@ -213,30 +217,30 @@ def _signs(text: str) -> str:
     return "".join(parts)
 
 
-def _text(text: str) -> str:
+def latex_words(text: str) -> str:
     """Words inside a formula."""
     return "".join(
         f"\\{sign}" if sign in _ESCAPED else _PLAIN.get(sign, sign) for sign in text if sign != "\\"
     )
 
 
-def _grouped(base: str) -> str:
+def grouped(base: str) -> str:
     """A base that a script or a stroke can follow: one sign as it is, all else in braces."""
     simple = len(base) == 1 or (base.startswith("\\") and base[1:].isalpha())
     return base if simple else f"{{{base}}}"
 
 
-def _named(name: str) -> str:
+def named_function(name: str) -> str:
     plain = name.removeprefix("\\text{").removesuffix("}") if name.startswith("\\text{") else name
-    return f"\\{plain}" if plain in _FUNCTIONS else name
+    return f"\\{plain}" if plain in FUNCTIONS else name
 
 
 def _bracket(sign: str) -> str:
     if not sign:
         return "."
-    return f"\\{sign}" if sign in "{}" else _signs(sign).strip()
+    return f"\\{sign}" if sign in "{}" else latex_signs(sign).strip()
 
 
-def _rows(name: str, rows: Sequence[str]) -> str:
+def latex_rows(name: str, rows: Sequence[str]) -> str:
     body = " \\\\ ".join(rows)
     return f"\\begin{{{name}}} {body} \\end{{{name}}}"

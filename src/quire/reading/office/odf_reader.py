@@ -1,7 +1,6 @@
 """OpenDocument texts, sheets and slides (ODT, ODS, ODP) as Markdown.
 
-Deleted text of tracked changes and hidden parts are left out. Weakness: formulas (MathML objects) and charts
-are shown by their pictures only.
+Deleted text of tracked changes and hidden parts are left out. Weakness: charts are shown by their pictures only.
 """
 
 from __future__ import annotations
@@ -19,9 +18,10 @@ from quire.reading.office.inline_markdown import (
     RAW,
     Run,
     block,
-    placeholder,
     render,
 )
+from quire.reading.office.math_markup import display_formula, inline_formula
+from quire.reading.office.odf_objects import frame_formula, frame_picture
 from quire.reading.office.odf_styles import OdfStyles, read_styles
 from quire.reading.office.office_pages import (
     TABLE_PAGE_CHARS,
@@ -234,21 +234,12 @@ class _Writer:
                 else:
                     self.add_blocks(held, add, depth + 1)
                 return
-        picture = self._picture(frame)
-        if picture is not None:
+        formula, picture = frame_formula(package, frame), frame_picture(package, frame)
+        if formula:
+            add(MarkdownBlock(display_formula(formula)))
+        elif picture is not None:
             text, ref = picture
             add(MarkdownBlock(text, pictures=(ref,)))
-
-    def _picture(self, frame: Element) -> tuple[str, str] | None:
-        """A picture's placeholder and its place in the file."""
-        package = self.package
-        image = package.child(frame, "image")
-        if image is None:
-            return None
-        title, words = (package.child(frame, name) for name in ("title", "desc"))
-        alt = next((one.text for one in (words, title) if one is not None and one.text), "")
-        href = package.attribute(image, "href").removeprefix("./")
-        return placeholder(alt), href if href in package.archive else ""
 
     def _add_paragraph(self, element: Element, add: Add, depth: int) -> None:
         line = self._gathered(element)
@@ -408,18 +399,24 @@ class _Writer:
                 self._note(one, line)
             elif name == "annotation":
                 self._refer_to_comment(one, line)
-            elif (
-                name == "frame" and package.child(one, "text-box") is None and self._picture(one) is not None
-            ):
-                text, ref = self._picture(one) or ("", "")
-                line.runs.append(Run(text, RAW))
-                line.pictures.append(ref)
+            elif name == "frame" and package.child(one, "text-box") is None and self._object(one, line):
+                pass
             elif name in ("frame", "g") or name in _SHAPES:
                 line.frames.append(one)
             elif name not in _SKIPPED and one.text:
                 line.runs.append(Run(one.text, look, href))  # a field: a date, a page number
             if one.tail:
                 line.runs.append(Run(" ".join(one.tail.split("\n")), look, href))
+
+    def _object(self, frame: Element, line: _Line) -> bool:
+        """Whether the frame has a formula or a picture, which belongs to the line."""
+        formula, picture = frame_formula(self.package, frame), frame_picture(self.package, frame)
+        if formula:
+            line.runs.append(Run(inline_formula(formula), RAW))
+        elif picture is not None:
+            line.runs.append(Run(picture[0], RAW))
+            line.pictures.append(picture[1])
+        return bool(formula) or picture is not None
 
     def _note(self, note: Element, line: _Line) -> None:
         body = self.package.child(note, "note-body")

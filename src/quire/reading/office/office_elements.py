@@ -20,7 +20,7 @@ from quire.reading.office.office_pages import Spans
 _HEADING = re.compile(r"(#{1,6}) (.*)")
 _ITEM = re.compile(r"( *)([-*]|\d{1,9}[.)]) (.*)")
 _NOTE = re.compile(r"\[\^(\w+)\]: (.*)")
-_FENCE = re.compile(r"(`{3,}|~{3,})(\w*)")
+_FENCE = re.compile(r"(`{3,}|~{3,})([\w+#.-]*)")
 _RULE = re.compile(r"\|(?:---\|)+")
 _CELL_BORDER = re.compile(r"(?<!\\) \| ")
 _PICTURE = re.compile(r"\[Picture(?:: ((?:[^\]\\\n]|\\.)*))?\]")
