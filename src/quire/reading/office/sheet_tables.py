@@ -6,6 +6,7 @@ sheet costs one row.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -18,6 +19,8 @@ from quire.reading.office.office_pages import MarkdownBlock, OfficePage, Pager
 _ROWS_AT_ONCE = 5_000
 _SMALL_AREA = 20_000
 _LEAST_FILLED = 0.05
+_LEAST_ROWS = 3
+_FIGURE = re.compile(r"[-+(]?\s?[$€£¥]?\s?\d[\d.,\u00a0' ]*\s?[%€$£)]?")
 
 SheetRow = dict[int, str]
 """The cells of a row that have a value, as Markdown, by column."""
@@ -77,13 +80,17 @@ def _add(pager: Pager, numbered: list[tuple[int, SheetRow]], merged: Sequence[Me
 
 
 def _tables(rows: Iterator[tuple[int, SheetRow]]) -> Iterator[_Table]:
-    """Rows that belong together. After a gap, rows in other columns than before are another table."""
+    """Rows that belong together. After a gap, rows in other columns than before are another table.
+
+    So are rows that begin with a head or a title of their own.
+    """
     table: list[tuple[int, SheetRow]] = []
     goes_on = False
     last, first_column, last_column = 0, 0, 0
     for number, row in rows:
         low, high = min(row), max(row)
         apart = number > last + 1 and not (first_column <= low and high <= last_column and len(table) > 1)
+        apart = apart or (len(table) > 1 and _begins_anew(row, table[-1][1], number - last - 1, first_column))
         widens = len(table) == 1 and len(table[0][1]) == 1 and number == last + 1 and len(row) > 1
         touches = low <= last_column and first_column <= high
         moved = number == last + 1 and len(row) == 1 and len(table) == 1 and not touches
@@ -100,8 +107,25 @@ def _tables(rows: Iterator[tuple[int, SheetRow]]) -> Iterator[_Table]:
         yield _Table(table, goes_on)
 
 
+def _begins_anew(row: SheetRow, above: SheetRow, gap: int, first_column: int) -> bool:
+    """Whether a row after `gap` empty ones begins another table in the same columns.
+
+    It does as a head: all its cells are texts, as many as the row above has, and that one has figures. After two empty
+    rows it also does as a title, one text in the first column; after one empty row that is a part of the table.
+    """
+    if not gap or any(_FIGURE.fullmatch(text) for text in row.values()):
+        return False
+    if len(row) == 1:
+        return gap > 1 and first_column in row
+    return row.keys() == above.keys() and any(_FIGURE.fullmatch(text) for text in above.values())
+
+
 def _side_by_side(table: _Table) -> Iterator[_Table]:
-    """The tables that are beside each other: an empty column is between them, and they have other rows."""
+    """The tables that are beside each other: an empty column is between them.
+
+    Either they have other rows, or each of them has names and figures of its own. A table with an empty column for its
+    look has the names once.
+    """
     groups = [] if table.goes_on else _column_groups(table.rows)
     parts = [
         [(number, {c: text for c, text in row.items() if low <= c <= high}) for number, row in table.rows]
@@ -110,11 +134,24 @@ def _side_by_side(table: _Table) -> Iterator[_Table]:
     parts = [[(number, row) for number, row in part if row] for part in parts]
     extents = {(part[0][0], part[-1][0]) for part in parts}
     are_tables = all(len(part) > 1 and len({c for _, row in part for c in row}) > 1 for part in parts)
-    if len(groups) < 2 or len(extents) < len(parts) or not are_tables:
+    if are_tables and len(extents) < len(parts):
+        are_tables = all(map(_has_own_names, parts))
+    if len(groups) < 2 or not are_tables:
         yield table
         return
     for part in parts:
         yield from _tables(iter(part))
+
+
+def _has_own_names(rows: Sequence[tuple[int, SheetRow]]) -> bool:
+    """Whether a full head, a first column of names that are all different, and a column of figures make it a table."""
+    (_, head), *body = rows
+    first, *others = sorted({column for _, row in rows for column in row})
+    names = [row.get(first, "") for _, row in body]
+    is_named = all(names) and len(set(names)) == len(names) and not any(map(_FIGURE.fullmatch, names))
+    figures = (all(_FIGURE.fullmatch(row.get(column, "")) for _, row in body) for column in others)
+    is_headed = len(head) == 1 + len(others) and not _FIGURE.fullmatch(head[first])
+    return len(rows) >= _LEAST_ROWS and is_headed and is_named and any(figures)
 
 
 def _column_groups(rows: Sequence[tuple[int, SheetRow]]) -> list[tuple[int, int]]:
