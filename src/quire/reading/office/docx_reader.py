@@ -1,6 +1,7 @@
 """Word documents (DOCX): paragraphs, headings, lists, tables, notes, comments, links, pictures, in the text's order.
 
-Headers and footers are left out, as running lines of a PDF are; so is text that was struck out by a tracked change.
+Headers and footers are beside the Markdown, as running lines of a PDF are. Text that was struck out by a tracked
+change is left out.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from xml.etree.ElementTree import Element
 
+from quire.errors import DamagedError
 from quire.reading.office.charts import read_chart
 from quire.reading.office.flow_text import NoteKind, comment_text, link_address
 from quire.reading.office.inline_markdown import RAW, Run, block, placeholder, render
@@ -21,10 +23,11 @@ from quire.reading.office.office_pages import (
     Pager,
     kept_spans,
 )
-from quire.reading.office.office_source import Opened
+from quire.reading.office.office_source import PLACEHOLDER, Opened
 from quire.reading.office.ooxml_package import Package
 from quire.reading.office.symbol_fonts import symbol
 from quire.reading.office.word_forms import form_value
+from quire.reading.office.word_sections import WordSections
 from quire.reading.office.word_styles import MAX_LEVEL, Numbering, WordStyle, read_styles, run_look
 from quire.reading.office.zip_container import OfficeLimits, ZipContainer
 
@@ -83,6 +86,7 @@ class _Document:
         self._numbering = Numbering(package, package.tree(package.related(part, "numbering"), "numbering"))
         self._lists = Lists()
         self._pager = Pager()
+        self._sections = WordSections(package, part, self._relations, self._running_text)
         self._notes: dict[str, str] = {}
         for kind in _NOTE_MARKS:
             self._read_notes(kind, package.tree(package.related(part, f"{kind}s"), f"{kind}s"))
@@ -90,7 +94,18 @@ class _Document:
     def pages(self) -> list[OfficePage]:
         for element in self._package.blocks(self._part, "body", "text"):
             self._block(element)
-        return self._pager.finish()
+        return self._sections.placed(self._pager.finish())
+
+    def _running_text(self, part: str) -> str:
+        """The words of a header or a footer in one line, without its pictures."""
+        try:
+            root = self._package.tree(part, "header")
+        except DamagedError:  # the document is worth more than its header
+            return ""
+        outer, self._relations = self._relations, self._package.relations(part)
+        text = self._cell(root, [], []) if root is not None else ""
+        self._relations = outer
+        return " ".join(PLACEHOLDER.sub("", text).split())
 
     # ---- blocks --------------------------------------------------------------------------------------------
 
@@ -104,6 +119,8 @@ class _Document:
         elif name in ("sdt", "sdtContent", "customXml", "ins", "moveTo"):
             for one in element:
                 self._block(one)
+        elif name == "sectPr":
+            self._sections.end(element)
 
     def _add_paragraph(self, element: Element) -> None:
         package = self._package
@@ -123,8 +140,12 @@ class _Document:
             self._pager.add(made)
         for aside in line.aside:
             self._pager.add(aside)
-        if line.breaks or self._ends_section(properties):
+        section = package.child(properties, "sectPr")
+        self._sections.end(section)
+        if line.breaks or self._ends_page(section):
             self._pager.end_page()
+        if section is not None:
+            self._sections.begin(len(self._pager.pages))
 
     def _paragraph(
         self, text: str, properties: Element | None, style: WordStyle, line: _Line
@@ -180,9 +201,8 @@ class _Document:
         level = package.attribute(depth, "val") if depth is not None else str(style.depth)
         return ("" if value == "0" else value), min(int(level), MAX_LEVEL) if level.isdigit() else 0
 
-    def _ends_section(self, properties: Element | None) -> bool:
+    def _ends_page(self, section: Element | None) -> bool:
         package = self._package
-        section = package.child(properties, "sectPr")
         if section is None:
             return False
         kind = package.child(section, "type")

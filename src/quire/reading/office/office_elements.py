@@ -15,7 +15,7 @@ from dataclasses import replace
 from quire.domain.element import CellMarkdown, Element, ElementKind, TableGrid, element_id
 from quire.reading.office.inline_markdown import is_plain
 from quire.reading.office.math_markup import FORMULA_MARK
-from quire.reading.office.office_pages import Spans
+from quire.reading.office.office_pages import RunningText, Spans
 
 _HEADING = re.compile(r"(#{1,6}) (.*)")
 _ITEM = re.compile(r"( *)([-*]|\d{1,9}[.)]) (.*)")
@@ -59,6 +59,17 @@ def office_elements(markdown: str, number: int, spans: Iterable[Spans] = ()) -> 
             made = replace(made, table=replace(made.table, spans=_fitting(found, made.table.rows)))
         elements.append(made)
     return tuple(elements)
+
+
+def with_running(
+    elements: Sequence[Element], number: int, running: Sequence[RunningText]
+) -> tuple[Element, ...]:
+    """The elements of page `number` between its headers and its footers, which Markdown leaves out."""
+    made = [replace(_worded("", one.kind, one.text), repeated=True) for one in running]
+    heads = [one for one in made if one.kind is ElementKind.RUNNING_HEADER]
+    feet = [one for one in made if one.kind is not ElementKind.RUNNING_HEADER]
+    placed = enumerate([*heads, *elements, *feet])
+    return tuple(replace(one, id=element_id(number, at)) for at, one in placed)
 
 
 def _fitting(spans: Spans, rows: Sequence[Sequence[str]]) -> Spans:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from quire.domain.element import CellSpan
+from quire.domain.element import CellSpan, ElementKind
 from quire.errors import TooLargeError
 from quire.reading.office.inline_markdown import plain
 
@@ -26,16 +26,25 @@ _NO_HEADING = 99
 Spans = tuple[CellSpan, ...]
 
 
+class RunningText(NamedTuple):
+    """A header or a footer, as inline Markdown."""
+
+    kind: ElementKind
+    text: str
+
+
 @dataclass(frozen=True, slots=True)
 class OfficePage:
     """A page's Markdown, and for each placeholder in it, in order, its picture's place ("" if not known).
 
     `spans` has, for each table in order, the cells that span several rows or columns, which Markdown can't say.
+    `running` are headers and footers, which are not in the Markdown.
     """
 
     markdown: str
     pictures: tuple[str, ...] = ()
     spans: tuple[Spans, ...] = ()
+    running: tuple[RunningText, ...] = ()
 
 
 class MarkdownBlock(NamedTuple):

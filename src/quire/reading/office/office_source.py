@@ -17,7 +17,7 @@ _LEAST_PX = 48
 """Smaller pictures are bullets, rules and tracking pixels: nothing to describe."""
 _MOST_PIXELS = 100_000_000
 _FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "TIFF", "BMP")
-_PLACEHOLDER = re.compile(r"(?<!\\)\[Picture(?:: (?:[^\]\\\n]|\\.)*)?\]")
+PLACEHOLDER = re.compile(r"(?<!\\)\[Picture(?:: (?:[^\]\\\n]|\\.)*)?\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ def fill_placeholders(markdown: str, texts: Sequence[str | None]) -> str:
         text = next(left, None)
         return found[0] if text is None else f"[Picture: {text}]"
 
-    return _PLACEHOLDER.sub(filled, markdown)
+    return PLACEHOLDER.sub(filled, markdown)
 
 
 def _worth_describing(data: bytes) -> bool:
