@@ -33,6 +33,11 @@ _TEXT_KINDS = {
     "json": file_kinds.JSON,
     "jsonl": file_kinds.JSON,
 }
+_BY_START = {
+    ".xml": ("<", file_kinds.XML),
+    **dict.fromkeys((".json", ".jsonl", ".ndjson"), ("{[", file_kinds.JSON)),
+}
+"""By a name's ending: the signs that such a text begins with, whole or damaged, and what it is."""
 _TAG = re.compile(r"</?[a-zA-Z][a-zA-Z0-9]{0,12}(?:\s[^<>]{0,500})?>")
 _ZIP_FOLDERS = (("word/", file_kinds.DOCX), ("xl/", file_kinds.XLSX), ("ppt/", file_kinds.PPTX))
 
@@ -79,6 +84,9 @@ def _by_ending(ending: str, text: str, kind: FileKind) -> FileKind | None:
         return kind
     if ending in (".html", ".htm", ".xhtml") and _TAG.search(text):
         return file_kinds.HTML
+    signs, named = _BY_START.get(ending, ("", None))
+    if named is not None and text.lstrip("\ufeff \t\r\n").startswith(tuple(signs)):
+        return named
     if ending in (".csv", ".tsv") and file_kinds.delimiter_of(text):
         return file_kinds.CSV
     return None

@@ -128,8 +128,8 @@ class FlowText:
         self._cells.append(" ".join(filter(None, self._texts)))
         self._texts.clear()
 
-    def end_row(self, defined: Sequence[CellPlace]) -> None:
-        """The definition counts only if it is of as many cells as the row has."""
+    def end_row(self, defined: Sequence[CellPlace], left: int = 0) -> None:
+        """The definition, and where the row begins, count only if it is of as many cells as the row has."""
         self._end_inner_table()
         if any(self._texts):
             self._cells.append(" ".join(filter(None, self._texts)))
@@ -140,7 +140,7 @@ class FlowText:
         notes, pictures = self._taken()
         known = defined if len(defined) == len(texts) else ((0, False, False),) * len(texts)
         cells = [FlowCell(text, *one) for text, one in zip(texts, known, strict=True)]
-        self._writer.add_row(cells, pictures, notes)
+        self._writer.add_row(cells, pictures, notes, left=left if len(defined) == len(texts) else 0)
 
     def end_inner_cell(self, label: str = "") -> None:
         self.end_cell_paragraph(label, is_inner=True)

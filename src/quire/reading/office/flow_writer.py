@@ -58,6 +58,7 @@ class FlowWriter:
         self._lists = Lists()
         self._counts = [0] * (MAX_DEPTH + 1)
         self._rows: list[list[FlowCell]] = []
+        self._lefts: list[int] = []
         self._pictures: list[str] = []
         self._notes: list[str] = []
 
@@ -82,11 +83,17 @@ class FlowWriter:
             self._pager.add(MarkdownBlock(block(text), pictures=pictures, notes=notes))
 
     def add_row(
-        self, cells: Sequence[FlowCell], pictures: Sequence[str] = (), notes: Sequence[str] = ()
+        self,
+        cells: Sequence[FlowCell],
+        pictures: Sequence[str] = (),
+        notes: Sequence[str] = (),
+        *,
+        left: int = 0,
     ) -> None:
-        """A row of the table that begins or goes on here."""
+        """A row of the table that begins or goes on here; `left` is where its first cell begins."""
         if cells:
             self._rows.append(list(cells))
+            self._lefts.append(left)
         self._pictures += pictures
         self._notes += notes
 
@@ -111,8 +118,14 @@ class FlowWriter:
 
     def _end_table(self) -> None:
         rows, self._rows = self._rows, []
+        lefts, self._lefts = self._lefts, []
         if not rows:
             return
+        # A row that begins late has an empty place before its first cell.
+        rows = [
+            [FlowCell("", left), *row] if left > max(0, min(lefts) + _TOLERANCE) else row
+            for left, row in zip(lefts, rows, strict=True)
+        ]
         self._end_list()
         pictures, notes = tuple(self._pictures), tuple(self._notes)
         self._pictures, self._notes = [], []

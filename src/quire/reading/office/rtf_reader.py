@@ -276,7 +276,7 @@ class _Reader:
         elif word == "nestrow":
             self._flow.end_inner_row()
         elif word == "row":
-            self._flow.end_row(self._row.cells)
+            self._flow.end_row(self._row.cells, self._row.left)
         else:
             return False
         return True
@@ -285,6 +285,8 @@ class _Reader:
         row = self._row
         if word == "trowd":
             self._row = RtfRow()
+        elif word == "trleft":
+            row.left = number or 0
         elif word == "clvmgf":
             row.merged = True
         elif word == "clvmrg":

@@ -44,3 +44,5 @@ class RtfRow:
     cells: list[CellPlace] = field(default_factory=list)
     merged: bool = False
     goes_on: bool = False
+    left: int = 0
+    """Where its first cell begins."""
