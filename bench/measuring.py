@@ -43,7 +43,8 @@ def text_pdf(folder: Path, pages: int) -> Path:
 
 
 def environment(folder: Path, **more: str) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "LANG", "TMPDIR")}
+    names = ("PATH", "HOME", "LANG", "TMPDIR", "PYTHONPATH")
+    kept = {name: value for name, value in os.environ.items() if name in names}
     return {**kept, "DATA_DIR": str(folder / "data"), "LOG_LEVEL": "error", **more}
 
 

@@ -1,10 +1,10 @@
 """How long recovery takes, and what the accept record costs.
 
-`python bench/recovery.py death` kills a worker that has a page in hand, in a process-id space of its own like that of
-another host, and waits until another worker has claimed the page: at most WORKER_TTL + 2 s. `failover` kills the
-primary of sentinels and compares when the new primary takes writes with when Quire does, and when the pages of a
-document that is being read are recorded again: at most 5 s more. `accept` times the record that is written before a
-document is accepted: at most 3 ms, one write.
+`python bench/recovery.py death` kills a worker that has all AI calls in flight that its models allow, in a process-id
+space of its own like that of another host. It waits until another worker has claimed one of its pages, and until the
+next call is made: at most WORKER_TTL + 2 s. `failover` kills the primary of sentinels and compares when the new primary
+takes writes with when Quire does, and when the pages of a document that is being read are recorded again: at most 5 s
+more. `accept` times the record that is written before a document is accepted: at most 3 ms, one write.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -38,10 +39,12 @@ from quire.domain.job_options import Mode
 from quire.errors import CoordinationError
 from quire.objects.object_store import ObjectStore
 from quire.pipeline.upkeep.job_journal import write_accepted
-from quire.simulator.simulator_thread import simulator
+from quire.simulator.simulator_thread import RunningSimulator, simulator
 
 _LONG = {"models": [{"model": "*", "latency": 600}]}
 _POLL_S = 0.02
+_DEATH_PAGES = 4
+"""As many as the two models allow at first."""
 
 
 async def until(condition: Callable[[], Awaitable[bool]]) -> float:
@@ -83,6 +86,32 @@ async def _alive(one: Runtime, known: set[str]) -> str:
     return new[0]
 
 
+async def _no_call_is_free(one: Runtime) -> bool:
+    """Whether as many calls are in flight as the models allow."""
+    assert one.parts.ai is not None
+    dispatcher = one.parts.ai.dispatcher
+    targets = [candidate.target for candidate in dispatcher.candidates.of(None, None)]
+    return all(state.in_flight >= state.cap for state in await dispatcher.admission.states(targets))
+
+
+async def _die_once(
+    one: Runtime, provider: RunningSimulator, job_id: str, holder: DistantWorker
+) -> tuple[float, float]:
+    """Kills the worker that has the calls. Returns the seconds until another has its page, and until the next call."""
+    held_by, calls = await _owner(one, job_id, "p1"), provider.stats()["total"]["calls"]
+    killed_at = time.monotonic()
+    holder.kill()
+
+    async def is_taken_over() -> bool:
+        return await _owner(one, job_id, "p1") not in ("", held_by)
+
+    async def is_called() -> bool:
+        return bool(provider.stats()["total"]["calls"] > calls)
+
+    taken_at, called_at = await asyncio.gather(until(is_taken_over), until(is_called))
+    return taken_at - killed_at, called_at - killed_at
+
+
 async def death(folder: Path, rounds: int, ttl_s: float) -> None:
     rows = []
     with plain_server() as (url, _port), simulator(_LONG) as provider:
@@ -101,32 +130,32 @@ async def death(folder: Path, rounds: int, ttl_s: float) -> None:
             holder = DistantWorker(folder, 0, settings)
             known.add(await _alive(one, known))
             for number in range(1, rounds + 1):
-                document = marked_pdf(folder / f"{number}.pdf", 1, number)
+                document = marked_pdf(folder / f"{number}.pdf", _DEATH_PAGES, number)
                 job_id = (await upload(one, document, mode=Mode.AI)).job_id
-
-                async def is_held(job_id: str = job_id) -> bool:
-                    return bool(await _owner(one, job_id, "p1"))
-
-                await until(is_held)
-                held_by = await _owner(one, job_id, "p1")
+                await until(partial(_no_call_is_free, one))
                 other = DistantWorker(folder, number, settings)
                 known.add(await _alive(one, known))
                 await asyncio.sleep(ttl_s / 3 * number / rounds)  # at another moment between two heartbeats
-                killed_at = time.monotonic()
-                holder.kill()
-
-                async def is_taken_over(job_id: str = job_id, held_by: str = held_by) -> bool:
-                    return await _owner(one, job_id, "p1") not in ("", held_by)
-
-                took_s = await until(is_taken_over) - killed_at
-                rows.append([str(number), f"{took_s:.1f} s", f"{took_s - ttl_s:+.1f} s"])
+                taken_s, called_s = await _die_once(one, provider, job_id, holder)
+                rows.append(
+                    [str(number), f"{taken_s:.1f} s", f"{called_s:.1f} s", f"{called_s - ttl_s:+.1f} s"]
+                )
                 await one.parts.jobs.cancel(job_id)
+                await until(partial(_is_idle, one))
                 holder = other
             holder.kill()
     table(
-        f"a worker's host dies, WORKER_TTL {ttl_s:g} s",
-        ["round", "until another has it", "beyond the TTL"],
+        f"a worker's host dies with all calls in flight, WORKER_TTL {ttl_s:g} s",
+        ["round", "until another has a page", "until the next call", "beyond the TTL"],
         rows,
+    )
+
+
+async def _is_idle(one: Runtime) -> bool:
+    assert one.parts.ai is not None
+    dispatcher = one.parts.ai.dispatcher
+    return not any(
+        state.in_flight for state in await dispatcher.admission.states(dispatcher.candidates.all())
     )
 
 

@@ -123,7 +123,7 @@ async def runtime(
         connection = RedisConnection.open(url, ServerAccess.of(settings.coordination))
         stack.push_async_callback(connection.close)
         parts = await _parts(settings, connection, clock, pool, stack)
-        events, worker_id = Events(connection), str(WorkerId.of_this_process())
+        events, worker_id = Events(connection), parts.process_id
         fleet = await stack.enter_async_context(FleetProtocol(connection, clock, worker_id))
         if embedded is not None:
             await resume_embedded(parts, connection, embedded)
@@ -221,6 +221,7 @@ async def _parts(
     return Parts(
         settings=settings,
         clock=clock,
+        process_id=str(WorkerId.of_this_process()),
         jobs=jobs,
         reports=reports,
         queues=queues,
@@ -279,7 +280,7 @@ def _with_ai(
     dispatcher = Dispatcher(
         candidates=candidates,
         providers=providers,
-        admission=_admission(settings, connection, candidates.longest_timeout_s),
+        admission=_admission(parts, connection, candidates.longest_timeout_s),
         ledger=Ledger(
             AiAccounts(connection),
             PriceList(ai.prices),
@@ -304,9 +305,11 @@ def _wait_max_s(settings: Settings) -> float:
     return 0.0 if settings.jobs.max_attempts == 1 else settings.ai.wait_max_s
 
 
-def _admission(settings: Settings, connection: RedisConnection, timeout_s: float) -> Admission:
-    backoff = Backoff(settings.ai.breaker_base_backoff_s, settings.ai.breaker_max_backoff_s)
-    return Admission.for_timeout(connection, timeout_s, backoff, sticky=settings.ai.budget_policy == "sticky")
+def _admission(parts: Parts, connection: RedisConnection, timeout_s: float) -> Admission:
+    ai = parts.settings.ai
+    backoff = Backoff(ai.breaker_base_backoff_s, ai.breaker_max_backoff_s)
+    sticky = ai.budget_policy == "sticky"
+    return Admission.for_timeout(connection, timeout_s, backoff, sticky=sticky, holder=parts.process_id)
 
 
 def _meters(parts: Parts) -> ProcessMeters:
@@ -369,7 +372,7 @@ def _embedder(parts: Parts, connection: RedisConnection, stack: AsyncExitStack) 
     ceilings = Ceilings(team_usd=settings.ai.max_cost_per_team_usd)  # a document's is for its pages
     ledger = Ledger(AiAccounts(connection), PriceList(settings.ai.prices), parts.clock, ceilings)
     stack.push_async_callback(ledger.close)
-    admission = _admission(settings, connection, settings.vault.embedding_timeout_s)
+    admission = _admission(parts, connection, settings.vault.embedding_timeout_s)
     return RemoteEmbedder(provider, admission, ledger, settings)
 
 

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
+from quire.clock import SystemClock
 from quire.coordination.ai_admission import (
     Admission,
     Ask,
@@ -26,7 +27,9 @@ from quire.coordination.ai_admission import (
     ReportedLimits,
     Target,
 )
+from quire.coordination.ai_leases import AiLeases
 from quire.coordination.connection import RedisConnection
+from quire.coordination.liveness import Workers
 from tests.support.clocks import MovableClock
 from tests.support.coordination_servers import cluster, plain_server
 
@@ -66,6 +69,7 @@ class Call:
     tokens: Charge
     jumps_back: int
     dead: bool = False
+    released: bool = False
 
 
 class ModelOf:
@@ -92,6 +96,7 @@ class Admissions(RuleBasedStateMachine):
         self.connection = RedisConnection.open(self.url)
         self.clock = MovableClock()
         self.admission = Admission(self.connection, LEASE_S, Backoff(BASE_S, MAX_S), self.clock)
+        self.leases = AiLeases(self.connection, Workers(self.connection, self.clock, 60), self.clock)
         self.now = 0.0  # as it really passes
         self.effective = 0.0  # as the scripts are to see it: real time and every jump forward
         self.jumps: list[float] = []
@@ -185,11 +190,11 @@ class Admissions(RuleBasedStateMachine):
             )
 
     def expired(self, call: Call) -> bool:
-        return self.effective >= call.at + LEASE_S
+        return call.released or self.effective >= call.at + LEASE_S
 
     def surely_expired(self, call: Call) -> bool:
         """Also for scripts that saw as little time pass as they may."""
-        return self.least_passed(call.at, call.jumps_back) >= LEASE_S + ROUNDED_S
+        return call.released or self.least_passed(call.at, call.jumps_back) >= LEASE_S + ROUNDED_S
 
     def may_be_open(self, breaker: Breaker) -> bool:
         least = self.least_passed(breaker.opened, breaker.jumps_back)
@@ -217,6 +222,7 @@ class Admissions(RuleBasedStateMachine):
         )
         if not self.expired(call):
             assert settled.counted
+        assert not (call.released and settled.counted)
         call.tokens.amount = used
         if ending is CallOutcome.UNSENT:
             call.request.amount = 0
@@ -287,6 +293,20 @@ class Admissions(RuleBasedStateMachine):
         call = data.draw(st.sampled_from(self.running()))
         self.pass_time(LEASE_S)
         call.dead = True
+
+    @precondition(lambda self: self.running())
+    @rule(data=st.data(), dead=st.booleans(), again=st.booleans())
+    def a_worker_is_found_dead(self, data, dead: bool, again: bool) -> None:
+        """Its leases are released at once. One that was only paused settles its call later."""
+        lost = data.draw(st.sampled_from(self.running()))
+        together = [call for call in self.running() if call.lease.target == lost.lease.target]
+        ids = [call.lease.id for call in together]
+        for _ in range(1 + again):
+            self.do(self.leases.release(str(lost.lease.target), ids))
+        for call in together:
+            call.released, call.dead = True, dead
+        [state] = self.do(self.admission.states([lost.lease.target]))
+        assert state.in_flight == 0
 
     @rule(tokens=st.integers(1, 4_000), which=st.integers(0, 2))
     def come_again(self, tokens: int, which: int) -> None:
@@ -360,6 +380,8 @@ async def test_all_keys_lie_in_one_slot_when_the_server_is_a_cluster() -> None:
             states = await admission.states(targets)
             assert [one.state for one in states] == ["open", "closed"]
             assert (await admission.recent_errors())[0].code == "rate_limit"
+            leases = AiLeases(connection, Workers(connection, SystemClock(), 60))
+            assert await leases.release(str(second.target), [second.id]) == 1
         finally:
             await connection.close()
 

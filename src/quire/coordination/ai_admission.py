@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import logging
 import math
-import secrets
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ from typing import Any
 
 from quire.clock import Clock, now_ms
 from quire.coordination import keys
+from quire.coordination.ai_leases import new_lease_id
 from quire.coordination.connection import RedisConnection
 
 _LOG = logging.getLogger(__name__)
@@ -170,16 +170,25 @@ class Admission:
     clock: Clock | None = None
     sticky: bool = False
     """Whether a page waits for its first healthy candidate when that is short of budget (BUDGET_POLICY)."""
+    holder: str = ""
+    """The id of this process (`WorkerId`): when it is dead, its leases are released (`AiLeases`). Without one, they
+    expire."""
 
     @classmethod
     def for_timeout(
-        cls, connection: RedisConnection, timeout_s: float, backoff: Backoff, *, sticky: bool = False
+        cls,
+        connection: RedisConnection,
+        timeout_s: float,
+        backoff: Backoff,
+        *,
+        sticky: bool = False,
+        holder: str = "",
     ) -> Admission:
-        return cls(connection, timeout_s + _LEASE_MARGIN_S, backoff, sticky=sticky)
+        return cls(connection, timeout_s + _LEASE_MARGIN_S, backoff, sticky=sticky, holder=holder)
 
     async def admit(self, asks: Sequence[Ask]) -> Lease | Busy:
         """Returns a lease on the first free candidate, or when to ask again."""
-        lease_id = secrets.token_hex(8)
+        lease_id = new_lease_id(self.holder)
         answer = await self._ask(asks, lease_id, take=True)
         if not answer[0]:
             return _busy(answer)
@@ -196,7 +205,7 @@ class Admission:
 
         None if the breaker is closed, opened later, has a probe in flight, or the provider asked for a longer pause.
         """
-        lease_id = secrets.token_hex(8)
+        lease_id = new_lease_id(self.holder)
         answer = await self._ask([Ask(target, 0)], lease_id, take=True, early_s=rested_s)
         if not answer[0]:
             return None
@@ -277,6 +286,7 @@ class Admission:
             target = ask.target
             place = providers.index(target.provider) + 1
             packed += _ASK.pack(place, target.rpm, target.tpm, target.max_inflight, ask.tokens)
+        names.append(keys.AI_MODELS)
         return await self.connection.script(
             "ai/admit",
             names,

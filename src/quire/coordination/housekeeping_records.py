@@ -114,25 +114,25 @@ class HousekeepingRecords:
     """Running jobs by their next sweep, objects by their expiry."""
 
     def __init__(self, connection: RedisConnection, clock: Clock) -> None:
-        self._connection = connection
+        self.connection = connection
         self._clock = clock
 
     async def due_for_sweep(self, limit: int = 500) -> list[str]:
         return await self._due(keys.ACTIVE, limit)
 
     async def sweep_again(self, job_id: str, at_s: float) -> None:
-        await self._connection.command("ZADD", keys.ACTIVE, "XX", int(at_s * 1000), job_id)
+        await self.connection.command("ZADD", keys.ACTIVE, "XX", int(at_s * 1000), job_id)
 
     async def expired(self, limit: int = 50) -> list[str]:
         """Jobs whose objects are to be deleted."""
         return await self._due(keys.EXPIRY, limit)
 
     async def keep_objects(self, job_id: str, until_s: float) -> None:
-        await self._connection.command("ZADD", keys.EXPIRY, "XX", int(until_s * 1000), job_id)
+        await self.connection.command("ZADD", keys.EXPIRY, "XX", int(until_s * 1000), job_id)
 
     async def forget_objects(self, job_id: str) -> None:
-        await self._connection.command("ZREM", keys.EXPIRY, job_id)
+        await self.connection.command("ZREM", keys.EXPIRY, job_id)
 
     async def _due(self, key: str, limit: int) -> list[str]:
         now = now_ms(self._clock)
-        return list(await self._connection.command("ZRANGEBYSCORE", key, "-inf", now, "LIMIT", 0, limit))
+        return list(await self.connection.command("ZRANGEBYSCORE", key, "-inf", now, "LIMIT", 0, limit))

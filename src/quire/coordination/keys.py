@@ -284,6 +284,10 @@ AI_RECOVERY_WANTED = f"recovery:{_AI}"
 """string with TTL: a page or document found no model lately, so broken models are probed."""
 
 
+AI_MODELS = f"models:{_AI}"
+"""zset with TTL: models that have leases (`provider:model`) by the time (ms) until which their set is kept; trimmed."""
+
+
 def ai_lease(lease_id: str) -> str:
     """string with TTL: what was granted to this lease, for a call that is repeated."""
     return f"lease:{_AI}:{lease_id}"
@@ -303,6 +307,12 @@ class ModelKeys:
     inflight: str
     rpm: str
     tpm: str
+
+    @classmethod
+    def named(cls, name: str) -> ModelKeys:
+        """By its name in AI_MODELS."""
+        provider, _, model = name.partition(":")
+        return cls.of(provider, model)
 
     @classmethod
     def of(cls, provider: str, model: str) -> ModelKeys:

@@ -11,7 +11,7 @@ import json
 import os
 import secrets
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -120,6 +120,26 @@ class Workers:
         if parsed is not None and parsed.is_known_dead():
             return False
         return bool(await self._connection.command("EXISTS", keys.worker(worker_id)))
+
+    async def dead_among(self, ids: Collection[str]) -> set[str]:
+        """Those processes that are known to be dead.
+
+        The heartbeat of a worker has expired; a process that is no worker, or has left as one, has none to miss.
+        """
+        gone = {one for one in ids if (known := WorkerId.parse(one)) is not None and known.is_known_dead()}
+        asked = [one for one in ids if one not in gone]
+        found = await self._connection.commands(
+            command
+            for one in asked
+            for command in (("EXISTS", keys.worker(one)), ("ZSCORE", keys.WORKERS, one))
+        )
+        beats, joined = found[::2], found[1::2]
+        silent = (
+            one
+            for one, beat, at in zip(asked, beats, joined, strict=True)
+            if not int(beat) and at is not None
+        )
+        return gone.union(silent)
 
     async def heartbeats(self) -> dict[str, float]:
         """Worker ids and the time of each one's last heartbeat."""

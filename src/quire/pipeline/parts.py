@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 class Parts:
     settings: Settings
     clock: Clock
+    process_id: str
+    """Of this process, also if it has no worker (`WorkerId`)."""
     jobs: JobStore
     reports: JobReports
     queues: Queues

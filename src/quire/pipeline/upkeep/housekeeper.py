@@ -9,9 +9,11 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
+from quire.coordination.ai_leases import AiLeases
 from quire.coordination.housekeeping_records import HousekeepingRecords
 from quire.coordination.job_records import Suspect, Sweep
 from quire.coordination.liveness import held_unit
+from quire.coordination.waiting_pages import Waiting
 from quire.domain.job import JobPriority, UnitKind, unit_kind
 from quire.errors import (
     CatalogError,
@@ -71,6 +73,10 @@ class Housekeeper:
         self._trim_at = 0.0
         self._archive = RecordArchive(parts.jobs, parts.objects)
         self._dead = DeadWorkers(parts.workers, parts.clock)
+        self._leases = AiLeases(records.connection, parts.workers)
+        self._waiting = (
+            Waiting(records.connection, parts.queues, parts.clock) if parts.ai is None else parts.ai.waiting
+        )
         self._delivered: dict[tuple[UnitKind, JobPriority], float] = {}
         """How far each stream was delivered, as read in this round."""
 
@@ -233,13 +239,14 @@ class Housekeeper:
         return True
 
     async def _recover_dead_workers(self) -> None:
-        """Requeues the entries of dead workers.
+        """Requeues the entries of dead workers and releases their AI leases.
 
         Each queue has a list of its consumers. With many workers these are long, so they are read when a heartbeat is
         missing, and else every few seconds.
         """
         if not await self._dead.is_scan_due():
             return
+        await self._release_dead_leases()  # before their pages are queued, which then find a free candidate
         alive: dict[str, bool] = {}
         found = await asyncio.gather(*(self._parts.queues.consumers(kind) for kind in UnitKind))
         for kind, consumers in zip(UnitKind, found, strict=True):
@@ -257,6 +264,13 @@ class Housekeeper:
         # A process that dies right after adding entries may not have signalled.
         await self._parts.queues.signals(self._id).send(await self._parts.queues.undelivered(unacknowledged))
         self._dead.scanned()
+
+    async def _release_dead_leases(self) -> None:
+        """Lets other pages have the AI calls that dead processes had in flight, and wakes as many."""
+        released = await self._leases.release_dead()
+        if released:
+            _LOG.info("AI leases of dead processes released", extra={"leases": released})
+            await self._waiting.wake(released)
 
     async def _take_over(self, kind: UnitKind, dead: str) -> None:
         """The units are released as well, so that the check of running jobs does not queue them a second time."""

@@ -2,7 +2,8 @@
 --   clock:{ai}                        string  "seen offset" in ms, see `read_clock`
 --   cb:{ai}:<provider>                string  breaker of a whole provider (its key is refused)
 --   cb:{ai}:<provider>:<model>        string  breaker, adaptive cap and reported limits of a model
---   inflight:{ai}:<provider>:<model>  zset    lease -> when it expires (ms)
+--   inflight:{ai}:<provider>:<model>  zset    lease (`<random>/<holder>`, or only `<random>`) -> when it expires (ms)
+--   models:{ai}                       zset    <provider>:<model> -> until when its leases are kept (ms)
 --   rl:{ai}:<provider>:<model>:rpm    string  token bucket of requests      (likewise :tpm of tokens)
 -- The states are packed numbers: fifty of them are read in one command, at a fraction of the cost of hashes.
 -- A breaker, by place; the first twelve are what the check of a candidate needs:

@@ -1,6 +1,6 @@
 -- One page, one decision: takes a lease on the first free candidate, or answers when to ask again.
 -- KEYS  clock, lease:{ai}:<lease> (string: what was granted, for a repeated request), the providers' breakers,
---       each candidate's breaker, then for each candidate its rpm, tpm and leases
+--       each candidate's breaker, then for each candidate its rpm, tpm and leases, and last models:{ai}
 -- ARGV  1 now ms ('' = the server's own clock), 2 lease, 3 lease ttl ms, 4 cap to start with, 5 take ('0' takes no lease),
 --       6 providers, 7 packed: for each candidate five doubles: place of its provider, rpm (0 = none), tpm (0 = none),
 --       most in flight, tokens to reserve, 8 sticky ('1': the first healthy candidate that is short of requests or
@@ -11,7 +11,7 @@
 local ASK_AGAIN_MS, AHEAD_MS, LEASE_KEPT_MS = 250, 30000, 30000
 local lease, lease_ttl, start, take = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5] ~= '0'
 local wides, asked, sticky, early = tonumber(ARGV[6]), ARGV[7], ARGV[8] == '1', tonumber(ARGV[9])
-local count = (#KEYS - 2 - wides) / 4
+local count = (#KEYS - 3 - wides) / 4
 local states = redis.call('MGET', unpack(KEYS, 1, 2 + wides + count))
 local now, offset, clock_due = read_clock(ARGV[1], states[1])
 if states[2] then
@@ -55,7 +55,14 @@ local function grant(i, place, r, t)
   if r then write_bucket(KEYS[k + 1], r[1] + 1, now, r[2]) end
   if t then write_bucket(KEYS[k + 2], t[1] + t[4], now, t[2]) end
   redis.call('ZADD', KEYS[k + 3], string.format('%.0f', ends), lease)
-  if extends then redis.call('PEXPIRE', KEYS[k + 3], lease_ttl + BREAKER_KEPT_MS) end
+  if extends then
+    local kept = lease_ttl + BREAKER_KEPT_MS
+    redis.call('PEXPIRE', KEYS[k + 3], kept)
+    -- By this index the leases of a dead holder are found (release.lua).
+    redis.call('ZADD', KEYS[#KEYS], string.format('%.0f', now + kept), string.match(KEYS[k + 3], '^inflight:{ai}:(.+)$'))
+    redis.call('ZREMRANGEBYSCORE', KEYS[#KEYS], '-inf', string.format('%.0f', now))
+    redis.call('PEXPIRE', KEYS[#KEYS], kept)
+  end
   redis.call('SET', KEYS[2], string.format('%d %.0f %d', i, now, probe), 'PX', LEASE_KEPT_MS)
   write_clock(KEYS[1], now, offset, clock_due)
   return {1, i, now, probe}
