@@ -72,6 +72,8 @@ async def test_only_the_calls_that_were_out_are_made_again_when_a_worker_is_kill
         assert {str(record.source) for record in (await pages(one, job)).values()} <= {"ai", "cache"}
         assert markers_in(await markdown(one, job)) == [marker(1, n) for n in range(1, PAGES + 1)]
         model = sim.stats()["models"]["a1"]
+        attempts = sum(record.attempts for record in (await pages(one, job)).values())
+        assert attempts >= model["calls"], "paid at most once for each attempt"
         # Out are also calls that were answered, but whose page was not yet recorded: all that was in hand.
         assert PAGES <= model["calls"] <= PAGES + IN_HAND
         assert model["in_flight_max"] <= OUT
@@ -132,3 +134,6 @@ async def test_the_calls_of_a_dead_worker_block_no_model_when_their_timeout_is_l
         assert job.status is JobStatus.COMPLETED
         records = await pages(one, job)
         assert [str(record.source) for record in records.values()] == ["ai"] * 4
+        calls = sim.stats()["total"]["calls"]
+        assert calls == 4 + START_CAP
+        assert sum(record.attempts for record in records.values()) >= calls, "paid once for each attempt"

@@ -92,6 +92,11 @@ class Claim:
     """The record of the page, where the unit is one page."""
     outcome_write: OutcomeWrite = field(default_factory=OutcomeWrite, compare=False)
 
+    @property
+    def lost_starts(self) -> int:
+        """Earlier starts of which nothing is recorded: their worker died or was stopped. Parked ones don't count."""
+        return max(0, self.starts - 1 - self.failures)
+
 
 @dataclass(frozen=True, slots=True)
 class Refused:

@@ -125,6 +125,8 @@ class PageReader:
             )
         else:
             record = outcome
+        # A worker that died may have made a call: no page is paid more often than it has attempts.
+        record = replace(record, attempts=record.attempts + self._claim.lost_starts)
         await self._parts.jobs.pages_done(self._claim, [PageOutcome(record)])
 
     async def _without_ai(self, local: PageRecord, outcome: Exhausted) -> PageRecord:
