@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import Counter
+from collections.abc import Iterable
+from typing import Any
 
 import pytest
 
@@ -233,3 +235,26 @@ async def test_a_consumer_stays_when_it_has_read_again_before_it_is_forgotten(qu
     await queues.done(hint)
     await queues.forget_consumer(UnitKind.READ, "one")
     assert await queues.consumers(UnitKind.READ) == {}
+
+
+async def test_a_unit_is_counted_once_when_it_is_delayed_and_when_its_time_has_come(
+    queues: Queues, connection: RedisConnection, clock: ShiftedClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The depth is read after each round trip, as another process may."""
+    depths: list[int] = []
+    send = connection.commands
+
+    async def observed(commands: Iterable[tuple[Any, ...]]) -> list[Any]:
+        answers = await send(commands)
+        stream = await connection.command("XLEN", QUEUES[UnitKind.PAGE].stream)
+        depths.append(int(stream) + int(await connection.command("ZCARD", QUEUES[UnitKind.PAGE].delayed)))
+        return answers
+
+    await queues.put([Hint("job", "p1", 1)])
+    [entry] = await queues.read_shares(UnitKind.PAGE, "worker", {JobPriority.NORMAL: 1})
+    monkeypatch.setattr(connection, "commands", observed)
+    await queues.put_later(entry, clock.now() + 60)
+    clock.shift_s += 61
+    await queues.move_all_due()
+    assert set(depths) == {1}
+    assert len(await queues.read_shares(UnitKind.PAGE, "worker", {JobPriority.NORMAL: 5})) == 1

@@ -105,8 +105,17 @@ class Queues:
             made = await self._connection.outcomes(commands[first : first + sent_together])
             _raise_unless(made, "BUSYGROUP")
 
-    async def put(self, hints: Iterable[Hint], *, described: Sequence[str | None] = ()) -> None:
-        """Queues units. `described`: the values of PAGE_ENTRY_FIELDS, if the pages are new ones of one job."""
+    async def put(
+        self,
+        hints: Iterable[Hint],
+        *,
+        described: Sequence[str | None] = (),
+        then: Sequence[tuple[Arg, ...]] = (),
+    ) -> None:
+        """Queues units. `described`: the values of PAGE_ENTRY_FIELDS, if the pages are new ones of one job.
+
+        `then`: commands that follow them at once, in the same round trip unless the server is a cluster.
+        """
         queued = list(hints)
         if not queued:
             return
@@ -119,9 +128,9 @@ class Queues:
         signals = signal_commands(due)
         if self._connection.is_cluster:  # on different nodes, so in two round trips
             await self._connection.commands(added)
-            await self._connection.commands(signals)
+            await self._connection.commands([*then, *signals])
         else:
-            await self._connection.commands([*added, *signals])
+            await self._connection.commands([*added, *then, *signals])
         self._signals.send_soon({kind: count for kind, count in entries.items() if kind not in due})
 
     async def _entry_fields(
@@ -152,9 +161,9 @@ class Queues:
         await self.put(hints, described=described)
 
     async def put_later(self, hint: Hint, not_before_s: float) -> None:
-        await self._connection.command(
-            "ZADD", QUEUES[hint.kind].delayed, int(not_before_s * 1000), hint.packed()
-        )
+        """Delays a unit, and removes its entry, if it has one, at once: the depth counts each unit once."""
+        later = ("ZADD", QUEUES[hint.kind].delayed, int(not_before_s * 1000), hint.packed())
+        await self._connection.commands([later, *(self._removal(hint) if hint.entry_id else ())])
         self._next_due_s = min(self._next_due_s, not_before_s)
         self._put_later.set()
 
@@ -339,8 +348,7 @@ class Queues:
 
     async def _put_back(self, hints: Sequence[Hint]) -> None:
         """Queues copies of delivered entries and removes the originals."""
-        await self.put(hints)
-        await self._connection.commands(command for hint in hints for command in self._removal(hint))
+        await self.put(hints, then=[command for hint in hints for command in self._removal(hint)])
 
     async def forget_consumer(self, kind: UnitKind, consumer: str) -> None:
         """Removes a consumer where it has no unacknowledged entries: one that was believed dead may have read again."""
@@ -365,8 +373,8 @@ class Queues:
                     ("ZRANGEBYSCORE", key, f"({now}", "+inf", "WITHSCORES", "LIMIT", 0, 1),
                 ]
             )
-            await self.put(Hint.unpack(packed) for packed in due)
-            await self._connection.command("ZREM", key, *due)
+            # At once, so that the depth of the queue does not count them twice.
+            await self.put((Hint.unpack(packed) for packed in due), then=[("ZREM", key, *due)])
             next_ms[key] = now if len(due) == limit else float(rest[1]) if rest else math.inf
         return max(0.0, min(next_ms.values(), default=math.inf) - now) / 1000
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 
 from quire.clock import Clock
 from quire.coordination import keys
@@ -73,7 +72,7 @@ class Waiting:
 
     async def _release(self, claim: Claim, wait_s: float, line: str, *, failed: bool, tried: bool) -> bool:
         claim.outcome_write.begun = True
-        hint = replace(claim.hint, entry_id=None)
+        hint = claim.hint
         now = self.clock.now()
         until_ms = int((now + wait_s) * 1000)
         given = await self.connection.script(
