@@ -22,9 +22,9 @@ from quire.coordination.job_records import NewJob
 from quire.coordination.recovered_jobs import RecoveredJobs
 from quire.coordination.server_mark import ServerMark
 from quire.dispatch.answer_cache import AnswerCache, CachedAnswer
-from quire.domain.document_batch import DocumentBatch
+from quire.domain.document_batch import BatchItem, DocumentBatch
 from quire.domain.job import JobOptions, JobSecrets, JobStatus, UnitKind, job_id_for_key, new_job_id
-from quire.errors import CoordinationError
+from quire.errors import CoordinationError, MissingError
 from quire.objects.object_store import ObjectStore
 from quire.pipeline.document_batches import DocumentBatches
 from quire.pipeline.object_keys import elements_ref
@@ -83,6 +83,26 @@ def forgetful(tmp_path: Path) -> Iterator[Forgetful]:
 
 async def lose_everything(one: Runtime) -> None:
     await one.connection.command("FLUSHALL")
+
+
+async def test_a_lost_job_is_worth_another_try_when_it_was_not_put_back_yet(tmp_path: Path) -> None:
+    async with quire(tmp_path, kinds=None) as one:
+        accepted = await upload(one, marked_pdf(tmp_path / "a.pdf", 1))
+        batch = DocumentBatch(TEAM, 0.0, (BatchItem("a.pdf", accepted.job_id),))
+        batches = DocumentBatches(one.parts)
+        await lose_everything(one)
+        with pytest.raises(CoordinationError) as refused:
+            await job_of(one, accepted.job_id)
+        assert refused.value.retryable
+        with pytest.raises(CoordinationError):
+            await job_of(one, f"{accepted.job_id}-p1")
+        with pytest.raises(CoordinationError):
+            await batches.progress(batch)
+        with pytest.raises(MissingError):
+            await job_of(one, new_job_id())
+        await Reconciler(one.parts, one.connection).reconcile()
+        assert (await job_of(one, accepted.job_id)).status is JobStatus.QUEUED
+        assert (await batches.progress(batch)).count("queued") == 1
 
 
 async def test_every_document_ends_when_the_server_forgets_its_last_seconds(

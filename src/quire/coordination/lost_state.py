@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from quire.clock import Clock, now_ms
 from quire.coordination.connection import RedisConnection
 from quire.coordination.job_records import Claim
+from quire.coordination.server_mark import ServerMark
 from quire.coordination.streams import Queues
 
 
@@ -17,6 +18,10 @@ class LostState:
         self._connection = connection
         self._queues = queues
         self._clock = clock
+
+    async def is_comparison_due(self) -> bool:
+        """Whether jobs may be missing that the reconciler has not put back yet."""
+        return await ServerMark(self._connection).is_missing()
 
     async def check_claims(self, held: Sequence[Claim]) -> list[bool]:
         """For claims of one job: whether each is still valid."""

@@ -7,6 +7,7 @@ a restart, this shows only if the mark was there.
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 
 from quire.coordination import keys
@@ -25,8 +26,11 @@ class ServerMark:
 
     async def is_missing(self) -> bool:
         """Whether the server's data may be older than what was acknowledged."""
-        self._runs = await self._connection.server_runs() or "unknown"
-        return bool(await self._connection.command("GET", keys.RECONCILED) != self._runs)
+        mark, runs = await asyncio.gather(
+            self._connection.command("GET", keys.RECONCILED), self._connection.server_runs()
+        )
+        self._runs = runs or "unknown"
+        return bool(mark != self._runs)
 
     async def carry_over(self, earlier_run: str) -> str:
         """Returns the server's run. The mark of `earlier_run`, which lost nothing when it ended, is its own now."""

@@ -17,6 +17,7 @@ from quire.domain.job import JobStatus
 from quire.errors import MissingError, QuireError
 from quire.pipeline.object_keys import batch_key, delivery_key, due_callback_key
 from quire.pipeline.parts import Parts
+from quire.pipeline.upkeep.lost_jobs import check_not_lost
 
 MOST_ITEMS = 1_000
 GONE = "The job was deleted, or its results are kept no longer."
@@ -109,8 +110,11 @@ class DocumentBatches:
         return batch
 
     async def progress(self, batch: DocumentBatch) -> BatchProgress:
-        """The states of all its documents, in one round trip."""
+        """The states of all its documents, in one round trip if no job is missing. Raises as `check_not_lost`."""
         states = await self._parts.jobs.states_of(batch.job_ids)
+        if missing := [one for one in batch.job_ids if one not in states]:
+            await check_not_lost(self._parts, missing)
+            states |= await self._parts.jobs.states_of(missing)  # some may have been put back since
         return BatchProgress(tuple(_state(item, states) for item in batch.items))
 
 

@@ -37,6 +37,7 @@ from quire.pipeline.searchable_file import SearchableFile
 from quire.pipeline.stages.export_stage import forget_local_result
 from quire.pipeline.stages.merge_stage import failure_note, unpack_pages
 from quire.pipeline.upkeep.job_journal import delete_finished, write_finished
+from quire.pipeline.upkeep.lost_jobs import found_again
 from quire.pipeline.upkeep.record_archive import RecordArchive
 from quire.pipeline.upkeep.retention import schedule_retention
 from quire.reading.pdf.page_render import RenderOptions, render_page
@@ -78,14 +79,12 @@ class Engine:
         job = await self._parts.jobs.get(parsed.main) if parsed else None
         if job is None and parsed and not parsed.type.is_step:
             job = await self._archive.find(parsed.main)
+        if job is None and parsed:
+            job = await found_again(self._parts, parsed.main)
         if job is None or job.team != team:
             raise MissingError(f"There is no job {job_id[:60]!r}.")
-        if (
-            parsed
-            and parsed.type is JobType.PAGE
-            and job.total_pages
-            and not _selected(job, parsed.page or 0)
-        ):
+        of_page = parsed is not None and parsed.type is JobType.PAGE
+        if parsed and of_page and job.total_pages and not _selected(job, parsed.page or 0):
             raise MissingError(f"Job {parsed.main} has no page {parsed.page}.")
         alone = (JobType.SPLIT, JobType.MERGE, JobType.DOWNLOAD)
         if parsed and parsed.type in alone and parsed.type not in job.children:

@@ -21,6 +21,11 @@ def job_prefix(job_id: str) -> str:
     return f"{ALL_JOBS}{job_id}/"
 
 
+def accepted_key(job_id: str) -> str:
+    """The journal's entry of an accepted job."""
+    return f"{job_prefix(job_id)}accepted.json"
+
+
 def original_key(job_id: str, filename: str | None = None) -> str:
     """A name of its own for each upload, so that a repeated one can't overwrite what is being read.
 

@@ -15,6 +15,7 @@ from quire.errors import MissingError, NotReadyError, PageError, RequestError
 from quire.pipeline.object_keys import chunk_key
 from quire.pipeline.parts import Parts
 from quire.pipeline.stages.read_stage import failed_page, fallen_back
+from quire.pipeline.upkeep.lost_jobs import found_again
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +117,8 @@ class OutsideReports:
     async def _job(self, job_id: str) -> MainJob:
         parsed = JobId.parse(job_id)
         job = await self._parts.jobs.get(parsed.main) if parsed else None
+        if job is None and parsed:
+            job = await found_again(self._parts, parsed.main)
         if job is None:
             raise MissingError(f"There is no job {job_id[:60]!r}.")
         return job

@@ -24,7 +24,7 @@ from quire.coordination.recovered_jobs import RecoveredJobs
 from quire.domain.job import JobStatus
 from quire.errors import CoordinationError, MissingError, ObjectsError
 from quire.objects.object_store import ObjectStore
-from quire.pipeline.object_keys import ALL_JOBS, FILE_SCHEME, job_prefix
+from quire.pipeline.object_keys import ALL_JOBS, FILE_SCHEME, accepted_key, job_prefix
 from quire.pipeline.parts import Parts
 from quire.pipeline.upkeep.answer_recovery import AnswerRecovery
 from quire.pipeline.upkeep.batch_recovery import BatchRecovery
@@ -40,7 +40,7 @@ async def write_accepted(objects: ObjectStore, new: NewJob, call: str) -> None:
 
     A random id has no earlier entry, so its entry is one write.
     """
-    key = f"{job_prefix(new.id)}{_ACCEPTED}"
+    key = accepted_key(new.id)
     if _is_random(new.id) or await objects.size(key) is None:
         fields = {name: str(value) for name, value in new_fields(new).items()}
         await objects.put(key, json.dumps({**fields, "call": call}).encode())
