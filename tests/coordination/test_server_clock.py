@@ -24,7 +24,7 @@ async def test_times_are_the_servers_when_the_hosts_clock_is_off(
 
     await until(measured, "the distance of the clocks")
     assert abs(clock.now() - time.time()) < 60
-    assert f"300 s {word} the coordination server's" in (clock_issue(clock) or "")
+    assert f"5 minutes {word} the coordination server's" in (clock_issue(clock) or "")
 
 
 async def test_nothing_is_corrected_when_the_clock_is_right(connection: RedisConnection) -> None:

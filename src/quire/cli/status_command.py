@@ -79,12 +79,17 @@ def drawn(seen: dict[str, Any], before: dict[str, Any] | None, width: int) -> li
             f"this month: {dispatch['usage_this_month']['calls']} calls, "
             f"{dispatch['usage_this_month']['cost_usd']:.2f} USD"
         )
-    workers = [
-        f"{one['worker_id']}  last seen {one['last_seen_at']}{'  disk full' if one.get('disk_full') else ''}"
-        for one in queues["workers"]
-    ]
+    workers = [_worker_line(one) for one in queues["workers"]]
     lines += ["", *(workers or ["No worker is known."])]
     return [printable(line)[:width] for line in lines]
+
+
+def _worker_line(worker: dict[str, Any]) -> str:
+    behind_s = worker.get("clock_behind_seconds") or 0.0
+    return (
+        f"{worker['worker_id']}  last seen {worker['last_seen_at']}{'  disk full' if worker.get('disk_full') else ''}"
+        f"{f'  clock off by {abs(behind_s):.0f} s' if behind_s else ''}"
+    )
 
 
 def _queue_rows(seen: dict[str, Any], before: dict[str, Any] | None) -> list[tuple[str, ...]]:

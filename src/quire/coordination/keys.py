@@ -25,6 +25,9 @@ WORKERS = "workers"
 WORKERS_DISK_FULL = "workers:disk_full"
 """zset with TTL: workers that take no units because their disk is full, by their last heartbeat (ms)."""
 
+WORKERS_CLOCK_OFF = "workers:clock_off"
+"""zset with TTL: `<worker> <seconds that its clock is behind>` by the last heartbeat (ms)."""
+
 PROTOCOLS = "quire:protocols"
 """zset with TTL: `<protocol> <oldest protocol it works with> <process>` by the last announcement (ms)."""
 

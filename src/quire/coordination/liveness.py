@@ -101,6 +101,24 @@ class Workers:
         found = await self._connection.command("ZRANGEBYSCORE", keys.WORKERS_DISK_FULL, since, "+inf")
         return list(found)
 
+    async def report_clock(self, worker_id: str, offset_s: float) -> None:
+        """Records that the worker's clock is off; call it with each heartbeat as long as that is so."""
+        now, ttl_ms = now_ms(self._clock), int(self.ttl_s * 1000)
+        await self._connection.commands(
+            [
+                ("ZADD", keys.WORKERS_CLOCK_OFF, now, f"{worker_id} {offset_s:.0f}"),
+                ("ZREMRANGEBYSCORE", keys.WORKERS_CLOCK_OFF, "-inf", now - 2 * ttl_ms),
+                ("PEXPIRE", keys.WORKERS_CLOCK_OFF, 2 * ttl_ms),
+            ]
+        )
+
+    async def with_wrong_clock(self) -> dict[str, float]:
+        """The workers whose clocks are off, and by how many seconds each is behind (negative: ahead)."""
+        since = now_ms(self._clock) - int(self.ttl_s * 1000)
+        found = await self._connection.command("ZRANGEBYSCORE", keys.WORKERS_CLOCK_OFF, since, "+inf")
+        pairs = (member.rpartition(" ") for member in found)  # the latest report of a worker comes last
+        return {worker_id: float(offset_s) for worker_id, _, offset_s in pairs}
+
     async def denies(self, worker_id: str, unit: str, since_s: float) -> bool:
         """Whether a worker that is alive does not have this unit (`held_unit`), which it claimed at `since_s`.
 

@@ -72,8 +72,19 @@ def clock_issue(clock: Clock) -> str | None:
     """One sentence for the operator if this host's clock is far off."""
     if not isinstance(clock, ServerClock) or not clock.offset_s:
         return None
-    where = "behind" if clock.offset_s > 0 else "ahead of"
     return (
-        f"This host's clock is {abs(clock.offset_s):.0f} s {where} the coordination server's; "
+        f"This host's clock is {clock_words(clock.offset_s)} the coordination server's; "
         "times are corrected. Set the clock of the host (NTP)."
     )
+
+
+def clock_offset(clock: Clock) -> float:
+    """By how many seconds this host's clock is behind the server's; negative if it is ahead, 0 if it is right."""
+    return clock.offset_s if isinstance(clock, ServerClock) else 0.0
+
+
+def clock_words(offset_s: float) -> str:
+    """Such as `5 minutes behind` or `3 s ahead of`."""
+    seconds = abs(offset_s)
+    long = f"{seconds / 60:.0f} minutes" if seconds >= 120 else f"{seconds:.0f} s"
+    return f"{long} {'behind' if offset_s > 0 else 'ahead of'}"

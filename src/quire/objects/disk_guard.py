@@ -62,7 +62,7 @@ class DiskGuard:
         now = self._clock.monotonic()
         if now >= self._read_again_at:
             self._read_again_at = now + _READ_EVERY_S
-            free = min(map(_free_bytes, self._folders))
+            free = min(map(free_bytes, self._folders))
             share = _COME_BACK if self._is_full else _STEP_BACK
             self._note(now < self._refused_until or free < self._least_bytes // share, free)
         return self._is_full
@@ -86,7 +86,7 @@ class DiskGuard:
     def report_full(self) -> None:
         """Call it when a write was refused because the disk is full."""
         self._refused_until = self._clock.monotonic() + _REPORTED_S
-        self._note(True, min(map(_free_bytes, self._folders)))
+        self._note(True, min(map(free_bytes, self._folders)))
 
     def _note(self, is_full: bool, free_bytes: int) -> None:
         if is_full and not self._is_full:
@@ -99,7 +99,7 @@ class DiskGuard:
         self._is_full = is_full
 
 
-def _free_bytes(folder: Path) -> int:
+def free_bytes(folder: Path) -> int:
     """Of the folder, or of the first one above it that exists; all where that can't be read."""
     for path in (folder, *folder.parents):
         try:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from quire.coordination.job_records import Claim, Refused
 from quire.coordination.liveness import BEATS_IN_A_TTL, held_unit
+from quire.coordination.server_clock import clock_offset
 from quire.coordination.streams import Hint
 from quire.domain.job import UnitKind
 from quire.errors import CoordinationCommandError, CoordinationError, QuireError
@@ -300,6 +301,8 @@ class Worker:
                 if is_full or self._disk_reported:
                     await self._parts.workers.report_disk(self.id, is_full=is_full)
                 self._disk_reported = is_full
+                if offset_s := clock_offset(self._parts.clock):
+                    await self._parts.workers.report_clock(self.id, offset_s)
                 self._beaten.set()
             except (CoordinationError, CoordinationCommandError) as error:
                 _LOG.warning("heartbeat failed", exc_info=error, extra={"code": error.code})

@@ -6,11 +6,18 @@ import asyncio
 import json
 import shutil
 import tempfile
+import time
 import urllib.request
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+from quire.api.operations.health_routes import Readiness
+from quire.coordination.server_clock import ServerClock
 from tests.batching.callers import post_image
+from tests.support.coordination_servers import Restartable
 from tests.support.parse_fixtures import Services, Simulated
+from tests.support.running import quire
 from tests.support.serving import Server
 from tests.support.waiting import DEADLINE_S, until
 
@@ -82,9 +89,10 @@ async def test_health_is_degraded_when_the_disk_is_nearly_full(services: Service
     assert await has_issue(service, "disk is nearly full")
 
 
-async def test_health_is_degraded_when_work_waits_and_no_worker_is_alive(services: Services) -> None:
+async def test_health_is_degraded_when_no_worker_is_alive(services: Services) -> None:
     service = services.start(MIN_FREE_DISK="0", RUN_DISPATCHER="0")
-    assert (await asked(service, "/health"))["status"] == "healthy"
+    assert await has_issue(service, "No worker is alive")
+    assert (await asked(service, "/health/ready"))["status"] == "ok"
 
     def upload() -> None:
         body = (
@@ -96,4 +104,43 @@ async def test_health_is_degraded_when_work_waits_and_no_worker_is_alive(service
         ).close()
 
     await asyncio.to_thread(upload)
-    await until(lambda: has_issue(service, "no worker is alive"))
+    await until(lambda: has_issue(service, "1 units of work wait and no worker is alive"))
+
+
+async def test_health_is_degraded_when_the_catalog_does_not_answer(services: Services) -> None:
+    service = services.start(MIN_FREE_DISK="0", DATABASE_URL="postgresql://quire@127.0.0.1:1/quire")
+    assert await has_issue(service, "The catalog (DATABASE_URL) does not answer")
+    assert (await asked(service, "/health/ready"))["status"] == "ok"
+
+
+async def test_health_is_healthy_when_there_is_no_data_directory_yet(
+    services: Services, tmp_path: Path
+) -> None:
+    """A process on a Redis and an object store of their own writes nothing there at first."""
+    home, data = tmp_path / "server", tmp_path / "none"
+    home.mkdir()
+    redis = Restartable(home)
+    redis.start()
+    try:
+        planes = {"REDIS_URL": redis.url, "OBJECT_STORE": str(tmp_path / "objects"), "DATA_DIR": str(data)}
+        service = services.start(MIN_FREE_DISK="0", RUN_DISPATCHER="0", SECRET_KEY="x" * 40, **planes)
+        assert not data.exists()
+        assert (await asked(service, "/health"))["issues"] == ["No worker is alive. Start `quire worker`."]
+    finally:
+        redis.kill()
+
+
+async def test_health_names_the_worker_when_its_clock_is_off(tmp_path: Path) -> None:
+    async with quire(tmp_path, clock=ServerClock(lambda: time.time() - 300)) as one:
+        assert one.worker is not None
+        worker_id = one.worker.id
+
+        async def is_reported() -> bool:
+            return worker_id in await one.parts.workers.with_wrong_clock()
+
+        await until(is_reported, "the report of the worker")
+        elsewhere = replace(one, worker_id="another")
+        issues = (await Readiness(elsewhere, one.parts.clock).condition()).issues
+        assert f"The clock of worker {worker_id} is 5 minutes behind the coordination server's." in issues
+        here = (await Readiness(one, one.parts.clock).condition()).issues
+        assert not any(worker_id in issue for issue in here), "this host has its own sentence"

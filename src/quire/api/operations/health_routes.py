@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeVar
@@ -14,12 +13,14 @@ from pydantic import BaseModel, Field
 import quire
 from quire.api.http.responses import json_answer
 from quire.api.jobs.job_views import iso
+from quire.api.operations.catalog_probe import CatalogProbe
 from quire.batching.batcher import BatcherCondition
 from quire.bootstrap import Runtime
 from quire.clock import Clock
-from quire.coordination.server_clock import clock_issue
+from quire.coordination.server_clock import clock_issue, clock_words
 from quire.domain.job import UnitKind
 from quire.errors import QuireError
+from quire.objects.disk_guard import free_bytes
 
 router = APIRouter(prefix="/health", tags=["health"])
 
@@ -27,6 +28,7 @@ _PROBE_TIMEOUT_S = 3.0
 _GOOD_FOR_S = 1.0
 _NEARLY_FULL = 0.8
 _UNSENT_S = 30.0
+_MOST_NAMED = 5
 
 T = TypeVar("T")
 
@@ -81,6 +83,8 @@ class Readiness:
         self._clock = clock
         self._lock = asyncio.Lock()
         self._seen: tuple[float, PlaneCondition] | None = None
+        has_server = bool(runtime.settings.catalog.database_url)
+        self._catalog = CatalogProbe(runtime.catalog, clock, has_server=has_server)
 
     async def condition(self) -> PlaneCondition:
         async with self._lock:
@@ -93,12 +97,13 @@ class Readiness:
 
     async def _check(self) -> PlaneCondition:
         parts = self._runtime.parts
-        depths, objects, workers, full, batching = await asyncio.gather(
+        depths, objects, workers, reports, batching, catalog = await asyncio.gather(
             _outcome(self._depths),
             _outcome(parts.objects.check),
             _outcome(parts.workers.heartbeats),
-            _outcome(parts.workers.with_full_disk),
+            _outcome(self._reports),
             self._batching(),
+            self._catalog.issue(),
         )
         failing, issues, depth = [], [], None
         if isinstance(depths, Exception):
@@ -107,20 +112,18 @@ class Readiness:
         if isinstance(objects, Exception):
             failing.append("objects")
             issues.append("The object store can't be used.")
+        if catalog is not None:
+            issues.append(catalog)
         if isinstance(depths, tuple):
             waiting, delayed = depths
             depth = waiting + delayed + (batching.status.depth if batching else 0)
-            if waiting and isinstance(workers, dict) and not self._any_alive(workers):
-                issues.append(f"{waiting} units of work wait and no worker is alive. Start `quire worker`.")
-        if isinstance(full, list) and full:
-            issues.append(
-                f"Workers that take no work because their disks are full: {len(full)} (MIN_FREE_DISK)."
-            )
+            if isinstance(workers, dict):
+                issues += self._idle_issues(workers, waiting)
+        if isinstance(reports, tuple):
+            issues += _full_disk_issues(reports[0]) + self._clock_issues(reports[1])
         if batching is not None:
             issues += self._batching_issues(batching)
         issues += self._disk_issues()
-        if (off := clock_issue(parts.clock)) is not None:
-            issues.append(off)
         return PlaneCondition(
             tuple(failing),
             tuple(issues),
@@ -129,9 +132,26 @@ class Readiness:
             batching.status.last_batch_at if batching else None,
         )
 
-    def _any_alive(self, workers: dict[str, float]) -> bool:
+    def _idle_issues(self, workers: dict[str, float], waiting: int) -> list[str]:
+        """No worker is alive; where this process works itself, only if units wait all the same."""
         since = self._clock.now() - self._runtime.parts.workers.ttl_s
-        return any(heard_s >= since for heard_s in workers.values())
+        if any(heard_s >= since for heard_s in workers.values()):
+            return []
+        if waiting:
+            return [f"{waiting} units of work wait and no worker is alive. Start `quire worker`."]
+        return [] if self._runtime.worker else ["No worker is alive. Start `quire worker`."]
+
+    def _clock_issues(self, off: dict[str, float]) -> list[str]:
+        here = clock_issue(self._runtime.parts.clock)
+        others = {name: offset_s for name, offset_s in off.items() if name != self._runtime.worker_id}
+        return [
+            *([here] if here else []),
+            *(
+                f"The clock of worker {name} is {clock_words(offset_s)} the coordination server's."
+                for name, offset_s in sorted(others.items())[:_MOST_NAMED]
+            ),
+            *([f"{len(others)} workers have wrong clocks."] if len(others) > _MOST_NAMED else []),
+        ]
 
     def _batching_issues(self, found: BatcherCondition) -> list[str]:
         limits, status, now = self._runtime.settings.batching, found.status, self._clock.now()
@@ -150,13 +170,16 @@ class Readiness:
         general = self._runtime.settings.general
         if self._runtime.parts.disk.is_full:
             return ["This host's disk is full: it takes no new documents or images (MIN_FREE_DISK)."]
-        try:
-            free = shutil.disk_usage(general.data_dir).free
-        except OSError:
-            return ["The free space of DATA_DIR can't be read."]
+        free = free_bytes(general.data_dir.absolute())
         if free >= general.min_free_disk_bytes:
             return []
         return [f"The disk is nearly full: {free // (1 << 20)} MB are free (MIN_FREE_DISK)."]
+
+    async def _reports(self) -> tuple[list[str], dict[str, float]]:
+        """What workers have reported: full disks, and clocks that are off."""
+        workers = self._runtime.parts.workers
+        full, off = await asyncio.gather(workers.with_full_disk(), workers.with_wrong_clock())
+        return full, off
 
     async def _batching(self) -> BatcherCondition | None:
         try:
@@ -169,6 +192,12 @@ class Readiness:
         """Returns the entries that wait, and those that are delayed."""
         depths = await asyncio.gather(*(self._runtime.parts.queues.depth(kind) for kind in UnitKind))
         return sum(depth["waiting"] for depth in depths), sum(depth["delayed"] for depth in depths)
+
+
+def _full_disk_issues(workers: list[str]) -> list[str]:
+    if not workers:
+        return []
+    return [f"Workers that take no work because their disks are full: {len(workers)} (MIN_FREE_DISK)."]
 
 
 async def _outcome(probe: Callable[[], Awaitable[T]]) -> T | Exception:

@@ -166,6 +166,9 @@ class WorkerView(BaseModel):
     worker_id: str
     last_seen_at: str | None
     disk_full: bool = Field(default=False, description="It takes no work until its disk has room again.")
+    clock_behind_seconds: float = Field(
+        default=0.0, description="By how much its clock is behind the coordination server's; negative: ahead."
+    )
 
 
 class QueuesView(BaseModel):
@@ -202,11 +205,12 @@ class LettersView(BaseModel):
 )
 async def queues(_team: Team, services: ServicesDep) -> Response:
     parts = services.runtime.parts
-    depths, workers, alive, full, active = await asyncio.gather(
+    depths, workers, alive, full, off, active = await asyncio.gather(
         asyncio.gather(*(parts.queues.depth(kind) for kind in UnitKind)),
         parts.workers.heartbeats(),
         parts.workers.count_alive(),
         parts.workers.with_full_disk(),
+        parts.workers.with_wrong_clock(),
         parts.jobs.count_unfinished(),
     )
     return json_answer(
@@ -215,7 +219,12 @@ async def queues(_team: Team, services: ServicesDep) -> Response:
                 QueueView(queue=kind.value, **depth) for kind, depth in zip(UnitKind, depths, strict=True)
             ],
             workers=[
-                WorkerView(worker_id=name, last_seen_at=iso(seen), disk_full=name in full)
+                WorkerView(
+                    worker_id=name,
+                    last_seen_at=iso(seen),
+                    disk_full=name in full,
+                    clock_behind_seconds=off.get(name, 0.0),
+                )
                 for name, seen in sorted(workers.items())
             ],
             workers_alive=alive,

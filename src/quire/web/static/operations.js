@@ -62,7 +62,9 @@ function drawBatches(panel, found) {
 function drawWorkers(panel, found) {
   fill(panel, h("h2", {}, `Workers (${found.length})`), found.length
     ? table(["Worker", "Last seen"], found.map((worker) => [h("code", {}, worker.worker_id),
-      worker.disk_full ? h("strong.bad", {}, "! Its disk is full: it takes no work") : worker.last_seen_at ? ago(worker.last_seen_at) : "never"]))
+      worker.disk_full ? h("strong.bad", {}, "! Its disk is full: it takes no work")
+        : worker.clock_behind_seconds ? h("strong.bad", {}, `! Its clock is off by ${Math.abs(worker.clock_behind_seconds)} s`)
+          : worker.last_seen_at ? ago(worker.last_seen_at) : "never"]))
     : h("p.error", {}, "No worker is running: documents wait. Start one with quire worker."));
 }
 
