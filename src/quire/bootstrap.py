@@ -136,7 +136,7 @@ async def runtime(
         kept = _vault(parts, engine, connection, stack, catalog) if catalog else None
         worker = _worker(parts, worker_id, kinds, kept) if kinds else None
         records, ready, lag = HousekeepingRecords(connection, clock), asyncio.Event(), LoopLag()
-        reconciler = Reconciler(parts, connection) if metrics else None
+        reconciler = Reconciler(parts, connection, fleet) if metrics else None
         housekeeper = Housekeeper(parts, records, worker_id, kept, reconciler)
         async with asyncio.TaskGroup() as group:
             side = start_kept(

@@ -11,6 +11,7 @@ from quire.coordination.fleet_protocol import PROTOCOL, FleetProtocol
 from quire.coordination.liveness import WorkerId
 from quire.domain.job import JobStatus
 from quire.errors import CoordinationError
+from quire.pipeline.upkeep.reconciler import Reconciler
 from tests.support.clocks import MovableClock
 from tests.support.marked_documents import marked_pdf
 from tests.support.running import over, quire, upload
@@ -68,3 +69,33 @@ async def test_a_start_is_refused_and_work_goes_on_when_versions_can_not_work_to
     with pytest.raises(CoordinationError, match="A newer version of Quire runs on this Redis"):
         async with quire(tmp_path, kinds=None):
             pass
+
+
+async def test_an_old_process_is_known_again_when_the_server_has_lost_its_data(tmp_path: Path) -> None:
+    """The housekeeper's process puts back what the others had announced; they renew it themselves only later."""
+    async with quire(tmp_path, kinds=None) as one:
+        await one.connection.command("DEL", keys.PROTOCOLS)
+        clock = MovableClock()
+        old = FleetProtocol(one.connection, clock, "old", 1, 1)
+        async with old, FleetProtocol(one.connection, clock, "housekeeper", 2, 1) as housekeeper:
+            await one.connection.command("FLUSHALL")
+            await Reconciler(one.parts, one.connection, housekeeper).reconcile()
+            with pytest.raises(CoordinationError, match="An older version of Quire runs on this Redis"):
+                async with FleetProtocol(one.connection, clock, "new", 3, 2):
+                    pass
+            clock.time += 61
+            async with FleetProtocol(one.connection, clock, "new", 3, 2):
+                pass
+
+
+async def test_announcements_of_many_processes_are_remembered_by_their_numbers(tmp_path: Path) -> None:
+    async with quire(tmp_path, kinds=None) as one:
+        await one.connection.command("DEL", keys.PROTOCOLS)
+        clock = MovableClock()
+        for n in range(30):
+            await FleetProtocol(one.connection, clock, f"old{n}", 1, 1).__aenter__()
+        async with FleetProtocol(one.connection, clock, "housekeeper", 2, 1) as housekeeper:
+            await one.connection.command("FLUSHALL")
+            await housekeeper.restore()
+            known = await one.connection.command("ZRANGE", keys.PROTOCOLS, 0, -1)
+            assert sorted(member[:3] for member in known) == ["1 1", "2 1"]

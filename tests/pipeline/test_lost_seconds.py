@@ -105,6 +105,30 @@ async def test_a_lost_job_is_worth_another_try_when_it_was_not_put_back_yet(tmp_
         assert (await batches.progress(batch)).count("queued") == 1
 
 
+async def test_the_same_document_is_recognised_when_its_job_was_put_back(tmp_path: Path) -> None:
+    async with quire(tmp_path, kinds=None) as one:
+        document = marked_pdf(tmp_path / "a.pdf", 1)
+        cancelled = (await upload(one, document)).job_id
+        await one.engine.cancel(await job_of(one, cancelled))
+        first = (await upload(one, document)).job_id
+        assert first != cancelled
+        await lose_everything(one)
+        await Reconciler(one.parts, one.connection).reconcile()
+        again = await upload(one, document)
+        assert (again.job_id, again.deduplicated) == (first, True)
+
+
+async def test_a_later_job_stays_registered_when_an_earlier_one_is_put_back(tmp_path: Path) -> None:
+    async with quire(tmp_path, kinds=None) as one:
+        document = marked_pdf(tmp_path / "a.pdf", 1)
+        first = (await upload(one, document)).job_id
+        await lose_everything(one)
+        later = (await upload(one, document)).job_id
+        assert later != first
+        await Reconciler(one.parts, one.connection).reconcile()
+        assert (await upload(one, document)).job_id == later
+
+
 async def test_every_document_ends_when_the_server_forgets_its_last_seconds(
     tmp_path: Path, forgetful: Forgetful, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Self
 
 from quire.clock import Clock, now_ms
@@ -38,6 +38,8 @@ class FleetProtocol:
     process: str
     protocol: int = PROTOCOL
     oldest: int = OLDEST_PROTOCOL
+    _others: dict[str, float] = field(init=False, default_factory=dict)
+    """The latest announcement of each other pair of numbers at the last renewal, and its time (ms)."""
 
     async def __aenter__(self) -> Self:
         """Announces this process. Raises CoordinationError if a process runs that it can't work with."""
@@ -67,6 +69,16 @@ class FleetProtocol:
             except (CoordinationError, CoordinationCommandError) as error:
                 _LOG.warning("protocol not announced", extra={"code": error.code})
 
+    async def restore(self) -> None:
+        """Call it when the server has lost its data: puts back what was announced, without waiting for renewals.
+
+        An announcement has its earlier time, so that of a process that has ended since is valid for a minute at most.
+        """
+        if lost := list(self._others.items()):
+            flat = [part for member, at_ms in lost for part in (at_ms, member)]
+            await self.connection.command("ZADD", keys.PROTOCOLS, "NX", *flat)
+        await self._announce()
+
     @property
     def _member(self) -> str:
         return f"{self.protocol} {self.oldest} {self.process}"
@@ -74,7 +86,11 @@ class FleetProtocol:
     async def _announce(self) -> str:
         """Returns the announcement of a process that this one can't work with; nothing was announced then."""
         args = (now_ms(self.clock), _KNOWN_MS, self._member, self.protocol, self.oldest)
-        return str(await self.connection.script("plain/join_fleet", [keys.PROTOCOLS], *args))
+        conflict, *others = await self.connection.script("plain/join_fleet", [keys.PROTOCOLS], *args)
+        if not conflict:
+            self._others.clear()
+            self._others.update(zip(others[::2], map(float, others[1::2]), strict=True))
+        return str(conflict)
 
     def _conflict(self, spoken: int, oldest: int) -> str:
         if spoken < self.oldest:

@@ -10,9 +10,10 @@ from quire.coordination import keys
 from quire.coordination.connection import RedisConnection
 from quire.coordination.job_records import objects_kept_ms
 from quire.coordination.streams import Queues
-from quire.domain.job import JobPriority
+from quire.domain.job import JobPriority, JobStatus
 
 _FIRST_SWEEP_MS = 15_000
+_WITHOUT_RESULT = frozenset({JobStatus.FAILED.value, JobStatus.CANCELLED.value})
 
 
 class RecoveredJobs:
@@ -80,8 +81,20 @@ class RecoveredJobs:
                 ("ZADD", keys.EXPIRY, objects_until, job_id),
                 ("ZADD", keys.index(team), "NX", created, job_id),
                 ("PEXPIRE", keys.index(team), self._objects_ms),
+                *self._registration(job_id, fields),
             ]
         )
+
+    def _registration(self, job_id: str, fields: Mapping[str, str]) -> list[tuple[str | int, ...]]:
+        """Registers the job for its content, for dedupe, unless another one is registered by now.
+
+        One without a result is left out: it would keep the place of one that has a result.
+        """
+        fingerprint = fields.get("fingerprint")
+        if not fingerprint or not fields.get("sha256") or fields.get("status") in _WITHOUT_RESULT:
+            return []
+        place = keys.dedup(fields["team"], fingerprint)
+        return [("SET", place, job_id, "NX", "PX", self._ttl_ms)]
 
 
 def _flat(fields: Mapping[str, str]) -> list[str]:

@@ -14,6 +14,7 @@ from dataclasses import asdict
 
 from quire.coordination.connection import RedisConnection
 from quire.coordination.embedded_server import EmbeddedServer
+from quire.coordination.fleet_protocol import FleetProtocol
 from quire.coordination.server_clock import synchronise
 from quire.coordination.server_mark import ServerMark
 from quire.errors import CoordinationError, ObjectsError
@@ -28,8 +29,10 @@ _CLOCK_EVERY = 15
 class Reconciler:
     """Compares Redis with the journal after each start of a server, and whenever the server's data was lost."""
 
-    def __init__(self, parts: Parts, connection: RedisConnection) -> None:
+    def __init__(self, parts: Parts, connection: RedisConnection, fleet: FleetProtocol | None = None) -> None:
+        """`fleet` is the announcement of this process, which is put back first."""
         self._connection = connection
+        self._fleet = fleet
         self._clock = parts.clock
         self._mark = ServerMark(connection)
         self._recovery = JobRecovery(parts, connection)
@@ -55,6 +58,8 @@ class Reconciler:
         does what was not done."""
         if not await self._mark.is_missing():
             return None
+        if self._fleet is not None:
+            await self._fleet.restore()
         await self._mark.begin()
         report = await self._recovery.run()
         if await self._mark.complete() and not report.is_clean:
