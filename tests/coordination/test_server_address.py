@@ -8,9 +8,10 @@ from urllib.parse import urlsplit
 import pytest
 from redis.asyncio import Redis, RedisCluster
 
+from quire.coordination import server_address
 from quire.coordination.connection import RedisConnection
 from quire.coordination.server_address import ServerAccess, SeveralServers, make_client
-from quire.errors import CoordinationError
+from quire.errors import CoordinationCommandError, CoordinationError, SettingsError
 from quire.settings import load
 from tests.support.coordination_servers import ask
 from tests.support.failing_servers import NAME, watched_by_sentinels
@@ -78,3 +79,31 @@ async def test_a_server_is_trusted_by_its_authority_when_it_is_reached_over_tls(
         await trusted.close()
         await untrusted.close()
         door.close()
+
+
+def test_file_and_setting_are_named_when_the_authority_is_not_there(tmp_path: Path) -> None:
+    settings = load({"REDIS_CA_FILE": str(tmp_path / "none.pem")}).coordination
+    with pytest.raises(SettingsError, match=r"REDIS_CA_FILE names .*none\.pem, which is not a file"):
+        ServerAccess.of(settings)
+
+
+async def test_the_database_is_named_when_the_server_has_none_of_this_number(shared_server: str) -> None:
+    connection = RedisConnection.open(f"redis://127.0.0.1:{urlsplit(shared_server).port}/99999")
+    try:
+        with pytest.raises(CoordinationCommandError, match="has no database of this number"):
+            await connection.ping()
+    finally:
+        await connection.close()
+
+
+async def test_tls_is_hinted_at_when_a_plain_server_is_asked_over_tls(
+    shared_server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_address, "_RETRIES", 0)
+    monkeypatch.setattr(server_address, "_TIMEOUT_S", 0.5)
+    connection = RedisConnection.open(f"rediss://127.0.0.1:{urlsplit(shared_server).port}/0")
+    try:
+        with pytest.raises(CoordinationError, match="a server without it needs redis://"):
+            await connection.blocking("PING")
+    finally:
+        await connection.close()

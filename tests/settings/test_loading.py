@@ -236,3 +236,16 @@ def test_start_stops_when_the_file_is_missing(tmp_path: Path) -> None:
 def test_empty_file_changes_nothing_when_named(config: Path) -> None:
     config.write_text("# nothing yet\n")
     assert load({"QUIRE_CONFIG": str(config)}).http == Settings().http
+
+
+@pytest.mark.parametrize(
+    ("url", "wrong"),
+    [
+        ("redis://h:99999/0", "a port is wrong, expected a number from 1 to 65535"),
+        ("redis://:6379/0", "a host is missing, expected host:port"),
+        ("redis://h:6379/first", "its database (the last part of its path) is wrong, expected a number"),
+        ("redis+cluster://a:1,b:99999", "a port is wrong, expected a number from 1 to 65535"),
+    ],
+)
+def test_the_wrong_part_is_named_when_an_address_of_redis_is_malformed(url: str, wrong: str) -> None:
+    assert problems({"REDIS_URL": url}) == [f"REDIS_URL has a value in the environment; {wrong}."]

@@ -32,6 +32,7 @@ from redis.exceptions import (
     ResponseError,
     TryAgainError,
 )
+from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from quire.coordination.keys import JobKeys
 from quire.coordination.server_address import ServerAccess, make_client, shown
@@ -51,6 +52,9 @@ _OUTAGE_CODES = (
 )
 _OUTAGE_REPLY = re.compile(rf"(?:{_OUTAGE_CODES})\b|(?:ERR )?Error running script.*-(?:{_OUTAGE_CODES})\b")
 """The same by the code in their text. Before version 7 the server wraps the reply that a script got."""
+
+
+_TLS_HINT = " (rediss:// speaks TLS: a server without it needs redis://)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,8 +305,16 @@ class RedisConnection:
 
     def _translated(self, error: Exception) -> CoordinationError | CoordinationCommandError:
         reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
+        if "DB index is out of range" in reason:
+            return CoordinationCommandError(
+                f"The coordination server at {self.where} has no database of this number (REDIS_URL)."
+            )
         if _is_outage(error):
-            return CoordinationError(f"The coordination server at {self.where} did not answer: {reason}")
+            is_timeout = isinstance(error, TimeoutError | RedisTimeoutError)
+            hint = _TLS_HINT if is_timeout and self.url.startswith("rediss") else ""
+            return CoordinationError(
+                f"The coordination server at {self.where} did not answer: {reason}{hint}"
+            )
         first = reason.split(" ")[0]
         code = first if first.isupper() else "ERR"
         return CoordinationCommandError(

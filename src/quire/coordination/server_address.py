@@ -17,6 +17,7 @@ from redis.asyncio.cluster import ClusterNode
 from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialBackoff, NoBackoff
 
+from quire.errors import SettingsError
 from quire.settings.sections import CoordinationSettings
 
 _RETRIES = 8
@@ -36,7 +37,11 @@ class ServerAccess:
 
     @classmethod
     def of(cls, settings: CoordinationSettings) -> ServerAccess:
-        return cls(settings.redis_ca_file, settings.sentinel_username, settings.sentinel_password)
+        """Raises SettingsError if the file of the certificate authority is not there."""
+        authority = settings.redis_ca_file
+        if authority is not None and not authority.is_file():
+            raise SettingsError(f"REDIS_CA_FILE names {authority}, which is not a file.")
+        return cls(authority, settings.sentinel_username, settings.sentinel_password)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from typing import Any
 from quire.errors import SettingsError
 from quire.settings.model_limits import apply_model_limits
 from quire.settings.sections import Settings, declarations, sections
-from quire.settings.setting_kinds import Declaration
+from quire.settings.setting_kinds import Declaration, MalformedPartError
 from quire.settings.source_names import (
     ALIASES,
     EXPLAINED,
@@ -73,8 +73,8 @@ def load(environ: Mapping[str, str], overrides: Mapping[str, str] | None = None)
         declared = known[name]
         try:
             values[declared.section][declared.attribute] = declared.kind.read(one.value)
-        except (ValueError, OverflowError):
-            problems.append(_malformed(declared, one))
+        except (ValueError, OverflowError) as error:
+            problems.append(_malformed(declared, one, error))
     problems.stop_if_any()
     built = {name: holder(**values[name]) for name, holder in sections()}
     built["ai"], wrong, notes = apply_model_limits(built["ai"], environ, known)
@@ -287,12 +287,13 @@ def _substituted(value: str, environ: Mapping[str, str]) -> str:
     return _REFERENCE.sub(replace, value)
 
 
-def _malformed(declared: Declaration, given: _Given) -> str:
+def _malformed(declared: Declaration, given: _Given, error: Exception) -> str:
     place = f"on the {given.origin}" if given.origin == "command line" else f"in the {given.origin}"
     # A URL may carry a password even where the setting is no secret.
     hidden = declared.kind.secret or "://" in given.value or "@" in given.value
     value = "a value" if hidden else repr(given.value)
-    return f"{declared.name} has {value} {place}; expected {declared.kind.expected}."
+    wrong = str(error) if isinstance(error, MalformedPartError) else f"expected {declared.kind.expected}"
+    return f"{declared.name} has {value} {place}; {wrong}."
 
 
 def _is_service_link(name: str, value: str) -> bool:

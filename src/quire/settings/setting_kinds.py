@@ -1,7 +1,7 @@
 """What a setting's value may look like: each kind reads a text into a value and writes it back.
 
 A kind's `read` raises `ValueError` for anything malformed. The text of that error is never shown, because it
-could repeat a secret; `expected` is what the user gets to read.
+could repeat a secret; `expected` is what the user gets to read. Only the text of a `MalformedPartError` is shown.
 
 `Declaration` is one setting; the sections are made of these.
 """
@@ -44,6 +44,10 @@ class ValueKind(Generic[T]):
     secret: bool = False
     many: bool = False
     table: bool = False
+
+
+class MalformedPartError(ValueError):
+    """Says which part of a value is wrong, in words that repeat nothing of it."""
 
 
 @dataclass(frozen=True)
@@ -227,18 +231,30 @@ def server_url(*schemes: str) -> ValueKind[str]:
 
     def read(value: str) -> str:
         parts = urlsplit(value)
-        if "+" not in parts.scheme:
+        if not value or parts.scheme not in schemes or parts.scheme == "unix":
             return one.read(value)
-        credentials, at, hosts = parts.netloc.rpartition("@")
-        for host in hosts.split(","):
-            if not urlsplit(f"//{host}").hostname:
-                raise ValueError("a host is missing")
-            one.read(parts._replace(netloc=f"{credentials}{at}{host}").geturl())
-        _, _, database = parts.path.strip("/").partition("/")
-        int(database or 0)
+        hosts, path = parts.netloc.rpartition("@")[2], parts.path.strip("/")
+        is_several = "+" in parts.scheme
+        for host in hosts.split(",") if is_several else [hosts]:
+            _check_host(host)
+        database = path.partition("/")[2] if is_several else path
+        if database and not database.isdecimal():
+            raise MalformedPartError("its database (the last part of its path) is wrong, expected a number")
         return value
 
     return ValueKind(one.expected, read, without_password)
+
+
+def _check_host(text: str) -> None:
+    parts = urlsplit(f"//{text}")
+    try:
+        port = parts.port
+    except ValueError:
+        raise MalformedPartError("a port is wrong, expected a number from 1 to 65535") from None
+    if port == 0:
+        raise MalformedPartError("a port is wrong, expected a number from 1 to 65535")
+    if not parts.hostname:
+        raise MalformedPartError("a host is missing, expected host:port")
 
 
 def api_keys() -> ValueKind[tuple[ApiKey, ...]]:
