@@ -63,7 +63,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def make_pdf() -> Callable[..., bytes]:
     """Builds a PDF with one page for each text; with a password it is encrypted."""
 
-    def make(*texts: str, password: str | None = None) -> bytes:
+    def make(*texts: str, password: str | None = None, size: float = 12) -> bytes:
         from reportlab.lib.pdfencrypt import StandardEncryption
         from reportlab.pdfgen.canvas import Canvas
 
@@ -71,7 +71,7 @@ def make_pdf() -> Callable[..., bytes]:
         lock = StandardEncryption(password, ownerPassword="owner", strength=128) if password else None
         canvas = Canvas(out, encrypt=lock, invariant=1)
         for text in texts:
-            canvas.setFont("Helvetica", 12)
+            canvas.setFont("Helvetica", size)
             for row, line in enumerate(text.splitlines() or [""]):
                 canvas.drawString(72, 720 - 16 * row, line)
             canvas.showPage()

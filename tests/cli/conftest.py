@@ -84,10 +84,10 @@ def cli(tmp_path: Path) -> Iterator[Cli]:
         process.communicate(timeout=DEADLINE_S)
 
 
-def make_pdf(path: Path, *pages: str, password: str | None = None) -> Path:
+def make_pdf(path: Path, *pages: str, password: str | None = None, size: float = 11) -> Path:
     document = pymupdf.open()
     for text in pages:
-        document.new_page().insert_text((72, 72), text)
+        document.new_page().insert_text((72, 72), text, fontsize=size)
     locked = {"encryption": pymupdf.PDF_ENCRYPT_AES_256, "user_pw": password, "owner_pw": password}
     document.save(path, **(locked if password else {}))
     document.close()
