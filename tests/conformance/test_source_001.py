@@ -184,6 +184,11 @@ async def process_json(client: Client, **fields: Any) -> Answer:
 async def over(client: Client, some_id: str) -> dict[str, Any]:
     async def ended() -> dict[str, Any] | None:
         found: dict[str, Any] = (await client.get(f"/progress_spec/{some_id}")).json
+        if (
+            "status" not in found
+        ):  # a service that has just come back may ask for a moment, but never deny the job
+            assert found["retryable"], found
+            return None
         return found if found["status"] in ("success", "failed") else None
 
     found: dict[str, Any] = await eventually(ended, f"the end of {some_id}")
