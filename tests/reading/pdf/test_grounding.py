@@ -173,3 +173,12 @@ def test_answer_about_a_page_is_stored_with_boxes(save: Make) -> None:
     assert [one.grounded for one in page.elements] == [True, True, False]
     assert (found.ungrounded, found.ungrounded_numbers) == (1, 1)
     assert decode(ground_answer(path, None, 2, answer, False).elements).elements[0].grounded is None
+
+
+def test_word_that_the_page_has_nowhere_is_counted_when_a_short_text_has_another_order() -> None:
+    page = [
+        PageWord(text, (70.0 + 30 * i, 100.0, 95.0 + 30 * i, 110.0))
+        for i, text in enumerate(["Date", "12", "March", "was", "fair"])
+    ]
+    assert ground(markdown_elements("March 12 Date", 1), page).altered == 0
+    assert ground(markdown_elements("March 12 Date never", 1), page).altered == 1

@@ -229,7 +229,7 @@ class _PageIndex:
             altered = len(set(wrong) - lost)
             supported = not _has_invented_sentence(own, wrong)
         else:
-            altered = in_any_order(own, (word.key for word in self._words)) if is_table else 0
+            altered = in_any_order(own, (word.key for word in self._words)) if supported or is_table else 0
         is_again = supported and not is_table and self._says_again(own, places)
         share = round(len(places) / len(own), 3)
         box = self._box(places) if supported else None
@@ -272,7 +272,7 @@ class _PageIndex:
         if len(run) < _LEAST_MOVED:
             return False
         for place in self._places.get(run[0].key, ())[:_MOST_PLACES]:
-            if not differing(run, self._words[place : place + len(run)]):
+            if differing(run, self._words[place : place + len(run)]) == []:
                 return True
         return False
 
