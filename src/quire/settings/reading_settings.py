@@ -211,7 +211,7 @@ class OcrSettings:
         "OCR_DATA_DIR",
         "",
         setting_kinds.optional_path(),
-        "A folder with Tesseract's models (`fra.traineddata`) for languages other than English and German.",
+        "A folder with Tesseract's models (`rus.traineddata`) for languages other than English and German.",
     )
 
 

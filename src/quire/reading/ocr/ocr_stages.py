@@ -29,6 +29,7 @@ from quire.reading.ocr.page_posture import (
     turned_further,
     upright,
 )
+from quire.reading.ocr.page_script import language_by_script
 from quire.reading.ocr.quick_reader import QUICK_READER, TesseractModels
 from quire.reading.ocr.scan_rules import rules_in
 from quire.reading.ocr.sure_lines import SureLines
@@ -166,6 +167,7 @@ class PictureReading:
         self._names = options.models.names()
         self._posture = posture_of(picture)
         self._settled = False
+        self._script_tried = False
         self._notes = list(options.notes)
         self._quick: dict[int, RecognisedPage] = {}  # what the quick reader saw, by the way up
         self._quick_names = self._names  # the languages of the models that it saw that by
@@ -182,7 +184,7 @@ class PictureReading:
         mode = self._options.mode
         grainy = self._posture.noise >= _GRAINY and mode == AUTO and self._has_careful
         if not self._has_quick or mode == CAREFUL or grainy or self._is_beyond_quick_reader():
-            careful = self._carefully()
+            careful = None if self._takes_other_script() else self._carefully()
             if careful is not None:
                 return self._result_of(careful, CAREFUL_READER)
         seen = self._quickly()
@@ -190,9 +192,11 @@ class PictureReading:
             return self._result_of(seen, QUICK_READER)
         if not self._is_good(seen):
             seen = self._in_its_language(seen)
+        if not self._is_good(seen) and self._takes_other_script():
+            seen = self._quickly()
         if not self._is_good(seen):
             careful = self._carefully()
-            if careful is not None and _weight(careful) >= 0.5 * _weight(seen.without_noise()):
+            if careful is not None and careful.weight() >= 0.5 * seen.without_noise().weight():
                 careful.blank = [box for box in seen.blank if not _holds_words(box, careful)]
                 return self._result_of(careful, CAREFUL_READER)
             seen = self._quick_words()  # of the way up that the careful reader has found
@@ -293,10 +297,29 @@ class PictureReading:
         if not quick_reader.has(models):
             return seen
         again = quick_reader.read(self._page, models, self._options.dpi)
-        if _weight(again) > _weight(seen):
+        if again.weight() > seen.weight():
             self._quick[self._posture.turns] = seen = again
             self._quick_names = [language]
         return seen
+
+    def _takes_other_script(self) -> bool:
+        """Whether a model of another script than was asked for reads the page better; it is used from here on."""
+        if self._script_tried or self._options.mode == QUICK:
+            return False
+        self._script_tried = True
+        seen = self._quick.get(self._posture.turns)
+        sure = [word.box for word in seen.words() if word.confidence >= _UPRIGHT] if seen else []
+        options = self._options
+        language = language_by_script(self._page, sure, options.models, options.dpi)
+        if language is None:
+            return False
+        # Names and addresses on such a page may be in the letters that were asked for.
+        asked = [name for name in self._names if quick_reader.has(replace(options.models, languages=name))]
+        self._options = replace(options, languages="+".join((language, *asked)), mode=AUTO)
+        self._names = self._quick_names = self._options.models.names()
+        self._has_quick, self._has_careful = True, False
+        self._quick, self._hardly_sure = {}, None
+        return True
 
     def _sure_lines(self) -> SureLines:
         """What the careful reader need not read again: lines in a language whose model the quick reader has."""
@@ -336,7 +359,7 @@ class PictureReading:
                 self._posture = turned_further(self._picture, came, quarters)
                 self._lay()
                 seen = careful_reader.read(self._page, self._names)
-                if not seen.is_on_its_side() and (best is first or _weight(seen) > _weight(best)):
+                if not seen.is_on_its_side() and (best is first or seen.weight() > best.weight()):
                     best, posture = seen, self._posture
         finally:
             self._posture = posture
@@ -368,8 +391,9 @@ class PictureReading:
         straight, _ = upright(picture, posture)
         strip = dense_strip(evened(straight))
         if self._has_quick:
-            return _weight(quick_reader.read(strip, self._options.models, self._options.dpi, one_block=True))
-        return _weight(careful_reader.read(strip, self._names))
+            models, dpi = self._options.models, self._options.dpi
+            return quick_reader.read(strip, models, dpi, one_block=True).weight()
+        return careful_reader.read(strip, self._names).weight()
 
     def _is_good(self, seen: RecognisedPage) -> bool:
         """Whether the quick reader's words can be kept."""
@@ -421,8 +445,3 @@ def _holds_words(box: Box, seen: RecognisedPage) -> bool:
         left <= (word.left + word.right) / 2 <= right and top <= (word.top + word.bottom) / 2 <= bottom
         for word in seen.words()
     )
-
-
-def _weight(seen: RecognisedPage) -> float:
-    """How much was read, by characters and how sure they are; random marks weigh little."""
-    return sum(len(word.text) * max(0.0, word.confidence - 0.3) for word in seen.words())

@@ -79,6 +79,10 @@ class RecognisedPage:
         total = sum(length for _, length in weights)
         return sum(sure * length for sure, length in weights) / total if total else None
 
+    def weight(self) -> float:
+        """How much was read, by characters and how sure they are; random marks weigh little."""
+        return sum(len(word.text) * max(0.0, word.confidence - NOISE) for word in self.words())
+
     def is_on_its_side(self) -> bool:
         """Whether most lines of several words are taller than wide: in every script with spaces they are wider."""
         boxes = [line.box() for line in self.lines() if len(line.words) > 1]

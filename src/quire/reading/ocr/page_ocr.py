@@ -17,8 +17,10 @@ from quire.reading.grading.page_grade import Judgement, judge_ocr
 from quire.reading.ocr import careful_reader, quick_reader
 from quire.reading.ocr.careful_reader import CAREFUL_READER
 from quire.reading.ocr.ocr_stages import CAREFUL, QUICK, OcrOptions, PictureReading, Recognised, recognise
+from quire.reading.ocr.page_script import other_scripts
 from quire.reading.ocr.quick_reader import QUICK_READER
 from quire.reading.ocr.scan_elements import lay_out_scan
+from quire.reading.pdf.leftward_order import is_mainly_leftward
 from quire.reading.pdf.line_pieces import PageWord
 from quire.reading.pdf.page_reader import layout_parser
 from quire.reading.pdf.page_render import DrawnPage, RenderOptions, draw_scan
@@ -43,6 +45,8 @@ __all__ = [
 OCR_READERS = (QUICK_READER, CAREFUL_READER)
 
 READ_AGAIN = "read_again"
+RIGHT_TO_LEFT = "right_to_left_scan"
+"""Parts of lines that a gap cuts are read in the wrong order on some scans of Arabic and Hebrew."""
 
 _KNOWN_LETTERS = re.compile(r"[A-Za-z\u00aa-\u024f\u1e00-\u1eff\u3040-\u30ff\u3400-\u9fff\uf900-\uffef]")
 """Latin, Chinese and Japanese."""
@@ -107,8 +111,8 @@ def check_languages(options: OcrOptions) -> None:
 
 def reads_script_of(text: str, options: OcrOptions) -> bool:
     """Whether a reader here knows the letters of the text; a text without letters says nothing against it."""
-    if not careful_reader.reads(options.models.names()):
-        return True  # a model of another script was asked for
+    if not careful_reader.reads(options.models.names()) or other_scripts(options.models):
+        return True  # a model of another script was asked for, or will be tried
     letters = [letter for letter in text if letter.isalpha()]
     foreign = sum(not _KNOWN_LETTERS.match(letter) for letter in letters)
     return 2 * foreign <= len(letters)
@@ -192,7 +196,10 @@ class OcrAttempt:
 
 def _attempt(number: int, found: Recognised, options: OcrOptions, scale: float) -> OcrAttempt:
     laid = lay_out_scan(number, found.seen, found.rules, scale, join_hyphens=options.join_hyphens)
-    evidence = replace(found.evidence, doubts=page_doubts(laid.elements, PageKind(by_ocr=True)))
+    doubts = page_doubts(laid.elements, PageKind(by_ocr=True))
+    if is_mainly_leftward(laid.markdown):
+        doubts = (*doubts, RIGHT_TO_LEFT)
+    evidence = replace(found.evidence, doubts=doubts)
     if is_shapes(laid, found.seen.height * scale):
         laid = replace(laid, markdown="", text="", elements=())
         evidence = replace(evidence, confidence=None, doubts=())

@@ -32,6 +32,8 @@ QUICK_READER = "tesseract"
 _PR_SET_PDEATHSIG = 1
 _LANGUAGE = re.compile(r"[A-Za-z0-9_]{2,40}(?:/[A-Za-z0-9_]{2,40})?")
 _MODEL_SUFFIX = ".traineddata"
+_NO_LANGUAGES = frozenset({"osd", "equ", "snum"})
+"""Models that Tesseract has for other things than text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,11 @@ def available() -> bool:
 def installed(models: TesseractModels) -> list[str]:
     """The languages that can be read."""
     return sorted(_files(models))
+
+
+def readable(models: TesseractModels) -> list[str]:
+    """The installed languages that were not asked for."""
+    return [name for name in installed(models) if name not in models.names() and name not in _NO_LANGUAGES]
 
 
 def has(models: TesseractModels) -> bool:
