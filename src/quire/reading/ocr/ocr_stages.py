@@ -82,7 +82,7 @@ class OcrOptions:
 
     @classmethod
     def of(cls, settings: OcrSettings) -> OcrOptions:
-        folder = str(settings.data_dir) if settings.data_dir else None
+        folder = str(settings.data_dir) if settings.data_dir else quick_reader.system_folder()
         return cls(settings.languages, settings.dpi, folder, settings.mode)
 
     def with_effort(self, effort: ReadingEffort) -> OcrOptions:

