@@ -217,6 +217,37 @@ def test_an_item_goes_on_when_its_lines_are_ragged_and_a_footer_is_wider(save: M
     assert items[1] == "- b. The rest is kept."
 
 
+def test_text_behind_a_list_is_its_own_when_only_one_line_of_the_page_fills_the_measure(save: Make) -> None:
+    """Short lines that end at about one place are no margin: with one, text would fit nowhere behind an item."""
+    page = column(
+        (0, "Dear members"),
+        None,
+        None,
+        (
+            0,
+            "To get started with the summer of this year, bring all that is on the list below to the harbour:",
+        ),
+        None,
+        None,
+        (30, "\u2022  You can rest and look around"),
+        None,
+        None,
+        (30, "\u2022  Paddle about the island"),
+        None,
+        None,
+        (30, "\u2022  Enjoy the summer warmth"),
+        None,
+        None,
+        (0, "Also, you should not forget to bring"),
+        None,
+        None,
+        (0, "Hmm, what else is there to say"),
+    )
+    texts = blocks(save(page))
+    assert texts[2].splitlines()[-1] == "- Enjoy the summer warmth"
+    assert texts[3:] == ["Also, you should not forget to bring", "Hmm, what else is there to say"]
+
+
 def test_a_heading_goes_on_when_its_second_line_hangs(save: Make) -> None:
     document = column(*full("the first matter."))
     page = document[0]

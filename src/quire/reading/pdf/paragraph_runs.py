@@ -121,10 +121,14 @@ def _without_notes(runs: list[_Run]) -> list[_Run]:
 
 
 def _right_margin(rows: Sequence[TextRow]) -> float:
-    """Where lines end at the farthest; a line that ends farther than all others is no measure, as a wide footer."""
+    """Where lines end at the farthest.
+
+    The first or the last line is no measure if it alone ends farther right, as a wide footer. Any other line is: where
+    most are short, as on a page of lists, the one that fills the measure may be alone.
+    """
     rights = sorted((row.box[2] for row in rows), reverse=True)
-    shared = (x for x, other in pairwise(rights) if x - other <= _SAME_RIGHT)
-    return next(shared, rights[0] if rights else 0.0)
+    shared = next((x for x, other in pairwise(rights) if x - other <= _SAME_RIGHT), max(rights, default=0.0))
+    return max([shared, *(row.box[2] for row in rows[1:-1])])
 
 
 def usual_steps(columns: Sequence[Sequence[TextRow]]) -> TypeSteps:
