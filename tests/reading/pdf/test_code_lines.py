@@ -68,3 +68,53 @@ def test_lines_are_not_indented_when_they_are_centred(save: Make) -> None:
         )
     reading = read_pages(save(document), None, [1])[0]
     assert [e.text for e in reading.elements if e.kind is ElementKind.CODE] == ["\n".join(texts)]
+
+
+def with_names(*rows: tuple[tuple[str, str], ...]) -> Any:
+    """Text with names in type of one width (`cour`), in rows of (font, text), and code below it."""
+    document = pymupdf.open()
+    page = document.new_page()
+    for at, row in enumerate(rows):
+        x, y = 72.0, 100 + 14.0 * at
+        for font, text in row:
+            page.insert_text((x, y), text, fontname=font, fontsize=11)
+            x += pymupdf.get_text_length(text, font, 11)
+    for at, text in enumerate(("for (i = 0; i < n; i++) {", "    total += row[i];", "}")):
+        page.insert_text((90, 260 + 13 * at), text, fontname="cour", fontsize=11)
+    return document
+
+
+def test_line_of_a_paragraph_is_text_when_it_begins_with_a_name_in_type_of_one_width(save: Make) -> None:
+    document = with_names(
+        (("helv", "Only one package may contain this binary, and that package must either be the"),),
+        (("cour", "interpreter_base"), ("helv", " or a dependency of that package (see the next section).")),
+        (("helv", "The value of "), ("cour", "limit"), ("helv", " says how many of them are kept in all.")),
+    )
+    reading = read_pages(save(document), None, [1])[0]
+    assert [e.text for e in reading.elements if e.kind is ElementKind.CODE] == [
+        "for (i = 0; i < n; i++) {\n    total += row[i];\n}"
+    ]
+    text = reading.elements[0].text
+    assert text.endswith(
+        "must either be the interpreter_base or a dependency of that package (see the next section). The value of "
+        "limit says how many of them are kept in all."
+    )
+
+
+def test_name_alone_in_its_line_is_text_when_the_sentence_above_ends_with_it(save: Make) -> None:
+    document = with_names(
+        (("helv", "Packages should use the facilities of the base rather than declare that they need"),),
+        (("cour", "interpreter_base."),),
+    )
+    reading = read_pages(save(document), None, [1])[0]
+    assert reading.elements[0].text.endswith("rather than declare that they need interpreter_base.")
+    assert reading.markdown.count("```") == 2
+
+
+def test_command_is_code_when_a_sentence_introduces_it(save: Make) -> None:
+    document = with_names(
+        (("helv", "To see all that the service knows about itself, call it in the following way:"),),
+        (("cour", "service --describe --all"),),
+    )
+    reading = read_pages(save(document), None, [1])[0]
+    assert "```\nservice --describe --all\n```" in reading.markdown

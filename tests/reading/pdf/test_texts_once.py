@@ -3,6 +3,8 @@ layout reader that run backwards."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from quire.domain.element import Element, ElementKind
 from quire.reading.pdf.compose import compose, with_whole_lines
 from quire.reading.pdf.layout_blocks import LayoutBlock
@@ -68,7 +70,8 @@ def test_code_beside_a_table_does_not_repeat_its_rows() -> None:
     code = LayoutBlock(
         "code", (72.0, 118.0, 400.0, 200.0), lines=("9 Washington, D.C.", "10 The matter came on")
     )
-    lines = [line("9 Washington, D.C.", 118), line("10 The matter came on", 150)]
+    texts = {118: "9 Washington, D.C.", 150: "10 The matter came on"}
+    lines = [replace(line(text, y), mono=True) for y, text in texts.items()]
     assert shown([code], lines, [table]) == "8 x 9 Washington, D.C. 10 The matter came on"
 
 

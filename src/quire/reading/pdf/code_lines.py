@@ -1,11 +1,13 @@
-"""Lines of code with their indents and the empty lines between them, by their places: the layout reader has neither."""
+"""Tells code from text, and gives lines of code their indents and the empty lines between them, by their places."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
+from quire.domain.element import hull
 from quire.reading.pdf.block_matching import FilledBlock
 from quire.reading.pdf.layout_blocks import LayoutBlock
 from quire.reading.pdf.text_lines import TextLine
@@ -17,6 +19,10 @@ _OFF = 0.3
 """How far an indent may be from a whole number of signs, and a step from a whole number of lines."""
 _MOST_EMPTY = 3
 _MOST_INDENT = 120
+_NEXT_LINE = 1.7
+_MEASURE_EM = 20
+"""A line of text that is cut is not shorter than this."""
+_UNFINISHED = re.compile(r"[\w,)]$")
 
 
 def with_indents(filled: Sequence[FilledBlock], lines: Sequence[TextLine]) -> list[FilledBlock]:
@@ -30,6 +36,60 @@ def with_indents(filled: Sequence[FilledBlock], lines: Sequence[TextLine]) -> li
         else item
         for item in filled
     ]
+
+
+def without_false_code(blocks: Sequence[LayoutBlock], lines: Sequence[TextLine]) -> list[LayoutBlock]:
+    """The blocks, with code that is text as text: the layout reader goes by the first word of a line.
+
+    Code is in type of one width, but for a comment or a button beside it; a name at the end of a sentence is in such
+    type too, and alone in its line where the sentence is cut before it.
+    """
+    if not any(block.kind == "code" for block in blocks):
+        return list(blocks)
+    upright = [line for line in lines if line.upright]
+    kept: list[LayoutBlock] = []
+    for block in blocks:
+        inside = [line for row in _rows(block, upright) for line in row] if block.kind == "code" else []
+        if inside and not _is_mono(inside):
+            kept.append(as_text(block))
+        elif len(inside) == 1 and kept and _ends_sentence(inside[0], upright, kept[-1]):
+            kept[-1] = _joined(kept[-1], block)
+        else:
+            kept.append(block)
+    return kept
+
+
+def as_text(block: LayoutBlock) -> LayoutBlock:
+    """A block of code as a paragraph."""
+    return replace(block, kind="paragraph", text=" ".join(block.lines), lines=())
+
+
+def _is_mono(lines: Sequence[TextLine]) -> bool:
+    return 2 * sum(len(line.text) for line in lines if line.mono) >= sum(len(line.text) for line in lines)
+
+
+def _ends_sentence(line: TextLine, lines: Sequence[TextLine], block: LayoutBlock) -> bool:
+    """Whether the line ends a sentence of the block above it."""
+    if block.kind not in ("paragraph", "list_item"):
+        return False
+    return any(_goes_on(above, line) for row in _rows(block, lines) for above in row)
+
+
+def _joined(block: LayoutBlock, code: LayoutBlock) -> LayoutBlock:
+    text = " ".join((block.text, *code.lines))
+    return replace(block, text=text, box=hull([block.box, code.box]))
+
+
+def _goes_on(above: TextLine, line: TextLine) -> bool:
+    """Whether the line is right below a line of text that is cut in the middle of a sentence."""
+    step = line.box[3] - above.box[3]
+    return (
+        not above.mono
+        and _SAME_ROW * line.size < step < _NEXT_LINE * above.size
+        and abs(above.box[0] - line.box[0]) < line.size
+        and above.box[2] - above.box[0] > _MEASURE_EM * above.size
+        and _UNFINISHED.search(above.text) is not None
+    )
 
 
 def _indented(block: LayoutBlock, lines: Sequence[TextLine]) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from itertools import groupby, pairwise
 from quire.domain.element import hull
 from quire.reading.pdf.backward_words import with_words_forwards
 from quire.reading.pdf.block_matching import FilledBlock, block_text, compact, match
-from quire.reading.pdf.code_lines import with_indents
+from quire.reading.pdf.code_lines import as_text, with_indents, without_false_code
 from quire.reading.pdf.column_order import column_order
 from quire.reading.pdf.drawn_rules import NO_RULES, Box, Rules, crosses_bars
 from quire.reading.pdf.layout_blocks import LayoutBlock
@@ -59,8 +59,7 @@ def compose(
     """
     blocks = with_words_forwards(blocks, lines)
     is_typed = any(line.mono for line in lines) and is_typewritten_prose(lines)
-    if is_typed:
-        blocks = list(map(_typed, blocks))
+    blocks = list(map(_typed, blocks)) if is_typed else without_false_code(blocks, lines)
     kept, cut = _with_tables(_without_false_tables(blocks, lines, dropped, rules), tables)
     filled, orphans = match(kept, outside(lines, tables), cut)
     place_lines(filled, [*orphans, *_take_turned(filled)])
@@ -81,9 +80,7 @@ def _take_turned(filled: Sequence[FilledBlock]) -> list[TextLine]:
 
 def _typed(block: LayoutBlock) -> LayoutBlock:
     """A block of a page in typewriter type: what is of words is a paragraph, not code."""
-    if block.kind != "code" or not are_words(block.lines):
-        return block
-    return replace(block, kind="paragraph", text=" ".join(block.lines), lines=())
+    return as_text(block) if block.kind == "code" and are_words(block.lines) else block
 
 
 def _without(filled: Sequence[FilledBlock], dropped: Sequence[TextLine]) -> list[FilledBlock]:

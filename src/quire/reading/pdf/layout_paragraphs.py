@@ -58,7 +58,8 @@ def _stretches(filled: Sequence[FilledBlock], may_be_mono: bool) -> Iterator[_St
     """The blocks as stretches of one column each, and those that are in none."""
     stretch: _Stretch | None = None
     for number, item in enumerate(filled, 1):
-        is_code = not may_be_mono and any(line.mono for line in item.lines)
+        mono = sum(len(line.text) for line in item.lines if line.mono)
+        is_code = not may_be_mono and 2 * mono > sum(len(line.text) for line in item.lines)
         rows = _rows(item, number) if not is_code else []
         if not rows:
             if stretch is not None:

@@ -22,6 +22,7 @@ _USUAL_STEP_EM = 1.3
 _ENOUGH_STEPS = 3
 _HEADING_ROWS = 3
 _LARGE = 1.15
+_SMALLER_NAME = 1.3
 _SAME_RIGHT = 12.0
 
 _BULLET = re.compile(r"([•●▪■◦‣➢➤►❖◆○□✓✔∙·\uf0b7\uf0a7\uf0d8\uf076\uf0fc]|o(?=\s))\s*(?=\S)")
@@ -249,11 +250,13 @@ def _is_heading_over(row: TextRow, following: TextRow, goes_on: bool, column: _C
 def _in_one_type(row: TextRow, following: TextRow, goes_on: bool) -> bool:
     """Whether size and the layout reader's headings allow one block.
 
-    Where a sentence goes on, a size that is a little off is an error of a scan's text layer.
+    Where a sentence goes on, a size that is a little off is an error of a scan's text layer; a name in type of one
+    width is set smaller.
     """
     if _same_type(row, following):
         return goes_on or row.source is following.source or row.heading == following.heading
-    return goes_on and max(row.size, following.size) <= _LARGE * min(row.size, following.size)
+    most = _SMALLER_NAME if row.lines[0].mono or following.lines[0].mono else _LARGE
+    return goes_on and max(row.size, following.size) <= most * min(row.size, following.size)
 
 
 def _is_centred(row: TextRow, other: TextRow) -> bool:
