@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pymupdf
@@ -143,3 +144,13 @@ def test_a_title_of_two_lines_has_one_entry_when_its_number_is_set_apart(save: M
     write(page, 509, 170, "14", size=10)
     reading = read_pages(save(document), None, [1])[0]
     assert reading.markdown.endswith("\n- 2 Trees of the valleys and of the hills 14")
+
+
+def test_numbered_titles_are_entries_when_they_follow_one_another_without_pages() -> None:
+    titles = ["2.1. Versions", "2.2. Base Package", "2.2.1. Its parts", "2.3. Module Path"]
+    found = contents_entries(list(map(line, titles)))
+    assert [(one.text, one.depth) for one in found] == list(zip(titles, (0, 0, 1, 0), strict=True))
+    # Numbers that don't count on, sentences and titles in bold are no contents list.
+    assert contents_entries(list(map(line, titles[::-1]))) == []
+    assert contents_entries([*map(line, titles), line("2.4. It was closed, for the money was gone")]) == []
+    assert contents_entries([replace(line(title), bold=True) for title in titles]) == []

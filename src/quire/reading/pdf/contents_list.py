@@ -1,16 +1,22 @@
-"""Tells the entries of a contents list from prose: lines that end in a row of dots and the number of a page."""
+"""Tells the entries of a contents list from prose.
+
+They are lines that end in a row of dots and the number of a page, or numbered titles of sections one below the other.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from quire.reading.pdf.text_lines import TextLine
 
 ENDS_IN_PAGE = re.compile(
     r"\s*(?:\.{4,}|(?:\s\.){4,}|…{2,}|_{4,}|·{4,})[\s.]*(?=(?:[A-Z]{1,2}-?)?\d{1,4}$|[ivxlc]{1,7}$)"
 )
+SECTION = re.compile(r"\d{1,2}(?:\.\d{1,2}){1,3}\.?\s+[^\W\d_a-z][^.;:,]{2,70}[^\W\d_)?]")
+"""A number of two levels or more, a capital, and no sentence: of a contents list the last sign is a digit."""
 LEADER = " ... "
 """What is written for a row of dots: it keeps a number at the end of a title apart from that of the page."""
 _SIGNS = ("....", ". . .", "……", "____", "····")
@@ -19,6 +25,7 @@ _MOSTLY = 0.6
 _LONGEST_NUMBER = 7
 _INDENT_PT = 5.0
 _DEEPEST = 3
+_FIGURES = re.compile(r"\d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +43,7 @@ def contents_entries(lines: Sequence[TextLine]) -> list[ContentsEntry]:
         return []
     whole = "\n".join([line.text for line in lines])
     if not any(sign in whole for sign in _SIGNS):
-        return []  # most blocks are prose
+        return _numbered_titles(lines)  # most blocks are prose
     apart = [_is_number_of(line, above) for line, above in zip(lines, [None, *lines], strict=False)]
     ends = [
         is_apart or ENDS_IN_PAGE.search(line.text) is not None
@@ -55,6 +62,26 @@ def contents_entries(lines: Sequence[TextLine]) -> list[ContentsEntry]:
     if waiting:
         found.append(entry_of(waiting, indents))
     return found
+
+
+def _numbered_titles(lines: Sequence[TextLine]) -> list[ContentsEntry]:
+    """The entries, where each line is the title of a section by its number, and the numbers count on.
+
+    A title with its text below it is a heading; below a title of a contents list is the next one. Titles in bold may
+    be those of sections and their first parts.
+    """
+    if any(line.bold for line in lines):
+        return []
+    if not all(line.text[:1].isdigit() and SECTION.fullmatch(line.text) for line in lines):
+        return []
+    numbers = [tuple(map(int, _FIGURES.findall(line.text.split(None, 1)[0]))) for line in lines]
+    if any(a >= b for a, b in pairwise(numbers)):
+        return []
+    least = min(map(len, numbers))
+    return [
+        ContentsEntry(line.text, min(len(number) - least, _DEEPEST), (line,))
+        for line, number in zip(lines, numbers, strict=True)
+    ]
 
 
 def _is_number_of(line: TextLine, above: TextLine | None) -> bool:

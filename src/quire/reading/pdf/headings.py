@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from quire.reading.pdf.contents_list import SECTION
 from quire.reading.pdf.outline import Titles, title_key
 from quire.reading.pdf.text_lines import TextLine
 
@@ -28,8 +29,6 @@ _DATE = re.compile(r"^[\d\s/.,:-]*$|^\d{1,2}[/.-]\d{1,2}[/.-]\d{2,4}$")
 _PAGE = re.compile(r"^(?:page\s+)?\d+(?:\s*(?:of|/)\s*\d+)?$", re.I)
 _LABEL_VALUE = re.compile(r"^[^:]{2,40}:\s+\S")
 _SECTION_NUMBER = re.compile(r"\d{1,2}(?:\.\d{1,2}){1,3}\.?(?:\s|$)")
-_SECTION = re.compile(r"\d{1,2}(?:\.\d{1,2}){1,3}\.?\s+[^\W\d_a-z][^.;:,]{2,70}[^\W\d_)?]")
-"""A number of two levels or more, a capital, and no sentence: of a contents list the last sign is a digit."""
 _LARGER = 1.15
 _LITTLE_LARGER = 1.08
 """Sizes of a text layer that OCR made differ by less."""
@@ -210,7 +209,7 @@ def _sections(lines: Sequence[TextLine], titles: Titles) -> dict[int, _Section]:
         text = " ".join(lines[i].text for i in row)
         level = titles.get(title_key(text), 0) if titles else 0
         short = lines[row[-1]].box[2] < right - _ENDS_EARLY * (right - left) or len(row) == len(lines)
-        if level or (short and _SECTION.fullmatch(text)):
+        if level or (short and SECTION.fullmatch(text)):
             found |= dict.fromkeys(row, _Section(level))
     return found
 

@@ -28,6 +28,7 @@ from quire.reading.pdf.compose import (
     with_whole_lines,
 )
 from quire.reading.pdf.contents_rows import find_contents
+from quire.reading.pdf.drawn_marks import with_drawn_marks
 from quire.reading.pdf.drawn_rules import NO_RULES, Box, Rules, crosses_bars, rules_of, slanted_strokes
 from quire.reading.pdf.facing_pages import facing_blocks, fold_of, parts_of
 from quire.reading.pdf.form_fields import FormField, form_fields
@@ -274,7 +275,6 @@ def _edges(source: PdfSource) -> Edges:
 
 def _read_edges(source: PdfSource, number: int) -> tuple[EdgeLine, ...]:
     """The edge lines of a neighbour. One that can't be read has none: that is its own failure, not this page's."""
-
     try:
         page, _, content = read_ahead(source, number)
         view = view_of(page, content)
@@ -294,14 +294,14 @@ def _analyse(source: PdfSource, number: int, options: ReadOptions) -> _Seen:
     text = layer_text(content)
     view = view_of(page, content)
     turn = view.turn
-    lines = lines_of(content, turn)
+    lines, drawn_marks = with_drawn_marks(lines_of(content, turn), drawings, turn)
     rules = rules_of(drawings, turn)
     words = functools.partial(layer_words.placed, hidden, turn)
     fold = fold_of(lines, view.size)
     tables = _tables_of_sides(words, lines, rules, fold) if lines else []
     if tables:
         tables = without_charts(tables, slanted_strokes(drawings, turn), rules)
-    paths = [turn(drawing["rect"]) for drawing in drawings]
+    paths = [box for drawing in drawings if (box := turn(drawing["rect"])) not in drawn_marks]
     images = list(map(turn, pictures))
     marks = measure_marks(
         images,
@@ -400,7 +400,6 @@ def _is_within(box: Box, other: Box) -> bool:
 
 
 def _plain(source: PdfSource, number: int) -> PageReading:
-
     page = source.page(number)
     text: str = page.get_text("text", flags=text_flags())
     signals = PageSignals(
