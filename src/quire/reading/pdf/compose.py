@@ -375,7 +375,15 @@ def with_tables_between(filled: Sequence[FilledBlock], tables: Sequence[Table]) 
 
 def outside(lines: Sequence[TextLine], tables: Sequence[Table]) -> list[TextLine]:
     """The lines that are not in a table."""
-    return [line for line in lines if not any(_inside(line.middle, t.box) for t in tables)]
+    if not tables:
+        return list(lines)
+    boxes = [table.box for table in tables]
+    found: list[TextLine] = []
+    for line in lines:
+        middle = line.middle
+        if not any([_inside(middle, box) for box in boxes]):
+            found.append(line)
+    return found
 
 
 def place_lines(filled: list[FilledBlock], orphans: Sequence[TextLine]) -> None:
