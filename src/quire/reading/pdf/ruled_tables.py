@@ -28,6 +28,7 @@ _OPEN = 15.0
 _MOST = 0.6
 _MAX_SIDE = 120
 _FEW_ROWS = 3
+_FEW_LINES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,6 +339,8 @@ def _split_row(
     for y in sorted(line[0].y for found in lines.values() for line in found):
         if not levels or y - levels[-1] > 4:
             levels.append(y)
+    if len(levels) < _FEW_LINES and all(len(found) < _FEW_LINES for found in lines.values()):
+        return None
     result = [[""] * columns for _ in levels]
     heights = [0.0] * len(levels)
     for column, found in lines.items():
@@ -354,7 +357,7 @@ def _split_row(
     )
     if groups is not None and len(owner) <= _FEW_ROWS * columns:  # rules between rows would divide these too
         return merged_rows(result, groups)
-    if not any(len(found) >= 3 and _figures(found) for found in lines.values()):
+    if not any(len(found) >= _FEW_LINES and _figures(found) for found in lines.values()):
         return None
     return _with_whole_labels(result)
 
