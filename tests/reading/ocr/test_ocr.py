@@ -24,7 +24,6 @@ from quire.reading.ocr import careful_reader, page_ocr, quick_reader
 from quire.reading.ocr.ocr_stages import CAREFUL_FAILED, CAREFUL_MISSING, TURNED
 from quire.reading.ocr.page_ocr import OcrOptions, check_languages, recognise_page
 from quire.reading.ocr.picture_elements import ElementOptions, read_elements
-from quire.reading.ocr.sure_lines import SureLines
 from quire.reading.pdf.page_render import RenderOptions
 from quire.reading.pdf.searchable_pdf import PdfAdditions, TextLayer, searchable_pdf
 from quire.reading.pool.child_pool import ChildPool, PoolOptions
@@ -274,11 +273,11 @@ def test_page_of_low_grade_is_read_again_when_another_reader_is_better(
     read_once = careful_reader.read
     calls: list[int] = []
 
-    def fails_once(picture: Image.Image, languages: list[str], known: SureLines) -> object:
+    def fails_once(picture: Image.Image, languages: list[str], *known: object) -> object:
         calls.append(1)
         if len(calls) == 1:
             raise PageError("The careful OCR model failed (for the test).")
-        return read_once(picture, languages, known)
+        return read_once(picture, languages, *known)
 
     monkeypatch.setattr(careful_reader, "read", fails_once)
     written = scans.written_part(sheet, 0.3)

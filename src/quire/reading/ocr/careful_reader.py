@@ -14,13 +14,14 @@ from __future__ import annotations
 import functools
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from quire.errors import PageError
+from quire.reading.ocr.line_budget import LineBudget
 from quire.reading.ocr.line_ink import LineInk, crossing, gutters, line_inks
 from quire.reading.ocr.line_threads import for_each_line, share_heap
 from quire.reading.ocr.ocr_words import Box, OcrLine, OcrWord, RecognisedPage
@@ -69,15 +70,21 @@ def reads(languages: Sequence[str]) -> bool:
     return all(language in _KNOWN for language in languages)
 
 
-def read(picture: Image.Image, languages: Sequence[str], known: SureLines = _NONE_KNOWN) -> RecognisedPage:
+def read(
+    picture: Image.Image,
+    languages: Sequence[str],
+    known: SureLines = _NONE_KNOWN,
+    budget: LineBudget | None = None,
+) -> RecognisedPage:
     """The picture's words, line by line from top to bottom. Lines that are known already are not read again.
 
     Raises PageError where the model can't be loaded or fails.
     """
-    seen = RecognisedPage(picture.width, picture.height)
+    pieces, is_over = _pieces(picture, known, budget)
+    seen = RecognisedPage(picture.width, picture.height, is_over_budget=is_over)
     close_set = bool(_CLOSE_SET.intersection(languages))
     lines: list[OcrLine] = []
-    for piece, ink in _measured(picture, _pieces(picture, known)):
+    for piece, ink in _measured(picture, pieces):
         text = piece.text if close_set or _CLOSE_SIGNS.search(piece.text) else _plain(piece.text)
         _, top, _, bottom = piece.box
         words = _words(text, (ink.left, top, ink.right, bottom) if ink else piece.box, piece.score)
@@ -94,15 +101,18 @@ class _Piece(NamedTuple):
     score: float
 
 
-def _pieces(picture: Image.Image, known: SureLines) -> list[_Piece]:
-    """The lines of a picture, as the model finds them, that it can read or that are known."""
+def _pieces(picture: Image.Image, known: SureLines, budget: LineBudget | None) -> tuple[list[_Piece], bool]:
+    """The lines of a picture, as the model finds them, that it can read or that are known.
+
+    The second says that the budget did not suffice for the others.
+    """
     import numpy as np
 
     pixels = np.asarray(picture.convert("RGB"))
     with _model() as engine:
         corners = engine(pixels, use_det=True, use_cls=False, use_rec=False).boxes
         if corners is None:
-            return []
+            return [], False
         boxes = [_hull(one) for one in corners]
         texts: dict[int, tuple[str, float]] = {
             place: (text, SURELY_READ)
@@ -110,10 +120,44 @@ def _pieces(picture: Image.Image, known: SureLines) -> list[_Piece]:
             if (text := known.text_in(box)) is not None
         }
         rest = [place for place in range(len(boxes)) if place not in texts]
-        pictures = engine.crop_text_regions(pixels, corners[rest]) if rest else []
-        texts.update(zip(rest, _read_pictures(engine, pictures), strict=True))
-    read = ((box, *texts[place]) for place, box in enumerate(boxes))
-    return [_Piece(box, text, score) for box, text, score in read if text.strip() and score >= _LEAST_SCORE]
+        pictures = (
+            dict(zip(rest, engine.crop_text_regions(pixels, corners[rest]), strict=True)) if rest else {}
+        )
+        found, is_over = _within(budget, engine, boxes, pictures)
+        texts.update(found)
+    read = ((boxes[place], *texts[place]) for place in sorted(texts))
+    pieces = [_Piece(box, text, score) for box, text, score in read if text.strip() and score >= _LEAST_SCORE]
+    return pieces, is_over
+
+
+def _within(
+    budget: LineBudget | None, engine: Any, boxes: Sequence[Box], pictures: Mapping[int, Any]
+) -> tuple[dict[int, tuple[str, float]], bool]:
+    """The texts of the lines that are given with their pictures, and whether some were not read for want of budget."""
+
+    def read_those(places: Sequence[int]) -> dict[int, tuple[str, float]]:
+        return dict(zip(places, _read_pictures(engine, [pictures[at] for at in places]), strict=True))
+
+    if budget is None:
+        return read_those(list(pictures)), False
+    widths = {place: _width_px(part) for place, part in pictures.items()}
+    found = budget.left_to_quick({place: boxes[place] for place in pictures}, widths)
+    is_over = bool(found)
+    places = [place for place in pictures if place not in found]
+    first = budget.first_lines(places, widths)
+    read = read_those(first)
+    found.update(read)
+    others = [place for place in places if place not in read]
+    if others and budget.is_spent(list(read.values())):
+        return found, True
+    found.update(read_those(others))
+    return found, is_over
+
+
+def _width_px(part: Any) -> float:
+    """How wide the picture of a line is at the height that it is read at."""
+    height, width = part.shape[:2]
+    return float(max(_LEAST_LINE_PX, _LINE_PX * width / max(1, height)))
 
 
 def _read_pictures(engine: Any, pictures: Sequence[Any]) -> list[tuple[str, float]]:

@@ -18,6 +18,7 @@ from quire.errors import PageError
 from quire.reading.grading.page_grade import OcrEvidence
 from quire.reading.ocr import careful_reader, quick_reader
 from quire.reading.ocr.careful_reader import CAREFUL_READER
+from quire.reading.ocr.line_budget import LineBudget
 from quire.reading.ocr.ocr_words import Box, OcrWord, RecognisedPage
 from quire.reading.ocr.page_language import language_of
 from quire.reading.ocr.page_posture import (
@@ -165,6 +166,7 @@ class PictureReading:
         self._picture = picture
         self._options = options
         self._names = options.models.names()
+        self._is_bounded = options.mode == AUTO
         self._posture = posture_of(picture)
         self._settled = False
         self._script_tried = False
@@ -197,7 +199,7 @@ class PictureReading:
         if not self._is_good(seen):
             careful = self._carefully()
             if careful is not None and careful.weight() >= 0.5 * seen.without_noise().weight():
-                careful.blank = [box for box in seen.blank if not _holds_words(box, careful)]
+                careful.blank = [box for box in seen.blank if not careful.has_words_in(box)]
                 return self._result_of(careful, CAREFUL_READER)
             seen = self._quick_words()  # of the way up that the careful reader has found
         elif self._has_careful:
@@ -329,6 +331,12 @@ class PictureReading:
         is_known = language_of(word.text for word in seen.words()) in self._quick_names
         return SureLines.of(seen) if is_known else SureLines()
 
+    def _careful_words(self) -> RecognisedPage:
+        budget = None
+        if self._is_bounded:
+            budget = LineBudget.of(self._quick.get(self._posture.turns), self._hardly_sure)
+        return careful_reader.read(self._page, self._names, self._sure_lines(), budget)
+
     def _carefully(self) -> RecognisedPage | None:
         """What the careful reader sees; None, with a note, where it can't be had and the quick one can."""
         if self._has_quick and not self._has_careful:
@@ -339,9 +347,9 @@ class PictureReading:
         try:
             if not self._posture.certain:
                 self._settle_way_up()
-            seen = careful_reader.read(self._page, self._names, self._sure_lines())
+            seen = self._careful_words()
             if (seen.confidence() or 0.0) < _WRONG_WAY and self._settle_way_up():
-                seen = careful_reader.read(self._page, self._names, self._sure_lines())
+                seen = self._careful_words()
             if seen.is_on_its_side():
                 seen = self._read_from_sides(seen)
         except PageError:
@@ -437,11 +445,3 @@ class PictureReading:
         # A doubtful word's box may hold some of its neighbour: what is longer, or more than one word, is not it.
         same = " " not in text and abs(len(text) - len(word.text)) <= max(1, len(word.text) // 3)
         return replace(word, text=text, confidence=sure) if same and sure >= _SURE_AGAIN else word
-
-
-def _holds_words(box: Box, seen: RecognisedPage) -> bool:
-    left, top, right, bottom = box
-    return any(
-        left <= (word.left + word.right) / 2 <= right and top <= (word.top + word.bottom) / 2 <= bottom
-        for word in seen.words()
-    )

@@ -64,6 +64,7 @@ class RecognisedPage:
     height: int
     paragraphs: list[list[OcrLine]] = field(default_factory=list)
     blank: list[Box] = field(default_factory=list)
+    is_over_budget: bool = False  # the careful reader was to read more lines than it did
 
     def lines(self) -> Iterator[OcrLine]:
         for paragraph in self.paragraphs:
@@ -83,6 +84,13 @@ class RecognisedPage:
         """How much was read, by characters and how sure they are; random marks weigh little."""
         return sum(len(word.text) * max(0.0, word.confidence - NOISE) for word in self.words())
 
+    def has_words_in(self, box: Box) -> bool:
+        left, top, right, bottom = box
+        return any(
+            left <= (word.left + word.right) / 2 <= right and top <= (word.top + word.bottom) / 2 <= bottom
+            for word in self.words()
+        )
+
     def is_on_its_side(self) -> bool:
         """Whether most lines of several words are taller than wide: in every script with spaces they are wider."""
         boxes = [line.box() for line in self.lines() if len(line.words) > 1]
@@ -91,7 +99,7 @@ class RecognisedPage:
 
     def without_noise(self) -> RecognisedPage:
         """The same without the words that are none, and without what then is empty."""
-        kept = RecognisedPage(self.width, self.height, blank=self.blank)
+        kept = replace(self, paragraphs=[])
         for paragraph in self.paragraphs:
             lines = [
                 replace(line, words=words)

@@ -16,6 +16,7 @@ from quire.reading.grading.page_doubts import PageKind, page_doubts
 from quire.reading.grading.page_grade import Judgement, judge_ocr
 from quire.reading.ocr import careful_reader, quick_reader
 from quire.reading.ocr.careful_reader import CAREFUL_READER
+from quire.reading.ocr.line_budget import OCR_BUDGET
 from quire.reading.ocr.ocr_stages import CAREFUL, QUICK, OcrOptions, PictureReading, Recognised, recognise
 from quire.reading.ocr.page_script import other_scripts
 from quire.reading.ocr.quick_reader import QUICK_READER
@@ -199,6 +200,8 @@ def _attempt(number: int, found: Recognised, options: OcrOptions, scale: float) 
     doubts = page_doubts(laid.elements, PageKind(by_ocr=True))
     if is_mainly_leftward(laid.markdown):
         doubts = (*doubts, RIGHT_TO_LEFT)
+    if found.seen.is_over_budget:
+        doubts = (*doubts, OCR_BUDGET)
     evidence = replace(found.evidence, doubts=doubts)
     if is_shapes(laid, found.seen.height * scale):
         laid = replace(laid, markdown="", text="", elements=())

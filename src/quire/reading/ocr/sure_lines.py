@@ -41,16 +41,26 @@ class SureLines:
 
     def text_in(self, box: Box) -> str | None:
         """The text of the one line that fills the box; None where there is none, or it is not sure."""
+        words = self._words_in(box)
+        is_sure = len(words) >= _LEAST_WORDS and all(map(_is_sure, words)) and not _may_hold_full_stop(words)
+        return " ".join(word.text for word in words) if is_sure and _fills(words, box) else None
+
+    def guess_in(self, box: Box) -> tuple[str, float] | None:
+        """The text of the one line that fills the box, sure or not, and how sure its reader is of a character."""
+        words = self._words_in(box)
+        if not words or not _fills(words, box):
+            return None
+        sure = sum(word.confidence * len(word.text) for word in words) / sum(len(word.text) for word in words)
+        return " ".join(word.text for word in words), sure
+
+    def _words_in(self, box: Box) -> list[OcrWord]:
+        """The words in the box from left to right, where they are of one line; else none."""
         inside = [
             words
             for around, line in self.lines
             if _overlap(around, box) and (words := [word for word in line.words if _is_in(word, box)])
         ]
-        if len(inside) != 1:
-            return None
-        words = sorted(inside[0], key=lambda word: word.left)
-        is_sure = len(words) >= _LEAST_WORDS and all(map(_is_sure, words)) and not _may_hold_full_stop(words)
-        return " ".join(word.text for word in words) if is_sure and _fills(words, box) else None
+        return sorted(inside[0], key=lambda word: word.left) if len(inside) == 1 else []
 
 
 def _overlap(one: Box, other: Box) -> bool:

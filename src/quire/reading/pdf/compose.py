@@ -160,7 +160,8 @@ def _without_false_tables(
         if block.kind != "table":
             kept.append(block)
             continue
-        inside = [line for line in lines if line.upright and _inside(line.middle, block.box)]
+        held = _lines_in(lines, block.box)
+        inside = [line for line in held if line.upright]
         if 2 * sum(id(line) in gone for line in inside) > len(inside):
             continue
         lefts = list_lefts(inside)
@@ -169,7 +170,7 @@ def _without_false_tables(
             gone.update(map(id, free))
             kept += _paragraphs(list_runs(free, lefts))
             continue
-        repeats = _repeats_prose(block, lines)
+        repeats = _repeats_prose(block, held)
         mixes = repeats or _has_marked_lines(block) or _mixes_columns(block, inside)
         mixes = mixes or crosses_bars(block.box, rules)
         is_beside = not mixes and _is_table(block) and _is_side_by_side(block, inside, rules)
@@ -221,12 +222,12 @@ def _mixes_columns(block: LayoutBlock, inside: Sequence[TextLine]) -> bool:
     return beside >= max(_LEAST_CUT, _OFTEN_CUT * len(long))
 
 
-def _repeats_prose(block: LayoutBlock, lines: Sequence[TextLine]) -> bool:
-    """Whether its cells have more letters than the page has there, and one of them a large part of those.
+def _repeats_prose(block: LayoutBlock, held: Sequence[TextLine]) -> bool:
+    """Whether its cells have more letters than the lines there, and one of them a large part of those.
 
     A head over several columns may stand in each of them; a text of many lines that does was none of the table's.
     """
-    there = sum(len(compact(line.text)) for line in lines if _inside(line.middle, block.box))
+    there = sum(len(compact(line.text)) for line in held)
     cells = [len(compact(cell)) for row in block.rows for cell in row]
     return 0 < _TWICE * there < sum(cells) and max(cells) > _LARGE_PART * there
 
@@ -340,6 +341,17 @@ def _inside(point: tuple[float, float], box: Box) -> bool:
     return box[0] <= point[0] <= box[2] and box[1] <= point[1] <= box[3]
 
 
+def _lines_in(lines: Sequence[TextLine], box: Box) -> list[TextLine]:
+    """The lines whose middle is in the box."""
+    x0, y0, x1, y1 = box
+    found: list[TextLine] = []
+    for line in lines:
+        x, y = line.middle
+        if y0 <= y <= y1 and x0 <= x <= x1:
+            found.append(line)
+    return found
+
+
 def _share(box: Box, other: Box) -> float:
     """Which share of `box` is inside `other`."""
     width = min(box[2], other[2]) - max(box[0], other[0])
@@ -375,7 +387,15 @@ def with_tables_between(filled: Sequence[FilledBlock], tables: Sequence[Table]) 
 
 def outside(lines: Sequence[TextLine], tables: Sequence[Table]) -> list[TextLine]:
     """The lines that are not in a table."""
-    return [line for line in lines if not any(_inside(line.middle, t.box) for t in tables)]
+    if not tables:
+        return list(lines)
+    boxes = [table.box for table in tables]
+    found: list[TextLine] = []
+    for line in lines:
+        x, y = line.middle
+        if not [box for box in boxes if box[0] <= x <= box[2] and box[1] <= y <= box[3]]:
+            found.append(line)
+    return found
 
 
 def place_lines(filled: list[FilledBlock], orphans: Sequence[TextLine]) -> None:

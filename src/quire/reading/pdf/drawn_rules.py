@@ -171,15 +171,19 @@ def _is_unseen(drawing: dict[str, Any], areas: deque[tuple[Any, Box]]) -> bool:
     fill, box = drawing.get("fill"), drawing["rect"]
     if fill is None or min(box[2] - box[0], box[3] - box[1]) <= _THIN or drawing.get("fill_opacity", 1.0) < 1:
         return False
-    ground = next((colour for colour, area in reversed(areas) if _is_on(box, area)), None)
+    ground = _ground(box, areas)
     if len(drawing.get("items", ())) == 1:
         areas.append((fill, box))
     return bool(ground == fill)
 
 
-def _is_on(box: Box, area: Box) -> bool:
-    x0, y0, x1, y1 = area
-    return x0 - _SLACK <= box[0] and y0 - _SLACK <= box[1] and box[2] <= x1 + _SLACK and box[3] <= y1 + _SLACK
+def _ground(box: Box, areas: deque[tuple[Any, Box]]) -> Any:
+    """The colour of the last area that holds the box; None if there is none."""
+    left, top, right, bottom = box
+    for colour, (x0, y0, x1, y1) in reversed(areas):
+        if x0 - _SLACK <= left and y0 - _SLACK <= top and right <= x1 + _SLACK and bottom <= y1 + _SLACK:
+            return colour
+    return None
 
 
 def _is_white(fill: Sequence[float] | None) -> bool:

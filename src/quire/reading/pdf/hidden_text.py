@@ -170,7 +170,9 @@ def _copies(lines: Sequence[RawLine]) -> set[int]:
 
 def _are_one(line: RawLine, other: RawLine) -> bool:
     reach = _SHADOW_EM * line["spans"][0]["size"]
-    if any(abs(a - b) > reach for a, b in zip(line["bbox"], other["bbox"], strict=True)):
+    x0, y0, x1, y1 = line["bbox"]
+    left, top, right, bottom = other["bbox"]
+    if abs(y0 - top) > reach or abs(x0 - left) > reach or abs(x1 - right) > reach or abs(y1 - bottom) > reach:
         return False
     text, of_other = ("".join(span["text"] for span in one["spans"]) for one in (line, other))
     return text == of_other and not text.isspace()

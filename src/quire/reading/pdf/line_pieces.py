@@ -60,6 +60,8 @@ class LinePiece:
 
 def text_lines(words: Sequence[PageWord]) -> list[list[PageWord]]:
     """Words in lines from top to bottom, each from left to right."""
+    if len(words) < 2:  # most cells of a table
+        return [list(words)] if words else []
     lines: list[list[PageWord]] = []
     first_y = 0.0
     for word in sorted(words, key=lambda w: w.y):
@@ -73,6 +75,8 @@ def text_lines(words: Sequence[PageWord]) -> list[list[PageWord]]:
 
 def lines_text(words: Sequence[PageWord]) -> str:
     """The words' text, line by line. Turned words, as in heads of narrow columns, are read from the bottom up."""
+    if len(words) == 1:
+        return words[0].text
     if _are_turned(words):
         turned = sorted(words, key=lambda w: (round(w.x), -w.y))
         return " ".join(word.text for word in turned)

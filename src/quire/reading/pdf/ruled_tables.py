@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -27,6 +28,7 @@ _OPEN = 15.0
 _MOST = 0.6
 _MAX_SIDE = 120
 _FEW_ROWS = 3
+_FEW_LINES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,10 +287,8 @@ def _is_note(row: Sequence[str]) -> bool:
 
 
 def _index(edges: Sequence[float], value: float) -> int | None:
-    for i in range(len(edges) - 1):
-        if edges[i] <= value < edges[i + 1]:
-            return i
-    return None
+    at = bisect_right(edges, value) - 1
+    return at if 0 <= at < len(edges) - 1 else None
 
 
 def _merge_cells(
@@ -303,23 +303,28 @@ def _merge_cells(
             i = owner[i]
         return i
 
-    beside = [[v for v in tall if abs(v.at - x) <= _SAME] for x in xs]
-    below = [[h for h in flat if abs(h.at - y) <= _SAME] for y in ys]
-
-    def drawn(rules: Sequence[DrawnRule], start: float, end: float) -> bool:
-        middle = (start + end) / 2
-        return any(r.start - _TOUCH <= middle <= r.end + _TOUCH for r in rules)
-
+    beside = [_drawn_along([v for v in tall if abs(v.at - x) <= _SAME], ys) for x in xs]
+    below = [_drawn_along([h for h in flat if abs(h.at - y) <= _SAME], xs) for y in ys]
     for row in range(rows):
         for column in range(columns):
             here = row * columns + column
-            if column + 1 < columns and not drawn(beside[column + 1], ys[row], ys[row + 1]):
+            if column + 1 < columns and not beside[column + 1][row]:
                 a, b = sorted((root(here), root(here + 1)))
                 owner[b] = a
-            if row + 1 < rows and not drawn(below[row + 1], xs[column], xs[column + 1]):
+            if row + 1 < rows and not below[row + 1][column]:
                 a, b = sorted((root(here), root(here + columns)))
                 owner[b] = a
     return [root(i) for i in range(columns * rows)]
+
+
+def _drawn_along(rules: Sequence[DrawnRule], edges: Sequence[float]) -> list[bool]:
+    """For each stretch between two edges, whether one of the rules is drawn at its middle."""
+    middles = [(start + end) / 2 for start, end in pairwise(edges)]
+    drawn = [False] * len(middles)
+    for rule in rules:
+        first, after = bisect_left(middles, rule.start - _TOUCH), bisect_right(middles, rule.end + _TOUCH)
+        drawn[first:after] = [True] * (after - first)
+    return drawn
 
 
 def _split_row(
@@ -334,6 +339,8 @@ def _split_row(
     for y in sorted(line[0].y for found in lines.values() for line in found):
         if not levels or y - levels[-1] > 4:
             levels.append(y)
+    if len(levels) < _FEW_LINES and all(len(found) < _FEW_LINES for found in lines.values()):
+        return None
     result = [[""] * columns for _ in levels]
     heights = [0.0] * len(levels)
     for column, found in lines.items():
@@ -350,7 +357,7 @@ def _split_row(
     )
     if groups is not None and len(owner) <= _FEW_ROWS * columns:  # rules between rows would divide these too
         return merged_rows(result, groups)
-    if not any(len(found) >= 3 and _figures(found) for found in lines.values()):
+    if not any(len(found) >= _FEW_LINES and _figures(found) for found in lines.values()):
         return None
     return _with_whole_labels(result)
 

@@ -65,6 +65,10 @@ class EdgeLine:
     behind: str = ""
 
 
+Placed = tuple[int, float, float, float, float, float]
+"""The place of a line among the lines of its page, its box and the size of its type."""
+
+
 class _Likeness(IntEnum):
     NONE = 0
     SAME_FORM = 1
@@ -179,16 +183,15 @@ def _second_rows(
     if not heads:
         return []
     known = {i for _, i in inside}
-    return [
-        (line.middle[1], i)
-        for i, line in enumerate(lines)
-        if i not in known and any(_is_second_row(head, line) for head in heads)
-    ]
-
-
-def _is_second_row(head: TextLine, line: TextLine) -> bool:
-    same_type = head.size == line.size and head.bold == line.bold
-    return same_type and head.box[1] < line.box[1] and _touches(head, line)
+    by_type: dict[tuple[float, bool], list[Placed]] = {}
+    for i, line in enumerate(lines):
+        if i not in known:
+            by_type.setdefault((line.size, line.bold), []).append((i, *line.box, line.size))
+    found: set[int] = set()
+    for head in heads:
+        below = [one for one in by_type.get((head.size, head.bold), ()) if head.box[1] < one[2]]
+        found |= _touched(head, below)
+    return [(lines[i].middle[1], i) for i in sorted(found)]
 
 
 def _whole_number(line: TextLine, others: Sequence[TextLine]) -> str:
@@ -264,8 +267,13 @@ class _Tally:
             by_words.setdefault(other.words, []).append(other)
         for i in wanted:
             line = self._edges[i]
+            # The place is asked first: on pages of figures hundreds of lines have the same words.
             alike = max(
-                (_likeness(line, other, distance) for other in by_words.get(line.words, ())),
+                [
+                    _likeness(line, other, distance)
+                    for other in by_words.get(line.words, ())
+                    if other.at_top == line.at_top and abs(line.y - other.y) <= _SAME_PLACE_PT
+                ],
                 default=_Likeness.NONE,
             )
             if alike is _Likeness.NONE:
@@ -293,14 +301,20 @@ def _touching(lines: Sequence[TextLine], edges: dict[int, EdgeLine]) -> dict[int
     top = max((lines[i].box[3] for i, edge in edges.items() if edge.at_top), default=-_FAR)
     bottom = min((lines[i].box[1] for i, edge in edges.items() if not edge.at_top), default=_FAR)
     near = [(j, o) for j, o in enumerate(lines) if o.box[1] < top + o.size or o.box[3] > bottom - o.size]
-    return {i: {j for j, other in near if j != i and _touches(lines[i], other)} for i in edges}
+    boxes = [(j, *o.box, o.size) for j, o in near]
+    return {i: _touched(lines[i], boxes) - {i} for i in edges}
 
 
-def _touches(line: TextLine, other: TextLine) -> bool:
-    if line.box[2] <= other.box[0] or other.box[2] <= line.box[0] or abs(line.size - other.size) > 1:
-        return False
-    gap = max(other.box[1] - line.box[3], line.box[1] - other.box[3])
-    return -0.5 * line.size < gap < _LEADING * line.size
+def _touched(line: TextLine, others: Iterable[Placed]) -> set[int]:
+    """The places of those lines that are as close to the line as those of a paragraph."""
+    x0, y0, x1, y1 = line.box
+    size = line.size
+    least, most = -0.5 * size, _LEADING * size
+    return {
+        j
+        for j, left, top, right, bottom, other in others
+        if x1 > left and right > x0 and abs(size - other) <= 1 and least < max(top - y1, y0 - bottom) < most
+    }
 
 
 def _edge_line(line: TextLine, y: float, at_top: bool, body: float, others: Sequence[TextLine]) -> EdgeLine:
@@ -332,11 +346,9 @@ def _text_behind(line: TextLine, others: Sequence[TextLine]) -> str:
 def _likeness(line: EdgeLine, other: EdgeLine, distance: int) -> _Likeness:
     """How much two lines with the same words have in common, of pages that are `distance` apart.
 
-    They must be in the same place, and each number the same or as far apart as the pages are. Rows of a long table
+    They are in the same place, and each number must be the same or as far apart as the pages are. Rows of a long table
     that begin alike on every page differ in their figures, and "Chapter 2" in large type is a heading.
     """
-    if line.at_top != other.at_top or abs(line.y - other.y) > _SAME_PLACE_PT:
-        return _Likeness.NONE
     if len(line.numbers) != len(other.numbers):
         return _Likeness.NONE
     steps = [b - a for a, b in zip(line.numbers, other.numbers, strict=True)]
