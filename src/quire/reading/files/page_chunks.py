@@ -41,6 +41,8 @@ class PageSlice:
     elements_length: int = 0
     words_missing: int = 0
     grade: Grade | None = None
+    is_unseen: bool = False
+    """Most of its text layer is not what the page draws."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +122,7 @@ def pack(readings: Sequence[PageReading], judgement: Judgement | None = None) ->
                 len(packed),
                 reading.words_missing,
                 judged.grade,
+                reading.is_unseen,
             )
         )
         offset += len(part)

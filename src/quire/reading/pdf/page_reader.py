@@ -53,6 +53,7 @@ from quire.reading.pdf.structure_tags import NO_TAGS, PageTags, is_tagged, page_
 from quire.reading.pdf.text_flow import flow
 from quire.reading.pdf.text_lines import TextLine, body_size, layer_text, lines_of
 from quire.reading.pdf.texts_ahead import read_ahead, text_of
+from quire.reading.pdf.unseen_text import is_unseen
 from quire.rendering.markdown_writer import clean, hyphenated_words
 from quire.rendering.page_markdown import render_markdown
 
@@ -321,7 +322,8 @@ def _analyse(source: PdfSource, number: int, options: ReadOptions) -> _Seen:
     page_class, reasons = classify(signals, marks, options.thresholds)
     if any(not one.is_copy for one in hidden):
         reasons = (*reasons, HIDDEN_TEXT)
-    reading = PageReading(number, page_class, text, "", READER_MUPDF, reasons, signals)
+    unseen = is_unseen(page, content, marks.largest_image)
+    reading = PageReading(number, page_class, text, "", READER_MUPDF, reasons, signals, is_unseen=unseen)
     edges = edge_lines(lines, view.height) if source.page_count > 1 else {}
     figures = figure_boxes(images, marks.shapes, view.size) if images or marks.shapes else []
     fields = form_fields(page, turn, text) if _is_form(source) else []
