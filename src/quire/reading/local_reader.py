@@ -19,7 +19,13 @@ from quire.reading.files.image_source import HEIC_OVER_BOUND
 from quire.reading.files.page_chunks import Chunk, PageSlice, open_document, read_chunk
 from quire.reading.grading.layer_damage import UNREADABLE, layer_damage
 from quire.reading.grading.page_grade import LOW_PLAUSIBILITY, SYMBOL_DEBRIS
-from quire.reading.layer_confirmation import CONFIRMED, completed_layer, confirmed_layer, text_of
+from quire.reading.layer_confirmation import (
+    CONFIRMED,
+    completed_layer,
+    confirmed_layer,
+    text_of,
+    where_ocr_saw_nothing,
+)
 from quire.reading.layer_verdict import CONTRADICTED, graded_layer, is_refuted
 from quire.reading.ocr.layer_witness import LayerEvidence, layer_evidence
 from quire.reading.ocr.page_ocr import OCR_READERS, OcrOptions, reads_script_of, recognise_page
@@ -329,6 +335,9 @@ def with_reason(chunk: Chunk, reason: str) -> Chunk:
 def _better(layer: Chunk, recognised: Chunk) -> Chunk:
     """What is kept of a page that has a text layer: the layer, with the reason, or what OCR has read."""
     page = layer.pages[0]
+    if not recognised.pages[0].has_text and page.page_class is not PageClass.SCANNED:
+        left = where_ocr_saw_nothing(layer, recognised)
+        return with_reason(left, OCR_NOT_BETTER) if left is layer else left
     if (lost := _lost_alike(layer, recognised)) and not set(page.reasons) & _OTHER_FAULTS:
         return with_reason(_without(layer, lost), OCR_NOT_BETTER)
     if (kept := confirmed_layer(layer, recognised)) is not None:

@@ -21,6 +21,9 @@ from quire.reading.pdf.mupdf import bound_store
 from quire.reading.pdf.page_reader import ReadOptions, read_pages, read_text
 from quire.reading.pdf.page_signals import garbled_ratio
 
+UNREADABLE_TEXT = "unreadable_text"
+"""The reason of a page that has text which neither its text layer nor OCR gives."""
+
 _ANY_COUNT = 1 << 30
 
 
@@ -162,4 +165,6 @@ def page_elements(reading: PageReading) -> PageElements:
 def empty_note(number: int, reasons: Sequence[str]) -> str:
     """The text of the result for a page without text: no page is silently empty."""
     why = ", ".join(reason.replace("_", " ") for reason in reasons) or "nothing was found on it"
+    if UNREADABLE_TEXT in reasons:
+        return f"*Page {number} has text, but it can't be read ({why}).*"
     return f"*Page {number} has no text ({why}).*"
