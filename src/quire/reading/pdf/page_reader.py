@@ -44,6 +44,7 @@ from quire.reading.pdf.outline import Titles, outline_titles
 from quire.reading.pdf.page_figures import figure_boxes
 from quire.reading.pdf.page_margins import PageMargins
 from quire.reading.pdf.page_signals import Thresholds, classify, garbled_ratio, measure_marks
+from quire.reading.pdf.picture_damage import has_damage, picture_boxes, with_damage
 from quire.reading.pdf.prose_columns import prose_columns
 from quire.reading.pdf.reading_direction import View, view_of
 from quire.reading.pdf.ruled_tables import Table, could_be_grid, find_grids
@@ -290,7 +291,7 @@ def _analyse(source: PdfSource, number: int, options: ReadOptions) -> _Seen:
     page, layer_words, content = text_of(source, number)
     cut_at_gutter(content, layer_words.found)
     drawings: list[dict[str, Any]] = page.get_cdrawings()
-    pictures = [image["bbox"] for image in page.get_image_info()] if page.get_images() else []
+    pictures = picture_boxes(source, page, number)
     hidden = take_hidden(page, content, drawings, pictures)
     text = layer_text(content)
     view = view_of(page, content)
@@ -320,6 +321,8 @@ def _analyse(source: PdfSource, number: int, options: ReadOptions) -> _Seen:
         height_pt=view.height,
     )
     page_class, reasons = classify(signals, marks, options.thresholds)
+    if has_damage(source, number):
+        reasons = with_damage(reasons)
     if any(not one.is_copy for one in hidden):
         reasons = (*reasons, HIDDEN_TEXT)
     unseen = is_unseen(page, content, marks.largest_image)

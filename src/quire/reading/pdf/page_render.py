@@ -11,6 +11,7 @@ from quire.errors import PageError
 from quire.reading.files.document_source import PdfSource, open_documents, page_errors
 from quire.reading.files.image_source import ImageSource
 from quire.reading.pdf.mupdf import mupdf, text_flags
+from quire.reading.pdf.picture_damage import has_damage, watched_pictures
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -75,10 +76,14 @@ def draw_page(path: str, password: str | None, number: int, options: RenderOptio
 
 @dataclass(frozen=True, slots=True)
 class DrawnPage:
-    """A page's picture, and how many points of the page are one pixel of it."""
+    """A page's picture, and how many points of the page are one pixel of it.
+
+    `is_damaged`: something of the pictures on it could not be decoded.
+    """
 
     picture: Image.Image
     points_per_px: float
+    is_damaged: bool = False
 
 
 def draw_scan(path: str, password: str | None, number: int, options: RenderOptions) -> DrawnPage:
@@ -103,7 +108,9 @@ def _draw_scan(source: PdfSource, number: int, options: RenderOptions) -> DrawnP
     zoom = scale_for(page.rect.width, page.rect.height, options)
     if finest is not None:
         zoom = min(zoom, max(finest, _SCAN_PX / max(page.rect.width, page.rect.height, 1.0)))
-    return DrawnPage(_draw(page, zoom, options), 1 / zoom)
+    with watched_pictures(source, number):
+        drawn = _draw(page, zoom, options)
+    return DrawnPage(drawn, 1 / zoom, has_damage(source, number))
 
 
 def _for_small_type(page: Any, options: RenderOptions) -> RenderOptions:
