@@ -87,6 +87,6 @@ def _as_text(page: PageSlice, block: bytes) -> PageSlice:
     doubts = page_doubts(elements, PageKind(by_ocr=True))
     judged = judge_text(text, garbled_ratio(text), doubts, damage=layer_damage(text))
     if judged.grade is not Grade.GOOD:
-        return page
+        return replace(page, reasons=tuple(dict.fromkeys((*page.reasons, *judged.reasons))))
     reasons = tuple(reason for reason in page.reasons if reason != COMPLEX_PAGE)  # its picture was the doubt
     return replace(page, confidence=judged.confidence, grade=judged.grade, reasons=reasons)

@@ -33,6 +33,8 @@ _DISORDER = 0.88
 UNREAD = 0.03
 """With more of the letters of a picture in no word a page is not good."""
 _LEAST_CUT, _CUT_SHARE = 3, 0.05
+_LEAST_UNKNOWN = 2
+"""One may be a logo or a signature."""
 _GOOD, _FAIR = 0.92, 0.75
 BELOW_GOOD, BELOW_FAIR = 0.91, 0.74
 
@@ -60,6 +62,7 @@ class OcrEvidence:
     doubts: tuple[str, ...] = ()  # reasons to doubt the order of the text
     is_on_its_side: bool = False  # its lines run down the picture
     is_unknown_writing: bool = False  # clear letters that no reader knows
+    unknown_lines: int = 0  # lines of a clear page that no reader is sure of
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +136,9 @@ def judge_ocr(text: str, evidence: OcrEvidence) -> Judgement:
         reasons = (*reasons, ON_ITS_SIDE)
     if evidence.is_unknown_writing:
         confidence = min(confidence, BELOW_FAIR)
+        reasons = (*reasons, UNKNOWN_WRITING)
+    elif evidence.unknown_lines >= _LEAST_UNKNOWN:
+        confidence = min(confidence, BELOW_GOOD)
         reasons = (*reasons, UNKNOWN_WRITING)
     if evidence.cut_lines >= max(_LEAST_CUT, _CUT_SHARE * evidence.lines):
         confidence = min(confidence, BELOW_GOOD)
