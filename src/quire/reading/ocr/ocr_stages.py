@@ -200,7 +200,7 @@ class PictureReading:
         if not self._is_good(seen):
             careful = self._carefully()
             if careful is not None and careful.weight() >= 0.5 * seen.without_noise().weight():
-                careful.blank = [box for box in seen.blank if not _holds_words(box, careful)]
+                careful.blank = [box for box in seen.blank if not careful.has_words_in(box)]
                 return self._result_of(careful, CAREFUL_READER)
             seen = self._quick_words()  # of the way up that the careful reader has found
         elif self._has_careful:
@@ -444,11 +444,3 @@ class PictureReading:
         # A doubtful word's box may hold some of its neighbour: what is longer, or more than one word, is not it.
         same = " " not in text and abs(len(text) - len(word.text)) <= max(1, len(word.text) // 3)
         return replace(word, text=text, confidence=sure) if same and sure >= _SURE_AGAIN else word
-
-
-def _holds_words(box: Box, seen: RecognisedPage) -> bool:
-    left, top, right, bottom = box
-    return any(
-        left <= (word.left + word.right) / 2 <= right and top <= (word.top + word.bottom) / 2 <= bottom
-        for word in seen.words()
-    )

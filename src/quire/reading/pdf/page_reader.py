@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from quire.domain.element import Element, ElementKind, element_id
+from quire.domain.element import Element, ElementKind, element_id, has_point
 from quire.domain.page import PageClass, PageReading, PageSignals
 from quire.reading.files.document_source import PdfSource, open_documents, page_errors
 from quire.reading.files.image_source import HEIC_OVER_BOUND, ImageSource
@@ -389,14 +389,10 @@ def without_charts(tables: Sequence[Table], slanted: Sequence[Box], rules: Rules
     return [
         table
         for table in tables
-        if sum(_is_centred_in(one, table.box) for one in slanted) < _CHART_LINES
+        if sum(has_point(table.box, ((x0 + x1) / 2, (y0 + y1) / 2)) for x0, y0, x1, y1 in slanted)
+        < _CHART_LINES
         and not crosses_bars(table.box, rules)
     ]
-
-
-def _is_centred_in(box: Box, other: Box) -> bool:
-    x, y = (box[0] + box[2]) / 2, (box[1] + box[3]) / 2
-    return other[0] <= x <= other[2] and other[1] <= y <= other[3]
 
 
 def _is_within(box: Box, other: Box) -> bool:
@@ -405,7 +401,6 @@ def _is_within(box: Box, other: Box) -> bool:
 
 
 def _plain(source: PdfSource, number: int) -> PageReading:
-
     page = source.page(number)
     text: str = page.get_text("text", flags=text_flags())
     signals = PageSignals(
