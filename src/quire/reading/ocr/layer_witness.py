@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 _DPI, _LONGEST_PX, _PIXELS = 200, 6000, 40_000_000
 _SHAPES_PX = 1100
+_FEWER_SHAPES = 8
+"""With an eighth as many shapes as the layer has letters a picture shows nothing of it: it may not be there at all."""
 _LINES, _LINE_LETTERS, _LEAST_LETTERS = 8, 50, 10
 _HEIGHT_PX, _GAP_PX, _WIDEST_PX = 44, 22, 2400
 _LEAST_HEIGHT = 0.2
@@ -111,7 +113,7 @@ def _evidence(
         box = view.turn((word[0], word[1], word[2], word[3]))
         left, top, right, bottom = (round(edge * scale) for edge in box)
         lines.setdefault((word[5], word[6]), []).append(_LayerWord(word[4], (left, top, right, bottom)))
-    ink = ink_evidence(picture, [word for line in lines.values() for word in line])
+    ink = _ink_evidence(picture, [word for line in lines.values() for word in line])
     if options is None or not ink.has_ink:
         return ink
     return _with_lines(ink, picture, list(lines.values()), options)
@@ -130,7 +132,7 @@ def _turned(picture: Image.Image, degrees: int) -> Image.Image:
     return picture.transpose(ways[degrees])
 
 
-def ink_evidence(picture: Image.Image, words: Sequence[_LayerWord]) -> LayerEvidence:
+def _ink_evidence(picture: Image.Image, words: Sequence[_LayerWord]) -> LayerEvidence:
     """Compares where the picture has letters with where the layer has words."""
     import numpy as np
 
@@ -153,10 +155,6 @@ def ink_evidence(picture: Image.Image, words: Sequence[_LayerWord]) -> LayerEvid
     middles = middles[order]
     bare = sum(count for box, count in zip(boxes, letters, strict=True) if not _has_middle(middles, box))
     return LayerEvidence(round(found.unread_share(boxes), 3), round(bare / total, 3))
-
-
-_FEWER_SHAPES = 8
-"""With an eighth as many shapes as the layer has letters a picture shows nothing of it: it may not be there at all."""
 
 
 def _has_middle(middles: Any, box: Box) -> bool:
