@@ -49,10 +49,13 @@ from quire.domain.element import Element  # noqa: E402
 from quire.domain.page import Grade, PageClass  # noqa: E402
 from quire.errors import QuireError  # noqa: E402
 from quire.reading.files.document_source import inspect  # noqa: E402
+from quire.reading.files.page_chunks import pack  # noqa: E402
 from quire.reading.grading.layer_damage import layer_damage  # noqa: E402
 from quire.reading.grading.page_doubts import PageKind, page_doubts  # noqa: E402
 from quire.reading.grading.page_grade import Judgement, OcrEvidence, judge_ocr, judge_text  # noqa: E402
+from quire.reading.layer_verdict import graded_layer  # noqa: E402
 from quire.reading.local_reader import KEPT_LAYER  # noqa: E402
+from quire.reading.ocr.layer_witness import layer_evidence  # noqa: E402
 from quire.reading.ocr.ocr_stages import OcrOptions, recognise  # noqa: E402
 from quire.reading.ocr.page_ocr import best_reading  # noqa: E402
 from quire.reading.ocr.scan_elements import lay_out_scan  # noqa: E402
@@ -91,6 +94,7 @@ class Reading:
     page_class: str
     evidence: OcrEvidence | None = None
     other: tuple[str, float, tuple[Element, ...]] | None = None  # the text layer that OCR was tried against
+    compared: Judgement | None = None  # of a layer that the page does not draw, by its picture
 
     def judged(self) -> tuple[Judgement, str]:
         """The judgement as it is now, and the text that is kept."""
@@ -98,6 +102,8 @@ class Reading:
         if self.other is not None:
             text, debris, elements = self.other
             layer = judge_text(text, debris, page_doubts(elements), damage=layer_damage(text))
+        if self.compared is not None:
+            return self.compared, self.markdown
         if self.evidence is None:
             graphics = self.page_class == PageClass.HAS_GRAPHICS
             doubts = page_doubts(self.elements, PageKind(has_graphics=graphics))
@@ -280,12 +286,20 @@ def _read(path: Path, number: int, group: str) -> Reading | None:
         f"{group}/{path.name}", number, found.markdown, found.text, debris, found.elements, found.page_class
     )
     is_low = layer.judged()[0].grade is Grade.LOW
+    if found.is_unseen and not is_low and found.page_class not in (PageClass.SCANNED, PageClass.GARBLED):
+        chunk = pack([found])
+        page = graded_layer(
+            chunk.pages[0], chunk.block, layer_evidence(str(path), None, number, OcrOptions())
+        )
+        layer = replace(layer, compared=Judgement(page.confidence, page.grade))
+        is_low = page.grade is Grade.LOW
     if found.page_class not in (PageClass.SCANNED, PageClass.GARBLED) and not is_low:
         return layer
     render = RenderOptions(dpi=DPI, color="gray", max_px=6000, max_pixels=40_000_000)
     picture = draw_scan(str(path), None, number, render).picture
-    other = (found.text, debris, found.elements) if found.markdown.strip() else None
-    return _by_ocr(layer, picture, other)
+    is_refuted = layer.compared is not None
+    other = (found.text, debris, found.elements) if found.markdown.strip() and not is_refuted else None
+    return _by_ocr(replace(layer, compared=None), picture, other)
 
 
 def _spoilt(path: Path) -> Reading:

@@ -9,7 +9,7 @@ import pytest
 from quire.domain.element import Box, Element, ElementKind
 from quire.domain.element_codec import decode
 from quire.domain.page import Grade, PageClass, PageReading, PageSignals
-from quire.reading.files.page_chunks import Chunk, pack
+from quire.reading.files.page_chunks import UNREADABLE_TEXT, Chunk, pack
 from quire.reading.grading.page_grade import LOW_PLAUSIBILITY, Judgement
 from quire.reading.layer_confirmation import completed_layer, confirmed_layer, text_of
 from quire.reading.local_reader import OCR_NOT_BETTER, LocalOptions, LocalReader
@@ -120,3 +120,32 @@ async def test_words_over_a_scan_stay_when_ocr_fails_on_it_and_confirms_one_of_t
 )
 def test_ocr_is_kept_when_it_confirms_no_words_or_is_not_low(read: Chunk) -> None:
     assert completed_layer(over_scan(), read) is None
+
+
+NOTHING = Judgement(0.0, Grade.LOW)
+
+
+async def test_layer_stays_when_ocr_reads_nothing_and_it_is_partly_plausible() -> None:
+    found = await recognised(page(WORDS), scan(judged=NOTHING))
+    (kept,) = found.pages
+    assert (kept.grade, kept.reader, kept.reasons) == (
+        Grade.LOW,
+        "mupdf",
+        (LOW_PLAUSIBILITY, OCR_NOT_BETTER),
+    )
+    assert text_of(found) == " ".join(WORDS)
+
+
+async def test_page_says_that_it_has_text_when_neither_its_layer_nor_ocr_gives_it() -> None:
+    garbage = Judgement(0.1, Grade.LOW, (LOW_PLAUSIBILITY,))
+    found = await recognised(page(WORDS, garbage), scan(judged=NOTHING))
+    (kept,) = found.pages
+    assert (kept.grade, kept.has_text) == (Grade.LOW, False)
+    assert UNREADABLE_TEXT in kept.reasons
+    assert "has text, but it can't be read" in text_of(found)
+    assert found.block == text_of(found).encode()
+
+
+async def test_page_of_few_words_over_a_picture_has_these_when_ocr_reads_nothing() -> None:
+    found = await recognised(over_scan(), scan(judged=NOTHING))
+    assert text_of(found).startswith("THE POWER OF LEADERS")

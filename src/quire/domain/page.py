@@ -64,3 +64,5 @@ class PageReading:
     words_missing: int = 0
     turns: int = 0
     """How many quarter turns to the left made the page upright."""
+    is_unseen: bool = False
+    """Most of its text layer is not what the page draws: it may be that of another page."""

@@ -71,5 +71,6 @@ def local_reader(claim: Claim, parts: Parts, path: str, password: str | None) ->
         ),
         plain=job.timed_out,
         force_ocr=job.options.force_ocr,
+        reads_lines=parts.readers.ocr,
     )
     return LocalReader(parts.pool, options, path, password, mime=job.mime or "")

@@ -99,7 +99,8 @@ class _Attempt:
 
     def __init__(self, pool: ChildPool, path: str, password: str | None, options: DocumentOptions) -> None:
         self._options = options
-        self._reader = LocalReader(pool, options.local, path, password)
+        local = replace(options.local, reads_lines=options.ocr)
+        self._reader = LocalReader(pool, local, path, password)
 
     async def run(self) -> DocumentReading:
         options = self._options

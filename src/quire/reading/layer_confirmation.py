@@ -16,7 +16,7 @@ from dataclasses import replace
 from quire.domain.element import Element, element_id
 from quire.domain.element_codec import decode, encode
 from quire.domain.page import Grade, PageClass
-from quire.reading.files.page_chunks import Chunk
+from quire.reading.files.page_chunks import UNREADABLE_TEXT, Chunk, empty_note
 from quire.reading.grading.layer_damage import UNREADABLE
 from quire.reading.grading.page_grade import LOW_PLAUSIBILITY
 from quire.reading.pdf.block_matching import compact
@@ -28,6 +28,8 @@ CONFIRMED = 0.85
 Two readers agree on its letters; its order has not been looked at.
 """
 _LEAST_WORDS = 20
+_PARTLY = 0.4
+"""The confidence of a layer of which four of ten letters are in implausible words; more is garbage."""
 _NOT_MORE = 0.8
 """A layer with a smaller share of the words that OCR reads is not the page's text."""
 
@@ -55,6 +57,19 @@ def confirmed_layer(layer: Chunk, recognised: Chunk) -> Chunk | None:
 
 def _words(text: str) -> Counter[str]:
     return Counter(filter(None, map(compact, text.split())))
+
+
+def where_ocr_saw_nothing(layer: Chunk, recognised: Chunk) -> Chunk:
+    """What is kept of a page whose layer was doubted and on which OCR reads nothing: a layer that is partly plausible,
+    which is low. Of garbage the result says that there is text which can't be read.
+    """
+    page, seen = layer.pages[0], recognised.pages[0]
+    if (page.confidence or 0.0) >= _PARTLY:
+        return layer
+    reasons = tuple(dict.fromkeys((*page.reasons, *seen.reasons, UNREADABLE_TEXT)))
+    note = empty_note(page.number, reasons).encode()
+    kept = replace(seen, reasons=reasons, grade=Grade.LOW, confidence=0.0, offset=0, length=len(note))
+    return Chunk(note, (replace(kept, elements_offset=len(note), elements_length=0),))
 
 
 def completed_layer(layer: Chunk, recognised: Chunk) -> Chunk | None:

@@ -19,7 +19,15 @@ from quire.reading.files.image_source import HEIC_OVER_BOUND
 from quire.reading.files.page_chunks import Chunk, PageSlice, open_document, read_chunk
 from quire.reading.grading.layer_damage import UNREADABLE, layer_damage
 from quire.reading.grading.page_grade import LOW_PLAUSIBILITY, SYMBOL_DEBRIS
-from quire.reading.layer_confirmation import CONFIRMED, completed_layer, confirmed_layer, text_of
+from quire.reading.layer_confirmation import (
+    CONFIRMED,
+    completed_layer,
+    confirmed_layer,
+    text_of,
+    where_ocr_saw_nothing,
+)
+from quire.reading.layer_verdict import CONTRADICTED, graded_layer, is_refuted
+from quire.reading.ocr.layer_witness import LayerEvidence, layer_evidence
 from quire.reading.ocr.page_ocr import OCR_READERS, OcrOptions, reads_script_of, recognise_page
 from quire.reading.pdf.page_reader import MARKUP_READERS, ReadOptions
 from quire.reading.pool.child_pool import ChildPool
@@ -58,6 +66,8 @@ class LocalOptions:
     plain: bool = False
     force_ocr: bool = False
     """What OCR reads is kept even where the text layer seems surer."""
+    reads_lines: bool = True
+    """A few lines of a text layer that the page does not draw are read by OCR, to compare them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +145,7 @@ class LocalReader:
         else:
             info, chunk = opened.info, opened.chunk
         self._is_opened_whole = _is_opened_whole(info.mime)
-        return info, chunk
+        return info, None if chunk is None else await self._compared(chunk)
 
     async def read(self, numbers: Sequence[int]) -> list[Chunk | UnreadPage]:
         """Reads the pages without OCR. If they can't be read together, each is read alone."""
@@ -144,7 +154,7 @@ class LocalReader:
         if not self._is_over_budget:
             extra_s = _EXTRA_S_PER_PAGE * (len(numbers) - 1)
             try:
-                return [await self._read_once(numbers, self._page_timeout_s + extra_s)]
+                return [await self._compared(await self._read_once(numbers, self._page_timeout_s + extra_s))]
             except PageError as error:
                 if error.retryable:
                     raise
@@ -165,16 +175,27 @@ class LocalReader:
                 return UnreadPage(page.number, error, page.page_class, page.reasons)
             return with_reason(local, error.code)
         if page.has_text and not self._options.force_ocr:
-            found = _better(local, found)
+            found = self._instead_of(local, found) if is_refuted(page) else _better(local, found)
         is_new = found.pages[0].reader in OCR_READERS
         return with_reason(found, HEIC_OVER_BOUND) if is_new and HEIC_OVER_BOUND in page.reasons else found
 
     def _may_be_better(self, local: Chunk) -> bool:
         """Whether OCR is worth a try: it can't mend a text layer in a script that it does not know."""
         page = local.pages[0]
-        if self._options.force_ocr or not page.has_text or page.page_class is PageClass.SCANNED:
+        is_empty = not page.has_text or page.page_class is PageClass.SCANNED
+        if self._options.force_ocr or is_empty or CONTRADICTED in page.reasons:
             return True
         return reads_script_of(text_of(local), self._options.ocr)
+
+    def _instead_of(self, layer: Chunk, recognised: Chunk) -> Chunk:
+        """What is kept where the picture speaks against the layer: what OCR reads, unless it fails on the page too."""
+        page, seen = layer.pages[0], recognised.pages[0]
+        is_wrong = CONTRADICTED in page.reasons and reads_script_of(text_of(layer), self._options.ocr)
+        if not seen.has_text or (
+            seen.grade is Grade.LOW and not is_wrong and page.words >= KEPT_LAYER * seen.words
+        ):
+            return with_reason(layer, OCR_NOT_BETTER)
+        return with_reason(recognised, CONTRADICTED) if CONTRADICTED in page.reasons else recognised
 
     async def ocr_page(self, number: int) -> Chunk:
         """Reads one page by OCR, also if it has no text. Raises PageError if it can't be drawn."""
@@ -187,6 +208,32 @@ class LocalReader:
                 raise
             # The page may be too much for the careful reader only; the quick reader's text is better than none.
             return await run(recognise_page, self._path, self._password, number, options.quicker())
+
+    async def _compared(self, chunk: Chunk) -> Chunk:
+        """The chunk with the grades of layers that their pages do not draw, by what the pictures say of them."""
+        if self._options.force_ocr or not any(page.is_unseen for page in chunk.pages):
+            return chunk
+        pages = [
+            graded_layer(page, chunk.block, await self._evidence(page.number))
+            if needs_evidence(page)
+            else page
+            for page in chunk.pages
+        ]
+        return Chunk(chunk.block, tuple(pages))
+
+    async def _evidence(self, number: int) -> LayerEvidence | None:
+        """What the picture of a page says of its text layer; None where it can't be drawn, or the time is used."""
+        if self._is_over_budget:
+            return None
+        options = self._options.ocr if self._options.reads_lines else None
+        try:
+            return await self._run(
+                layer_evidence, self._path, self._password, number, options, timeout_s=self._page_timeout_s
+            )
+        except PageError as error:
+            if error.retryable:
+                raise
+            return None
 
     async def _read_once(self, numbers: Sequence[int], timeout_s: float, *, plain: bool = False) -> Chunk:
         quick = plain or self._options.plain
@@ -202,7 +249,7 @@ class LocalReader:
         while True:
             attempt += 1
             try:
-                return await self._read_once([number], self._page_timeout_s)
+                return await self._compared(await self._read_once([number], self._page_timeout_s))
             except PageTimeoutError as error:
                 if attempt < self._limits.max_attempts and not self._is_over_budget:
                     continue
@@ -238,6 +285,12 @@ class LocalReader:
 def _is_opened_whole(mime: str) -> bool:
     """Whether a reader process must go through the whole document before it can give one page of it."""
     return not mime.startswith(("application/pdf", "image/"))
+
+
+def needs_evidence(page: PageSlice) -> bool:
+    """Whether a picture could change the grade: a scan with a few words and garbage are read anew anyway."""
+    is_doubted = page.grade is Grade.LOW or page.page_class in (PageClass.SCANNED, PageClass.GARBLED)
+    return page.is_unseen and page.has_text and not is_doubted
 
 
 def page_source(page: PageSlice, *, timed_out: bool = False) -> PageSource:
@@ -282,6 +335,9 @@ def with_reason(chunk: Chunk, reason: str) -> Chunk:
 def _better(layer: Chunk, recognised: Chunk) -> Chunk:
     """What is kept of a page that has a text layer: the layer, with the reason, or what OCR has read."""
     page = layer.pages[0]
+    if not recognised.pages[0].has_text and page.page_class is not PageClass.SCANNED:
+        left = where_ocr_saw_nothing(layer, recognised)
+        return with_reason(left, OCR_NOT_BETTER) if left is layer else left
     if (lost := _lost_alike(layer, recognised)) and not set(page.reasons) & _OTHER_FAULTS:
         return with_reason(_without(layer, lost), OCR_NOT_BETTER)
     if (kept := confirmed_layer(layer, recognised)) is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from quire.domain.element import Element, ElementKind, ElementLine, TableGrid
@@ -13,6 +15,7 @@ from quire.reading.grading.page_doubts import (
     PROSE_IN_TABLE,
     READ_ACROSS,
     SCATTERED,
+    TORN_LINES,
     TORN_SENTENCES,
     TORN_TABLE,
     PageKind,
@@ -167,3 +170,43 @@ def test_table_of_a_scan_is_torn_when_one_cell_has_the_figures_of_three_rows() -
     )
     assert page_doubts([torn], PageKind(by_ocr=True)) == (TORN_TABLE,)
     assert page_doubts([whole], PageKind(by_ocr=True)) == ()
+
+
+def placed(text: str, box: tuple[float, float, float, float]) -> Element:
+    return Element("p1-e1", ElementKind.PARAGRAPH, text, box, lines=(ElementLine(0, box),))
+
+
+@pytest.mark.parametrize(("torn", "doubts"), [(0, ()), (1, ()), (2, (TORN_LINES,)), (4, (TORN_LINES,))])
+def test_order_is_doubted_when_pieces_of_one_line_do_not_follow_one_another(
+    torn: int, doubts: tuple[str, ...]
+) -> None:
+    lines = down_the_page([SENTENCE] * 20)
+    ends = [
+        placed("the end", (275.0 + 20 * place, 100.0 + 42 * place, 330.0, 110.0 + 42 * place))
+        for place in range(torn)
+    ]
+    wide = [
+        replace(line, box=(70.0, top, 270.0 + 20 * (at // 3), top + 10.0))
+        for at, line in enumerate(lines)
+        if (top := 100.0 + 14.0 * at)
+    ]
+    wide = [replace(line, lines=(ElementLine(0, line.box),)) for line in wide if line.box]
+    assert page_doubts([*wide, *ends]) == doubts
+
+
+def test_order_is_not_doubted_when_a_column_begins_close_behind_another() -> None:
+    beside = [placed("beside", (275.0, 100.0 + 14 * place, 400.0, 110.0 + 14 * place)) for place in range(12)]
+    assert TORN_LINES not in page_doubts([*down_the_page([SENTENCE] * 12), *beside])
+
+
+def item(text: str, top: float, left: float = 70.0) -> Element:
+    return Element("p1-e1", ElementKind.LIST_ITEM, text, (left, top, left + 60.0, top + 10.0))
+
+
+@pytest.mark.parametrize(("top", "left", "doubts"), [(130.0, 300.0, (OUT_OF_ORDER,)), (118.0, 80.0, ())])
+def test_order_is_doubted_when_a_text_from_beside_a_list_is_between_its_items(
+    top: float, left: float, doubts: tuple[str, ...]
+) -> None:
+    box = placed("A rectangle", (left, top, left + 80.0, top + 10.0))
+    items = [item("With foo", 100.0), item("Bar", 115.0), box, item("And baz", 130.0)]
+    assert page_doubts(items) == doubts

@@ -78,15 +78,21 @@ LAYOUTS = ("prose", "columns", "table", "sparse", "letter", "picture")
 
 def script_page(script: str, layout: str, seed: int, *, dpi: int = 150) -> Image.Image:
     """One clean, upright page."""
-    chance = random.Random(f"{script} {layout} {seed}")
-    document = pymupdf.open()
+    document = script_document(script, layout, seed)
     try:
-        page = document.new_page(width=WIDTH_PT, height=HEIGHT_PT)
-        _DRAWN[layout](page, script, chance)
-        pixels = page.get_pixmap(dpi=dpi, colorspace=pymupdf.csGRAY)
+        pixels = document[0].get_pixmap(dpi=dpi, colorspace=pymupdf.csGRAY)
         return Image.frombytes("L", (pixels.width, pixels.height), pixels.samples)
     finally:
         document.close()
+
+
+def script_document(script: str, layout: str, seed: int) -> pymupdf.Document:
+    """The same page as a PDF with text."""
+    chance = random.Random(f"{script} {layout} {seed}")
+    document = pymupdf.open()
+    page = document.new_page(width=WIDTH_PT, height=HEIGHT_PT)
+    _DRAWN[layout](page, script, chance)
+    return document
 
 
 def turned(picture: Image.Image, quarters: int) -> Image.Image:

@@ -16,10 +16,14 @@ from quire.domain.page_ranges import PageRanges
 from quire.reading.files.document_source import DocumentInfo, inspect
 from quire.reading.grading.layer_damage import layer_damage
 from quire.reading.grading.page_doubts import PageKind, page_doubts
-from quire.reading.grading.page_grade import Judgement, judge_text, text_confidence
+from quire.reading.grading.page_grade import BELOW_GOOD, Judgement, grade_of, judge_text, text_confidence
 from quire.reading.pdf.mupdf import bound_store
 from quire.reading.pdf.page_reader import ReadOptions, read_pages, read_text
 from quire.reading.pdf.page_signals import garbled_ratio
+from quire.reading.pdf.picture_damage import DAMAGED_PICTURE
+
+UNREADABLE_TEXT = "unreadable_text"
+"""The reason of a page that has text which neither its text layer nor OCR gives."""
 
 _ANY_COUNT = 1 << 30
 
@@ -41,6 +45,8 @@ class PageSlice:
     elements_length: int = 0
     words_missing: int = 0
     grade: Grade | None = None
+    is_unseen: bool = False
+    """Most of its text layer is not what the page draws."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +126,7 @@ def pack(readings: Sequence[PageReading], judgement: Judgement | None = None) ->
                 len(packed),
                 reading.words_missing,
                 judged.grade,
+                reading.is_unseen,
             )
         )
         offset += len(part)
@@ -133,9 +140,15 @@ def _judged(reading: PageReading) -> Judgement:
     has_graphics = reading.page_class is PageClass.HAS_GRAPHICS and is_layer
     doubts = page_doubts(reading.elements, PageKind(has_graphics=has_graphics))
     damage = layer_damage(reading.text) if is_layer else ()
-    return judge_text(
+    judged = judge_text(
         reading.text, reading.signals.garbled_ratio, doubts, has_graphics=has_graphics, damage=damage
     )
+    if DAMAGED_PICTURE not in reading.reasons:
+        return judged
+    if judged.confidence is None:  # whether it had text is not known
+        return Judgement(0.0, Grade.LOW)
+    confidence = min(judged.confidence, BELOW_GOOD)
+    return Judgement(confidence, grade_of(confidence), judged.reasons)
 
 
 def _confidences(reading: PageReading) -> list[float | None]:
@@ -159,4 +172,6 @@ def page_elements(reading: PageReading) -> PageElements:
 def empty_note(number: int, reasons: Sequence[str]) -> str:
     """The text of the result for a page without text: no page is silently empty."""
     why = ", ".join(reason.replace("_", " ") for reason in reasons) or "nothing was found on it"
+    if UNREADABLE_TEXT in reasons:
+        return f"*Page {number} has text, but it can't be read ({why}).*"
     return f"*Page {number} has no text ({why}).*"

@@ -2,7 +2,8 @@
 
 Each reason is something that text with places shows: prose that jumps from side to side was read across columns; a line
 as wide as two columns between lines of both is two lines read as one; prose that goes back up in its own column was
-put in another order than the page has; cells that begin in the middle of a sentence, or are as long as paragraphs, are
+put in another order than the page has, and so was a text from beside a list between two of its items; two pieces of one
+line belong together; cells that begin in the middle of a sentence, or are as long as paragraphs, are
 prose taken for a table; parts of words with their hyphen, before another word, are ends of lines that another line
 follows than on the page; tables of three rows, several small ones, and tables with short
 texts beside them are pieces of one; rows with twice the figures of the others are two rows of
@@ -32,6 +33,7 @@ SCATTERED = "scattered_words"
 TORN_SENTENCES = "torn_sentences"
 LOOSE_SIGNS = "loose_signs"
 OUT_OF_ORDER = "out_of_order"
+TORN_LINES = "torn_lines"
 COMPLEX_PAGE = "complex_page"
 
 _TEXT_KINDS = frozenset(
@@ -63,6 +65,10 @@ _FILLED = 0.6
 _MOST_LINES = 400
 _LONG_CELL_WORDS = 25
 _MANY_EMPTY = 0.3
+_LEAST_TORN_LINES = 2
+"""One may be a label close to a text."""
+_COLUMN_STARTS, _EDGE_PT, _ROW_PT = 4, 3.0, 6.0
+_NEXT_ITEM = 1.5
 _MANY_TORN = 5
 """So many sentences go on in the next paragraph only where lines are out of their order. OCR also tears paragraphs."""
 _MOSTLY_EMPTY = 0.4
@@ -115,7 +121,8 @@ def page_doubts(elements: Sequence[Element], kind: PageKind | None = None) -> tu
             or _torn(signs.paragraphs) >= max(_MANY_TORN, 0.3 * len(signs.paragraphs) if kind.by_ocr else 0),
         ),
         (LOOSE_SIGNS, _has_loose_signs(shown)),
-        (OUT_OF_ORDER, _goes_back(shown)),
+        (OUT_OF_ORDER, _goes_back(shown) or _is_in_list(shown)),
+        (TORN_LINES, signs.torn_lines >= _LEAST_TORN_LINES),
     )
     found = tuple(reason for reason, is_found in doubts if is_found)
     return found or ((COMPLEX_PAGE,) if signs.weak(kind) >= 2 else ())
@@ -141,7 +148,9 @@ class _Signs:
         self.formulas = _formulas(text)
         self.glued = _glued(text)
         self.torn_words = len(_TORN_WORD.findall(text)) if "- " in text else 0
-        lines = _prose_boxes(elements)
+        every = list(_lines(elements))
+        self.torn_lines = _torn_lines([box for _, box in every[:_MOST_LINES]])
+        lines = [box for chars, box in every if chars >= _LEAST_CHARS]
         self.jumps = _jumps(lines)
         self.is_read_across = _is_read_across(
             lines[:_MOST_LINES], self.jumps if len(lines) <= _MOST_LINES else _jumps(lines[:_MOST_LINES])
@@ -237,6 +246,42 @@ def _prose_boxes(elements: Sequence[Element]) -> list[Box]:
 
 def _jumps(lines: Sequence[Box]) -> int:
     return sum(_is_jump(one, other) for one, other in pairwise(lines))
+
+
+def _torn_lines(lines: Sequence[Box]) -> int:
+    """How many lines are right behind another one that they do not follow: two pieces of one line.
+
+    Lines that begin where several do are those of a column, whose gutter may be narrow.
+    """
+    starts: dict[int, int] = {}
+    rows: dict[int, list[int]] = {}
+    for at, (left, top, _, bottom) in enumerate(lines):
+        edge, row = int(left / _EDGE_PT), int((top + bottom) / 2 / _ROW_PT)
+        starts[edge] = starts.get(edge, 0) + 1
+        rows.setdefault(row, []).append(at)
+    found = 0
+    for at, box in enumerate(lines):
+        edge, row = int(box[0] / _EDGE_PT), int((box[1] + box[3]) / 2 / _ROW_PT)
+        if starts[edge] + starts.get(edge - 1, 0) + starts.get(edge + 1, 0) >= _COLUMN_STARTS:
+            continue
+        level = (other for near in (row - 1, row, row + 1) for other in rows.get(near, ()))
+        found += any(other not in (at - 1, at) and _goes_on(lines[other], box) for other in level)
+    return found
+
+
+def _is_in_list(elements: Sequence[Element]) -> bool:
+    """Whether a text from beside a list is between two items that are one below the other."""
+    for one, between, other in zip(elements, elements[1:], elements[2:], strict=False):
+        if not (one.kind is other.kind is ElementKind.LIST_ITEM) or between.kind not in _TEXT_KINDS:
+            continue
+        if one.box is None or between.box is None or other.box is None:
+            continue
+        height = min(one.box[3] - one.box[1], other.box[3] - other.box[1])
+        is_next = 0 <= other.box[1] - one.box[3] + height <= (1 + _NEXT_ITEM) * height
+        is_aligned = abs(one.box[0] - other.box[0]) < _EDGE_PT
+        if is_next and is_aligned and _is_jump(one.box, between.box) and _is_jump(between.box, other.box):
+            return True
+    return False
 
 
 def _lines(elements: Sequence[Element]) -> Iterator[Line]:

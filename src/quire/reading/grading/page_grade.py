@@ -30,10 +30,13 @@ _ODD_WEIGHT = 1.6
 _DEBRIS_WEIGHT = 2.5
 _USUAL_DEBRIS = 0.01
 _DISORDER = 0.88
-_UNREAD = 0.03
+UNREAD = 0.03
+"""With more of the letters of a picture in no word a page is not good."""
 _LEAST_CUT, _CUT_SHARE = 3, 0.05
+_LEAST_UNKNOWN = 2
+"""One may be a logo or a signature."""
 _GOOD, _FAIR = 0.92, 0.75
-_BELOW_GOOD, _BELOW_FAIR = 0.91, 0.74
+BELOW_GOOD, BELOW_FAIR = 0.91, 0.74
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,7 @@ class OcrEvidence:
     doubts: tuple[str, ...] = ()  # reasons to doubt the order of the text
     is_on_its_side: bool = False  # its lines run down the picture
     is_unknown_writing: bool = False  # clear letters that no reader knows
+    unknown_lines: int = 0  # lines of a clear page that no reader is sure of
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +109,7 @@ def judge_text(
         confidence *= _debris_factor(debris)
         reasons = (*reasons, SYMBOL_DEBRIS)
     if damage:
-        confidence = min(confidence, _BELOW_GOOD if UNREADABLE.isdisjoint(damage) else _BELOW_FAIR)
+        confidence = min(confidence, BELOW_GOOD if UNREADABLE.isdisjoint(damage) else BELOW_FAIR)
         reasons = (*reasons, *damage)
     return _judgement(confidence, reasons)
 
@@ -119,22 +123,25 @@ def judge_ocr(text: str, evidence: OcrEvidence) -> Judgement:
     if evidence.doubtful > 0.1:
         confidence *= 1.0 - 0.5 * evidence.doubtful
     if evidence.doubtful > 0.1 or evidence.confidence < evidence.usual:
-        confidence = min(confidence, _BELOW_GOOD)
+        confidence = min(confidence, BELOW_GOOD)
         reasons = (*reasons, DOUBTFUL_WORDS)
     if evidence.doubts:
         confidence *= _DISORDER
         reasons = (*reasons, *evidence.doubts)
-    if evidence.unread > _UNREAD:
-        confidence = min(confidence * (1.0 - evidence.unread), _BELOW_GOOD)
+    if evidence.unread > UNREAD:
+        confidence = min(confidence * (1.0 - evidence.unread), BELOW_GOOD)
         reasons = (*reasons, INK_LEFT_OUT)
     if evidence.is_on_its_side:
-        confidence = min(confidence, _BELOW_FAIR)
+        confidence = min(confidence, BELOW_FAIR)
         reasons = (*reasons, ON_ITS_SIDE)
     if evidence.is_unknown_writing:
-        confidence = min(confidence, _BELOW_FAIR)
+        confidence = min(confidence, BELOW_FAIR)
+        reasons = (*reasons, UNKNOWN_WRITING)
+    elif evidence.unknown_lines >= _LEAST_UNKNOWN:
+        confidence = min(confidence, BELOW_GOOD)
         reasons = (*reasons, UNKNOWN_WRITING)
     if evidence.cut_lines >= max(_LEAST_CUT, _CUT_SHARE * evidence.lines):
-        confidence = min(confidence, _BELOW_GOOD)
+        confidence = min(confidence, BELOW_GOOD)
         reasons = (*reasons, CUT_OFF)
     return _judgement(confidence, reasons)
 
@@ -156,7 +163,7 @@ def judge_answer(found: AnswerEvidence, agreement: float | None) -> Judgement:
     }
     reasons = tuple(name for name, is_so in marks.items() if is_so)
     if reasons:
-        confidence = min(confidence, _BELOW_GOOD)
+        confidence = min(confidence, BELOW_GOOD)
     return _judgement(confidence, reasons)
 
 

@@ -35,6 +35,7 @@ from quire.reading.ocr.quick_reader import QUICK_READER, TesseractModels
 from quire.reading.ocr.scan_rules import rules_in
 from quire.reading.ocr.sure_lines import SureLines
 from quire.reading.ocr.unread_ink import PageShapes
+from quire.reading.ocr.unsure_lines import unknown_lines
 from quire.reading.pdf.drawn_rules import Rules
 
 if TYPE_CHECKING:
@@ -120,6 +121,7 @@ class Recognised:
     has_ink: bool = True
     rules: Rules = field(default_factory=Rules)
     is_unknown_writing: bool = False
+    unknown_lines: int = 0
 
     @property
     def confidence(self) -> float | None:
@@ -142,6 +144,7 @@ class Recognised:
             _CAREFUL_IS_SURE if self.reader == CAREFUL_READER else 0.0,
             is_on_its_side=self.seen.is_on_its_side(),
             is_unknown_writing=self.is_unknown_writing,
+            unknown_lines=self.unknown_lines,
         )
 
     def _is_cut(self, line: Box) -> bool:
@@ -245,7 +248,11 @@ class PictureReading:
         share = self._unread_share(boxes)
         rules = rules_in(self._page) if boxes else Rules()
         is_unknown = reader == CAREFUL_READER and self._is_unknown_writing(kept)
-        return Recognised(kept, self._turn, reader, notes, share, self._posture.ink, rules, is_unknown)
+        quick = self._quick.get(self._posture.turns) if self._posture.noise < _GRAINY else None
+        unknown = unknown_lines(kept, quick) if quick else 0
+        return Recognised(
+            kept, self._turn, reader, notes, share, self._posture.ink, rules, is_unknown, unknown
+        )
 
     def _is_unknown_writing(self, careful: RecognisedPage) -> bool:
         """Whether the letters are clear to see and neither reader knows them.

@@ -97,6 +97,14 @@ class RecognisedPage:
         down = sum(bottom - top > _TALL * (right - left) for left, top, right, bottom in boxes)
         return down >= _LEAST_DOWN and 2 * down > len(boxes)
 
+    def has_words_in(self, box: Box) -> bool:
+        """Whether the middle of a word is in the box."""
+        left, top, right, bottom = box
+        return any(
+            left <= (word.left + word.right) / 2 <= right and top <= (word.top + word.bottom) / 2 <= bottom
+            for word in self.words()
+        )
+
     def without_noise(self) -> RecognisedPage:
         """The same without the words that are none, and without what then is empty."""
         kept = replace(self, paragraphs=[])

@@ -13,7 +13,7 @@ from quire.errors import SettingsError
 from quire.reading.files.image_source import MAX_SOURCE_PIXELS, grey_picture
 from quire.reading.files.page_chunks import Chunk, pack
 from quire.reading.grading.page_doubts import PageKind, page_doubts
-from quire.reading.grading.page_grade import Judgement, judge_ocr
+from quire.reading.grading.page_grade import BELOW_FAIR, Judgement, judge_ocr
 from quire.reading.ocr import careful_reader, quick_reader
 from quire.reading.ocr.careful_reader import CAREFUL_READER
 from quire.reading.ocr.line_budget import OCR_BUDGET
@@ -25,6 +25,7 @@ from quire.reading.pdf.leftward_order import is_mainly_leftward
 from quire.reading.pdf.line_pieces import PageWord
 from quire.reading.pdf.page_reader import layout_parser
 from quire.reading.pdf.page_render import DrawnPage, RenderOptions, draw_scan
+from quire.reading.pdf.picture_damage import DAMAGED_PICTURE
 
 __all__ = [
     "OCR_READERS",
@@ -142,7 +143,13 @@ def best_reading(drawn: DrawnPage, number: int, options: OcrOptions) -> OcrAttem
                 best = replace(again, notes=(READ_AGAIN,))
             if best.judged.grade in wanted:
                 break
-    return best
+    return replace(best, judged=_without_trust(best.judged)) if drawn.is_damaged else best
+
+
+def _without_trust(judged: Judgement) -> Judgement:
+    """The judgement on a scan that is damaged: what is missing of its picture is white, so nothing else tells it."""
+    confidence = min(judged.confidence or 0.0, BELOW_FAIR)
+    return Judgement(confidence, Grade.LOW, (*judged.reasons, DAMAGED_PICTURE))
 
 
 def recognised_words(

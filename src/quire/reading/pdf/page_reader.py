@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from quire.domain.element import Element, ElementKind, element_id
+from quire.domain.element import Element, ElementKind, element_id, has_point
 from quire.domain.page import PageClass, PageReading, PageSignals
 from quire.reading.files.document_source import PdfSource, open_documents, page_errors
 from quire.reading.files.image_source import HEIC_OVER_BOUND, ImageSource
@@ -45,6 +45,7 @@ from quire.reading.pdf.outline import Titles, outline_titles
 from quire.reading.pdf.page_figures import figure_boxes
 from quire.reading.pdf.page_margins import PageMargins
 from quire.reading.pdf.page_signals import Thresholds, classify, garbled_ratio, measure_marks
+from quire.reading.pdf.picture_damage import has_damage, picture_boxes, with_damage
 from quire.reading.pdf.prose_columns import prose_columns
 from quire.reading.pdf.reading_direction import View, view_of
 from quire.reading.pdf.ruled_tables import Table, could_be_grid, find_grids
@@ -54,6 +55,7 @@ from quire.reading.pdf.structure_tags import NO_TAGS, PageTags, is_tagged, page_
 from quire.reading.pdf.text_flow import flow
 from quire.reading.pdf.text_lines import TextLine, body_size, layer_text, lines_of
 from quire.reading.pdf.texts_ahead import read_ahead, text_of
+from quire.reading.pdf.unseen_text import is_unseen
 from quire.rendering.markdown_writer import clean, hyphenated_words
 from quire.rendering.page_markdown import render_markdown
 
@@ -289,7 +291,7 @@ def _analyse(source: PdfSource, number: int, options: ReadOptions) -> _Seen:
     page, layer_words, content = text_of(source, number)
     cut_at_gutter(content, layer_words.found)
     drawings: list[dict[str, Any]] = page.get_cdrawings()
-    pictures = [image["bbox"] for image in page.get_image_info()] if page.get_images() else []
+    pictures = picture_boxes(source, page, number)
     hidden = take_hidden(page, content, drawings, pictures)
     text = layer_text(content)
     view = view_of(page, content)
@@ -319,9 +321,12 @@ def _analyse(source: PdfSource, number: int, options: ReadOptions) -> _Seen:
         height_pt=view.height,
     )
     page_class, reasons = classify(signals, marks, options.thresholds)
+    if has_damage(source, number):
+        reasons = with_damage(reasons)
     if any(not one.is_copy for one in hidden):
         reasons = (*reasons, HIDDEN_TEXT)
-    reading = PageReading(number, page_class, text, "", READER_MUPDF, reasons, signals)
+    unseen = is_unseen(page, content, marks.largest_image)
+    reading = PageReading(number, page_class, text, "", READER_MUPDF, reasons, signals, is_unseen=unseen)
     edges = edge_lines(lines, view.height) if source.page_count > 1 else {}
     figures = figure_boxes(images, marks.shapes, view.size) if images or marks.shapes else []
     fields = form_fields(page, turn, text) if _is_form(source) else []
@@ -384,14 +389,10 @@ def without_charts(tables: Sequence[Table], slanted: Sequence[Box], rules: Rules
     return [
         table
         for table in tables
-        if sum(_is_centred_in(one, table.box) for one in slanted) < _CHART_LINES
+        if sum(has_point(table.box, ((x0 + x1) / 2, (y0 + y1) / 2)) for x0, y0, x1, y1 in slanted)
+        < _CHART_LINES
         and not crosses_bars(table.box, rules)
     ]
-
-
-def _is_centred_in(box: Box, other: Box) -> bool:
-    x, y = (box[0] + box[2]) / 2, (box[1] + box[3]) / 2
-    return other[0] <= x <= other[2] and other[1] <= y <= other[3]
 
 
 def _is_within(box: Box, other: Box) -> bool:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import io
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from quire.errors import PageError
 from quire.reading.files.document_source import PdfSource, open_documents, page_errors
 from quire.reading.files.image_source import ImageSource
-from quire.reading.pdf.mupdf import mupdf
+from quire.reading.pdf.mupdf import mupdf, text_flags
+from quire.reading.pdf.picture_damage import has_damage, watched_pictures
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -20,6 +21,11 @@ if TYPE_CHECKING:
 _POINTS_PER_INCH = 72
 _SCAN_PX = 2400
 """A coarser picture than this is drawn larger than it is, as far as `dpi` allows: small type is read better then."""
+_TINY_PT, _SMALL_PT, _SMALL_PX = 1.0, 6.0, 8_000
+"""Type between these sizes is drawn larger, on a page of at most so many pixels: OCR can't read it else. Smaller type
+would take more pixels than memory allows.
+"""
+_SMALL_SHARE = 0.2
 _PICTURE_MARKS = frozenset(("fill-image", "fill-imgmask", "ignore-text"))
 
 
@@ -70,16 +76,21 @@ def draw_page(path: str, password: str | None, number: int, options: RenderOptio
 
 @dataclass(frozen=True, slots=True)
 class DrawnPage:
-    """A page's picture, and how many points of the page are one pixel of it."""
+    """A page's picture, and how many points of the page are one pixel of it.
+
+    `is_damaged`: something of the pictures on it could not be decoded.
+    """
 
     picture: Image.Image
     points_per_px: float
+    is_damaged: bool = False
 
 
 def draw_scan(path: str, password: str | None, number: int, options: RenderOptions) -> DrawnPage:
     """The picture of page `number` (from 1) for OCR. Raises as `render_page` does.
 
-    A page that shows nothing but pictures is drawn no finer than they are: more pixels cost time and show no more.
+    A page that shows nothing but pictures is drawn no finer than they are: more pixels cost time and show no more. A
+    page in very small type is drawn finer than asked for, within `max_pixels`.
     """
     source = open_documents().get(path, password)
     if isinstance(source, PdfSource):
@@ -91,11 +102,35 @@ def draw_scan(path: str, password: str | None, number: int, options: RenderOptio
 
 def _draw_scan(source: PdfSource, number: int, options: RenderOptions) -> DrawnPage:
     page = source.page(number)
-    zoom = scale_for(page.rect.width, page.rect.height, options)
     finest = _finest_picture(page)
+    if finest is None:
+        options = _for_small_type(page, options)
+    zoom = scale_for(page.rect.width, page.rect.height, options)
     if finest is not None:
         zoom = min(zoom, max(finest, _SCAN_PX / max(page.rect.width, page.rect.height, 1.0)))
-    return DrawnPage(_draw(page, zoom, options), 1 / zoom)
+    with watched_pictures(source, number):
+        drawn = _draw(page, zoom, options)
+    return DrawnPage(drawn, 1 / zoom, has_damage(source, number))
+
+
+def _for_small_type(page: Any, options: RenderOptions) -> RenderOptions:
+    """The options by which type is not drawn smaller than a usual page's small type, where a fifth of it is."""
+    sizes: dict[float, int] = {}
+    for block in page.get_text("dict", flags=text_flags())["blocks"]:
+        for line in block.get("lines", ()):
+            for span in line["spans"]:
+                sizes[span["size"]] = sizes.get(span["size"], 0) + len(span["text"].strip())
+    rest = _SMALL_SHARE * sum(sizes.values())
+    for size in sorted(sizes):
+        rest -= sizes[size]
+        if rest <= 0:
+            break
+    else:
+        return options
+    if not _TINY_PT <= size < _SMALL_PT:
+        return options
+    longest = max(options.max_px, _SMALL_PX)
+    return replace(options, dpi=round(options.dpi * _SMALL_PT / size), max_px=longest)
 
 
 def _finest_picture(page: Any) -> float | None:
