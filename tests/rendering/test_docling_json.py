@@ -22,7 +22,7 @@ PAGE = PageElements(
     (
         Element("e1", ElementKind.HEADING, "Fees", BOX, level=2),
         Element("e2", ElementKind.LIST_ITEM, "one", BOX, marker="1."),
-        Element("e3", ElementKind.LIST_ITEM, "inner", BOX, marker="-", depth=1),
+        Element("e3", ElementKind.LIST_ITEM, "inner", BOX, marker="-", depth=1, parent="e2"),
         Element("e4", ElementKind.LIST_ITEM, "two", BOX, marker="2."),
         Element("e5", ElementKind.TABLE, "", BOX, table=GRID),
         Element("e6", ElementKind.CAPTION, "Table 1", BOX, parent="e5"),

@@ -1,7 +1,7 @@
 """Owns the stored form of a page's elements: one version byte, then zlib over JSON with short keys.
 
-Values at their default are left out. A reader of this version ignores keys and kinds that a later one adds; another
-version byte is refused.
+Values at their default are left out, and so are parents that depths say. A reader of this version ignores keys and
+kinds that a later one adds; another version byte is refused.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from quire.domain.element import (
     TableGrid,
     element_id,
 )
+from quire.domain.element_tree import with_item_parents
 from quire.errors import QuireError
 
 VERSION = 1
@@ -96,7 +97,7 @@ _DECODER = msgspec.json.Decoder(_StoredPage)
 
 
 def encode(page: PageElements, confidences: Sequence[float | None] = ()) -> bytes:
-    """The stored form of a page; `decode` gives it back, its boxes rounded to a tenth of a point.
+    """The stored form of a page; `decode` gives it back with parents of inner items and boxes in tenths of a point.
 
     `confidences` are those of its elements, where there are any: making every element anew would cost more than this.
     """
@@ -142,7 +143,7 @@ def _page(packed: _StoredPage) -> PageElements:
     number = packed.n
     return PageElements(
         number,
-        tuple(_unpacked(one, number, place) for place, one in enumerate(packed.e)),
+        with_item_parents([_unpacked(one, number, place) for place, one in enumerate(packed.e)]),
         packed.r,
         *packed.s,
         packed.q % 4,

@@ -13,8 +13,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from quire.domain.element import Element, element_id
+from quire.domain.element import Element
 from quire.domain.element_codec import decode, encode
+from quire.domain.element_tree import renumbered
 from quire.domain.page import Grade, PageClass
 from quire.reading.files.page_chunks import UNREADABLE_TEXT, Chunk, empty_note
 from quire.reading.grading.layer_damage import UNREADABLE
@@ -88,9 +89,9 @@ def completed_layer(layer: Chunk, recognised: Chunk) -> Chunk | None:
     if own.turns != others.turns or not _confirms(own.elements, others.elements):
         return None
     kept = [replace(element, reader=page.reader) for element in own.elements]
-    added = [one for one in others.elements if not any(_overlap(one, other) for other in kept)]
+    added = [_of_ocr(one) for one in others.elements if not any(_overlap(one, other) for other in kept)]
     ordered = sorted([*kept, *added], key=lambda one: one.box[1] if one.box else 0.0)
-    elements = tuple(replace(one, id=element_id(page.number, at)) for at, one in enumerate(ordered))
+    elements = renumbered(ordered, page.number)
     text = render_markdown(elements).encode()
     stored = encode(replace(others, elements=elements))
     merged = replace(
@@ -102,6 +103,12 @@ def completed_layer(layer: Chunk, recognised: Chunk) -> Chunk | None:
         elements_length=len(stored),
     )
     return Chunk(text + stored, (merged,))
+
+
+def _of_ocr(element: Element) -> Element:
+    """The element with ids that no element of the layer has."""
+    parent = element.parent
+    return replace(element, id=f"ocr-{element.id}", parent=f"ocr-{parent}" if parent else None)
 
 
 def _confirms(own: Sequence[Element], found: Sequence[Element]) -> bool:

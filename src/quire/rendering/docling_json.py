@@ -88,6 +88,7 @@ class DoclingPage:
         self.refs: dict[str, str] = {}
         """The reference of each element by its id."""
         self.entry: dict[str, Any] | None = None
+        self._items: dict[str, dict[str, Any]] = {}
         self._page = page
         self._counts = counts
         if page.width > 0 and page.height > 0:
@@ -97,36 +98,38 @@ class DoclingPage:
     def _add_all(self, elements: Sequence[Element]) -> None:
         captions = _captions(elements)
         held = {caption.id for listed in captions.values() for caption in listed}
-        lists: list[tuple[int, dict[str, Any]]] = []  # open groups and their depths
+        lists: dict[str, dict[str, Any]] = {}  # the open group of each item that holds one
         for element in elements:
             if element.id in held:
                 continue
+            holder = self._items.get(element.parent or "")
+            place = element.parent or "" if holder else ""
             if element.kind is ElementKind.LIST_ITEM:
-                self._add_list_item(element, lists)
+                if place not in lists:
+                    lists[place] = self._group(holder)
+                group = lists[place]
+                group["children"].append(_ref(self._add(element, group["self_ref"])))
                 continue
-            lists = []
-            item = self._add(element, _BODY)
-            self.top.append(item["self_ref"])
+            lists.pop(place, None)
+            item = self._add(element, holder["self_ref"] if holder else _BODY)
+            self._list_child(holder, item)
             for caption in captions.get(element.id, ()):
                 below = self._add(caption, item["self_ref"])
                 item["children"].append(_ref(below))
                 item["captions"].append(_ref(below))
 
-    def _add_list_item(self, element: Element, lists: list[tuple[int, dict[str, Any]]]) -> None:
-        """Adds the item to the open list of its depth; a deeper list is held by the item before it."""
-        while lists and lists[-1][0] > element.depth:
-            lists.pop()
-        if not lists or lists[-1][0] < element.depth:
-            holder = self.items["texts"][-1] if lists else None
-            parent = holder["self_ref"] if holder else _BODY
-            group = self._item("groups", parent, name="list", label="list", content_layer="body")
-            if holder is None:
-                self.top.append(group["self_ref"])
-            else:
-                holder["children"].append(_ref(group))
-            lists.append((element.depth, group))
-        group = lists[-1][1]
-        group["children"].append(_ref(self._add(element, group["self_ref"])))
+    def _group(self, holder: dict[str, Any] | None) -> dict[str, Any]:
+        """A new list inside of the holder, or at the top level."""
+        parent = holder["self_ref"] if holder else _BODY
+        group = self._item("groups", parent, name="list", label="list", content_layer="body")
+        self._list_child(holder, group)
+        return group
+
+    def _list_child(self, holder: dict[str, Any] | None, item: dict[str, Any]) -> None:
+        if holder is None:
+            self.top.append(item["self_ref"])
+        else:
+            holder["children"].append(_ref(item))
 
     def _add(self, element: Element, parent: str) -> dict[str, Any]:
         if element.kind is ElementKind.FIGURE:
@@ -170,6 +173,7 @@ class DoclingPage:
             item["content_layer"] = "furniture" if running else "body"
             item["prov"] = self._places(element)
             self.refs[element.id] = item["self_ref"]
+            self._items[element.id] = item
         item.update(fields)
         self.items[section].append(item)
         return item

@@ -138,3 +138,16 @@ def test_a_larger_line_is_a_heading_when_the_rest_is_body() -> None:
     assert found.elements[0].kind is ElementKind.HEADING
     assert found.elements[0].text == "Minutes of the Board"
     assert [element.kind for element in found.elements[1:]] == [ElementKind.PARAGRAPH]
+
+
+def test_a_caption_s_parent_is_an_element_of_its_own_page_when_figures_come_between() -> None:
+    body = [line(90, 400 + 42 * row, text) for row, text in enumerate(columns("alpha")[0])]
+    caption = [line(90, 1500, "Figure 2: The old bridge")]
+    sheet = page(body, caption)
+    sheet.blank.extend([(90, 60, 800, 360), (90, 1080, 900, 1480)])
+    found = lay_out_scan(7, sheet, Rules(), POINTS)
+    above, below = (one for one in found.elements if one.kind is ElementKind.FIGURE)
+    (named,) = (one for one in found.elements if one.kind is ElementKind.CAPTION)
+    assert named.parent == below.id
+    assert all(one.id.startswith("p7-") for one in found.elements)
+    assert above.id != below.id

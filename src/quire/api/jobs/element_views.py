@@ -44,7 +44,10 @@ class DocumentElementView(BaseModel):
     id: str
     kind: ElementKind
     order: int = Field(ge=0, description="The place in reading order.")
-    parent: str | None = Field(description="The id of the element that holds it.")
+    parent: str | None = Field(
+        description="The id of the element of this page that holds it: of an inner item the item around it, of a "
+        "caption its figure or table, of what is in an item or a quotation that one. Headings hold nothing."
+    )
     box: PageBox | None = Field(
         description="`[x0, y0, x1, y1]` in points of the upright page, origin at the top left."
     )

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from quire.domain.element import Box as PointBox
-from quire.domain.element import Element, ElementKind, ElementLine, element_id
+from quire.domain.element import Element, ElementKind, ElementLine
+from quire.domain.element_tree import renumbered
 from quire.domain.page import PageReading
 from quire.reading.files.document_source import PdfSource
 from quire.reading.ocr.ocr_words import Box, OcrLine, OcrWord, RecognisedPage
@@ -21,6 +22,7 @@ from quire.reading.ocr.word_sheet import sheet_scale, word_sheet
 from quire.reading.pdf.drawn_rules import Rules
 from quire.reading.pdf.mupdf import empty_store
 from quire.reading.pdf.page_reader import ReadOptions, read_pdf
+from quire.reading.pdf.paragraph_kinds import with_held_captions
 from quire.rendering.page_markdown import render_markdown
 
 _BULLET = "•"
@@ -52,7 +54,7 @@ def lay_out_scan(
     for box in seen.blank:
         if _is_figure(box, seen):
             _insert_figure(elements, _scaled(box, points_per_px))
-    numbered = tuple(replace(one, id=element_id(number, place)) for place, one in enumerate(elements))
+    numbered = tuple(with_held_captions(renumbered(elements, number)))
     return replace(reading, number=number, elements=numbered, markdown=render_markdown(numbered))
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from quire.domain.element import CellMarkdown, Element, ElementKind, TableGrid, element_id
+from quire.domain.element_tree import renumbered
 from quire.reading.office.inline_markdown import is_plain
 from quire.reading.office.math_markup import FORMULA_MARK
 from quire.reading.office.office_pages import RunningText, Spans
@@ -68,8 +69,7 @@ def with_running(
     made = [replace(_worded("", one.kind, one.text), repeated=True) for one in running]
     heads = [one for one in made if one.kind is ElementKind.RUNNING_HEADER]
     feet = [one for one in made if one.kind is not ElementKind.RUNNING_HEADER]
-    placed = enumerate([*heads, *elements, *feet])
-    return tuple(replace(one, id=element_id(number, at)) for at, one in placed)
+    return renumbered([*heads, *elements, *feet], number)
 
 
 def _fitting(spans: Spans, rows: Sequence[Sequence[str]]) -> Spans:

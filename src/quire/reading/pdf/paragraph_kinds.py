@@ -91,7 +91,7 @@ def settled(elements: list[Element], sizes: dict[str, float], height: float) -> 
     if sizes:
         elements = _with_title(elements, sizes, height)
     if ElementKind.CAPTION in kinds and not kinds.isdisjoint(_HELD):
-        elements = _with_parents(elements)
+        elements = with_held_captions(elements)
     return elements
 
 
@@ -136,7 +136,7 @@ def _with_title(elements: list[Element], sizes: dict[str, float], height: float)
     return [replace(one, kind=ElementKind.TITLE) if one is chosen else one for one in elements]
 
 
-def _with_parents(elements: Sequence[Element]) -> list[Element]:
+def with_held_captions(elements: Sequence[Element]) -> list[Element]:
     """Each caption's parent is the figure or table that is next to it."""
     holders = [one for one in elements if one.kind in _HELD and one.box is not None]
     return [
