@@ -22,7 +22,7 @@ from quire.bulk.worker_process import document_options
 from quire.dispatch.ledger import DOCUMENT_CEILING, TEAM_CEILING, Spent
 from quire.dispatch.page_task import Answered, Exhausted, PagePicture, PageTask
 from quire.dispatch.waiting_policy import UNAVAILABLE
-from quire.domain.page import PageSource
+from quire.domain.page import PageSource, word_count
 from quire.errors import (
     CoordinationError,
     DamagedError,
@@ -264,18 +264,18 @@ class AiPass:
 
 def answered_row(row: PageRow, answer: Answered, found: GroundedAnswer, formats: frozenset[str]) -> PageRow:
     """Returns the row of a page with what AI read on it."""
-    spent = answer.spent
+    spent, text = answer.spent, found.text(answer.text)
     judged = judge_answer(found.evidence, answer.confidence)
     new = replace(
         row,
         kind=PAGE,
-        markdown=answer.text,
+        markdown=text,
         source=answer_source(answer).value,
         reader=answer.candidate.name,
         grade=judged.grade.value if judged.grade else None,
         reasons=tuple(dict.fromkeys((*row.reasons, *spent.reasons, *judged.reasons))),
         confidence=judged.confidence,
-        words=len(answer.text.split()),
+        words=word_count(text),
         tokens_in=row.tokens_in + spent.tokens_in,
         tokens_out=row.tokens_out + spent.tokens_out,
         cost_usd=row.cost_usd + spent.cost_usd,

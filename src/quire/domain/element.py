@@ -127,6 +127,14 @@ class TableGrid:
         return found
 
 
+class FileFacts(NamedTuple):
+    """What is known of an attached file. `type` is told by its content; the size is None where it is not known."""
+
+    name: str
+    size: int | None
+    type: str
+
+
 class ElementLine(NamedTuple):
     """A line of an element as the page has it: where it begins in the element's text, and its box."""
 
@@ -141,7 +149,8 @@ class Element:
     `text` has no markup. `markdown` is the same text as inline Markdown where it has links, emphasis or code, and is
     empty otherwise. `grounded` is False for text of a model that the page's own words do not support, and None where
     there are no words to compare it with. `repeated` marks what Markdown leaves out: a running line that an earlier
-    page has, a page number, a form field whose value other elements have. The `marker` of a form field is its name.
+    page has, a page number, a form field whose value other elements have. The `marker` of a form field is its name;
+    an attachment with a marker is an item of a list of attachments.
     """
 
     id: str
@@ -161,10 +170,18 @@ class Element:
     markdown: str = ""
     repeated: bool = False
     lines: tuple[ElementLine, ...] = ()
+    file: FileFacts | None = None
 
     def is_written(self, *, keep_running: bool) -> bool:
         """Whether the text of the page has it. `keep_running`: running lines and page numbers on each page."""
         return not self.repeated or (keep_running and self.kind in RUNNING_KINDS)
+
+    @property
+    def is_item(self) -> bool:
+        """Whether it is written as an item of a list."""
+        return self.kind is ElementKind.LIST_ITEM or (
+            self.kind is ElementKind.ATTACHMENT and self.marker != ""
+        )
 
     @property
     def plain_text(self) -> str:

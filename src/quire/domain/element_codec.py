@@ -19,6 +19,7 @@ from quire.domain.element import (
     Element,
     ElementKind,
     ElementLine,
+    FileFacts,
     PageElements,
     TableGrid,
     element_id,
@@ -82,6 +83,7 @@ class _StoredElement(msgspec.Struct, omit_defaults=True):
     o: int = 0
     l: list[int] = []  # noqa: E741
     c: _StoredTable | None = None
+    f: tuple[str, int | None, str] | None = None
 
 
 class _StoredPage(msgspec.Struct, omit_defaults=True):
@@ -170,6 +172,7 @@ def _packed(element: Element, page: int, place: int, confidence: float | None) -
         1 if element.repeated else 0,
         _packed_lines(element.lines),
         None if element.table is None else _packed_table(element.table),
+        element.file,
     )
 
 
@@ -210,6 +213,7 @@ def _unpacked(packed: _StoredElement, page: int, place: int) -> Element:
         markdown=packed.md,
         repeated=bool(packed.o),
         lines=_lines(packed.l),
+        file=FileFacts(*packed.f) if packed.f is not None else None,
     )
 
 

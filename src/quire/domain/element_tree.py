@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from quire.domain.element import RUNNING_KINDS, Element, ElementKind, element_id
+from quire.domain.element import RUNNING_KINDS, Element, element_id
 
 
 def with_item_parents(elements: Sequence[Element]) -> tuple[Element, ...]:
@@ -20,12 +20,10 @@ def with_item_parents(elements: Sequence[Element]) -> tuple[Element, ...]:
     if not any(one.depth and one.parent is None for one in elements):
         return tuple(elements)
     placed: list[Element] = []
-    around: list[
-        Element
-    ] = []  # the items that the next one may be inside of, each deeper than the one before
+    around: list[Element] = []  # the items that the next one may be in, each deeper than the one before
     held: set[str] = set()
     for one in elements:
-        if one.kind is ElementKind.LIST_ITEM:
+        if one.is_item:
             while around and around[-1].depth >= one.depth:
                 around.pop()
             item = replace(one, parent=around[-1].id) if around and one.parent is None else one

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from quire.domain.element import Element
+
+_SIGNS = re.compile(r"(?<!\S)(?:`{3,}\S*|(?:[^\w\s]|_)+)(?!\S)")
+
+
+def word_count(markdown: str) -> int:
+    """How many words the text has. Signs alone, as those of tables and lists, are none; a text of nothing else has one.
+
+    A page without words is one without text, so that is the only one that has none.
+    """
+    parts = len(markdown.split())
+    return max(1, parts - len(_SIGNS.findall(markdown))) if parts else 0
 
 
 class PageClass(StrEnum):

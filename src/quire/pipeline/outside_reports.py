@@ -9,7 +9,7 @@ import secrets
 from dataclasses import dataclass, replace
 
 from quire.domain.job import JobId, JobStatus, MainJob, PageRecord
-from quire.domain.page import PageSource
+from quire.domain.page import PageSource, word_count
 from quire.domain.page_ranges import PageRanges
 from quire.errors import MissingError, NotReadyError, PageError, RequestError
 from quire.pipeline.object_keys import chunk_key
@@ -64,7 +64,7 @@ class OutsideReports:
             tokens_in=report.tokens_in,
             tokens_out=report.tokens_out,
             confidence=None,
-            words=len(report.text.split()),
+            words=word_count(report.text),
             completed_at=self._parts.clock.now(),
             error=None,
             ref=key,

@@ -16,7 +16,7 @@ from dataclasses import replace
 from quire.domain.element import Element
 from quire.domain.element_codec import decode, encode
 from quire.domain.element_tree import renumbered
-from quire.domain.page import Grade, PageClass
+from quire.domain.page import Grade, PageClass, word_count
 from quire.reading.files.page_chunks import UNREADABLE_TEXT, Chunk, empty_note
 from quire.reading.grading.layer_damage import UNREADABLE
 from quire.reading.grading.page_grade import LOW_PLAUSIBILITY
@@ -89,14 +89,15 @@ def completed_layer(layer: Chunk, recognised: Chunk) -> Chunk | None:
     if own.turns != others.turns or not _confirms(own.elements, others.elements):
         return None
     kept = [replace(element, reader=page.reader) for element in own.elements]
-    added = [_of_ocr(one) for one in others.elements if not any(_overlap(one, other) for other in kept)]
+    seen_only = [one for one in others.elements if one.file is None]  # the layer has the page's files already
+    added = [_of_ocr(one) for one in seen_only if not any(_overlap(one, other) for other in kept)]
     ordered = sorted([*kept, *added], key=lambda one: one.box[1] if one.box else 0.0)
     elements = renumbered(ordered, page.number)
     text = render_markdown(elements).encode()
     stored = encode(replace(others, elements=elements))
     merged = replace(
         seen,
-        words=len(text.split()),
+        words=word_count(text.decode()),
         offset=0,
         length=len(text),
         elements_offset=len(text),

@@ -34,7 +34,7 @@ class ChunkBlock:
 
     @property
     def is_item(self) -> bool:
-        return self.element.kind is ElementKind.LIST_ITEM
+        return self.element.is_item
 
     @property
     def is_heading(self) -> bool:

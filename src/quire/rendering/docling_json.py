@@ -104,7 +104,7 @@ class DoclingPage:
                 continue
             holder = self._items.get(element.parent or "")
             place = element.parent or "" if holder else ""
-            if element.kind is ElementKind.LIST_ITEM:
+            if element.is_item:
                 if place not in lists:
                     lists[place] = self._group(holder)
                 group = lists[place]
@@ -148,10 +148,10 @@ class DoclingPage:
 
     def _text(self, element: Element, parent: str) -> dict[str, Any]:
         text = _words(element)
-        fields: dict[str, Any] = {"label": _LABELS.get(element.kind, "text"), "orig": text, "text": text}
+        fields: dict[str, Any] = {"label": _label(element), "orig": text, "text": text}
         if element.kind is ElementKind.HEADING:
             fields["level"] = max(1, min(_MOST_LEVELS, element.level or 1))
-        elif element.kind is ElementKind.LIST_ITEM:
+        elif element.is_item:
             marker = element.marker or "-"
             fields |= {"enumerated": marker[:-1].isdecimal(), "marker": marker}
         elif element.kind is ElementKind.CODE:
@@ -241,6 +241,10 @@ def _captions(elements: Sequence[Element]) -> dict[str, list[Element]]:
         if element.kind is ElementKind.CAPTION and element.parent in holders:
             found.setdefault(element.parent or "", []).append(element)
     return found
+
+
+def _label(element: Element) -> str:
+    return "list_item" if element.is_item else _LABELS.get(element.kind, "text")
 
 
 def _words(element: Element) -> str:

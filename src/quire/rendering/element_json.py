@@ -62,6 +62,8 @@ def element_json(
             found[name] = value
     if element.kind is ElementKind.FORM_FIELD:
         found["name"] = found.pop("marker", "")
+    if element.file is not None:
+        found["file"] = element.file._asdict()
     if element.table is not None:
         found["table"] = _table(element.table)
     if included.lines and element.lines:

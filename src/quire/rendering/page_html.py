@@ -59,7 +59,7 @@ def _blocks(elements: Sequence[Element], children: dict[str, list[Element]]) -> 
     found: list[str] = []
     items: list[Element] = []
     for element in elements:
-        if element.kind is ElementKind.LIST_ITEM:
+        if element.is_item:
             if items and element.depth <= items[0].depth and _is_ordered(element) != _is_ordered(items[0]):
                 found.append(_list(items, children))
                 items = []

@@ -50,7 +50,7 @@ def _joined(elements: Sequence[Element], children: dict[str, list[Element]]) -> 
     texts: list[str] = []
     items: list[markdown_writer.Item] = []
     for element in elements:
-        if element.kind is ElementKind.LIST_ITEM:
+        if element.is_item:
             items.append(_item(element, children))
             continue
         if items:

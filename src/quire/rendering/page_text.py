@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from quire.domain.element import Element, ElementKind
+from quire.domain.element import Element
 
 
 def render_text(elements: Sequence[Element], *, keep_running: bool = False) -> str:
@@ -16,7 +16,7 @@ def render_text(elements: Sequence[Element], *, keep_running: bool = False) -> s
         if not text or not element.is_written(keep_running=keep_running):
             continue
         if before is not None:
-            items = before.kind is element.kind is ElementKind.LIST_ITEM
+            items = before.is_item and element.is_item
             parts.append("\n" if items else "\n\n")
         parts.append(text)
         before = element
@@ -25,7 +25,7 @@ def render_text(elements: Sequence[Element], *, keep_running: bool = False) -> s
 
 def _text(element: Element) -> str:
     text = element.plain_text or element.latex
-    if element.kind is ElementKind.LIST_ITEM:
+    if element.is_item:
         mark = element.marker or "-"
         return f"{'  ' * element.depth}{mark} {text}"
     return text

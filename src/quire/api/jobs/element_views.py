@@ -27,6 +27,12 @@ class TableView(BaseModel):
     cells: list[CellView]
 
 
+class FileFactsView(BaseModel):
+    name: str
+    size: int | None = Field(description="In bytes; null where it is not known.")
+    type: str = Field(description="By the content of the file, never by its name.")
+
+
 class ElementLineView(BaseModel):
     start: int = Field(ge=0, description="Where the line begins in the element's text.")
     box: PageBox
@@ -59,12 +65,13 @@ class DocumentElementView(BaseModel):
     reader: str | None
     repeated: bool = Field(False, description="Running lines that Markdown leaves out.")
     level: int | None = Field(None, ge=1, description="Of a heading.")
-    marker: str | None = Field(None, description="Of a list item or a footnote.")
+    marker: str | None = Field(None, description="Of a list item, a footnote, or an attachment in a list.")
     depth: int | None = Field(None, ge=1, description="Of a list item that is inside another.")
     latex: str | None = None
     language: str | None = Field(None, description="Of code.")
     markdown: str | None = Field(None, description="The text with its links and emphasis.")
     name: str | None = Field(None, description="Of a form field.")
+    file: FileFactsView | None = Field(None, description="Of an attachment.")
     table: TableView | None = None
     lines: list[ElementLineView] | None = Field(None, description="Only with `include=lines`.")
     words: list[ElementWordView] | None = Field(None, description="Only with `include=words`.")

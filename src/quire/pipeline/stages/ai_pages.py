@@ -18,6 +18,7 @@ from quire.dispatch.ledger import Spent
 from quire.dispatch.page_task import Answered, Exhausted, PagePicture, PageTask, Parked
 from quire.dispatch.recovery_probes import RecoveryProbes
 from quire.domain.job import JobStatus, PageRecord
+from quire.domain.page import word_count
 from quire.errors import CoordinationError, DocumentError, ObjectsError, PageError
 from quire.pipeline.object_keys import chunk_key, local_document
 from quire.pipeline.page_vision import (
@@ -304,7 +305,8 @@ class AiPage:
 
     async def _record(self, answer: Answered, found: GroundedAnswer) -> PageRecord:
         claim, spent = self._claim, answer.spent
-        block = answer.text.encode("utf-8", "replace")
+        text = found.text(answer.text)
+        block = text.encode("utf-8", "replace")
         judged = judge_answer(found.evidence, answer.confidence)
         key = chunk_key(claim.job.id, claim.hint.epoch, claim.hint.unit, claim.token)
         await self._parts.objects.put(key, block + found.elements)
@@ -321,7 +323,7 @@ class AiPage:
             tokens_out=spent.tokens_out,
             cost_usd=spent.cost_usd,
             confidence=judged.confidence,
-            words=len(answer.text.split()),
+            words=word_count(text),
             started_at=self._started_at,
             completed_at=self._parts.clock.now(),
             ref=key,
@@ -337,13 +339,13 @@ class AiPage:
     async def _elements(self, answer: Answered) -> GroundedAnswer:
         """The answer's elements, compared with the page's words. An answer that breaks this has none."""
         try:
-            if self._question is not None:
-                return await self._parts.pool.run(
-                    pack_own_markdown,
-                    *(answer.text, self._local.number, self._local.reader or ""),
-                    timeout_s=self._parts.settings.reading.page_timeout_s,
-                )
             async with self._source() as source:
+                if self._question is not None:
+                    return await self._parts.pool.run(
+                        pack_own_markdown,
+                        *(source.path, source.password, source.number, answer.text, self._local.reader or ""),
+                        timeout_s=self._parts.settings.reading.page_timeout_s,
+                    )
                 return await self._vision.ground(source, answer.text, answer.candidate.provider)
         except (DocumentError, PageError):
             return GroundedAnswer(b"")  # the answer is paid for, and counts without its elements

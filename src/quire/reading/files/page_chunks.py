@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from quire.domain.element import PageElements
 from quire.domain.element_codec import encode
-from quire.domain.page import Grade, PageClass, PageReading
+from quire.domain.page import Grade, PageClass, PageReading, word_count
 from quire.domain.page_ranges import PageRanges
 from quire.reading.files.document_source import DocumentInfo, inspect
 from quire.reading.grading.layer_damage import layer_damage
@@ -118,7 +118,7 @@ def pack(readings: Sequence[PageReading], judgement: Judgement | None = None) ->
                 reading.reader,
                 (*reading.reasons, *judged.reasons),
                 has_text,
-                len(reading.markdown.split()) if has_text else 0,
+                word_count(reading.markdown),
                 offset,
                 len(part),
                 judged.confidence,

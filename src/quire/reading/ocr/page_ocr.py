@@ -6,10 +6,13 @@ This is what the rest of Quire knows of OCR; how a picture is read is in `ocr_st
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from quire.domain.page import Grade, PageClass, PageReading, PageSignals
 from quire.errors import SettingsError
+from quire.reading.files.attachment_notes import AttachmentNote
+from quire.reading.files.document_source import PdfSource, open_documents
 from quire.reading.files.image_source import MAX_SOURCE_PIXELS, grey_picture
 from quire.reading.files.page_chunks import Chunk, pack
 from quire.reading.grading.page_doubts import PageKind, page_doubts
@@ -21,6 +24,7 @@ from quire.reading.ocr.ocr_stages import CAREFUL, QUICK, OcrOptions, PictureRead
 from quire.reading.ocr.page_script import other_scripts
 from quire.reading.ocr.quick_reader import QUICK_READER
 from quire.reading.ocr.scan_elements import lay_out_scan
+from quire.reading.pdf.attached_files import shown_files, with_files
 from quire.reading.pdf.leftward_order import is_mainly_leftward
 from quire.reading.pdf.line_pieces import PageWord
 from quire.reading.pdf.page_reader import layout_parser
@@ -127,7 +131,8 @@ def recognise_page(path: str, password: str | None, number: int, options: OcrOpt
     reader read it and how sure it is; its reasons say what was done on the way.
     """
     drawn = _drawn(path, password, number, options)
-    return _packed(number, best_reading(drawn, number, options), drawn.points_per_px)
+    best = best_reading(drawn, number, options)
+    return _packed(number, best, drawn.points_per_px, _files(path, password, number, best))
 
 
 def best_reading(drawn: DrawnPage, number: int, options: OcrOptions) -> OcrAttempt:
@@ -226,7 +231,13 @@ def is_shapes(laid: PageReading, height_pt: float) -> bool:
     return sum(map(str.isalnum, laid.markdown)) <= 2 and is_tall
 
 
-def _packed(number: int, best: OcrAttempt, scale: float) -> Chunk:
+def _files(path: str, password: str | None, number: int, best: OcrAttempt) -> list[AttachmentNote]:
+    """The files that are attached to the page, which its picture can't show."""
+    source = open_documents().get(path, password)
+    return shown_files(source, number, best.found.turn.turns) if isinstance(source, PdfSource) else []
+
+
+def _packed(number: int, best: OcrAttempt, scale: float, files: Sequence[AttachmentNote]) -> Chunk:
     text, seen = best.laid.markdown, best.found.seen
     reasons = ("scan" if text else "no_text_found_by_ocr", *best.found.notes, *best.notes)
     signals = PageSignals(chars=len(text), width_pt=seen.width * scale, height_pt=seen.height * scale)
@@ -234,7 +245,7 @@ def _packed(number: int, best: OcrAttempt, scale: float) -> Chunk:
         *(number, PageClass.SCANNED, text, text, best.found.reader, reasons, signals, best.laid.elements),
         turns=best.found.turn.turns % 4,
     )
-    return pack([reading], best.judged)
+    return pack([with_files(reading, files)], best.judged)
 
 
 def recognise_picture(picture: bytes, options: OcrOptions) -> str:

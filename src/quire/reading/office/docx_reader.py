@@ -74,7 +74,7 @@ def open_word(path: str, limits: OfficeLimits) -> Opened:
     except BaseException:
         archive.close()
         raise
-    return Opened(READER, pages, title, author, archive.read, archive.close)
+    return Opened(READER, pages, title, author, archive.read, archive.close, files=package.embedded.by_line)
 
 
 class _Document:
@@ -395,6 +395,8 @@ class _Document:
                 line.runs.append(Run(placeholder(alt), RAW))
             elif name == "txbxContent":
                 boxes.append(one)
+            elif name == "OLEObject" and (text := package.file_line(self._part, one)):
+                line.aside.append(MarkdownBlock(text))
             elif name == "chart" and package.attribute(one, "id") in self._relations:
                 line.aside += read_chart(
                     package, self._relations[package.attribute(one, "id")].target

@@ -15,7 +15,7 @@ BOLD, ITALIC, STRIKE, CODE, RAW, RAISED = 1, 2, 4, 8, 16, 32
 
 _SPECIAL = re.compile(
     r"[*`]|(?<![^\W_])_|_(?![^\W_])|\\(?=[!-/:-@\[-`{-~])|<(?=[A-Za-z/!?])|&(?=#?\w{1,32};)"
-    r"|\[(?=[^\]\n]{0,1000}\][(\[])|\[(?=\^|Picture\b)|~(?=~)"
+    r"|\[(?=[^\]\n]{0,1000}\][(\[])|\[(?=\^|Picture\b|Attachment\b)|~(?=~)"
 )
 _SPACE = re.compile(r"[ \t\r\f\v\u00a0]+")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ufffe\uffff\u202a-\u202e\u2066-\u2069]")

@@ -9,7 +9,6 @@ The bytes of a file that hangs on a mail. Runs in the child pool.
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from email import message_from_bytes
@@ -19,7 +18,9 @@ from email.message import Message
 from pathlib import Path
 from urllib.parse import quote, unquote
 
+from quire.domain.element import FileFacts
 from quire.errors import DamagedError, PageError, TooLargeError
+from quire.reading.files.attachment_notes import safe_name, shown_kind, size_text
 from quire.reading.files.document_source import open_documents
 from quire.reading.files.file_kinds import EML, SNIFF_BYTES, sniff
 from quire.reading.office.charsets import decode
@@ -126,7 +127,7 @@ def _opened(reader: str, letter: _Letter, limits: OfficeLimits) -> Opened:
 
     subject = letter.headers.get("Subject") or None
     author = letter.headers.get("From") or None
-    return Opened(reader, pages, subject, author, fetch=fetch, attachments=files)
+    return Opened(reader, pages, subject, author, fetch=fetch, attachments=files, files=_facts(files))
 
 
 def _joined(parts: Iterable[list[OfficePage]]) -> list[OfficePage]:
@@ -169,7 +170,7 @@ def _pages(letter: _Letter, body: list[OfficePage], files: tuple[AttachedFile, .
     if files:
         pager.add(MarkdownBlock("## Attachments", 2))
         for one in files[:_MOST_LISTED]:
-            pager.add(MarkdownBlock(_entry(one), tight=True))
+            pager.add(MarkdownBlock(f"- {_entry(one)}", tight=True))
     left_out = letter.left_out + max(0, len(files) - _MOST_LISTED)
     if left_out:
         pager.add(MarkdownBlock(f"*{left_out:,} further parts are not listed.*"))
@@ -186,10 +187,14 @@ def _pages(letter: _Letter, body: list[OfficePage], files: tuple[AttachedFile, .
 
 
 def _entry(one: AttachedFile) -> str:
-    size = f"{len(one.data) / 1024:,.0f} kB" if len(one.data) >= 1024 else f"{len(one.data)} bytes"
+    size = size_text(len(one.data))
     if one.converted:
-        return f"- [{plain(one.name)}]({FOLDER}/{quote(one.name)}.md) ({one.kind.label}, {size})"
-    return f"- {plain(one.name)} ({one.kind.mime}, {size}, not converted)"
+        return f"[{plain(one.name)}]({FOLDER}/{quote(one.name)}.md) ({shown_kind(one.kind)}, {size})"
+    return f"{plain(one.name)} ({one.kind.mime}, {size}, not converted)"
+
+
+def _facts(files: Iterable[AttachedFile]) -> dict[str, FileFacts]:
+    return {_entry(one): FileFacts(one.name, len(one.data), one.kind.mime) for one in files}
 
 
 # ---- the files ---------------------------------------------------------------------------------------------
@@ -207,22 +212,6 @@ def attached_files(parts: Iterable[_Part], most: int) -> tuple[AttachedFile, ...
         name = _distinct(safe_name(part.name), taken)
         found.append(AttachedFile(name, kind, part.data, converted))
     return tuple(found)
-
-
-def safe_name(name: str) -> str:
-    """One path part, printable, without characters that turn the writing direction, at most 150 bytes."""
-    last = re.split(r"[/\\]", name.rstrip("/\\"))[-1]
-    kept = "".join(
-        "_" if c in '<>:"|?*' else c
-        for c in unicodedata.normalize("NFC", last)
-        if unicodedata.category(c) not in {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
-    )
-    kept = " ".join(kept.split()).strip(" .")
-    stem, dot, ending = kept.rpartition(".")
-    if not stem or len(ending.encode()) > 20:
-        stem, dot, ending = kept, "", ""
-    stem = stem.encode()[:120].decode("utf-8", "ignore").rstrip(" .")
-    return f"{stem}{dot}{ending}" or "file"
 
 
 def _distinct(name: str, taken: dict[str, int]) -> str:

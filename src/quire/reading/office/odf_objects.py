@@ -1,10 +1,12 @@
-"""What a frame of an OpenDocument file shows that is no text: a formula, or a picture."""
+"""What a frame of an OpenDocument file shows that is no text: a formula, a picture, or a file."""
 
 from __future__ import annotations
 
+import re
 from xml.etree.ElementTree import Element
 
-from quire.errors import DamagedError
+from quire.errors import DamagedError, TooLargeError
+from quire.reading.files.file_kinds import ODP, ODS, ODT, FileKind
 from quire.reading.office.inline_markdown import placeholder
 from quire.reading.office.mathml_markup import mathml_latex
 from quire.reading.office.ooxml_package import Package
@@ -35,3 +37,34 @@ def frame_picture(package: Package, frame: Element) -> tuple[str, str] | None:
     alt = next((one.text for one in (words, title) if one is not None and one.text), "")
     href = package.attribute(image, "href").removeprefix("./")
     return placeholder(alt), href if href in package.archive else ""
+
+
+_DOCUMENTS = {"text": ODT, "spreadsheet": ODS, "presentation": ODP}
+
+
+def frame_file(package: Package, frame: Element) -> str:
+    """The line of a document or a file that is embedded in a frame, "" for none."""
+    for kind in ("object", "object-ole"):
+        held = package.child(frame, kind)
+        href = package.attribute(held, "href").removeprefix("./").rstrip("/") if held is not None else ""
+        if href and href in package.archive:
+            return package.embedded.line(href)
+        if href and (found := _document_in(package, f"{href}/content.xml")) is not None:
+            return package.embedded.folder_line(href, href, found.mime, found.label)
+    return ""
+
+
+def _document_in(package: Package, part: str) -> FileKind | None:
+    """What a part of the archive is the content of; None for charts and formulas, which are no files."""
+    if part not in package.archive:
+        return None
+    try:
+        head = package.archive.head(part, _HEAD_BYTES).decode("utf-8", "replace")
+    except (DamagedError, TooLargeError):
+        return None
+    found = _BODY.search(head)
+    return _DOCUMENTS.get(found[1]) if found else None
+
+
+_BODY = re.compile(r"<office:body[^>]*>\s*<office:(\w+)")
+_HEAD_BYTES = 1 << 20

@@ -21,7 +21,7 @@ from quire.reading.office.inline_markdown import (
     render,
 )
 from quire.reading.office.math_markup import display_formula, inline_formula
-from quire.reading.office.odf_objects import frame_formula, frame_picture
+from quire.reading.office.odf_objects import frame_file, frame_formula, frame_picture
 from quire.reading.office.odf_styles import OdfStyles, read_styles
 from quire.reading.office.office_pages import (
     TABLE_PAGE_CHARS,
@@ -91,7 +91,7 @@ def _open(path: str, limits: OfficeLimits, reader: str, kind: str) -> Opened:
     except BaseException:
         archive.close()
         raise
-    return Opened(reader, pages, title, author, archive.read, archive.close)
+    return Opened(reader, pages, title, author, archive.read, archive.close, files=package.embedded.by_line)
 
 
 def _credits(package: Package) -> tuple[str | None, str | None]:
@@ -240,6 +240,8 @@ class _Writer:
         elif picture is not None:
             text, ref = picture
             add(MarkdownBlock(text, pictures=(ref,)))
+        if file := frame_file(package, frame):
+            add(MarkdownBlock(file))
 
     def _add_paragraph(self, element: Element, add: Add, depth: int) -> None:
         line = self._gathered(element)

@@ -9,14 +9,15 @@ Spans of cells, which Markdown can't say, come beside it, table by table.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from quire.domain.element import CellMarkdown, Element, ElementKind, TableGrid, element_id
+from quire.domain.element import CellMarkdown, Element, ElementKind, FileFacts, TableGrid, element_id
 from quire.domain.element_tree import renumbered
+from quire.reading.office.embedded_files import with_files
 from quire.reading.office.inline_markdown import is_plain
 from quire.reading.office.math_markup import FORMULA_MARK
-from quire.reading.office.office_pages import RunningText, Spans
+from quire.reading.office.office_pages import OfficePage, RunningText, Spans
 
 _HEADING = re.compile(r"(#{1,6}) (.*)")
 _ITEM = re.compile(r"( *)([-*]|\d{1,9}[.)]) (.*)")
@@ -60,6 +61,14 @@ def office_elements(markdown: str, number: int, spans: Iterable[Spans] = ()) -> 
             made = replace(made, table=replace(made.table, spans=_fitting(found, made.table.rows)))
         elements.append(made)
     return tuple(elements)
+
+
+def page_elements(
+    page: OfficePage, number: int, markdown: str, files: Mapping[str, FileFacts]
+) -> tuple[Element, ...]:
+    """The elements of page `number` with its running lines. `markdown` is its own, or that with pictures described."""
+    elements = with_files(office_elements(markdown, number, page.spans), files)
+    return with_running(elements, number, page.running) if page.running else elements
 
 
 def with_running(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from quire.domain.element import FileFacts
 from quire.errors import EmptyError, PageError
 from quire.reading.files.document_source import AttachedInfo, DocumentInfo
 from quire.reading.files.file_kinds import EML, MSG, FileKind
@@ -31,6 +32,8 @@ class Opened:
     fetch: Callable[[str], bytes] = lambda _ref: b""
     close: Callable[[], None] = lambda: None
     attachments: tuple[AttachedFile, ...] = field(default=())
+    files: Mapping[str, FileFacts] = field(default_factory=dict)
+    """What is known of files inside, by the line of Markdown that their page has of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,11 @@ class OfficeSource:
     @property
     def reader(self) -> str:
         return self._opened.reader
+
+    @property
+    def files(self) -> Mapping[str, FileFacts]:
+        """Files inside the document, by the line that a page has of each."""
+        return self._opened.files
 
     @property
     def attachments(self) -> tuple[AttachedFile, ...]:

@@ -19,6 +19,7 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
 from quire.errors import DamagedError
+from quire.reading.office.embedded_files import EmbeddedFiles
 from quire.reading.office.zip_container import ZipContainer, resolve
 
 MAX_DEPTH = 200
@@ -141,11 +142,12 @@ class Relation:
 
 
 class Package:
-    """`local` gives the local name of any tag or attribute."""
+    """`local` gives the local name of any tag or attribute, `embedded` the lines of the files inside."""
 
     def __init__(self, archive: ZipContainer) -> None:
         self.archive = archive
         self.local = _LocalNames()
+        self.embedded = EmbeddedFiles(archive)
         self._relations: dict[str, dict[str, Relation]] = {}
 
     def main_part(self, usual: str) -> str:
@@ -170,6 +172,12 @@ class Package:
         """The first part of that kind that `part` refers to, "" if there is none."""
         found = (one.target for one in self.relations(part).values() if one.kind == kind and not one.external)
         return next((target for target in found if target in self.archive), "")
+
+    def file_line(self, part: str, element: Element) -> str:
+        """The line of the file that an element of the part embeds; "" for one that is only linked."""
+        keys = (value for key, value in element.attrib.items() if key.startswith("{") and key.endswith("}id"))
+        found = self.relations(part).get(next(keys, ""))
+        return "" if found is None or found.external else self.embedded.line(found.target)
 
     def _read_relations(self, part: str, rels: str) -> dict[str, Relation]:
         found: dict[str, Relation] = {}

@@ -52,7 +52,7 @@ def open_slides(path: str, limits: OfficeLimits) -> Opened:
     except BaseException:
         archive.close()
         raise
-    return Opened(READER, pages, title, author, archive.read, archive.close)
+    return Opened(READER, pages, title, author, archive.read, archive.close, files=package.embedded.by_line)
 
 
 def _pages(package: Package, part: str) -> list[OfficePage]:
@@ -73,7 +73,7 @@ def _page(package: Package, show: str, part: str, number: int) -> OfficePage:
         root = package.tree(part, f"slide {number}")
     except DamagedError as error:
         return OfficePage(f"*Slide {number} is damaged: {error.public}*")
-    slide = _Slide(package, package.relations(part))
+    slide = _Slide(package, part, package.relations(part))
     if root is None:
         return OfficePage("")
     slide.read(root)
@@ -96,7 +96,7 @@ def _notes(package: Package, part: str) -> list[MarkdownBlock]:
         return []
     if root is None:
         return []
-    slide = _Slide(package, package.relations(part))
+    slide = _Slide(package, part, package.relations(part))
     slide.read(root, only="body")
     return slide.blocks
 
@@ -104,6 +104,7 @@ def _notes(package: Package, part: str) -> list[MarkdownBlock]:
 @dataclass(slots=True)
 class _Slide:
     package: Package
+    part: str
     relations: dict[str, Relation]
     title: str = ""
     blocks: list[MarkdownBlock] = field(default_factory=list)
@@ -240,6 +241,10 @@ class _Slide:
                 found = self.relations.get(package.attribute(one, "id"))
                 chart = read_chart(package, found.target) if found else Chart()
                 self.blocks += chart.blocks() or [MarkdownBlock("*A chart*")]
+                return
+            if name == "oleObj":
+                if text := package.file_line(self.part, one):
+                    self.blocks.append(MarkdownBlock(text))
                 return
             if name == "relIds":
                 self._diagram(package.attribute(one, "dm"))

@@ -42,7 +42,7 @@ def open_sheets(path: str, limits: OfficeLimits) -> Opened:
     except BaseException:
         archive.close()
         raise
-    return Opened(READER, pages, title, author, archive.read, archive.close)
+    return Opened(READER, pages, title, author, archive.read, archive.close, files=package.embedded.by_line)
 
 
 class _Workbook:
@@ -86,7 +86,7 @@ class _Workbook:
         found = add_tables(pager, reader.rows(), reader.merged())
         for comment in sheet_comments(self._package, self._part, part):
             pager.add(comment)
-        drawn = self._add_drawing(part, pager)
+        drawn = self._add_drawing(part, pager) | self._add_files(part, pager)
         if not found and not drawn:
             pager.add(MarkdownBlock("*This sheet is empty.*"))
         return sheet_pages(heading, pager)
@@ -118,6 +118,16 @@ class _Workbook:
                 pager.add(MarkdownBlock(block(chart.title)))
                 pager.add_table(chart.rows)
                 found = True
+        return found
+
+    def _add_files(self, part: str, pager: Pager) -> bool:
+        """Files that are embedded in the sheet."""
+        package, found = self._package, False
+        for one in package.relations(part).values():
+            if one.kind in ("oleObject", "package") and not one.external:
+                text = package.embedded.line(one.target)
+                pager.add(MarkdownBlock(text))
+                found = found or bool(text)
         return found
 
     def _anchor(self, anchor: Element) -> tuple[int, int]:

@@ -14,6 +14,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO
 
@@ -74,37 +75,52 @@ class ZipContainer:
         """The whole member, empty if there is none. Raises DamagedError or TooLargeError."""
         return b"".join(self.pieces(name))
 
+    def head(self, name: str, most: int) -> bytes:
+        """The member's first bytes, however large it is. Raises DamagedError or TooLargeError."""
+        found = self._members.get(name)
+        if found is None:
+            return b""
+        self._account(found, min(most, found.file_size))
+        with _damage_named(), self._zip.open(found) as file:
+            return file.read(most)
+
     def pieces(self, name: str) -> Iterator[bytes]:
         """The member bit by bit, so that a large one is never whole in memory."""
         found = self._members.get(name)
         if found is None:
             return
-        self._account(found)
-        try:
-            with self._zip.open(found) as file:
-                yield from iter(lambda: file.read(_PIECE_BYTES), b"")
-        except (
-            OSError,
-            zipfile.BadZipFile,
-            zlib.error,
-            EOFError,
-            RuntimeError,
-            NotImplementedError,
-        ) as error:
-            raise _damaged() from error
+        self._account(found, found.file_size)
+        with _damage_named(), self._zip.open(found) as file:
+            yield from iter(lambda: file.read(_PIECE_BYTES), b"")
 
     def close(self) -> None:
         self._zip.close()
 
-    def _account(self, member: zipfile.ZipInfo) -> None:
+    def _account(self, member: zipfile.ZipInfo, size: int) -> None:
         if member.flag_bits & _ENCRYPTED:
             raise DamagedError("The document is protected inside. Save it without protection and send that.")
-        self._unpacked[member.filename] = member.file_size
+        self._unpacked[member.filename] = max(size, self._unpacked.get(member.filename, 0))
         most = self._limits.max_archive_bytes
         if sum(self._unpacked.values()) > most:
             raise TooLargeError(
                 f"The document unpacks to more than the {most // 2**20} MB allowed (MAX_ARCHIVE_MB)."
             )
+
+
+@contextmanager
+def _damage_named() -> Iterator[None]:
+    """Whatever the library says of a broken member is that it is damaged."""
+    try:
+        yield
+    except (
+        OSError,
+        zipfile.BadZipFile,
+        zlib.error,
+        EOFError,
+        RuntimeError,
+        NotImplementedError,
+    ) as error:
+        raise _damaged() from error
 
 
 def resolve(base: str, target: str) -> str:

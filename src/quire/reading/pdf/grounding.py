@@ -22,10 +22,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from quire.domain.element import Box, Element, ElementKind, PageElements, hull
 from quire.domain.element_codec import encode
+from quire.domain.element_tree import renumbered
+from quire.reading.files.attachment_notes import AttachmentNote, with_attachments
 from quire.reading.files.document_source import PdfSource, open_documents
 from quire.reading.grading.page_grade import AnswerEvidence
-from quire.reading.office.office_elements import office_elements
+from quire.reading.office.office_elements import office_elements, page_elements
+from quire.reading.office.office_source import OfficeSource
 from quire.reading.pdf.answer_words import AnswerWord, PageNumbers, differing, in_any_order, words_of
+from quire.reading.pdf.attached_files import attached_files, shown_files
 from quire.reading.pdf.block_matching import compact
 from quire.reading.pdf.leftward_text import has_leftward, leftward_text
 from quire.reading.pdf.line_pieces import PageWord
@@ -36,6 +40,8 @@ if TYPE_CHECKING:
     from quire.reading.ocr.page_ocr import OcrOptions
 
 READER_AI = "ai"
+READER_FILES = "mupdf"
+"""Attached files are in the file, not in the answer."""
 _LEAST_WORDS = 5
 _ENOUGH = 0.6
 _SLACK = 6
@@ -61,6 +67,7 @@ class GroundedAnswer:
 
     `support` is the share of its characters that are in elements with ground; None where nothing was compared.
     `altered` words of the answer are not on the page at their place; `words_missing` of the page are not in the answer.
+    `attached` is what the text of the answer does not say of the page's attached files, as Markdown.
     """
 
     elements: bytes
@@ -69,10 +76,15 @@ class GroundedAnswer:
     support: float | None = None
     altered: int = 0
     words_missing: int = 0
+    attached: str = ""
 
     @property
     def evidence(self) -> AnswerEvidence:
         return AnswerEvidence(self.support, self.ungrounded, self.ungrounded_numbers, self.altered)
+
+    def text(self, answer: str) -> str:
+        """The text of the page whose model gave this answer."""
+        return f"{answer}\n\n{self.attached}" if self.attached else answer
 
 
 def ground_answer(path: str, password: str | None, number: int, answer: str, trusted: bool) -> GroundedAnswer:
@@ -83,10 +95,11 @@ def ground_answer(path: str, password: str | None, number: int, answer: str, tru
     source = open_documents().get(path, password)
     words: list[PageWord] = []
     size = (0.0, 0.0)
+    files: list[AttachmentNote] = []
     if isinstance(source, PdfSource):
         view, words = _words_of(source, number)
-        size = view.size
-    return _packed(number, answer, words if trusted else [], size)
+        size, files = view.size, attached_files(source.handle, source.page(number), view.turn)
+    return _packed(number, answer, words if trusted else [], size, files=files)
 
 
 def ground_by_ocr(
@@ -96,16 +109,31 @@ def ground_by_ocr(
     from quire.reading.ocr.page_ocr import recognised_words
 
     words, size, turns = recognised_words(path, password, number, options)
-    return _packed(number, answer, words, size, turns)
+    source = open_documents().get(path, password)
+    files = shown_files(source, number, turns) if isinstance(source, PdfSource) else []
+    return _packed(number, answer, words, size, turns, files=files)
 
 
 def _packed(
-    number: int, answer: str, words: Sequence[PageWord], size: tuple[float, float], turns: int = 0
+    number: int,
+    answer: str,
+    words: Sequence[PageWord],
+    size: tuple[float, float],
+    turns: int = 0,
+    *,
+    files: Sequence[AttachmentNote] = (),
 ) -> GroundedAnswer:
     from quire.reading.files.markdown_elements import markdown_elements
 
-    found = ground(markdown_elements(answer, number), words)
-    page = PageElements(number, found.elements, READER_AI, *size, turns)
+    said = markdown_elements(answer, number)
+    with_files = with_attachments(said, files) if files else list(said)
+    found = ground([one for one in with_files if one.kind is not ElementKind.ATTACHMENT], words)
+    left = iter(found.elements)
+    elements = tuple(
+        replace(one, reader=READER_FILES) if one.kind is ElementKind.ATTACHMENT else next(left)
+        for one in with_files
+    )
+    page = PageElements(number, renumbered(elements, number) if files else elements, READER_AI, *size, turns)
     return GroundedAnswer(
         encode(page),
         found.ungrounded,
@@ -113,6 +141,7 @@ def _packed(
         found.support,
         found.altered,
         found.words_missing,
+        "\n\n".join(one.markdown for one in with_files[len(said) :]),
     )
 
 
@@ -121,9 +150,16 @@ def answer_without_ground(number: int, answer: str) -> GroundedAnswer:
     return _packed(number, answer, (), (0.0, 0.0))
 
 
-def pack_own_markdown(markdown: str, number: int, reader: str) -> GroundedAnswer:
-    """The elements of a page whose Markdown our office readers wrote."""
-    return GroundedAnswer(encode(PageElements(number, office_elements(markdown, number), reader)))
+def pack_own_markdown(
+    path: str, password: str | None, number: int, markdown: str, reader: str
+) -> GroundedAnswer:
+    """The elements of a page whose Markdown our office readers wrote, with what a model says of its pictures in it."""
+    source = open_documents().get(path, password)
+    if isinstance(source, OfficeSource):
+        found = page_elements(source.page(number), number, markdown, source.files)
+    else:
+        found = office_elements(markdown, number)
+    return GroundedAnswer(encode(PageElements(number, found, reader)))
 
 
 def _words_of(source: PdfSource, number: int) -> tuple[View, list[PageWord]]:

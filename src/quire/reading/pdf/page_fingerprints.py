@@ -12,6 +12,7 @@ import re
 from typing import Any
 
 from quire.reading.files.document_source import PdfSource
+from quire.reading.pdf.attached_files import attached_files
 from quire.reading.pdf.structure_tags import is_tagged, page_tags
 
 _REFERENCE = re.compile(r"\b(\d{1,9}) \d{1,5} R\b")
@@ -45,7 +46,7 @@ def _fingerprint(handle: Any, number: int, objects: _ObjectHashes, tagged: bool)
 
 
 def page_notes(handle: Any, page: Any, tagged: bool) -> list[Any]:
-    """What is about a page and not in its content: fields, annotations, links, and tags of a tagged PDF."""
+    """What is about a page and not in its content: fields, annotations, links, files, and tags of a tagged PDF."""
     seen: list[Any] = []
     if handle.xref_get_key(page.xref, "Annots")[0] != "null":
         seen += [
@@ -54,6 +55,7 @@ def page_notes(handle: Any, page: Any, tagged: bool) -> list[Any]:
         ]
         seen += [(one.type, one.rect, sorted(one.info.items())) for one in page.annots()]
         seen += [(one.get("uri"), one["from"]) for one in page.get_links()]
+    seen += [(one.facts, one.box) for one in attached_files(handle, page, lambda box: box)]
     if tagged:
         tags = page_tags(page)
         seen += [sorted(tags.titles.items()), sorted(tags.items)]

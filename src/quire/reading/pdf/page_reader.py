@@ -9,13 +9,15 @@ from typing import Any
 
 from quire.domain.element import Element, ElementKind, element_id, has_point
 from quire.domain.page import PageClass, PageReading, PageSignals
+from quire.reading.files.attachment_notes import AttachmentNote
 from quire.reading.files.document_source import PdfSource, open_documents, page_errors
 from quire.reading.files.image_source import HEIC_OVER_BOUND, ImageSource
 from quire.reading.files.text_source import TextSource, paragraph_elements, text_elements
-from quire.reading.office.office_elements import office_elements, with_running
+from quire.reading.office.office_elements import page_elements
 from quire.reading.office.office_source import OfficeSource
 from quire.reading.office.zip_container import OfficeLimits
 from quire.reading.pdf.aligned_tables import could_be_aligned, find_aligned
+from quire.reading.pdf.attached_files import attached_files, with_files
 from quire.reading.pdf.block_elements import ComposeStyle, PageBuilder, prose_size
 from quire.reading.pdf.block_matching import FilledBlock, compact
 from quire.reading.pdf.compose import (
@@ -134,6 +136,7 @@ class _Seen:
     corrected: Mapping[str, str] = field(default_factory=dict)
     fold: float | None = None
     """Where two pages on one sheet meet; `plain` has their tables then."""
+    files: Sequence[AttachmentNote] = ()
 
 
 def read_pdf(source: PdfSource, numbers: Sequence[int], options: ReadOptions) -> list[PageReading]:
@@ -145,7 +148,7 @@ def read_pdf(source: PdfSource, numbers: Sequence[int], options: ReadOptions) ->
     hard = {n: page.view.rotation for n, page in sorted(seen.items()) if page.lines and page.plain is None}
     blocks = lay_out(source.handle, hard, layout_parser()) if hard else {}
     done = {n: page_errors(n)(_compose)(page, blocks.get(n), options) for n, page in seen.items()}
-    return [done[n] for n in numbers]
+    return [with_files(done[n], seen[n].files) for n in numbers]
 
 
 @functools.cache
@@ -336,7 +339,8 @@ def _analyse(source: PdfSource, number: int, options: ReadOptions) -> _Seen:
     found = _Seen(
         reading, view, lines, tables, margins, figures, fields, tags, rules, hidden=covert, fold=fold
     )
-    return replace(found, corrected=layer_words.corrected_words())
+    files = attached_files(source.handle, page, view.turn)
+    return replace(found, corrected=layer_words.corrected_words(), files=files)
 
 
 def _tags(source: PdfSource, page: Any, number: int) -> PageTags:
@@ -443,7 +447,5 @@ def _read_office_page(source: OfficeSource, number: int) -> PageReading:
     has_pictures = source.has_pictures(number)
     reasons = ("has_pictures",) if has_pictures else () if signals.chars else ("blank_page",)
     page_class = PageClass.HAS_GRAPHICS if has_pictures else PageClass.TEXT_ONLY
-    elements = office_elements(text.strip(), number, page.spans)
-    if page.running:
-        elements = with_running(elements, number, page.running)
+    elements = page_elements(page, number, text.strip(), source.files)
     return PageReading(number, page_class, text, text.strip(), source.reader, reasons, signals, elements)

@@ -1,0 +1,121 @@
+"""Files inside an Office document: workbooks, other documents, and packages of any file. Each gets a line on its page.
+
+They are listed, not read: the page shows a picture of each, which its reader treats as a picture.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from quire.domain.element import Element, ElementKind, FileFacts
+from quire.errors import DamagedError, TooLargeError
+from quire.reading.files.attachment_notes import AttachmentNote
+from quire.reading.files.file_kinds import SNIFF_BYTES
+from quire.reading.office.zip_container import ZipContainer
+
+_MOST_FILES = 1_000
+_MOST_READ = 16 << 20
+"""Of a compound file, which says only inside what it holds."""
+_COMPOUND = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+_NATIVE = "\x01Ole10Native"
+_WHOLE = ("Package", "CONTENTS")
+"""Streams that are the file itself: a newer Office document, a PDF."""
+_ITEM = "-"
+
+
+class EmbeddedFiles:
+    """Makes the lines of one document's embedded files, and keeps what is known of each by its line."""
+
+    def __init__(self, archive: ZipContainer) -> None:
+        self._archive = archive
+        self._lines: dict[str, str] = {}
+        self.by_line: dict[str, FileFacts] = {}
+
+    def line(self, part: str) -> str:
+        """The Markdown of the file that the member holds, "" where there is none or too many were listed."""
+        if part not in self._lines:
+            is_there = part in self._archive and len(self._lines) < _MOST_FILES
+            self._lines[part] = self._said(self._note(part)) if is_there else ""
+        return self._lines[part]
+
+    def folder_line(self, folder: str, name: str, mime: str, label: str) -> str:
+        """The same of a document that is a folder of the archive."""
+        size = sum(self._archive.size(one) for one in self._archive.names() if one.startswith(f"{folder}/"))
+        return self._said(AttachmentNote.of_kind(name, mime, label, size)) if size else ""
+
+    def _said(self, note: AttachmentNote) -> str:
+        self.by_line[note.markdown] = note.facts
+        return note.markdown
+
+    def _note(self, part: str) -> AttachmentNote:
+        name, size = part.rpartition("/")[2], self._archive.size(part)
+        try:
+            head = self._archive.head(part, SNIFF_BYTES)
+            if head.startswith(_COMPOUND) and size <= _MOST_READ:
+                return _inner(self._archive.head(part, _MOST_READ)) or AttachmentNote.of(name, head, size)
+        except (DamagedError, TooLargeError):
+            head = b""
+        return AttachmentNote.of(name, head, size)
+
+
+def with_files(elements: Sequence[Element], by_line: Mapping[str, FileFacts]) -> tuple[Element, ...]:
+    """The elements, those that are lines of attached files as attachments."""
+    if not by_line:
+        return tuple(elements)
+    return tuple(_as_attachment(one, by_line) for one in elements)
+
+
+def _as_attachment(element: Element, by_line: Mapping[str, FileFacts]) -> Element:
+    is_line = element.kind is ElementKind.PARAGRAPH or (
+        element.kind is ElementKind.LIST_ITEM and element.marker == _ITEM and not element.depth
+    )
+    line = element.markdown or element.text
+    facts = by_line.get(line) if is_line else None
+    if facts is None:
+        return element
+    text = element.text.removeprefix("[").removesuffix("]") if not element.marker else element.text
+    return replace(element, kind=ElementKind.ATTACHMENT, text=text, markdown=line, file=facts)
+
+
+def _inner(data: bytes) -> AttachmentNote | None:
+    """The file in a compound file that only wraps it."""
+    import olefile  # type: ignore[import-untyped]
+
+    try:
+        with olefile.OleFileIO(data) as held:
+            if held.exists(_NATIVE):
+                return _packaged(_stream(held, _NATIVE))
+            for name in _WHOLE:
+                if held.exists(name):
+                    inner = _stream(held, name)
+                    return AttachmentNote.of(name.lower(), inner, len(inner))
+    except MemoryError:
+        raise
+    except Exception:  # what the wrapper is stays known
+        return None
+    return None
+
+
+def _stream(held: Any, name: str) -> bytes:
+    with held.openstream(name) as stream:
+        data: bytes = stream.read(_MOST_READ)
+    return data
+
+
+def _packaged(data: bytes) -> AttachmentNote | None:
+    """The file that the Windows packager has wrapped: its label, two paths, and its bytes."""
+    at = 6
+    texts: list[bytes] = []
+    for _ in range(2):
+        end = data.index(b"\x00", at)
+        texts.append(data[at:end])
+        at = end + 1
+    (length,) = struct.unpack_from("<I", data, at + 4)
+    at += 8 + length
+    (size,) = struct.unpack_from("<I", data, at)
+    inner = data[at + 4 : at + 4 + size]
+    name = (texts[0] or texts[1]).decode("cp1252", "replace")
+    return AttachmentNote.of(name, inner, len(inner))
