@@ -59,7 +59,7 @@ def test_every_block_becomes_an_element_of_its_kind() -> None:
         ("quote", "said", 0, ""),
         ("list_item", "inside", 0, "-"),
         ("table", "", 0, ""),
-        ("formula", "$$\nx^2\n$$", 0, ""),
+        ("formula", "x^2", 0, ""),
         ("footnote", "A note.", 0, "1"),
         ("figure", "a chart", 0, ""),
     ]

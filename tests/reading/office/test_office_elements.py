@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from quire.domain.element_tree import with_item_parents
 from quire.reading.office.inline_markdown import BOLD, Run, block, plain, render
 from quire.reading.office.office_elements import office_elements, plain_words
 from quire.reading.office.office_pages import table_lines
@@ -52,3 +53,19 @@ def test_elements_render_to_the_page_they_came_from() -> None:
 )
 def test_escaped_text_is_the_same_without_its_markup(text: str) -> None:
     assert plain_words(plain(text)) == text
+
+
+def test_further_paragraphs_of_an_item_are_held_by_it() -> None:
+    items = "- one\n\n   more of one\n   - inner\n\n      more of inner\n\n   last of one\n- two"
+    markdown = f"{items}\n\nbehind\n\n   indented"
+    elements = office_elements(markdown, 1)
+    assert [(one.kind.value, one.text, one.parent) for one in with_item_parents(elements)] == [
+        ("list_item", "one", None),
+        ("paragraph", "more of one", "p1-e1"),
+        ("list_item", "inner", "p1-e1"),
+        ("paragraph", "more of inner", "p1-e3"),
+        ("paragraph", "last of one", "p1-e1"),
+        ("list_item", "two", None),
+        ("paragraph", "behind", None),
+        ("paragraph", "   indented", None),
+    ]

@@ -98,7 +98,8 @@ class _Walk:
         if self._open and not self._holders[-1]:
             self._hold(text, markdown)
         elif found := _FORMULA.fullmatch(markdown.strip()):
-            self._add(ElementKind.FORMULA, markdown.strip(), latex=found[1] or found[2])
+            latex = found[1] or found[2]
+            self._add(ElementKind.FORMULA, latex, latex=latex)
         elif found := _NOTE.fullmatch(markdown):
             self._add(ElementKind.FOOTNOTE, found[2], marker=found[1])
         elif found := _PICTURE.fullmatch(markdown.strip()):

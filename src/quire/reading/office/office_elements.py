@@ -52,11 +52,18 @@ def office_elements(markdown: str, number: int, spans: Iterable[Spans] = ()) -> 
     elements: list[Element] = []
     left = iter(spans)
     columns: list[int] = []
+    holders: list[str] = []
     for block in _blocks(markdown.split("\n")):
-        first = block[0]
-        if not _ITEM.match(first):
-            columns.clear()
-        made = _element(block, element_id(number, len(elements)), columns)
+        first, id_ = block[0], element_id(number, len(elements))
+        indent = len(first) - len(first.lstrip(" "))
+        is_item = _ITEM.match(first) is not None
+        around = sum(column <= indent for column in columns)
+        if is_item or not (indent and around):
+            made = _element(block, id_, columns)
+            del columns[len(columns) if is_item else 0 :]
+            holders[max(0, len(columns) - 1) :] = [id_] if is_item else []
+        else:  # a further paragraph of an item
+            made = replace(_element([line.strip() for line in block], id_, []), parent=holders[around - 1])
         if made.table is not None and (found := next(left, ())):
             made = replace(made, table=replace(made.table, spans=_fitting(found, made.table.rows)))
         elements.append(made)

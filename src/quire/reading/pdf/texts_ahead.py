@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from quire.reading.files.document_source import PdfSource
+from quire.reading.pdf.dingbats import set_dingbats
 from quire.reading.pdf.layer_words import LayerWords
 from quire.reading.pdf.leftward_text import has_leftward, leftward_text
 from quire.reading.pdf.lost_ligatures import mend_ligatures
@@ -40,6 +41,7 @@ def text_of(source: PdfSource, number: int) -> PageText:
     words = LayerWords(textpage.extractWORDS)
     mend_ligatures(page, textpage, content, words)
     set_marks(content, words)
+    set_dingbats(content, words)
     set_scripts(content, words)
     return PageText(page, words, content)
 
