@@ -57,6 +57,8 @@ def warning_lines(name: str, metadata: Mapping[str, Any]) -> list[str]:
     warnings: list[str] = []
     if low := metadata.get("low_confidence_pages"):
         warnings.append(f"{_numbers(low)} may be read wrongly (low confidence)")
+    if pages := metadata.get("words_missing_pages"):
+        warnings.append(f"words of {_numbers(pages)} are missing")
     if pages := metadata.get("ungrounded_pages"):
         counts = (("element", metadata["ungrounded"]), ("number", metadata["ungrounded_numbers"]))
         what = ", ".join(f"{count} {noun}{'s' if count > 1 else ''}" for noun, count in counts if count)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from quire.domain.page import word_count
+from quire.domain.element import Element, ElementKind
+from quire.domain.page import Grade, PageClass, PageReading, PageSignals, word_count
+from quire.reading.files.page_chunks import WORDS_MISSING, pack
 
 
 @pytest.mark.parametrize(
@@ -23,3 +25,16 @@ from quire.domain.page import word_count
 )
 def test_only_words_are_counted(markdown: str, words: int) -> None:
     assert word_count(markdown) == words
+
+
+@pytest.mark.parametrize(("missing", "grade"), [(0, Grade.GOOD), (2, Grade.FAIR)])
+def test_a_page_that_lacks_words_of_its_layer_is_not_good(missing: int, grade: Grade) -> None:
+    text = "The harbour office answers every letter within a week of its arrival."
+    signals = PageSignals(chars=60, width_pt=595, height_pt=842)
+    elements = (Element("p1-e1", ElementKind.PARAGRAPH, text),)
+    reading = PageReading(
+        *(1, PageClass.TEXT_ONLY, text, text, "mupdf", (), signals, elements), words_missing=missing
+    )
+    (page,) = pack([reading]).pages
+    assert page.grade is grade
+    assert (WORDS_MISSING in page.reasons) is bool(missing)

@@ -19,7 +19,7 @@ from quire.objects.object_store import ObjectStore
 from quire.pipeline.object_keys import chunks_prefix, elements_ref, pages_key, result_key
 from quire.pipeline.parts import Parts
 from quire.pipeline.upkeep.job_journal import finished_result, write_finished
-from quire.reading.grading.page_grade import ALTERED_WORDS, NOT_CHECKED
+from quire.reading.grading.page_grade import ALTERED_WORDS, NOT_CHECKED, TEXT_LEFT_OUT
 
 _LOG = logging.getLogger(__name__)
 SEPARATOR = b"\n\n---\n\n"
@@ -184,6 +184,13 @@ def unpack_pages(raw: bytes) -> dict[int, PageRecord]:
     return {int(number): PageRecord.unpack(int(number), packed) for number, packed in json.loads(raw).items()}
 
 
+def _lacks_words(record: PageRecord) -> bool:
+    """Whether words of the page are missing. A model may leave out a page number: there it has to be much."""
+    return record.words_missing > 0 and (
+        record.source is not PageSource.AI or TEXT_LEFT_OUT in record.reasons
+    )
+
+
 def summary(job: MainJob, records: list[PageRecord]) -> dict[str, Any]:
     """The result's metadata, with the names of the source documents."""
     read = [record for record in records if record.status is JobStatus.COMPLETED]
@@ -203,6 +210,7 @@ def summary(job: MainJob, records: list[PageRecord]) -> dict[str, Any]:
         "pages_failed": len(failed),
         "low_confidence_pages": low[:1000],
         "words_missing": sum(record.words_missing for record in read),
+        "words_missing_pages": [record.number for record in read if _lacks_words(record)][:1000],
         "ungrounded_pages": [
             record.number for record in read if record.ungrounded or record.ungrounded_numbers
         ][:1000],

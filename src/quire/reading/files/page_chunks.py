@@ -25,6 +25,7 @@ from quire.reading.pdf.picture_damage import DAMAGED_PICTURE
 UNREADABLE_TEXT = "unreadable_text"
 """The reason of a page that has text which neither its text layer nor OCR gives."""
 
+WORDS_MISSING = "words_missing"
 _ANY_COUNT = 1 << 30
 
 
@@ -139,6 +140,8 @@ def _judged(reading: PageReading) -> Judgement:
     is_layer = reading.signals.width_pt > 0
     has_graphics = reading.page_class is PageClass.HAS_GRAPHICS and is_layer
     doubts = page_doubts(reading.elements, PageKind(has_graphics=has_graphics))
+    if reading.words_missing:
+        doubts = (*doubts, WORDS_MISSING)
     damage = layer_damage(reading.text) if is_layer else ()
     judged = judge_text(
         reading.text, reading.signals.garbled_ratio, doubts, has_graphics=has_graphics, damage=damage

@@ -94,7 +94,8 @@ export function attention(element, job, place) {
   const links = ([label, numbers = []]) => numbers.length ? [`${label}: `, ...numbers.slice(0, 20).flatMap((one) =>
     [h("a", { href: place(one) }, String(one)), " "]), numbers.length > 20 ? "… " : ""] : [];
   const groups = [["Failed pages", meta.failed_pages], ["Fallback text on pages", meta.fallback_pages],
-    ["Low confidence on pages", meta.low_confidence_pages], ["Not supported by their page, on pages", meta.ungrounded_pages],
+    ["Low confidence on pages", meta.low_confidence_pages],
+    ["Words missing on pages", meta.words_missing_pages], ["Not supported by their page, on pages", meta.ungrounded_pages],
     ["Words that are not on the page, on pages", meta.altered_pages], ["By AI, not checked", meta.unchecked_pages]];
   renew(element, JSON.stringify(groups), () => groups.map(links).filter((one) => one.length)
     .flatMap((one, index) => index ? [" · ", ...one] : one));
