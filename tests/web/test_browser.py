@@ -462,6 +462,18 @@ def test_pages_of_low_confidence_are_amber_when_their_text_is_garbage(
     expect(facts).to_contain_text("low")
 
 
+def test_a_page_of_low_grade_is_amber_when_nothing_of_it_could_be_read(window: Window) -> None:
+    page = window.go("#/jobs")
+    looks = page.evaluate(
+        """async () => {
+            const { look } = await import("/static/pages.js");
+            const page = { status: "completed", source: "ocr", words: 0 };
+            return [look({ ...page, grade: "low" }), look({ ...page, grade: null })];
+        }"""
+    )
+    assert [one[0] for one in looks] == ["warn", "idle"]
+
+
 def test_extraction_says_that_ai_is_missing_and_shows_what_was_found_without(
     window: Window, quire: Quire, make_pdf: Pdf
 ) -> None:

@@ -21,17 +21,21 @@ _MISLEADING = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 @dataclass(frozen=True, slots=True)
 class AttachmentNote:
-    """A file that a page has: its facts, the kind of its content, and where it is on the page, if anywhere."""
+    """A file that a page has: its facts, the kind of its content, where it is on the page, and what its author says of
+    it, as far as these are known."""
 
     facts: FileFacts
     label: str
     box: Box | None = None
+    description: str = ""
 
     @classmethod
-    def of(cls, name: str, head: bytes, size: int | None, box: Box | None = None) -> AttachmentNote:
+    def of(
+        cls, name: str, head: bytes, size: int | None, box: Box | None = None, description: str = ""
+    ) -> AttachmentNote:
         """A file of whose content `head` is the beginning, by which its kind is told."""
         kind = sniff(head[:SNIFF_BYTES]) if head else EMPTY if size == 0 else UNKNOWN
-        return cls(FileFacts(safe_name(name), size, kind.mime), shown_kind(kind), box)
+        return cls(FileFacts(safe_name(name), size, kind.mime), shown_kind(kind), box, description)
 
     @classmethod
     def of_kind(cls, name: str, mime: str, label: str, size: int | None) -> AttachmentNote:

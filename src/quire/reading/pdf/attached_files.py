@@ -14,6 +14,7 @@ from typing import Any
 from quire.domain.element import Box
 from quire.domain.element_tree import renumbered
 from quire.domain.page import PageReading
+from quire.errors import DamagedError
 from quire.reading.files.attachment_notes import AttachmentNote, with_attachments
 from quire.reading.files.document_source import PdfSource
 from quire.reading.files.file_kinds import SNIFF_BYTES
@@ -26,6 +27,7 @@ _MOST_STORED = 32 << 20
 _MOST_UNPACKED = 64 << 20
 """Of all files of a document: beyond that, sizes are those that the PDF claims."""
 _PIECE = 1 << 20
+_LONGEST = 4_000
 _ATTACHED_TO_PLACE = 17
 _NAMES = ("UF", "F", "Unix", "DOS", "Mac")
 
@@ -35,6 +37,19 @@ def attached_files(handle: Any, page: Any, turn: Callable[[Box], Box]) -> list[A
     files = _FileReader(handle)
     found = _guarded(files.of_document) if page.number == 0 else []
     return [*found, *_guarded(lambda: files.of_page(page, turn))]
+
+
+def listed_files(handle: Any, pages: Sequence[Any]) -> Iterator[tuple[int | None, AttachmentNote]]:
+    """All files of the document, and those of the pages with the number of their page (from 1).
+
+    Raises DamagedError, or what MuPDF raises, at the end of a list that is damaged.
+    """
+    files = _FileReader(handle)
+    yield from ((None, note) for note in files.of_document())
+    for page in pages:
+        yield from ((page.number + 1, note) for note in files.of_page(page, lambda box: box))
+    if files.is_damaged:
+        raise DamagedError("The list of the files in this PDF is damaged.")
 
 
 def turned_left(turns: int, size: tuple[float, float]) -> Callable[[Box], Box]:
@@ -84,13 +99,15 @@ class _FileReader:
         self._handle = handle
         self._binding = mupdf().mupdf
         self._left = _MOST_UNPACKED
+        self.is_damaged = False
+        """Whether an entry says nothing of a file."""
 
     def of_document(self) -> Iterator[AttachmentNote]:
         binding = self._binding
         pdf = mupdf()._as_pdf_document(self._handle)
         tree = binding.pdf_load_name_tree(pdf, binding.pdf_new_name("EmbeddedFiles"))
         for at in range(min(binding.pdf_dict_len(tree), _MOST_FILES)):
-            yield self._note(binding.pdf_dict_get_val(tree, at))
+            yield from self._note(binding.pdf_dict_get_val(tree, at))
 
     def of_page(self, page: Any, turn: Callable[[Box], Box]) -> Iterator[AttachmentNote]:
         binding = self._binding
@@ -98,18 +115,22 @@ class _FileReader:
         while annotation is not None and count < _MOST_FILES:
             if annotation.type[0] == _ATTACHED_TO_PLACE:
                 held = binding.pdf_annot_obj(mupdf().mupdf.PdfAnnot(annotation.this))
-                yield self._note(binding.pdf_dict_gets(held, "FS"), turn(tuple(annotation.rect)))
+                yield from self._note(binding.pdf_dict_gets(held, "FS"), turn(tuple(annotation.rect)))
                 count += 1
             annotation = annotation.next
 
-    def _note(self, spec: Any, box: Box | None = None) -> AttachmentNote:
+    def _note(self, spec: Any, box: Box | None = None) -> Iterator[AttachmentNote]:
         binding = self._binding
+        if not binding.pdf_is_dict(spec):
+            self.is_damaged = True
+            return
         names = (binding.pdf_to_text_string(binding.pdf_dict_gets(spec, key)) for key in _NAMES)
         held = binding.pdf_dict_gets(spec, "EF")
         streams = (binding.pdf_dict_gets(held, key) for key in _NAMES)
         stream = next((one for one in streams if binding.pdf_is_stream(one)), None)
         head, size = (b"", None) if stream is None else self._head(stream)
-        return AttachmentNote.of(next(filter(None, names), ""), head, size, box)
+        said = " ".join(binding.pdf_to_text_string(binding.pdf_dict_gets(spec, "Desc")).split())
+        yield AttachmentNote.of(next(filter(None, names), ""), head, size, box, said[:_LONGEST])
 
     def _head(self, stream: Any) -> tuple[bytes, int | None]:
         """The beginning of a file and its size; the size that the PDF claims where counting would be dear."""

@@ -13,6 +13,7 @@ from typing import Any
 from quire.domain.element import Box, has_point, hull
 from quire.domain.included_details import DocumentDetail
 from quire.reading.files.document_source import PdfSource, open_documents
+from quire.reading.pdf.attached_files import listed_files
 from quire.reading.pdf.form_fields import form_fields
 from quire.reading.pdf.hidden_text import take_hidden
 from quire.reading.pdf.mupdf import mupdf, text_flags
@@ -95,24 +96,13 @@ def _fields(document: Any, numbers: Sequence[int]) -> Iterator[dict[str, Any]]:
 
 
 def _files(document: Any, numbers: Sequence[int]) -> Iterator[dict[str, Any]]:
-    for name in document.embfile_names():
-        about = document.embfile_info(name)
+    for number, note in listed_files(document, [document[number - 1] for number in numbers]):
         yield {
-            "name": str(about.get("ufilename") or about.get("filename") or name),
-            "size": about.get("size"),
-            "description": about.get("description") or None,
-            "page": None,
+            "name": note.facts.name,
+            "size": note.facts.size,
+            "description": note.description or None,
+            "page": number,
         }
-    for number in numbers:
-        page = document[number - 1]
-        for note in page.annots(types=[17]):  # attachments of a file to a place of a page
-            about = note.file_info
-            yield {
-                "name": str(about.get("filename") or "attachment"),
-                "size": about.get("size"),
-                "description": about.get("description") or None,
-                "page": number,
-            }
 
 
 def _hidden(document: Any, numbers: Sequence[int]) -> Iterator[dict[str, Any]]:

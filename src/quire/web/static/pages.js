@@ -16,8 +16,8 @@ const LOOKS = {
 export function look(page) {
   if (page.status !== "completed") return LOOKS[page.status] || LOOKS.queued;
   if (page.source?.endsWith("fallback")) return LOOKS.fallback;
+  if (page.grade === "low") return LOOKS.low; // also one with letters that no reader could read
   if (page.words === 0) return LOOKS.empty;
-  if (page.grade === "low") return LOOKS.low;
   return LOOKS[page.source] || LOOKS.done;
 }
 
