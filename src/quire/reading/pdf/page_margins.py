@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from quire.domain.element import ElementKind
+from quire.domain.element import RUNNING_KINDS, Box, Element, ElementKind
+from quire.domain.element_tree import renumbered
 from quire.reading.pdf.block_elements import REPEATED, RUNNING, PageBuilder
 from quire.reading.pdf.block_matching import FilledBlock
 from quire.reading.pdf.compose import is_in_table
@@ -13,6 +14,8 @@ from quire.reading.pdf.layout_blocks import LayoutBlock
 from quire.reading.pdf.running_lines import EdgeLine, RunningLines
 from quire.reading.pdf.text_flow import flow
 from quire.reading.pdf.text_lines import TextLine
+
+_SLACK_PT = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,34 @@ class PageMargins:
             return ElementKind.PAGE_NUMBER
         at_top = self.edges[place].at_top
         return ElementKind.RUNNING_HEADER if at_top else ElementKind.RUNNING_FOOTER
+
+
+def with_margins_in_order(elements: list[Element], number: int) -> list[Element]:
+    """The elements of page `number`, those of its margins that Markdown leaves out where they are on the page.
+
+    They were added in front of all others and behind them, also where a line that is shown is nearer to the edge.
+    """
+    ordered = _head_in_order(elements, lambda one, other: one[3] <= other[1] + _SLACK_PT)
+    ordered = _head_in_order(ordered[::-1], lambda one, other: one[1] >= other[3] - _SLACK_PT)[::-1]
+    is_same = all(one is other for one, other in zip(ordered, elements, strict=True))
+    return elements if is_same else list(renumbered(ordered, number))
+
+
+def _head_in_order(elements: list[Element], comes_before: Callable[[Box, Box], bool]) -> list[Element]:
+    """The elements, those that come before one of the left out lines in front of all in front of it."""
+    count = next((at for at, one in enumerate(elements) if not _is_left_out(one)), len(elements))
+    ordered = elements[:count]
+    rest = elements[count:]
+    while ordered and rest and (box := rest[0].box) is not None:
+        place = next((at for at, one in enumerate(ordered) if one.box and comes_before(box, one.box)), None)
+        if place is None:
+            break
+        ordered.insert(place, rest.pop(0))
+    return [*ordered, *rest]
+
+
+def _is_left_out(element: Element) -> bool:
+    return element.repeated and element.kind in RUNNING_KINDS
 
 
 def _block_kind(item: FilledBlock, again: set[int]) -> str:

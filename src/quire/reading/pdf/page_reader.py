@@ -45,7 +45,7 @@ from quire.reading.pdf.narrow_gutters import cut_at_gutter
 from quire.reading.pdf.numbered_lines import find_numbered_lines
 from quire.reading.pdf.outline import Titles, outline_titles
 from quire.reading.pdf.page_figures import figure_boxes
-from quire.reading.pdf.page_margins import PageMargins
+from quire.reading.pdf.page_margins import PageMargins, with_margins_in_order
 from quire.reading.pdf.page_signals import Thresholds, classify, garbled_ratio, measure_marks
 from quire.reading.pdf.picture_damage import has_damage, picture_boxes, with_damage
 from quire.reading.pdf.prose_columns import prose_columns
@@ -247,7 +247,7 @@ def _elements(seen: _Seen, filled: Sequence[FilledBlock], style: ComposeStyle) -
     margins.add_left_out(page, at_top=False)
     page.add_fields(seen.fields)
     # Nothing but running lines: better these than a page that is silently empty.
-    return page.finished(show_running=not filled)
+    return with_margins_in_order(page.finished(show_running=not filled), seen.reading.number)
 
 
 def _unplaced(reading: PageReading) -> PageReading:
