@@ -69,3 +69,23 @@ def test_further_paragraphs_of_an_item_are_held_by_it() -> None:
         ("paragraph", "behind", None),
         ("paragraph", "   indented", None),
     ]
+
+
+@pytest.mark.parametrize(
+    ("line", "marker", "text"),
+    [
+        ("- a) inner", "a)", "inner"),
+        ("- (ii) inner", "(ii)", "inner"),
+        ("- b. inner", "b.", "inner"),
+        ("- iv. inner", "iv.", "inner"),
+        ("- A. Smith", "-", "A. Smith"),
+        ("- cf. that", "-", "cf. that"),
+        ("- a word", "-", "a word"),
+        ("- 1.5 million", "-", "1.5 million"),
+        ("1. first", "1.", "first"),
+    ],
+)
+def test_the_letter_of_an_item_is_its_mark(line: str, marker: str, text: str) -> None:
+    (item,) = office_elements(line, 1)
+    assert (item.marker, item.text) == (marker, text)
+    assert render_markdown([item]) == line

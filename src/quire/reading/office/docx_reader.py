@@ -26,6 +26,7 @@ from quire.reading.office.office_pages import (
 from quire.reading.office.office_source import PLACEHOLDER, Opened
 from quire.reading.office.ooxml_package import Package
 from quire.reading.office.symbol_fonts import symbol
+from quire.reading.office.word_chunks import chunk_pages
 from quire.reading.office.word_forms import form_value
 from quire.reading.office.word_sections import WordSections
 from quire.reading.office.word_styles import MAX_LEVEL, Numbering, WordStyle, read_styles, run_look
@@ -121,6 +122,14 @@ class _Document:
                 self._block(one)
         elif name == "sectPr":
             self._sections.end(element)
+        elif name == "altChunk":
+            self._add_chunk(element)
+
+    def _add_chunk(self, element: Element) -> None:
+        found = self._relations.get(self._package.attribute(element, "id"))
+        if found is not None and not found.external:
+            self._pager.end_page()
+            self._pager.pages += chunk_pages(self._package, found.target)
 
     def _add_paragraph(self, element: Element) -> None:
         package = self._package

@@ -20,6 +20,10 @@ from quire.reading.office.math_markup import FORMULA_MARK
 from quire.reading.office.office_pages import OfficePage, RunningText, Spans
 
 _HEADING = re.compile(r"(#{1,6}) (.*)")
+_LABEL = re.compile(
+    r"(\((?:[a-zA-Z]|[ivxIVX]{2,5})\)|(?:[a-zA-Z]|[ivxIVX]{2,5})\)|(?:[a-z]|[ivx]{2,5})\.) (?=\S)"
+)
+"""The letter of an item, which Markdown has no sign for: "a)", "(ii)", "b." The "A." of a name is none."""
 _ITEM = re.compile(r"( *)([-*]|\d{1,9}[.)]) (.*)")
 _NOTE = re.compile(r"\[\^(\w+)\]: (.*)")
 _FENCE = re.compile(r"(`{3,}|~{3,})([\w+#.-]*)")
@@ -153,6 +157,8 @@ def _item(id_: str, found: re.Match[str], rest: list[str], columns: list[int]) -
     depth = len(columns)
     columns.append(indent + len(mark) + 1)
     text = "\n".join([found[3], *(line.strip() for line in rest)])
+    if mark == "-" and (label := _LABEL.match(text)):
+        mark, text = label[1], text[label.end() :]
     return _worded(id_, ElementKind.LIST_ITEM, text, marker=mark, depth=depth)
 
 
