@@ -46,6 +46,21 @@ def test_html_is_semantic_and_has_spans() -> None:
     )
 
 
+def test_html_keeps_letters_and_numbers_of_items_that_counting_does_not_give() -> None:
+    marks = ("1.", "2.", "5.", "6.", "a)", "(ii)", "\u2022")
+    depths = (0, 0, 0, 0, 1, 1, 1)
+    items = [
+        Element(
+            f"e{at}", ElementKind.LIST_ITEM, "x", marker=mark, depth=depth, parent="e4" if depth else None
+        )
+        for at, (mark, depth) in enumerate(zip(marks, depths, strict=True), 1)
+    ]
+    assert render_html(items) == (
+        '<ol><li id="e1">x</li><li id="e2">x</li><li id="e3" value="5">x</li><li id="e4">x'
+        '<ul><li id="e5">a) x</li><li id="e6">(ii) x</li><li id="e7">x</li></ul></li></ol>'
+    )
+
+
 class _Tags(HTMLParser):
     def __init__(self) -> None:
         super().__init__()

@@ -79,20 +79,35 @@ def _list(items: Sequence[Element], children: dict[str, list[Element]]) -> str:
     depth = items[0].depth
     tag = "ol" if _is_ordered(items[0]) else "ul"
     parts: list[str] = []
-    at = 0
+    at, expected = 0, int(items[0].marker[:-1]) if tag == "ol" else 0
     while at < len(items):
         item = items[at]
+        value, expected = _value(item, tag, expected)
         end = at + 1
         while end < len(items) and items[end].depth > depth:
             end += 1
-        inner = [_text(item), *_blocks(children.get(item.id, ()), children)]
+        inner = [_label(item), _text(item), *_blocks(children.get(item.id, ()), children)]
         if end > at + 1:
             inner.append(_list(items[at + 1 : end], children))
-        parts.append(f'<li id="{escape(item.id)}">{"".join(inner)}</li>')
+        parts.append(f'<li id="{escape(item.id)}"{value}>{"".join(inner)}</li>')
         at = end
     start = items[0].marker[:-1]
     first = f' start="{int(start)}"' if tag == "ol" and int(start) != 1 else ""
     return f"<{tag}{first}>{''.join(parts)}</{tag}>"
+
+
+def _value(item: Element, tag: str, expected: int) -> tuple[str, int]:
+    """The number of an item where counting would give another one, and the number that follows it."""
+    if tag != "ol" or not _is_ordered(item):
+        return "", expected + 1
+    number = int(item.marker[:-1])
+    return (f' value="{number}"' if number != expected else ""), number + 1
+
+
+def _label(item: Element) -> str:
+    """The mark of an item that HTML does not write by itself: "a)", "(ii)", "2.1"."""
+    is_said = any(map(str.isalnum, item.marker)) and not _is_ordered(item)
+    return f"{escape(item.marker)} " if is_said else ""
 
 
 def _is_ordered(item: Element) -> bool:
