@@ -107,3 +107,12 @@ def test_parents_follow_their_elements_when_these_are_numbered_anew() -> None:
         ("p4-e3", "p4-e2"),
         ("p4-e4", None),
     ]
+
+
+def test_markdown_has_what_an_item_holds_behind_its_inner_items_behind_them() -> None:
+    inner = "  - inner\n    - innermost\n  - last inner"
+    markdown = f"- one\n\n  more of one\n\n{inner}\n\n  last of one\n- two\n  - of two"
+    found = with_item_parents(markdown_elements(markdown, 1))
+    assert render_markdown(found) == markdown
+    again = with_item_parents(markdown_elements(render_markdown(found), 1))
+    assert [(one.text, one.parent) for one in again] == [(one.text, one.parent) for one in found]

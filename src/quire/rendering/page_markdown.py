@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from quire.domain.element import Element, ElementKind, TableGrid
@@ -32,26 +32,47 @@ def render_markdown(elements: Sequence[Element], options: MarkdownOptions | None
     if not any(element.parent for element in shown):
         return _joined(shown, {})
     kinds = {element.id: element.kind for element in shown}
+    mixed = _mixed_holders(shown, kinds)
     children: dict[str, list[Element]] = {}
     top: list[Element] = []
+    homes: dict[str, str] = {}
     for element in shown:
-        holder = kinds.get(element.parent or "")
+        parent = element.parent or ""
+        holder = kinds.get(parent)
         # Items inside an item have a depth; a caption is shown where the page has it, above or below.
-        held = (
-            holder is not None
-            and element.kind is not ElementKind.CAPTION
-            and {element.kind, holder} != {ElementKind.LIST_ITEM}
-        )
-        (children.setdefault(element.parent or "", []) if held else top).append(element)
+        if holder is None or element.kind is ElementKind.CAPTION:
+            home = ""
+        elif {element.kind, holder} == {ElementKind.LIST_ITEM} and parent not in mixed:
+            home = homes.get(parent, "")
+        else:
+            home = parent
+        homes[element.id] = home
+        (children.setdefault(home, []) if home else top).append(element)
     return _joined(top, children)
 
 
-def _joined(elements: Sequence[Element], children: dict[str, list[Element]]) -> str:
+def _mixed_holders(elements: Sequence[Element], kinds: Mapping[str, ElementKind]) -> set[str]:
+    """Items that hold something behind an inner item: they are written with all that is in them."""
+    with_items: set[str] = set()
+    mixed: set[str] = set()
+    for element in elements:
+        parent = element.parent or ""
+        if kinds.get(parent) is not ElementKind.LIST_ITEM or element.kind is ElementKind.CAPTION:
+            continue
+        if element.kind is ElementKind.LIST_ITEM:
+            with_items.add(parent)
+        elif parent in with_items:
+            mixed.add(parent)
+    return mixed
+
+
+def _joined(elements: Sequence[Element], children: dict[str, list[Element]], depth: int = 0) -> str:
+    """The Markdown of elements that are inside of `depth` items."""
     texts: list[str] = []
     items: list[markdown_writer.Item] = []
     for element in elements:
         if element.is_item:
-            items.append(_item(element, children))
+            items.append(_item(element, children, depth))
             continue
         if items:
             texts.append(markdown_writer.list_items(items))
@@ -62,10 +83,11 @@ def _joined(elements: Sequence[Element], children: dict[str, list[Element]]) -> 
     return "\n\n".join(text for text in texts if text)
 
 
-def _item(element: Element, children: dict[str, list[Element]]) -> markdown_writer.Item:
+def _item(element: Element, children: dict[str, list[Element]], depth: int) -> markdown_writer.Item:
     held = children.get(element.id)
-    below = _joined(held, children) if held else ""
-    return markdown_writer.Item(element.text, element.marker, element.depth, element.markdown, below)
+    below = _joined(held, children, element.depth + 1) if held else ""
+    inner = max(0, element.depth - depth)
+    return markdown_writer.Item(element.text, element.marker, inner, element.markdown, below)
 
 
 def _block(element: Element, children: dict[str, list[Element]]) -> str:
