@@ -95,3 +95,23 @@ def test_no_markdown_breaks_the_parser(text: str) -> None:
     elements = markdown_elements(text, 1)
     assert [one.id for one in elements] == [f"p1-e{place}" for place in range(1, len(elements) + 1)]
     render_markdown(elements)
+
+
+def test_a_paragraph_that_names_the_table_or_figure_beside_it_is_its_caption() -> None:
+    table = "| a | b |\n|---|---|\n| 1 | 2 |"
+    markdown = (
+        f"**Table 1:** Fees\n\n{table}\n\n{table}\n\n*Table 2: Ships*\n\n[Figure: a chart]\n\nFigure 3. Fees\n\n"
+        "Figure 4 shows more.\n\nTable 5: far from any"
+    )
+    found = markdown_elements(markdown, 1)
+    assert [(one.kind.value, one.parent) for one in found] == [
+        ("caption", "p1-e2"),
+        ("table", None),
+        ("table", None),
+        ("caption", "p1-e3"),
+        ("figure", None),
+        ("caption", "p1-e5"),
+        ("paragraph", None),
+        ("paragraph", None),
+    ]
+    assert render_markdown(found) == markdown

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from quire.domain.element import Element, ElementKind, PageElements, TableCell, TableGrid, element_id
 from quire.domain.element_codec import encode
+from quire.reading.pdf.paragraph_kinds import names_figure
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -25,6 +26,7 @@ _NOTE = re.compile(r"\[\^([\w-]+)\]:\s*(.*)", re.DOTALL)
 _PICTURE = re.compile(r"\[(?:Picture|Image|Figure)(?::\s*(.*))?\]", re.DOTALL | re.I)
 _TAG = re.compile(r"<[^<>]*>")
 _MAX_SPAN = 64
+_CAPTIONED = (ElementKind.TABLE, ElementKind.FIGURE)
 _SAID_BY = {"heading_open": ElementKind.HEADING, "blockquote_open": ElementKind.QUOTE}
 
 
@@ -39,7 +41,23 @@ def markdown_elements(markdown: str, number: int, reader: str = "") -> tuple[Ele
     """The elements of page `number`, whose Markdown is given. No input is refused."""
     walk = _Walk(number, reader)
     walk.read(_parser().parse(markdown))
-    return tuple(walk.elements)
+    return _with_captions(walk.elements)
+
+
+def _with_captions(elements: Sequence[Element]) -> tuple[Element, ...]:
+    """The elements, paragraphs next to a table or a figure that name it as its captions: those below it first."""
+    captions: dict[int, str] = {}
+    for at, one in enumerate(elements):
+        if one.kind is not ElementKind.PARAGRAPH or not names_figure(one.text):
+            continue
+        beside = [elements[place] for place in (at - 1, at + 1) if 0 <= place < len(elements)]
+        held = [other for other in beside if other.kind in _CAPTIONED and other.id not in captions.values()]
+        if held:
+            captions[at] = held[0].id
+    return tuple(
+        replace(one, kind=ElementKind.CAPTION, parent=captions[at]) if at in captions else one
+        for at, one in enumerate(elements)
+    )
 
 
 def encoded_markdown(markdown: str, number: int, reader: str = "") -> bytes:

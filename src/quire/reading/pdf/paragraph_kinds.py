@@ -40,8 +40,7 @@ _HELD = frozenset({ElementKind.FIGURE, ElementKind.TABLE})
 
 def paragraph_kind(text: str, lines: Sequence[TextLine], body_size: float, height: float) -> ElementKind:
     """The kind of the lines that make the paragraph `text`. A footnote is only a candidate yet: see `settled`."""
-    found = _CAPTION.match(text)
-    if found and len(lines) <= _CAPTION_LINES and not _is_sentence(text, found):
+    if len(lines) <= _CAPTION_LINES and names_figure(text):
         return ElementKind.CAPTION
     first = lines[0]
     small = first.size <= _NOTE_RATIO * body_size and first.box[1] > _NOTE_ZONE * height
@@ -50,6 +49,12 @@ def paragraph_kind(text: str, lines: Sequence[TextLine], body_size: float, heigh
     if any(line.math for line in lines) and _is_formula(text, lines):
         return ElementKind.FORMULA
     return ElementKind.PARAGRAPH
+
+
+def names_figure(text: str) -> bool:
+    """Whether the text begins as a caption does: "Figure 3: …", "Table IV"."""
+    found = _CAPTION.match(text)
+    return found is not None and not _is_sentence(text, found)
 
 
 def _is_sentence(text: str, found: re.Match[str]) -> bool:
