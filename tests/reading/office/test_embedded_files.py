@@ -194,3 +194,23 @@ def test_a_page_keeps_its_files_when_a_model_has_described_its_pictures(tmp_path
     stored = decode(pack_own_markdown(str(path), None, 1, described, "eml").elements).elements
     assert [one.kind for one in stored] == [one.kind for one in own.elements]
     assert [one.file for one in stored if one.file] == [FileFacts("a.txt", 5, "text/plain")]
+
+
+@pytest.mark.parametrize("name", ["x](http_evil).csv", "[y](http_evil).csv", "]un]used[.csv"])
+def test_a_name_of_a_mail_s_file_can_t_end_its_link(reading: ReadReading, name: str) -> None:
+    found = reading(mail(files={name: b"a,b,c\n1,2,3\n4,5,6\n"}).as_bytes())
+    (only,) = files_of(found)
+    assert only.file is not None
+    assert only.file.name == name
+    html = render_html([only])
+    assert html.count("<a ") == 1
+    assert f">{name}</a> (table in a text file, 18 bytes)" in html
+    assert 'href="attachments/' in html
+    assert only.text == f"{name} (table in a text file, 18 bytes)"
+
+
+def test_a_quotation_in_a_quotation_has_no_signs_in_its_text(reading: ReadReading) -> None:
+    html = "<blockquote>first<blockquote>second</blockquote></blockquote>"
+    found = reading(mail(html=html).as_bytes())
+    assert [one.text for one in found.elements if one.kind is ElementKind.QUOTE] == ["first", "second"]
+    assert "> > second" in found.markdown

@@ -55,6 +55,8 @@ FOLDER = "attachments"
 _MOST_BYTES = 200 << 20
 _MOST_PARTS = 10_000
 _MOST_LISTED = 1_000
+_LINK_END, _ESCAPED = re.compile(r"(?<!\\)[\[\]]"), r"\\\g<0>"
+"""A name can't end the link that is made of it, and lead elsewhere."""
 _LONGEST_HEADER = 2_000
 _SHOWN = ("From", "To", "Cc", "Date", "Subject")
 _MOST_TEXTS = 100
@@ -189,7 +191,8 @@ def _pages(letter: _Letter, body: list[OfficePage], files: tuple[AttachedFile, .
 def _entry(one: AttachedFile) -> str:
     size = size_text(len(one.data))
     if one.converted:
-        return f"[{plain(one.name)}]({FOLDER}/{quote(one.name)}.md) ({shown_kind(one.kind)}, {size})"
+        name = _LINK_END.sub(_ESCAPED, plain(one.name))
+        return f"[{name}]({FOLDER}/{quote(one.name)}.md) ({shown_kind(one.kind)}, {size})"
     return f"{plain(one.name)} ({one.kind.mime}, {size}, not converted)"
 
 

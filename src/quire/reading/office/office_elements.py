@@ -138,7 +138,7 @@ def _element(block: list[str], id_: str, columns: list[int]) -> Element:
     elif found := _ITEM.fullmatch(first):
         made = _item(id_, found, block[1:], columns)
     elif first.startswith(">"):
-        made = _worded(id_, ElementKind.QUOTE, "\n".join(line.lstrip(">").strip() for line in block))
+        made = _worded(id_, ElementKind.QUOTE, "\n".join(line.lstrip("> ").rstrip() for line in block))
     elif first == FORMULA_MARK and len(block) > 2 and block[-1] == FORMULA_MARK:
         latex = "\n".join(block[1:-1])
         made = Element(id_, ElementKind.FORMULA, latex, latex=latex)
