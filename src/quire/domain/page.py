@@ -8,7 +8,8 @@ from enum import StrEnum
 
 from quire.domain.element import Element
 
-_SIGNS = re.compile(r"(?<!\S)(?:`{3,}\S*|(?:[^\w\s]|_)+)(?!\S)")
+_WORD = re.compile(r"(?!`{3})\S*?[^\W_]")
+"""Of what begins with a sign: a word has a letter or a digit, and is no fence of code with its language."""
 
 
 def word_count(markdown: str) -> int:
@@ -16,8 +17,9 @@ def word_count(markdown: str) -> int:
 
     A page without words is one without text, so that is the only one that has none.
     """
-    parts = len(markdown.split())
-    return max(1, parts - len(_SIGNS.findall(markdown))) if parts else 0
+    parts = markdown.split()
+    signs = sum(not part[0].isalnum() and _WORD.match(part) is None for part in parts)
+    return max(1, len(parts) - signs) if parts else 0
 
 
 class PageClass(StrEnum):
