@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from quire.domain.element import Element, ElementKind, PageElements
 from quire.domain.element_codec import decode, encode
 from quire.domain.element_tree import renumbered, with_item_parents
 from quire.reading.files.markdown_elements import markdown_elements
 from quire.reading.office.office_elements import office_elements
+from quire.reading.office.office_pages import Lists
 from quire.rendering.docling_json import docling_dict
 from quire.rendering.page_html import render_html
 from quire.rendering.page_markdown import render_markdown
@@ -116,3 +119,16 @@ def test_markdown_has_what_an_item_holds_behind_its_inner_items_behind_them() ->
     assert render_markdown(found) == markdown
     again = with_item_parents(markdown_elements(render_markdown(found), 1))
     assert [(one.text, one.parent) for one in again] == [(one.text, one.parent) for one in found]
+
+
+def test_a_list_that_begins_with_inner_items_has_them_beside_each_other_in_markdown() -> None:
+    begun = [replace(one, text=str(at)) for at, one in enumerate(items(1, 1, 2, 0, 1), 1)]
+    assert render_markdown(with_item_parents(begun)) == "- 1\n- 2\n  - 3\n- 4\n  - 5"
+    lists = Lists()
+    assert [lists.item(depth, "-", "x") for depth in (1, 1, 2, 0, 1)] == [
+        "- x",
+        "- x",
+        "  - x",
+        "- x",
+        "  - x",
+    ]

@@ -81,11 +81,19 @@ class Item:
 
 
 def list_items(items: Sequence[Item]) -> str:
-    """A list; each item is indented to the first word of the one it belongs to, as CommonMark requires."""
+    """A list; each item is indented to the first word of the one it belongs to, as CommonMark requires.
+
+    That is the nearest one before it of a smaller depth: a list may go on from the page before, and begin with inner
+    items.
+    """
     lines: list[str] = []
     columns: list[int] = []
+    depths: list[int] = []
     for item in items:
-        del columns[item.depth :]
+        while depths and depths[-1] >= item.depth:
+            depths.pop()
+            columns.pop()
+        depths.append(item.depth)
         indent = columns[-1] if columns else 0
         mark, body = _mark_and_body(item)
         column = indent + len(mark) + 1

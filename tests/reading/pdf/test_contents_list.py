@@ -154,3 +154,16 @@ def test_numbered_titles_are_entries_when_they_follow_one_another_without_pages(
     assert contents_entries(list(map(line, titles[::-1]))) == []
     assert contents_entries([*map(line, titles), line("2.4. It was closed, for the money was gone")]) == []
     assert contents_entries([replace(line(title), bold=True) for title in titles]) == []
+
+
+def test_an_entry_has_the_boxes_of_its_lines(save: Make) -> None:
+    document = contents_page(CHAPTERS[:3])
+    page: Any = document[0]
+    write(page, 72, 158, "2 Trees of the valleys and", size=10)
+    write(page, 72, 170, "of the hills", size=10)
+    write(page, 509, 170, "14", size=10)
+    reading = read_pages(save(document), None, [1])[0]
+    last = [one for one in reading.elements if one.kind is ElementKind.LIST_ITEM][-1]
+    parts = [last.text[one.start :] for one in last.lines]
+    assert [part.split()[0] for part in parts] == ["2", "of", "14"]
+    assert all(one.lines and one.lines[0].start == 0 for one in reading.elements if one.text)

@@ -168,8 +168,11 @@ class PageBuilder:
     def _add_entry(self, entry: ContentsEntry) -> None:
         """An entry of a contents list."""
         text, boxes = clean(entry.text), [line.box for line in entry.lines]
+        places = _places_in(text, entry.lines)
         self._elements.append(
-            Element(self._next_id(), ElementKind.LIST_ITEM, text, hull(boxes), depth=entry.depth)
+            Element(
+                self._next_id(), ElementKind.LIST_ITEM, text, hull(boxes), depth=entry.depth, lines=places
+            )
         )
 
     def _add_numbered(self, block: LayoutBlock) -> None:
@@ -282,6 +285,20 @@ class PageBuilder:
                         lines=places,
                     )
                 )
+
+
+def _places_in(text: str, lines: Sequence[TextLine]) -> tuple[ElementLine, ...]:
+    """Where each line begins in a text that is not quite theirs: dots are gone. A line that is not found goes with the
+    one before."""
+    places: list[ElementLine] = []
+    for line in lines:
+        first = clean(line.text).split(" ", 1)[0]
+        start = text.find(first, places[-1].start + 1) if places else 0
+        if start < 0:
+            places[-1] = ElementLine(places[-1].start, hull([places[-1].box, line.box]))
+        else:
+            places.append(ElementLine(start, line.box))
+    return tuple(places)
 
 
 def _with_rest(formula: Element, text: str, starts: Sequence[int], boxes: Sequence[Box]) -> Element:
