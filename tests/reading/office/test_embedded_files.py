@@ -6,7 +6,9 @@ import io
 import struct
 import zipfile
 from pathlib import Path
+from typing import Any
 
+import olefile  # type: ignore[import-untyped]
 import pytest
 
 from quire.domain.element import Element, ElementKind, FileFacts
@@ -19,6 +21,7 @@ from quire.rendering.page_markdown import render_markdown
 from tests.support.office_files import cells, docx, mail, odf, p, pptx, relations, shape, xlsx, zipped
 
 from .conftest import ReadReading
+from .old_files import word_file, workbook_file
 from .outlook_files import compound_file, outlook_message
 
 WORKBOOK = xlsx({"Sums": cells("a", 1)})
@@ -214,3 +217,41 @@ def test_a_quotation_in_a_quotation_has_no_signs_in_its_text(reading: ReadReadin
     found = reading(mail(html=html).as_bytes())
     assert [one.text for one in found.elements if one.kind is ElementKind.QUOTE] == ["first", "second"]
     assert "> > second" in found.markdown
+
+
+def with_storages(made: bytes, storages: dict[str, Any]) -> bytes:
+    with olefile.OleFileIO(made) as file:
+        streams: dict[str, Any] = {path[0]: file.openstream(path).read() for path in file.listdir()}
+    return compound_file({**streams, **storages})
+
+
+def native(label: str, data: bytes) -> bytes:
+    with olefile.OleFileIO(packaged(label, data)) as file:
+        found: bytes = file.openstream("\x01Ole10Native").read()
+    return found
+
+
+def test_objects_of_an_older_word_document_are_attachments_at_its_end(reading: ReadReading) -> None:
+    made = with_storages(
+        word_file("Words of it.\r", [(0, b"")]),
+        {
+            "ObjectPool": {
+                "_1": {"\x01Ole10Native": native("plan.pdf", b"%PDF-1.7 " + bytes(3000))},
+                "_2": {"WordDocument": bytes(5000), "1Table": bytes(120)},
+                "_3": {"Workbook": bytes(5000), "\x01CompObj": b"....MSGraph.Chart.8..."},
+                "_4": {"\x01Ole10Native": b"broken"},
+            }
+        },
+    )
+    found = reading(made)
+    first, second = files_of(found)
+    assert found.elements[0].text == "Words of it."
+    assert first.file == FileFacts("plan.pdf", 3009, "application/pdf")
+    assert second.file == FileFacts("object.doc", 5120, "application/msword")
+
+
+def test_objects_of_an_older_workbook_are_attachments_of_its_last_sheet(reading: ReadReading) -> None:
+    made = with_storages(workbook_file([("a", "b"), (1, 2)]), {"MBD0001A2B3": {"Package": WORKBOOK}})
+    found = reading(made)
+    assert "| a | b |" in found.markdown
+    assert [one.file for one in files_of(found)] == [FileFacts("package", len(WORKBOOK), XLSX_TYPE)]

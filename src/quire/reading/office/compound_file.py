@@ -50,6 +50,15 @@ class CompoundFile:
             data: bytes = stream.read()
         return data
 
+    def sizes(self) -> dict[str, int]:
+        """The size of each stream by its path, "storage/stream"; none where the directory is broken."""
+        try:
+            return {"/".join(path): self._file.get_size(path) for path in self._file.listdir()}
+        except MemoryError:
+            raise
+        except Exception:
+            return {}
+
     def credits(self) -> tuple[str | None, str | None]:
         """Title and author, None where the file does not have them."""
         try:

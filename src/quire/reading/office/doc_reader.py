@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from quire.reading.office.compound_file import CompoundFile
+from quire.reading.office.embedded_files import stored_files, with_last_lines
 from quire.reading.office.flow_text import FlowText, link_address
 from quire.reading.office.office_pages import OfficePage
 from quire.reading.office.office_source import Opened
@@ -35,8 +36,9 @@ def open_doc(path: str, limits: OfficeLimits) -> Opened:
     with CompoundFile(path, limits) as file:
         reader = _Document(WordBinary(file))
         title, author = file.credits()
-    pages = reader.pages()
-    return Opened(READER, pages, title, author)
+        notes = stored_files(file)
+    pages, files = with_last_lines(reader.pages(), notes)
+    return Opened(READER, pages, title, author, files=files)
 
 
 class _Document:

@@ -5,6 +5,7 @@ They are listed, not read: the page shows a picture of each, which its reader tr
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -13,7 +14,9 @@ from typing import Any
 from quire.domain.element import Element, ElementKind, FileFacts
 from quire.errors import DamagedError, TooLargeError
 from quire.reading.files.attachment_notes import AttachmentNote
-from quire.reading.files.file_kinds import SNIFF_BYTES
+from quire.reading.files.file_kinds import DOC, PPT, SNIFF_BYTES, XLS
+from quire.reading.office.compound_file import CompoundFile
+from quire.reading.office.office_pages import OfficePage
 from quire.reading.office.zip_container import ZipContainer
 
 _MOST_FILES = 1_000
@@ -24,6 +27,11 @@ _NATIVE = "\x01Ole10Native"
 _WHOLE = ("Package", "CONTENTS")
 """Streams that are the file itself: a newer Office document, a PDF."""
 _ITEM = "-"
+_OBJECT = re.compile(r"ObjectPool/_\d+|MBD[0-9A-F]{8}")
+"""Storages of embedded objects: in a Word document, in a workbook."""
+_PROGRAM, _CHART = "\x01CompObj", b"MSGraph"
+_OLDER = {"WordDocument": DOC, "Workbook": XLS, "Book": XLS, "PowerPoint Document": PPT}
+_ENDINGS = {DOC: ".doc", XLS: ".xls", PPT: ".ppt"}
 
 
 class EmbeddedFiles:
@@ -59,6 +67,52 @@ class EmbeddedFiles:
         except (DamagedError, TooLargeError):
             head = b""
         return AttachmentNote.of(name, head, size)
+
+
+def stored_files(file: CompoundFile) -> list[AttachmentNote]:
+    """The files that a Word document or an Excel workbook of before 2007 has in storages of their own.
+
+    Where a page shows each is not looked for.
+    """
+    storages: dict[str, dict[str, int]] = {}
+    for path, size in file.sizes().items():
+        storage, _, name = path.rpartition("/")
+        if _OBJECT.fullmatch(storage):
+            storages.setdefault(storage, {})[name] = size
+    found = (_stored(file, storage, streams) for storage, streams in list(storages.items())[:_MOST_FILES])
+    return [note for note in found if note is not None]
+
+
+def with_last_lines(
+    pages: Sequence[OfficePage], notes: Sequence[AttachmentNote]
+) -> tuple[list[OfficePage], dict[str, FileFacts]]:
+    """The pages with the lines of these files at the end of the last, and what is known of each by its line."""
+    if not notes:
+        return list(pages), {}
+    lines = "\n\n".join(note.markdown for note in notes)
+    last = pages[-1] if pages else OfficePage("")
+    ended = replace(last, markdown=f"{last.markdown}\n\n{lines}".lstrip())
+    return [*pages[:-1], ended], {note.markdown: note.facts for note in notes}
+
+
+def _stored(file: CompoundFile, storage: str, streams: Mapping[str, int]) -> AttachmentNote | None:
+    try:
+        if _NATIVE in streams and streams[_NATIVE] <= _MOST_READ:
+            return _packaged(file.stream(f"{storage}/{_NATIVE}"))
+        for name in _WHOLE:
+            if 0 < streams.get(name, 0) <= _MOST_READ:
+                inner = file.stream(f"{storage}/{name}")
+                return AttachmentNote.of(name.lower(), inner, len(inner))
+        is_chart = _CHART in file.stream(f"{storage}/{_PROGRAM}") if _PROGRAM in streams else False
+    except MemoryError:
+        raise
+    except Exception:  # one broken storage costs its own line
+        return None
+    kinds = (kind for name, kind in _OLDER.items() if name in streams and not is_chart)
+    kind = next(kinds, None)
+    if kind is None:
+        return None
+    return AttachmentNote.of_kind(f"object{_ENDINGS[kind]}", kind.mime, kind.label, sum(streams.values()))
 
 
 def with_files(elements: Sequence[Element], by_line: Mapping[str, FileFacts]) -> tuple[Element, ...]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from quire.errors import DamagedError, PasswordRequiredError
 from quire.reading.office.compound_file import CompoundFile, compound_file_of
+from quire.reading.office.embedded_files import stored_files, with_last_lines
 from quire.reading.office.inline_markdown import plain
 from quire.reading.office.office_pages import TABLE_PAGE_CHARS, MarkdownBlock, OfficePage, Pager, cell
 from quire.reading.office.office_source import Opened
@@ -38,6 +39,7 @@ def open_xls(path: str, limits: OfficeLimits) -> Opened:
     """Raises DocumentError or TooLargeError."""
     with CompoundFile(path, limits) as file:
         title, author = file.credits()
+        notes = stored_files(file)
         name, records = next(((one, found) for one in _STREAMS if (found := file.stream(one))), ("", b""))
     if not records:
         raise DamagedError("The Excel workbook is damaged: it has no sheets.")
@@ -54,7 +56,8 @@ def open_xls(path: str, limits: OfficeLimits) -> Opened:
                 for one in book.sheets_metadata
                 for page in _sheet(book, one.name, is_hidden=one.visible != SheetVisibleEnum.Visible)
             ]
-    return Opened(READER, pages, title, author)
+    shown, files = with_last_lines(pages, notes)
+    return Opened(READER, shown, title, author, files=files)
 
 
 def _check_records(stream: bytes) -> None:
