@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +120,20 @@ def test_a_bomb_is_not_unpacked(tmp_path: Path) -> None:
         document.embfile_add(f"{at}", bytes(40 << 20), filename=f"zeros{at}")
     found = files_of(read_pages(saved(document, tmp_path, deflate=True), None, [1])[0])
     assert [one.file.size for one in found if one.file] == [40 << 20] * 6  # the later ones as the PDF claims
+
+
+def test_a_stream_that_many_entries_name_is_not_read_again_and_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("quire.reading.pdf.attached_files._MOST_STORED_OF_ALL", 7_000)
+    data = b"%PDF-1.7 " + random.Random(1).randbytes(3_000)
+    document = with_text()
+    for at in range(4):
+        document.embfile_add(f"{at}", data, filename=f"{at}.pdf")
+    found = files_of(read_pages(saved(document, tmp_path), None, [1])[0])
+    types = [one.file.type for one in found if one.file]
+    assert types == ["application/pdf"] * 2 + ["application/octet-stream"] * 2
+    assert {one.file.size for one in found if one.file} == {len(data)}
 
 
 def test_a_file_of_a_protected_pdf_is_found_with_its_password(tmp_path: Path) -> None:

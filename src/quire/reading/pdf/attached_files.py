@@ -24,6 +24,8 @@ from quire.rendering.page_markdown import render_markdown
 _MOST_FILES = 1_000
 _MOST_STORED = 32 << 20
 """Of one file, as it is in the PDF: a larger one is not unpacked to see what it is."""
+_MOST_STORED_OF_ALL = 256 << 20
+"""A thousand entries may name one stream."""
 _MOST_UNPACKED = 64 << 20
 """Of all files of a document: beyond that, sizes are those that the PDF claims."""
 _PIECE = 1 << 20
@@ -99,6 +101,7 @@ class _FileReader:
         self._handle = handle
         self._binding = mupdf().mupdf
         self._left = _MOST_UNPACKED
+        self._left_stored = _MOST_STORED_OF_ALL
         self.is_damaged = False
         """Whether an entry says nothing of a file."""
 
@@ -138,8 +141,10 @@ class _FileReader:
         claimed = binding.pdf_dict_getp(stream, "Params/Size")
         size = int(binding.pdf_to_int64(claimed)) if binding.pdf_is_int(claimed) else -1
         known = size if size >= 0 else None
-        if not 0 < binding.pdf_to_int64(binding.pdf_dict_gets(stream, "Length")) <= _MOST_STORED:
+        stored = int(binding.pdf_to_int64(binding.pdf_dict_gets(stream, "Length")))
+        if not 0 < stored <= min(_MOST_STORED, self._left_stored):
             return b"", known
+        self._left_stored -= stored
         number = binding.pdf_to_num(stream)
         filters = self._filters(stream)
         if filters not in ([], ["FlateDecode"]):
