@@ -9,6 +9,7 @@ from pathlib import Path
 
 from quire.errors import DamagedError, TooLargeError
 from quire.reading.office.charsets import declared_in_markup, decode
+from quire.reading.office.html_captions import HtmlCaptions
 from quire.reading.office.html_inserts import MathInsert, SelectInsert, input_text
 from quire.reading.office.html_tables import HtmlTable
 from quire.reading.office.html_tags import BLOCKS, VOID, attributes, tokens
@@ -109,6 +110,7 @@ class _Writer:
         self._in_title = False
         self._insert: MathInsert | SelectInsert | None = None
         self._language = ""
+        self._captions = HtmlCaptions()
 
     def finish(self) -> list[OfficePage]:
         self._end_insert()
@@ -180,9 +182,11 @@ class _Writer:
                 self._hrefs.pop()
         elif tag in _ENDS:
             _ENDS[tag](self)
+            self._captions.end(tag)
         elif tag in _HEADINGS or tag in BLOCKS:
             self._flush()
             self._heading = 0
+            self._captions.end(tag)
             if tag == "blockquote":
                 self._quotes = max(0, self._quotes - 1)
 
@@ -226,6 +230,7 @@ class _Writer:
 
     def _start_paragraph(self, tag: str) -> None:
         self._flush()
+        self._captions.start(tag, self._pager.added)
         if tag == "blockquote":
             self._quotes += 1
         if tag == "dd" and not (self._tables and self._tables[-1].in_cell):
@@ -287,11 +292,11 @@ class _Writer:
             self._marker = ""
             self._pager.add(MarkdownBlock(self._quoted(line), tight=True, pictures=pictures))
             return
-        text = block(text)
+        text, caption = block(text), self._captions.of
         if self._lists and self._in_item:
             depth = min(len(self._lists), _MAX_LIST_DEPTH)
             text = "   " * depth + text.replace("\n", "\n" + "   " * depth)
-        self._pager.add(MarkdownBlock(self._quoted(text), pictures=pictures))
+        self._pager.add(MarkdownBlock(self._quoted(text), pictures=pictures, caption=caption))
 
     def _quoted(self, text: str) -> str:
         if not self._quotes:
@@ -329,6 +334,7 @@ class _Writer:
             return
         self._end_cell()
         self._flush()  # words of a table outside of its cells come before it
+        self._captions.end("table")
         table = self._tables[-1]
         if table.row is None:
             table.row = []

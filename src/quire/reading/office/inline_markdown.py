@@ -12,6 +12,8 @@ from quire.reading.office.raised_figures import raised_text
 
 BOLD, ITALIC, STRIKE, CODE, RAW, RAISED = 1, 2, 4, 8, 16, 32
 """RAW marks a run that is Markdown of our own: a placeholder, the mark of a footnote."""
+HIDDEN = 256
+"""Text that its author has hidden. No run has it: readers leave such text out."""
 
 _SPECIAL = re.compile(
     r"[*`]|(?<![^\W_])_|_(?![^\W_])|\\(?=[!-/:-@\[-`{-~])|<(?=[A-Za-z/!?])|&(?=#?\w{1,32};)"

@@ -9,10 +9,10 @@ import re
 from dataclasses import dataclass
 from xml.etree.ElementTree import Element
 
-from quire.reading.office.inline_markdown import BOLD, ITALIC, RAISED, STRIKE
+from quire.reading.office.inline_markdown import BOLD, HIDDEN, ITALIC, RAISED, STRIKE
 from quire.reading.office.ooxml_package import Package
 
-LOOKS = {"b": BOLD, "i": ITALIC, "strike": STRIKE, "dstrike": STRIKE}
+LOOKS = {"b": BOLD, "i": ITALIC, "strike": STRIKE, "dstrike": STRIKE, "vanish": HIDDEN}
 _HEADING = re.compile(r"heading (\d)", re.IGNORECASE)
 _NESTED = re.compile(r"list (?:bullet|number|continue)? ?([2-5])", re.IGNORECASE)
 
@@ -26,6 +26,7 @@ class WordStyle:
     number: str = ""
     depth: int = 0
     look: int = 0
+    is_caption: bool = False
 
 
 def run_look(package: Package, one: Element, look: int) -> int:
@@ -47,7 +48,8 @@ def read_styles(package: Package, root: Element | None) -> dict[str, WordStyle]:
 
 def _style(package: Package, raw: dict[str, Element], name: str) -> WordStyle:
     """What a style and those it is based on say together; the nearest word counts."""
-    level, quote, number, depth, look = 0, False, "", 0, 0
+    level, quote, number, depth, look, caption = 0, False, "", 0, 0, False
+    hidden: bool | None = None
     for _ in range(20):  # styles may be based on each other in a circle
         element = raw.get(name)
         if element is None:
@@ -62,6 +64,7 @@ def _style(package: Package, raw: dict[str, Element], name: str) -> WordStyle:
             level = int(heading[1]) if heading else 1 if words == "title" else 0
             level = level or (int(given) + 1 if given.isdigit() and int(given) < 9 else 0)
         quote = quote or words in ("quote", "intense quote")
+        caption = caption or words == "caption"
         nested = _NESTED.fullmatch(words)
         numbered = package.child(properties, "numPr")
         if numbered is not None and not number:
@@ -70,12 +73,17 @@ def _style(package: Package, raw: dict[str, Element], name: str) -> WordStyle:
             value = package.attribute(deep, "val") if deep is not None else "0"
             depth = min(int(value), MAX_LEVEL) if value.isdigit() else 0
             depth = depth or (int(nested[1]) - 1 if nested else 0)
+        own = package.child(element, "rPr")
+        vanish = package.child(own, "vanish")
+        if hidden is None and vanish is not None:
+            hidden = package.is_on(vanish)
         if package.attribute(element, "type") == "character":
-            for one in package.child(element, "rPr") or ():
+            for one in own if own is not None else ():
                 look |= run_look(package, one, 0)
         based = package.child(element, "basedOn")
         name = package.attribute(based, "val") if based is not None else ""
-    return WordStyle(level, quote, "" if number == "0" else number, depth, look)
+    look = look | HIDDEN if hidden else look & ~HIDDEN
+    return WordStyle(level, quote, "" if number == "0" else number, depth, look, caption)
 
 
 MAX_LEVEL = 8

@@ -443,7 +443,7 @@ def _read_office_page(source: OfficeSource, number: int) -> PageReading:
     has_pictures = source.has_pictures(number)
     reasons = ("has_pictures",) if has_pictures else () if signals.chars else ("blank_page",)
     page_class = PageClass.HAS_GRAPHICS if has_pictures else PageClass.TEXT_ONLY
-    elements = office_elements(text.strip(), number, page.spans)
+    elements = office_elements(text.strip(), number, page.spans, page.captions)
     if page.running:
         elements = with_running(elements, number, page.running)
     return PageReading(number, page_class, text, text.strip(), source.reader, reasons, signals, elements)
