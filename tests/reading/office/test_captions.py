@@ -109,3 +109,15 @@ def test_paragraph_in_the_style_of_captions_has_no_parent_when_nothing_is_beside
 ) -> None:
     found = reading(_styled(p("Text") + p("Figure 1", "Own") + p("Text")))
     assert _captions(found.elements) == {"Figure 1": ""}
+
+
+def test_caption_of_an_article_belongs_to_its_table_or_figure(reading: ReadReading) -> None:
+    table = "<table><tr><th>Berth</th><th>Fee</th></tr><tr><td>A</td><td>12</td></tr></table>"
+    floats = (
+        f"<table-wrap><label>Table 1</label><caption><p>Fees</p></caption>{table}</table-wrap>"
+        "<fig><label>Fig 1</label><caption><p>The mole</p></caption><graphic/></fig>"
+    )
+    front = "<front><article-meta><title-group><article-title>T</article-title></title-group></article-meta></front>"
+    doctype = '<!DOCTYPE article PUBLIC "-//NLM//DTD JATS (Z39.96) v1.2//EN" "a.dtd">'
+    found = reading(f"<?xml version='1.0'?>{doctype}<article>{front}<body>{floats}</body></article>", "a.xml")
+    assert _captions(found.elements) == {"Table 1 Fees": "table Berth", "Fig 1 The mole": "figure"}

@@ -11,6 +11,7 @@ from dataclasses import replace
 from xml.etree.ElementTree import Element
 
 from quire.errors import DamagedError
+from quire.reading.office.caption_pictures import caption_parts
 from quire.reading.office.charts import read_chart
 from quire.reading.office.docx_notes import NOTE_KINDS, DocxNotes
 from quire.reading.office.flow_text import link_address
@@ -138,16 +139,23 @@ class _Document:
             for latex in line.formulas:
                 self._pager.add(MarkdownBlock(display_formula(latex)))
         else:
-            shown, is_above = line.take_pictures() if style.is_caption else (None, False)
-            if shown is not None and is_above:
-                self._pager.add(shown)
-            elif shown is not None:
-                line.aside.insert(0, shown)
+            if style.is_caption:
+                self._set_pictures_apart(line)
             made = self._paragraph(render(line.runs), properties, style, line)
         if made is not None:
             self._pager.add(made)
         for aside in line.aside:
             self._pager.add(aside)
+
+    def _set_pictures_apart(self, line: WordLine) -> None:
+        parts = caption_parts(line.runs, line.pictures)
+        if parts.above is None and parts.below is None:
+            return
+        line.runs, line.pictures = parts.runs, []
+        if parts.above is not None:
+            self._pager.add(parts.above)
+        elif parts.below is not None:
+            line.aside.insert(0, parts.below)
 
     def _paragraph(
         self, text: str, properties: Element | None, style: WordStyle, line: WordLine

@@ -24,15 +24,15 @@ from quire.reading.office.office_pages import (
     Lists,
     MarkdownBlock,
     OfficePage,
+    RunningText,
     Spans,
-    joined,
     kept_spans,
     table_lines,
-    table_spans,
 )
 from quire.reading.office.office_source import Opened
 from quire.reading.office.ooxml_package import Package, Relation
 from quire.reading.office.review_comments import slide_comments
+from quire.reading.office.slide_pages import running_line, slide_page
 from quire.reading.office.zip_container import OfficeLimits, ZipContainer
 
 READER = "pptx"
@@ -77,16 +77,13 @@ def _page(package: Package, show: str, part: str, number: int) -> OfficePage:
     if root is None:
         return OfficePage("")
     slide.read(root)
-    title = slide.title or f"Slide {number}"
-    hidden = " (hidden)" if package.attribute(root, "show") == "0" else ""
-    blocks = [MarkdownBlock(f"# {title}{hidden}", 1), *slide.blocks]
-    notes = _notes(package, package.related(part, "notesSlide"))
-    if notes:
-        blocks += [MarkdownBlock("### Notes", 3), *notes]
-    comments = list(slide_comments(package, show, part))
-    if comments:
-        blocks += [MarkdownBlock("### Comments", 3), *comments]
-    return OfficePage(joined(blocks), tuple(slide.pictures), table_spans(blocks))
+    return slide_page(
+        *(slide.title, slide.blocks),
+        notes=_notes(package, package.related(part, "notesSlide")),
+        comments=list(slide_comments(package, show, part)),
+        running=slide.running,
+        is_hidden=package.attribute(root, "show") == "0",
+    )
 
 
 def _notes(package: Package, part: str) -> list[MarkdownBlock]:
@@ -107,7 +104,7 @@ class _Slide:
     relations: dict[str, Relation]
     title: str = ""
     blocks: list[MarkdownBlock] = field(default_factory=list)
-    pictures: list[str] = field(default_factory=list)
+    running: list[RunningText] = field(default_factory=list)
 
     def read(self, root: Element, only: str = "") -> None:
         tree = self.package.child(self.package.child(root, "cSld"), "spTree")
@@ -138,6 +135,8 @@ class _Slide:
         package = self.package
         kind = self._placeholder_kind(shape)
         body = package.child(shape, "txBody")
+        if body is not None and kind in _RUNNING and not only:
+            self._running(kind, body)
         if body is None or kind in _RUNNING or (only and kind != only):
             return
         paragraphs = [(one, self._text(one)) for one in package.children(body, "p")]
@@ -149,6 +148,12 @@ class _Slide:
             self.blocks += [MarkdownBlock(block(text)) for _, text in paragraphs]
             return
         self._paragraphs(paragraphs, bulleted=kind in _BULLETED and len(paragraphs) > 1)
+
+    def _running(self, kind: str, body: Element) -> None:
+        package = self.package
+        texts = (self._text(one, with_number=True) for one in package.children(body, "p"))
+        line = running_line(kind, " ".join(texts))
+        self.running += [line] if line is not None else []
 
     def _paragraphs(self, paragraphs: list[tuple[Element, str]], *, bulleted: bool) -> None:
         package, lists = self.package, Lists()
@@ -185,14 +190,17 @@ class _Slide:
             return ""
         return package.attribute(found, "type") or "obj"
 
-    def _text(self, paragraph: Element) -> str:
+    def _text(self, paragraph: Element, *, with_number: bool = False) -> str:
+        """Its words as Markdown; the slide's number only in a running line."""
         package = self.package
         runs: list[Run] = []
         for one in paragraph:
             name = package.local[one.tag]
             if name == "br":
                 runs.append(Run("\n"))
-            elif name == "r" or (name == "fld" and not package.attribute(one, "type").startswith("slidenum")):
+            elif name == "r" or (
+                name == "fld" and (with_number or not package.attribute(one, "type").startswith("slidenum"))
+            ):
                 look, href = self._look(package.child(one, "rPr"))
                 runs += [Run(text.text, look, href) for text in package.children(one, "t") if text.text]
             elif name in ("m", "AlternateContent"):
@@ -224,8 +232,8 @@ class _Slide:
         alt = package.attribute(named, "descr") if named is not None else ""
         blip = next(iter(package.descendants(shape, "blip")), None)
         found = self.relations.get(package.attribute(blip, "embed")) if blip is not None else None
-        self.pictures.append(found.target if found and not found.external else "")
-        self.blocks.append(MarkdownBlock(placeholder(alt)))
+        ref = found.target if found and not found.external else ""
+        self.blocks.append(MarkdownBlock(placeholder(alt), pictures=(ref,)))
 
     def _frame(self, frame: Element) -> None:
         """A table, a chart, or a diagram, of which only the words are kept."""

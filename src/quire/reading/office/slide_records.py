@@ -16,12 +16,13 @@ from quire.reading.office.compound_file import CompoundFile
 TITLES = frozenset({0, 6})
 BODIES = frozenset({1, 7, 8})
 """Kinds of text that are lists by default."""
-RUNNING = frozenset({7, 8, 9, 10})
-"""Places that hold a date, a slide's number, a footer or a header."""
+RUNNING = {7: "dt", 8: "sldNum", 9: "ftr", 10: "hdr"}
+"""Places that hold a date, a slide's number, a footer or a header, by their names in newer files."""
 
 _ENCRYPTED = 0xF3D1C4DF
 _DOCUMENT, _SLIDE_LIST, _SLIDE_PLACE = 1000, 4080, 1011
-_NOTES_ATOM, _DRAWING = 1009, 1036
+_NOTES_ATOM, _DRAWING, _SHOW_INFO = 1009, 1036, 1017
+_HIDDEN_FLAG = 1 << 2
 _TEXT_KIND, _WIDE_TEXT, _NARROW_TEXT, _STYLE, _OUTLINE_TEXT = 3999, 4000, 4008, 4001, 3998
 _PLACEHOLDER = 3011
 _GROUP, _SHAPE, _SHAPE_ATOM, _ANCHOR = 0xF003, 0xF004, 0xF00A, 0xF00F
@@ -77,6 +78,7 @@ class SlideShape:
 class Slide:
     shapes: list[SlideShape]
     notes: list[SlideShape] = field(default_factory=list)
+    is_hidden: bool = False
 
 
 def slides(file: CompoundFile) -> list[Slide]:
@@ -99,9 +101,18 @@ def slides(file: CompoundFile) -> list[Slide]:
     found: list[Slide] = []
     for name, offset, texts in _objects(lists, 0, places):
         outline = _Outline(texts)
-        shapes = _shapes(_at(data, offset), outline)
-        found.append(Slide(shapes + outline.unused(), notes.get(name, [])))
+        held = _at(data, offset)
+        shapes = _shapes(held, outline)
+        found.append(Slide(shapes + outline.unused(), notes.get(name, []), _is_hidden(held)))
     return found
+
+
+def _is_hidden(held: list[Record]) -> bool:
+    """Whether the slide is not shown in the show."""
+    flags = next(
+        (_u32(one.data, 8) >> 16 for one in held if one.kind == _SHOW_INFO and len(one.data) > 11), 0
+    )
+    return bool(flags & _HIDDEN_FLAG)
 
 
 class _Outline:

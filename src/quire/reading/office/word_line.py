@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 
 from quire.reading.office.inline_markdown import RAW, Run
 from quire.reading.office.office_pages import MarkdownBlock
-from quire.reading.office.office_source import PLACEHOLDER
 
 
 @dataclass(slots=True)
@@ -30,17 +29,3 @@ class WordLine:
     def has_only_formulas(self) -> bool:
         """Whether formulas are all that it has: then they are set apart, not inside a text."""
         return bool(self.formulas) and not any(run.text.strip() and not run.look & RAW for run in self.runs)
-
-    def take_pictures(self) -> tuple[MarkdownBlock | None, bool]:
-        """The pictures before or behind all words, taken out as a block of their own; whether they are before them.
-
-        What is in a caption's paragraph is what the caption is about.
-        """
-        at = [n for n, run in enumerate(self.runs) if run.look & RAW and PLACEHOLDER.fullmatch(run.text)]
-        words = [n for n, run in enumerate(self.runs) if run.text.strip() and n not in at]
-        if not at or not words or not (at[-1] < words[0] or words[-1] < at[0]):
-            return None, False
-        shown = MarkdownBlock("".join(self.runs[n].text for n in at), pictures=tuple(self.pictures))
-        self.runs = [run for n, run in enumerate(self.runs) if n not in at]
-        self.pictures = []
-        return shown, at[0] < words[0]

@@ -163,7 +163,7 @@ class Numbering:
             return ""
         level = levels.get(depth) or NumberingLevel("decimal")
         count = counts[depth]
-        return _written(level.start if count is None else count, level.format)
+        return written_number(level.start if count is None else count, level.format)
 
 
 def _levels(package: Package, holder: Element) -> dict[int, NumberingLevel]:
@@ -178,7 +178,8 @@ def _levels(package: Package, holder: Element) -> dict[int, NumberingLevel]:
     return found
 
 
-def _written(count: int, form: str) -> str:
+def written_number(count: int, form: str) -> str:
+    """A number as a format of Word (`lowerLetter`, `upperRoman` …) writes it."""
     if form in ("lowerLetter", "upperLetter"):
         letter = chr(ord("a") + (count - 1) % 26) * min(1 + (max(count, 1) - 1) // 26, 10)
         return letter if form == "lowerLetter" else letter.upper()
