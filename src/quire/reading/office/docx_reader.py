@@ -34,7 +34,7 @@ from quire.reading.office.word_changes import CHANGES, GONE, WordChanges
 from quire.reading.office.word_forms import form_value
 from quire.reading.office.word_line import WordLine
 from quire.reading.office.word_sections import WordSections
-from quire.reading.office.word_styles import MAX_LEVEL, Numbering, WordStyle, read_styles, run_look
+from quire.reading.office.word_styles import MAX_LEVEL, WordStyle, read_numbering, read_styles, run_look
 from quire.reading.office.zip_container import OfficeLimits, ZipContainer
 
 READER = "docx"
@@ -62,7 +62,8 @@ class _Document:
         self._part = part
         self._relations = package.relations(part)
         self._styles = read_styles(package, package.tree(package.related(part, "styles"), "styles"))
-        self._numbering = Numbering(package, package.tree(package.related(part, "numbering"), "numbering"))
+        numbering = package.tree(package.related(part, "numbering"), "numbering")
+        self._numbering = read_numbering(package, numbering)
         self._lists = Lists()
         self._pager = Pager()
         self._sections = WordSections(package, part, self._relations, self._running_text)

@@ -112,31 +112,15 @@ class Label:
 class Numbering:
     """Counts as it goes: labels are to be asked for in the order of the document."""
 
-    def __init__(self, package: Package, root: Element | None) -> None:
-        self._levels: dict[str, dict[int, NumberingLevel]] = {}
+    def __init__(self, levels: dict[str, dict[int, NumberingLevel]], shared: dict[str, str]) -> None:
+        """`levels` of each list by its number; lists with the same value in `shared` go on with each other's counts."""
+        self._levels = levels
+        self._shared = shared
         self._counts: dict[str, list[int | None]] = {}
-        self._abstract_of: dict[str, str] = {}
-        if root is None:
-            return
-        abstract = {
-            package.attribute(one, "abstractNumId"): _levels(package, one)
-            for one in package.children(root, "abstractNum")
-        }
-        for one in package.children(root, "num"):
-            number, link = package.attribute(one, "numId"), package.child(one, "abstractNumId")
-            key = package.attribute(link, "val") if link is not None else ""
-            levels = dict(abstract.get(key, {}))
-            overrides = package.children(one, "lvlOverride")
-            for override in overrides:
-                depth = _number(package.attribute(override, "ilvl"))
-                begin = package.child(override, "startOverride")
-                given = _levels(package, override)
-                level = given.get(depth) or levels.get(depth) or NumberingLevel()
-                start = _number(package.attribute(begin, "val"), 1) if begin is not None else level.start
-                levels[depth] = NumberingLevel(level.format, level.text, start)
-            self._levels[number] = levels
-            # Lists that share a definition go on counting, unless one starts anew.
-            self._abstract_of[number] = f"{key}/{number}" if overrides else key
+
+    def has(self, number: str) -> bool:
+        """Whether there is such a list."""
+        return number in self._levels
 
     def label(self, number: str, depth: int) -> Label | None:
         """The next label of list `number` at this depth; None if the paragraph has none."""
@@ -148,7 +132,7 @@ class Numbering:
             return None
         if level.format == "bullet":
             return Label("-", "")
-        counts = self._counts.setdefault(self._abstract_of[number], [None] * (MAX_LEVEL + 1))
+        counts = self._counts.setdefault(self._shared[number], [None] * (MAX_LEVEL + 1))
         count = counts[depth]
         counts[depth] = level.start if count is None else count + 1
         counts[depth + 1 :] = [None] * (MAX_LEVEL - depth)
@@ -164,6 +148,32 @@ class Numbering:
         level = levels.get(depth) or NumberingLevel("decimal")
         count = counts[depth]
         return written_number(level.start if count is None else count, level.format)
+
+
+def read_numbering(package: Package, root: Element | None) -> Numbering:
+    """The numbering of a document (DOCX)."""
+    found: dict[str, dict[int, NumberingLevel]] = {}
+    shared: dict[str, str] = {}
+    abstract = {
+        package.attribute(one, "abstractNumId"): _levels(package, one)
+        for one in package.children(root, "abstractNum")
+    }
+    for one in package.children(root, "num"):
+        number, link = package.attribute(one, "numId"), package.child(one, "abstractNumId")
+        key = package.attribute(link, "val") if link is not None else ""
+        levels = dict(abstract.get(key, {}))
+        overrides = package.children(one, "lvlOverride")
+        for override in overrides:
+            depth = _number(package.attribute(override, "ilvl"))
+            begin = package.child(override, "startOverride")
+            given = _levels(package, override)
+            level = given.get(depth) or levels.get(depth) or NumberingLevel()
+            start = _number(package.attribute(begin, "val"), 1) if begin is not None else level.start
+            levels[depth] = NumberingLevel(level.format, level.text, start)
+        found[number] = levels
+        # Lists that share a definition go on counting, unless one starts anew.
+        shared[number] = f"{key}/{number}" if overrides else key
+    return Numbering(found, shared)
 
 
 def _levels(package: Package, holder: Element) -> dict[int, NumberingLevel]:
