@@ -1,6 +1,6 @@
 """PowerPoint presentations of before 2007 (PPT): a page for each slide, in the order of the show, with its notes.
 
-Numbers of numbered lists are written as bullets; pictures are placeholders without a picture; charts are left out.
+Pictures are placeholders without a picture; charts are left out.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from quire.reading.office.office_pages import (
     table_lines,
 )
 from quire.reading.office.office_source import Opened
+from quire.reading.office.slide_numbers import SlideNumbers
 from quire.reading.office.slide_pages import running_line, slide_page
 from quire.reading.office.slide_records import BODIES, RUNNING, TITLES, Slide, SlideShape, slides
 from quire.reading.office.zip_container import OfficeLimits
@@ -70,7 +71,7 @@ def _line(shape: SlideShape) -> str:
 
 def _paragraphs(shape: SlideShape) -> list[MarkdownBlock]:
     found: list[MarkdownBlock] = []
-    lists = Lists()
+    lists, numbers = Lists(), SlideNumbers()
     given = [
         (one, render([Run(one.text)]))
         for one in shape.paragraphs
@@ -78,8 +79,10 @@ def _paragraphs(shape: SlideShape) -> list[MarkdownBlock]:
     ]
     is_list = shape.text_kind in BODIES and len(given) > 1
     for one, text in given:
-        if one.has_bullet if one.has_bullet is not None else is_list:
-            found.append(MarkdownBlock(lists.item(one.depth, "-", block(text)), tight=True))
+        if one.number is not None or (one.has_bullet if one.has_bullet is not None else is_list):
+            marker, shown = numbers.label(one.depth, one.number)
+            words = block(f"{shown} {text}" if shown else text)
+            found.append(MarkdownBlock(lists.item(one.depth, marker, words), tight=True))
         else:
             lists.end()
             found.append(MarkdownBlock(block(text)))

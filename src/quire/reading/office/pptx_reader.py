@@ -32,6 +32,7 @@ from quire.reading.office.office_pages import (
 from quire.reading.office.office_source import Opened
 from quire.reading.office.ooxml_package import Package, Relation
 from quire.reading.office.review_comments import slide_comments
+from quire.reading.office.slide_numbers import AutoNumber, SlideNumbers
 from quire.reading.office.slide_pages import running_line, slide_page
 from quire.reading.office.zip_container import OfficeLimits, ZipContainer
 
@@ -156,32 +157,32 @@ class _Slide:
         self.running += [line] if line is not None else []
 
     def _paragraphs(self, paragraphs: list[tuple[Element, str]], *, bulleted: bool) -> None:
-        package, lists = self.package, Lists()
-        counts = [0] * (_MAX_DEPTH + 1)
+        package, lists, numbers = self.package, Lists(), SlideNumbers()
         for element, text in paragraphs:
             properties = package.child(element, "pPr")
             level = package.attribute(properties, "lvl") if properties is not None else ""
             depth = min(int(level), _MAX_DEPTH) if level.isdigit() else 0
-            marker = self._marker(properties, bulleted)
-            counts[depth + 1 :] = [0] * (_MAX_DEPTH - depth)
-            counts[depth] = counts[depth] + 1 if marker == "1." else 0
-            if marker:
-                shown = f"{counts[depth]}." if marker == "1." else marker
-                self.blocks.append(MarkdownBlock(lists.item(depth, shown, block(text)), tight=True))
+            number = self._auto_number(properties)
+            if number is not None or self._has_bullet(properties, bulleted):
+                marker, shown = numbers.label(depth, number)
+                words = block(f"{shown} {text}" if shown else text)
+                self.blocks.append(MarkdownBlock(lists.item(depth, marker, words), tight=True))
             else:
                 lists.end()
                 self.blocks.append(MarkdownBlock(block(text)))
 
-    def _marker(self, properties: Element | None, bulleted: bool) -> str:
-        for one in properties if properties is not None else ():
-            name = self.package.local[one.tag]
-            if name == "buNone":
-                return ""
-            if name == "buAutoNum":
-                return "1."
-            if name in ("buChar", "buBlip"):
-                return "-"
-        return "-" if bulleted else ""
+    def _auto_number(self, properties: Element | None) -> AutoNumber | None:
+        package = self.package
+        found = package.child(properties, "buAutoNum")
+        if found is None:
+            return None
+        start = package.attribute(found, "startAt", "1")
+        first = int(start) if start.isascii() and start.isdigit() and len(start) < 6 else 1
+        return AutoNumber(package.attribute(found, "type"), first)
+
+    def _has_bullet(self, properties: Element | None, bulleted: bool) -> bool:
+        names = {self.package.local[one.tag] for one in properties} if properties is not None else set()
+        return bool(names & {"buChar", "buBlip"}) or (bulleted and "buNone" not in names)
 
     def _placeholder_kind(self, shape: Element) -> str:
         package = self.package
