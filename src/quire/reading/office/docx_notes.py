@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from xml.etree.ElementTree import Element
 
 from quire.reading.office.flow_text import NoteKind, comment_text
-from quire.reading.office.inline_markdown import Run, render
 from quire.reading.office.ooxml_package import Package
 from quire.reading.office.review_marks import ReviewKind, ReviewMark, ReviewMarks
 
@@ -15,14 +14,12 @@ _SEPARATORS = ("separator", "continuationSeparator")
 
 
 class DocxNotes:
-    """`runs_of` gives the text of a paragraph; `marks` gets the comments, and the changes in notes."""
+    """`text_of` gives all text of a note in one line; `marks` gets the comments, and the changes in notes."""
 
-    def __init__(
-        self, package: Package, marks: ReviewMarks, runs_of: Callable[[Element], Sequence[Run]]
-    ) -> None:
+    def __init__(self, package: Package, marks: ReviewMarks, text_of: Callable[[Element], str]) -> None:
         self._package = package
         self._marks = marks
-        self._runs_of = runs_of
+        self._text_of = text_of
         self._texts: dict[str, str] = {}
         self._held: dict[str, tuple[ReviewMark, ...]] = {}
 
@@ -33,8 +30,7 @@ class DocxNotes:
             number = package.attribute(one, "id")
             if not number.isdigit() or package.attribute(one, "type") in _SEPARATORS:
                 continue
-            texts = [render(self._runs_of(p)) for p in package.children(one, "p")]
-            text = " ".join(filter(None, texts)).replace("\n", " ")
+            text = self._text_of(one)
             if kind == "comment" and text:
                 author, words = package.attribute(one, "author"), " ".join(self._paragraphs(one))
                 self._marks.add(ReviewKind.COMMENT, words, author, package.attribute(one, "date"))

@@ -13,6 +13,7 @@ from xml.etree.ElementTree import Element
 from quire.errors import DamagedError
 from quire.reading.office.caption_pictures import caption_parts
 from quire.reading.office.charts import read_chart
+from quire.reading.office.diagrams import diagram_blocks
 from quire.reading.office.docx_notes import NOTE_KINDS, DocxNotes
 from quire.reading.office.flow_text import link_address
 from quire.reading.office.inline_markdown import HIDDEN, RAW, Run, block, placeholder, render
@@ -70,7 +71,7 @@ class _Document:
         self._changes = WordChanges(package, self._pager.marks)
         self._joined: WordLine | None = None
         """A paragraph whose end a tracked change has removed: the next one goes on with it."""
-        self._notes = DocxNotes(package, self._pager.marks, lambda one: self._line(one).runs)
+        self._notes = DocxNotes(package, self._pager.marks, lambda one: self._cell(one, [], []))
         for kind in NOTE_KINDS:
             self._notes.read(kind, package.tree(package.related(part, f"{kind}s"), f"{kind}s"))
 
@@ -147,6 +148,12 @@ class _Document:
             self._pager.add(made)
         for aside in line.aside:
             self._pager.add(aside)
+        for box in line.boxes:
+            self._lists.end()
+            for one in box:
+                self._block(one)
+            self._end_joined()
+            self._lists.end()
 
     def _set_pictures_apart(self, line: WordLine) -> None:
         parts = caption_parts(line.runs, line.pictures)
@@ -282,6 +289,7 @@ class _Document:
                 if text and self._number(self._package.child(one, "pPr"), WordStyle())[0]:
                     text = f"• {text}"
                 parts += [text, *(aside.text.replace("\n", " ") for aside in line.aside)]
+                parts += (self._cell(box, pictures, notes) for box in line.boxes)
                 pictures += line.pictures
                 notes += line.notes
                 self._pager.marks.end_paragraph()
@@ -328,6 +336,9 @@ class _Document:
             if self._package.local[element.tag] == "oMath"
             else self._package.children(element, "oMath")
         ):
+            for change in one.iter():
+                if self._package.local[change.tag] in CHANGES:
+                    self._changes.add(self._package.local[change.tag], change)
             latex = latex_of(one, self._package.local)
             if latex:
                 line.formulas.append(latex)
@@ -355,14 +366,14 @@ class _Document:
             elif name == "sym":
                 self._symbol(one, line, look)
             else:
-                self._rarity(name, one, line)
+                self._rarity(name, one, line, look)
 
     def _symbol(self, element: Element, line: WordLine, look: int) -> None:
         font, code = self._package.attribute(element, "font"), self._package.attribute(element, "char")
         begins = not any(run.text.strip() for run in line.runs)
         line.runs.append(Run(symbol(font, code, begins_line=begins), look, line.href))
 
-    def _rarity(self, name: str, element: Element, line: WordLine) -> None:
+    def _rarity(self, name: str, element: Element, line: WordLine, look: int) -> None:
         """What a run may have besides text."""
         if name in ("drawing", "pict", "object"):
             self._drawing(element, line)
@@ -372,6 +383,9 @@ class _Document:
             if note:
                 line.runs.append(Run(mark, RAW))
                 line.notes.append(note)
+        elif name == "ruby":  # how the base is read is left out, as on web pages
+            base = self._package.child(element, "rubyBase")
+            self._gather(base if base is not None else element, line, look)
         elif name == "fldChar":
             self._field(element, line)
         elif name == "instrText" and line.field is not None:
@@ -410,7 +424,7 @@ class _Document:
 
     def _drawing(self, element: Element, line: WordLine) -> None:
         package = self._package
-        alt, boxes = "", []
+        alt = ""
         for one in element.iter():
             name = package.local[one.tag]
             if name == "docPr":
@@ -420,20 +434,10 @@ class _Document:
                 line.pictures.append(found.target if found and not found.external else "")
                 line.runs.append(Run(placeholder(alt), RAW))
             elif name == "txbxContent":
-                boxes.append(one)
+                line.boxes.append(one)
             elif name == "chart" and package.attribute(one, "id") in self._relations:
                 line.aside += read_chart(
                     package, self._relations[package.attribute(one, "id")].target
                 ).blocks()
-        for box in boxes:
-            self._text_box(box, line)
-
-    def _text_box(self, box: Element, line: WordLine) -> None:
-        for one in box:
-            if self._package.local[one.tag] == "p":
-                inner = self._line(one)
-                text = block(render(inner.runs))
-                line.aside.append(
-                    MarkdownBlock(text, pictures=tuple(inner.pictures), notes=tuple(inner.notes))
-                )
-                line.aside += inner.aside
+            elif name == "relIds" and package.attribute(one, "dm") in self._relations:
+                line.aside += diagram_blocks(package, self._relations[package.attribute(one, "dm")].target)

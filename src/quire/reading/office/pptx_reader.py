@@ -8,6 +8,7 @@ from xml.etree.ElementTree import Element
 from quire.domain.element import CellSpan
 from quire.errors import DamagedError
 from quire.reading.office.charts import Chart, read_chart
+from quire.reading.office.diagrams import diagram_blocks
 from quire.reading.office.inline_markdown import (
     BOLD,
     ITALIC,
@@ -273,16 +274,7 @@ class _Slide:
 
     def _diagram(self, relation: str) -> None:
         found = self.relations.get(relation)
-        try:
-            root = self.package.tree(found.target, "diagram") if found else None
-        except DamagedError:
-            return
-        if root is None:
-            return
-        for point in self.package.descendants(root, "pt"):
-            text = self.package.texts(point)
-            if text.strip():
-                self.blocks.append(MarkdownBlock(f"- {render([Run(text)])}", tight=True))
+        self.blocks += diagram_blocks(self.package, found.target) if found else []
 
 
 def _count(given: str | None) -> int:

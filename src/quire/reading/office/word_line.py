@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from xml.etree.ElementTree import Element
 
 from quire.reading.office.inline_markdown import RAW, Run
 from quire.reading.office.office_pages import MarkdownBlock
@@ -17,7 +18,8 @@ class WordLine:
     notes: list[str] = field(default_factory=list)
     formulas: list[str] = field(default_factory=list)
     aside: list[MarkdownBlock] = field(default_factory=list)
-    """Text boxes and charts: they follow the paragraph that they are anchored in."""
+    """Charts and diagrams: they follow the paragraph that they are anchored in, and so do text boxes."""
+    boxes: list[Element] = field(default_factory=list)
     breaks: bool = False
     href: str = ""
     field: str | None = None
