@@ -11,6 +11,7 @@ from quire.reading.office.inline_markdown import BOLD, HIDDEN, ITALIC, RAISED, S
 from quire.reading.office.ooxml_package import Package
 
 _DEEPEST_LINEAGE = 12
+_TITLE = "Title"
 _CAPTION = "Caption"
 """The style from which LibreOffice derives its own for tables, illustrations and drawings, in any language."""
 
@@ -42,8 +43,15 @@ class OdfStyles:
 
     def is_caption(self, name: str) -> bool:
         """Whether a style is that of captions, or made from it."""
+        return self._is_made_from(name, _CAPTION)
+
+    def is_title(self, name: str) -> bool:
+        """Whether a style is that of the title, or made from it."""
+        return self._is_made_from(name, _TITLE)
+
+    def _is_made_from(self, name: str, wanted: str) -> bool:
         for _ in range(_DEEPEST_LINEAGE):
-            if name == _CAPTION or not name:
+            if name == wanted or not name:
                 return bool(name)
             name = self.parents.get(name, "")
         return False

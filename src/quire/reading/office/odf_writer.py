@@ -84,10 +84,10 @@ class OdfWriter:
                 self._begin(one, depth)
                 self._add_paragraph(one, add, depth)
                 self._end(one, depth)
-            elif name == "list":
+            elif name == "list":  # one behind another may hold the inner items of its last one
                 self._add_list(one, add, 0, "", goes_on=False)
-                self._lists.end()
             elif name == "table":
+                self._lists.end()
                 self._begin(one, depth)
                 self._add_table(one, add)
                 self._end(one, depth)
@@ -164,6 +164,9 @@ class OdfWriter:
             words = " ".join(filter(None, (self._number(element, level), text.replace("\n", " "))))
             words = words.replace("**", "")
             add(MarkdownBlock(f"{'#' * level} {words}", level, pictures=pictures, notes=notes))
+        elif text and self.styles.is_title(self.package.attribute(element, "style-name")):
+            words = text.replace("\n", " ").replace("**", "")
+            add(MarkdownBlock(f"# {words}", 1, pictures=pictures, notes=notes))
         elif text:
             caption = CaptionOf.UNKNOWN if is_caption else None
             add(MarkdownBlock(block(text), pictures=pictures, notes=notes, caption=caption))

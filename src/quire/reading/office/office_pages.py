@@ -309,15 +309,16 @@ class Lists:
     """Items one after the other; each is indented to the first word of the one it belongs to, as Markdown wants it."""
 
     def __init__(self) -> None:
-        self._columns: list[int] = []
+        self._around: list[tuple[int, int]] = []
+        """Depth of each item that the next one may belong to, and the column of its first word."""
 
     def item(self, depth: int, marker: str, text: str) -> str:
-        depth = min(depth, len(self._columns))
-        del self._columns[depth:]
-        indent = self._columns[-1] if self._columns else 0
-        self._columns.append(indent + len(marker) + 1)
+        while self._around and self._around[-1][0] >= depth:
+            self._around.pop()
+        indent = self._around[-1][1] if self._around else 0
+        self._around.append((depth, indent + len(marker) + 1))
         body = text.replace("\n", "\n" + " " * (indent + len(marker) + 1))
         return f"{' ' * indent}{marker} {body}"
 
     def end(self) -> None:
-        self._columns.clear()
+        self._around.clear()

@@ -254,6 +254,20 @@ class _Slide:
             if name == "relIds":
                 self._diagram(package.attribute(one, "dm"))
                 return
+            if name == "oleObj":
+                self._embedded(frame, one)
+                return
+
+    def _embedded(self, frame: Element, held: Element) -> None:
+        """The picture that a slide shows of an embedded file, a workbook for example."""
+        package = self.package
+        named = next(iter(package.descendants(frame, "cNvPr")), None)
+        words = package.attribute(named, "descr") if named is not None else ""
+        blip = next(iter(package.descendants(held, "blip")), None)
+        found = self.relations.get(package.attribute(blip, "embed")) if blip is not None else None
+        ref = found.target if found and not found.external else ""
+        words = words or package.attribute(held, "name")
+        self.blocks.append(MarkdownBlock(placeholder(words), pictures=(ref,)))
 
     def _table(self, table: Element) -> tuple[list[list[str]], Spans]:
         package = self.package

@@ -135,6 +135,9 @@ class Numbering:
         counts = self._counts.setdefault(self._shared[number], [None] * (MAX_LEVEL + 1))
         count = counts[depth]
         counts[depth] = level.start if count is None else count + 1
+        for skipped in range(1, depth):  # a level that is shown, though it has no paragraph of its own, is counted
+            if counts[skipped] is None:
+                counts[skipped] = (levels.get(skipped) or NumberingLevel()).start
         counts[depth + 1 :] = [None] * (MAX_LEVEL - depth)
         shown = re.sub(r"%(\d)", lambda found: self._shown(levels, counts, int(found[1]) - 1), level.text)
         if level.format.startswith("decimal") and _SIMPLE.fullmatch(level.text):
