@@ -110,3 +110,29 @@ def test_formula_of_a_slide_is_latex(formula: str, latex: str, markdown: ReadMar
     math = f"<a14:m {_A14}><m:oMathPara {_M}><m:oMath>{formula}</m:oMath></m:oMathPara></a14:m>"
     held = f"<p:sp><p:nvSpPr><p:nvPr/></p:nvSpPr><p:txBody><a:p>{words}{math}</a:p></p:txBody></p:sp>"
     assert markdown(pptx([held])) == f"It is ${latex}$"
+
+
+_MONO = '<w:rFonts w:ascii="Consolas" w:hAnsi="Consolas"/>'
+
+
+def test_code_keeps_its_lines_and_indents_when_it_is_in_type_of_one_width(markdown: ReadMarkdown) -> None:
+    lines = ["def fees(n):", "    return 12 * n", "", "print(fees(2))"]
+    body = p("Text") + "".join(p(runs=run(one, _MONO) if one else "") for one in lines) + p() + p("After")
+    assert (
+        markdown(docx(body)) == "Text\n\n```\ndef fees(n):\n    return 12 * n\n\nprint(fees(2))\n```\n\nAfter"
+    )
+
+
+def test_prose_in_type_of_one_width_stays_prose(markdown: ReadMarkdown) -> None:
+    body = p(runs=run("A letter set as by hand.", _MONO)) + p(runs=run("It has * and _ signs.", _MONO))
+    assert markdown(docx(body)) == "A letter set as by hand.\n\nIt has \\* and \\_ signs."
+
+
+def test_word_in_type_of_one_width_parts_no_emphasis(markdown: ReadMarkdown) -> None:
+    runs = run("Call ", "<w:b/>") + run("printf", f"<w:b/>{_MONO}") + run(" now", "<w:b/>")
+    assert markdown(docx(p(runs=runs))) == "**Call printf now**"
+
+
+def test_code_at_the_end_of_a_page_stays_on_it(markdown: ReadMarkdown) -> None:
+    first = p(runs=run("x = f(1);", _MONO))
+    assert markdown(docx(first + p(runs=run("y = f(2);", _MONO)))) == "```\nx = f(1);\ny = f(2);\n```"

@@ -32,6 +32,7 @@ from quire.reading.office.ooxml_package import Package
 from quire.reading.office.review_marks import ReviewKind
 from quire.reading.office.symbol_fonts import symbol
 from quire.reading.office.word_changes import CHANGES, GONE, WordChanges
+from quire.reading.office.word_code import WordCode
 from quire.reading.office.word_forms import form_value
 from quire.reading.office.word_line import WordLine
 from quire.reading.office.word_sections import WordSections
@@ -40,7 +41,7 @@ from quire.reading.office.zip_container import OfficeLimits, ZipContainer
 
 READER = "docx"
 _INSIDE = frozenset({"smartTag", "sdt", "sdtContent", "fldSimple", "customXml", "dir", "bdo"})
-_TEXTS = {"tab": " ", "br": "\n", "cr": "\n", "noBreakHyphen": "-", "ptab": " "}
+_TEXTS = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-", "ptab": " "}
 
 
 def open_word(path: str, limits: OfficeLimits) -> Opened:
@@ -67,6 +68,7 @@ class _Document:
         self._numbering = read_numbering(package, numbering)
         self._lists = Lists()
         self._pager = Pager()
+        self._code = WordCode(self._pager)
         self._sections = WordSections(package, part, self._relations, self._running_text)
         self._changes = WordChanges(package, self._pager.marks)
         self._joined: WordLine | None = None
@@ -121,8 +123,11 @@ class _Document:
             self._joined = line
             return
         if properties is not None and package.is_on(package.child(properties, "pageBreakBefore")):
+            self._code.end()
             self._pager.end_page()
         self._add_line(line, properties, style)
+        if section is not None or line.breaks:
+            self._code.end()
         self._sections.end(section)
         if line.breaks or self._ends_page(section):
             self._pager.end_page()
@@ -130,19 +135,27 @@ class _Document:
             self._sections.begin(len(self._pager.pages))
 
     def _end_joined(self) -> None:
-        """A paragraph that should go on with the next one ends, for none follows."""
+        """A paragraph that should go on with the next one ends, for none follows; and so does code."""
         line, self._joined = self._joined, None
         if line is not None:
             self._add_line(line, None, WordStyle())
+        self._code.end()
 
     def _add_line(self, line: WordLine, properties: Element | None, style: WordStyle) -> None:
+        if self._number(properties, style)[0] == "" and self._code.take(line, style):
+            self._lists.end()
+            return
+        self._code.end()
         made = None
         if line.has_only_formulas:
             for latex in line.formulas:
                 self._pager.add(MarkdownBlock(display_formula(latex)))
         else:
             if style.is_caption:
-                self._set_pictures_apart(line)
+                parts = caption_parts(line.runs, line.pictures)
+                line.set_apart(parts)
+                if parts.above is not None:
+                    self._pager.add(parts.above)
             made = self._paragraph(render(line.runs), properties, style, line)
         if made is not None:
             self._pager.add(made)
@@ -154,16 +167,6 @@ class _Document:
                 self._block(one)
             self._end_joined()
             self._lists.end()
-
-    def _set_pictures_apart(self, line: WordLine) -> None:
-        parts = caption_parts(line.runs, line.pictures)
-        if parts.above is None and parts.below is None:
-            return
-        line.runs, line.pictures = parts.runs, []
-        if parts.above is not None:
-            self._pager.add(parts.above)
-        elif parts.below is not None:
-            line.aside.insert(0, parts.below)
 
     def _paragraph(
         self, text: str, properties: Element | None, style: WordStyle, line: WordLine

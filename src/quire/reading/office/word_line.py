@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from xml.etree.ElementTree import Element
 
+from quire.reading.office.caption_pictures import CaptionParts
 from quire.reading.office.inline_markdown import RAW, Run
 from quire.reading.office.office_pages import MarkdownBlock
 
@@ -31,3 +32,10 @@ class WordLine:
     def has_only_formulas(self) -> bool:
         """Whether formulas are all that it has: then they are set apart, not inside a text."""
         return bool(self.formulas) and not any(run.text.strip() and not run.look & RAW for run in self.runs)
+
+    def set_apart(self, parts: CaptionParts) -> None:
+        """The pictures of a caption, which are a block of their own, are no longer in the line."""
+        if parts.above is not None or parts.below is not None:
+            self.runs, self.pictures = parts.runs, []
+        if parts.below is not None:
+            self.aside.insert(0, parts.below)

@@ -9,11 +9,26 @@ import re
 from dataclasses import dataclass
 from xml.etree.ElementTree import Element
 
-from quire.reading.office.inline_markdown import BOLD, HIDDEN, ITALIC, RAISED, STRIKE
+from quire.reading.office.inline_markdown import BOLD, HIDDEN, ITALIC, MONO, RAISED, STRIKE
 from quire.reading.office.ooxml_package import Package
 
 LOOKS = {"b": BOLD, "i": ITALIC, "strike": STRIKE, "dstrike": STRIKE, "vanish": HIDDEN}
 _HEADING = re.compile(r"heading (\d)", re.IGNORECASE)
+_CODE_STYLES = frozenset(
+    {
+        "source code",
+        "code",
+        "code block",
+        "html preformatted",
+        "preformatted text",
+        "macro",
+        "program listing",
+    }
+)
+_MONO_FONT = re.compile(
+    r"courier|consolas|menlo|monaco|lucida console|cascadia|fira (?:code|mono)|source code|jetbrains mono|.* mono\b",
+    re.IGNORECASE,
+)
 _NESTED = re.compile(r"list (?:bullet|number|continue)? ?([2-5])", re.IGNORECASE)
 
 
@@ -27,11 +42,15 @@ class WordStyle:
     depth: int = 0
     look: int = 0
     is_caption: bool = False
+    is_code: bool = False
 
 
 def run_look(package: Package, one: Element, look: int) -> int:
     """The look that a property of a run makes of the look before it."""
     name = package.local[one.tag]
+    if name == "rFonts":
+        font = package.attribute(one, "ascii") or package.attribute(one, "hAnsi")
+        return look if not font else look | MONO if _MONO_FONT.match(font) else look & ~MONO
     if name == "vertAlign":
         return look | RAISED if package.attribute(one, "val") == "superscript" else look & ~RAISED
     bit = LOOKS.get(name, 0)
@@ -50,6 +69,7 @@ def _style(package: Package, raw: dict[str, Element], name: str) -> WordStyle:
     """What a style and those it is based on say together; the nearest word counts."""
     level, quote, number, depth, look, caption = 0, False, "", 0, 0, False
     hidden: bool | None = None
+    code, font = False, 0
     for _ in range(20):  # styles may be based on each other in a circle
         element = raw.get(name)
         if element is None:
@@ -65,6 +85,7 @@ def _style(package: Package, raw: dict[str, Element], name: str) -> WordStyle:
             level = level or (int(given) + 1 if given.isdigit() and int(given) < 9 else 0)
         quote = quote or words in ("quote", "intense quote")
         caption = caption or words == "caption"
+        code = code or words in _CODE_STYLES
         nested = _NESTED.fullmatch(words)
         numbered = package.child(properties, "numPr")
         if numbered is not None and not number:
@@ -74,7 +95,9 @@ def _style(package: Package, raw: dict[str, Element], name: str) -> WordStyle:
             depth = min(int(value), MAX_LEVEL) if value.isdigit() else 0
             depth = depth or (int(nested[1]) - 1 if nested else 0)
         own = package.child(element, "rPr")
-        vanish = package.child(own, "vanish")
+        vanish, fonts = package.child(own, "vanish"), package.child(own, "rFonts")
+        if not font and fonts is not None:
+            font = MONO if run_look(package, fonts, 0) else -1
         if hidden is None and vanish is not None:
             hidden = package.is_on(vanish)
         if package.attribute(element, "type") == "character":
@@ -83,7 +106,8 @@ def _style(package: Package, raw: dict[str, Element], name: str) -> WordStyle:
         based = package.child(element, "basedOn")
         name = package.attribute(based, "val") if based is not None else ""
     look = look | HIDDEN if hidden else look & ~HIDDEN
-    return WordStyle(level, quote, "" if number == "0" else number, depth, look, caption)
+    look = look | MONO if font == MONO else look & ~MONO
+    return WordStyle(level, quote, "" if number == "0" else number, depth, look, caption, code)
 
 
 MAX_LEVEL = 8
@@ -135,7 +159,9 @@ class Numbering:
         counts = self._counts.setdefault(self._shared[number], [None] * (MAX_LEVEL + 1))
         count = counts[depth]
         counts[depth] = level.start if count is None else count + 1
-        for skipped in range(1, depth):  # a level that is shown, though it has no paragraph of its own, is counted
+        for skipped in range(
+            1, depth
+        ):  # a level that is shown, though it has no paragraph of its own, is counted
             if counts[skipped] is None:
                 counts[skipped] = (levels.get(skipped) or NumberingLevel()).start
         counts[depth + 1 :] = [None] * (MAX_LEVEL - depth)
