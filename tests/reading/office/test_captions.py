@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import io
 import zipfile
+from pathlib import Path
 
 import pytest
 
-from quire.domain.element import Element, ElementKind
+from quire.domain.element import CellSpan, Element, ElementKind
+from quire.domain.element_codec import decode
+from quire.reading.office.zip_container import OfficeLimits
+from quire.reading.pdf.grounding import pack_described_page
+from quire.reading.pdf.page_reader import read_pages
 from quire.rendering.page_markdown import render_markdown
 from tests.reading.office.conftest import ReadReading
 from tests.support.office_files import W, docx, drawing, p, relations, run, word_table
@@ -121,3 +126,15 @@ def test_caption_of_an_article_belongs_to_its_table_or_figure(reading: ReadReadi
     doctype = '<!DOCTYPE article PUBLIC "-//NLM//DTD JATS (Z39.96) v1.2//EN" "a.dtd">'
     found = reading(f"<?xml version='1.0'?>{doctype}<article>{front}<body>{floats}</body></article>", "a.xml")
     assert _captions(found.elements) == {"Table 1 Fees": "table Berth", "Fig 1 The mole": "figure"}
+
+
+def test_described_page_keeps_its_captions_and_spans(tmp_path: Path) -> None:
+    rows = "<tr><th colspan=2>Fees</th></tr><tr><td>A</td><td>12</td></tr>"
+    figure = "<figure><img src=a alt=Mole><figcaption>The mole</figcaption></figure>"
+    path = tmp_path / "a.html"
+    path.write_text(f"<!doctype html><html><body>{figure}<table>{rows}</table></body></html>")
+    markdown = read_pages(str(path), None, [1])[0].markdown.replace("Mole]", "A mole of stone in the sea]")
+    packed = pack_described_page(str(path), None, 1, OfficeLimits(), markdown)
+    elements = decode(packed.elements).elements
+    assert _captions(elements) == {"The mole": "figure A"}
+    assert [one.table.spans for one in elements if one.table] == [(CellSpan(0, 0, 1, 2),)]

@@ -16,7 +16,7 @@ from quire.domain.element import CellMarkdown, Element, ElementKind, TableGrid, 
 from quire.reading.office.caption_parents import with_captions
 from quire.reading.office.inline_markdown import is_plain
 from quire.reading.office.math_markup import FORMULA_MARK
-from quire.reading.office.office_pages import CaptionOf, PageCaption, RunningText, Spans
+from quire.reading.office.office_pages import CaptionOf, OfficePage, PageCaption, RunningText, Spans
 
 _HEADING = re.compile(r"(#{1,6}) (.*)")
 _ITEM = re.compile(r"( *)([-*]|\d{1,9}[.)]) (.*)")
@@ -67,6 +67,12 @@ def office_elements(
             made = replace(made, table=replace(made.table, spans=_fitting(found, made.table.rows)))
         elements.append(made)
     return with_captions(elements, named) if named else tuple(elements)
+
+
+def page_elements(page: OfficePage, number: int, markdown: str) -> tuple[Element, ...]:
+    """The elements of page `number`, whose Markdown may have got descriptions at its placeholders since."""
+    elements = office_elements(markdown.strip(), number, page.spans, page.captions)
+    return with_running(elements, number, page.running) if page.running else elements
 
 
 def with_running(
