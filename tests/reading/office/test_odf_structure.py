@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from quire.domain.element import ElementKind
 from quire.domain.page import PageReading
 from quire.reading.document_details import document_details
@@ -100,6 +102,12 @@ def test_lists_and_headings_have_the_numbers_that_are_shown(markdown: ReadMarkdo
     found = markdown(_with_masters(body))
     assert found.startswith("# I. Part\n\n3. three\n   - a) a\n   - b) b\n")
     assert "between\n\n4. four\n9. nine\n\n# II. Next\n\n3. anew" in found
+
+
+@pytest.mark.parametrize("name", ["text:list><text:list-item", "text:section", "draw:frame><draw:text-box"])
+def test_words_are_kept_however_deep_they_are(name: str, markdown: ReadMarkdown) -> None:
+    ends = "".join(f"</{one}>" for one in reversed(name.split("><")))
+    assert "deep words" in markdown(odf("text", f"<{name}>" * 30 + "<text:p>deep words</text:p>" + ends * 30))
 
 
 def test_caption_belongs_to_its_table(reading: ReadReading) -> None:

@@ -34,6 +34,14 @@ def test_text_box_in_a_cell_is_part_of_its_line(markdown: ReadMarkdown) -> None:
     assert markdown(docx(table)) == "| cell Words a, b | z |\n|---|---|"
 
 
+def test_text_boxes_in_each_other_are_read_once(markdown: ReadMarkdown) -> None:
+    inner = p("innermost")
+    for depth in range(25):  # each was read twice for each around it
+        inner = p(runs=run(f"box {depth}") + _box(inner))
+    found = markdown(docx(inner)).split("\n\n")
+    assert found == [*(f"box {depth}" for depth in range(24, -1, -1)), "innermost"]
+
+
 def test_base_of_ruby_is_kept(markdown: ReadMarkdown) -> None:
     ruby = f"<w:r><w:ruby><w:rt>{run('とう')}</w:rt><w:rubyBase>{run('東')}</w:rubyBase></w:ruby></w:r>"
     assert markdown(docx(p(runs=ruby + run("京")))) == "東京"

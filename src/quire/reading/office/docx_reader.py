@@ -428,7 +428,7 @@ class _Document:
     def _drawing(self, element: Element, line: WordLine) -> None:
         package = self._package
         alt = ""
-        for one in element.iter():
+        for one in package.outside(element, "txbxContent"):  # text boxes are read for themselves
             name = package.local[one.tag]
             if name == "docPr":
                 alt = package.attribute(one, "descr") or package.attribute(one, "title")

@@ -22,8 +22,10 @@ def read_sheet(writer: OdfWriter, sheet: Element) -> list[OfficePage]:
     pager = Pager(TABLE_PAGE_CHARS)
     pager.add(MarkdownBlock(f"## {heading}", 2))
     found = _Cells(writer)
-    rows = [*found.rows(sheet)]
-    add_tables(pager, iter(rows), found.merged)
+    found.read_extras(
+        sheet
+    )  # first, for what is merged must be known while the rows come, which may be very many
+    add_tables(pager, found.rows(sheet), found.merged)
     for comment in found.comments:
         pager.add(comment)
     shapes = package.child(sheet, "shapes")
@@ -35,7 +37,7 @@ def read_sheet(writer: OdfWriter, sheet: Element) -> list[OfficePage]:
 
 
 class _Cells:
-    """What is found beside the values while the rows are read."""
+    """The values of a sheet, and what it has beside them."""
 
     def __init__(self, writer: OdfWriter) -> None:
         self._writer = writer
@@ -46,7 +48,6 @@ class _Cells:
     def rows(self, sheet: Element) -> Iterator[tuple[int, SheetRow]]:
         """(number, cells by column, both from 1) of each row that has a value."""
         for row in table_rows(self._writer.package, sheet, self._text):
-            self._note_extras(row)
             cells = {
                 one.column + 1 + place: one.text
                 for one in row.cells
@@ -58,6 +59,11 @@ class _Cells:
 
     def _text(self, cell: Element) -> str:
         return self._writer.line_of(cell, OdfLine(), with_frames=False)
+
+    def read_extras(self, sheet: Element) -> None:
+        """Reads what is merged, comments, and what floats over the cells."""
+        for row in table_rows(self._writer.package, sheet, lambda _: ""):
+            self._note_extras(row)
 
     def _note_extras(self, row: OdfRow) -> None:
         package = self._writer.package

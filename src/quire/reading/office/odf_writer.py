@@ -76,6 +76,7 @@ class OdfWriter:
     def add_blocks(self, holder: Element, add: Add, depth: int) -> None:
         """The blocks in an element, one after the other."""
         if depth > _MAX_DEPTH:
+            self._add_words(holder, add)
             return
         for one in holder:
             name = self.package.local[one.tag]
@@ -118,15 +119,24 @@ class OdfWriter:
     def add_shape(self, shape: Element, add: Add, depth: int) -> None:
         """A frame, a shape with text, or a group of them."""
         name = self.package.local[shape.tag]
-        if depth > _MAX_DEPTH or name in _SKIPPED:
+        if name in _SKIPPED:
             return
-        if name == "frame":
+        if depth > _MAX_DEPTH:
+            self._add_words(shape, add)
+        elif name == "frame":
             self._add_frame(shape, add, depth)
         elif name in ("g", "a"):
             for one in shape:
                 self.add_shape(one, add, depth + 1)
         elif name in _SHAPES or name == "text-box":
             self.add_blocks(shape, add, depth + 1)
+
+    def _add_words(self, holder: Element, add: Add) -> None:
+        """What is nested deeper than anything real is one paragraph."""
+        held = OdfLine()
+        text = self.line_of(holder, held)
+        if text:
+            add(MarkdownBlock(block(text), pictures=tuple(held.pictures), notes=tuple(held.notes)))
 
     def _add_frame(self, frame: Element, add: Add, depth: int) -> None:
         package = self.package
@@ -199,6 +209,8 @@ class OdfWriter:
                     has_own = self._add_item(texts, (style, depth, start), add, held)
                     goes_on, start = goes_on and not has_own, "" if has_own else start
                     self._add_list(one, add, depth + 1, style, goes_on=goes_on)
+                elif name == "list":
+                    texts.append(self.line_of(one, held))
                 elif name in ("p", "h"):
                     self._begin(one, 0)
                     line = self._gathered(one)

@@ -42,6 +42,7 @@ _TITLES = frozenset({"title", "ctrTitle"})
 _RUNNING = frozenset({"sldNum", "dt", "ftr", "hdr"})
 _BULLETED = frozenset({"body", "obj"})
 _MAX_DEPTH = 8
+_DEEPEST_GROUP = 60
 
 
 def open_slides(path: str, limits: OfficeLimits) -> Opened:
@@ -119,7 +120,7 @@ class _Slide:
             name = package.local[shape.tag]
             if name == "sp":
                 self._shape(shape, only)
-            elif name == "grpSp" and depth < _MAX_DEPTH:
+            elif name == "grpSp" and depth < _DEEPEST_GROUP:
                 self._shapes(shape, only, depth + 1)
             elif only:
                 continue
