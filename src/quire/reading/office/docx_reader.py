@@ -386,9 +386,12 @@ class _Document:
             if note:
                 line.runs.append(Run(mark, RAW))
                 line.notes.append(note)
-        elif name == "ruby":  # how the base is read is left out, as on web pages
-            base = self._package.child(element, "rubyBase")
-            self._gather(base if base is not None else element, line, look)
+        elif name == "ruby":  # how the base is read is behind it, as where it can't be set above
+            for part, ends in (("rubyBase", ("", "")), ("rt", ("(", ")"))):
+                for held in self._package.children(element, part):
+                    line.runs.append(Run(ends[0]))
+                    self._gather(held, line, look)
+                    line.runs.append(Run(ends[1]))
         elif name == "fldChar":
             self._field(element, line)
         elif name == "instrText" and line.field is not None:
