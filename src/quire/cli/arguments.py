@@ -134,7 +134,7 @@ def _convert(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     parser.add_argument(
         "--include",
         metavar="NAMES",
-        help="with --format json: lines, words, links, outline, form_fields, embedded_files, hidden_text",
+        help="with --format json: lines, words, links, outline, form_fields, embedded_files, hidden_text, changes",
     )
     parser.add_argument(
         "--max-tokens",

@@ -41,7 +41,7 @@ DEFAULT_URL = "http://127.0.0.1:8080"
 _AT_ONCE = 200
 _HELD_LONGEST_S = 16 * 60.0
 
-DETAILS = ("links", "outline", "form_fields", "embedded_files", "hidden_text")
+DETAILS = ("links", "outline", "form_fields", "embedded_files", "hidden_text", "changes")
 
 
 class AsyncQuire:
@@ -242,7 +242,7 @@ class AsyncQuire:
 
     async def details(self, job_id: str, *names: str, pages: str | None = None) -> dict[str, Any]:
         """What the file has beside its visible text: a list for each of `links`, `outline`, `form_fields`,
-        `embedded_files` and `hidden_text` that is named; all of them if none is. Raises RefusedError.
+        `embedded_files`, `hidden_text` and `changes` that is named; all of them if none is. Raises RefusedError.
         """
         wanted = ",".join(names or DETAILS)
         call = service_calls.get("jobs", job_id, "elements", pages=pages, include=wanted, format="jsonl")

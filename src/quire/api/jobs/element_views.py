@@ -116,11 +116,21 @@ class EmbeddedFileView(BaseModel):
 
 class HiddenTextView(BaseModel):
     page: int
-    box: PageBox
+    box: PageBox | None = Field(None, description="Only of a PDF.")
     text: str
-    reason: Literal["invisible", "transparent", "outside", "tiny", "covered", "white"] = Field(
-        description="The text layer of a scan is `invisible` or `covered`."
+    reason: Literal["invisible", "transparent", "outside", "tiny", "covered", "white", "hidden"] = Field(
+        description="The text layer of a scan is `invisible` or `covered`; `hidden` is what an office file hides."
     )
+
+
+class ChangeView(BaseModel):
+    """A tracked change or a comment of an office file."""
+
+    page: int
+    kind: Literal["insertion", "deletion", "moved_from", "moved_to", "comment"]
+    text: str
+    author: str | None
+    date: str | None = Field(description="As the file has it, which is often without a time zone.")
 
 
 class FileDetailsView(BaseModel):
@@ -131,6 +141,9 @@ class FileDetailsView(BaseModel):
     form_fields: list[FormFieldView] | None = None
     embedded_files: list[EmbeddedFileView] | None = None
     hidden_text: list[HiddenTextView] | None = Field(None, description="Text that can't be seen.")
+    changes: list[ChangeView] | None = Field(
+        None, description="Tracked changes and comments, in their order."
+    )
     truncated: list[str] | None = Field(
         None,
         description="The lists that are not complete: cut after 10,000 entries, or at a damaged part of the file.",

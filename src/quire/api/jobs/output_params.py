@@ -52,7 +52,8 @@ async def _included(
         Query(
             max_length=200,
             description="Details in JSON, separated by commas: `lines` and `words` of elements with their boxes; "
-            "`links`, `outline`, `form_fields`, `embedded_files` and `hidden_text` of a PDF in `details`.",
+            "`links`, `outline`, `form_fields`, `embedded_files`, `hidden_text` and `changes` of the file in "
+            "`details`.",
             examples=["words,links"],
         ),
     ] = None,

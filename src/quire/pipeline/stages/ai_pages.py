@@ -30,7 +30,7 @@ from quire.pipeline.page_vision import (
 from quire.pipeline.plane_outages import outlast
 from quire.pipeline.side_tasks import keep_running
 from quire.reading.grading.page_grade import judge_answer
-from quire.reading.pdf.grounding import GroundedAnswer, pack_own_markdown
+from quire.reading.pdf.grounding import GroundedAnswer
 
 if TYPE_CHECKING:
     from quire.pipeline.parts import Parts
@@ -132,6 +132,10 @@ class Question(Protocol):
 
     async def page(self, answer: str) -> str:
         """Returns the page's Markdown, given an accepted answer."""
+        ...
+
+    async def elements(self, markdown: str) -> GroundedAnswer:
+        """Returns the page's elements, given that Markdown. Raises DocumentError or PageError."""
         ...
 
 
@@ -338,11 +342,7 @@ class AiPage:
         """The answer's elements, compared with the page's words. An answer that breaks this has none."""
         try:
             if self._question is not None:
-                return await self._parts.pool.run(
-                    pack_own_markdown,
-                    *(answer.text, self._local.number, self._local.reader or ""),
-                    timeout_s=self._parts.settings.reading.page_timeout_s,
-                )
+                return await self._question.elements(answer.text)
             async with self._source() as source:
                 return await self._vision.ground(source, answer.text, answer.candidate.provider)
         except (DocumentError, PageError):

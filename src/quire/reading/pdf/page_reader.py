@@ -12,7 +12,7 @@ from quire.domain.page import PageClass, PageReading, PageSignals
 from quire.reading.files.document_source import PdfSource, open_documents, page_errors
 from quire.reading.files.image_source import HEIC_OVER_BOUND, ImageSource
 from quire.reading.files.text_source import TextSource, paragraph_elements, text_elements
-from quire.reading.office.office_elements import office_elements, with_running
+from quire.reading.office.office_elements import page_elements
 from quire.reading.office.office_source import OfficeSource
 from quire.reading.office.zip_container import OfficeLimits
 from quire.reading.pdf.aligned_tables import could_be_aligned, find_aligned
@@ -443,7 +443,5 @@ def _read_office_page(source: OfficeSource, number: int) -> PageReading:
     has_pictures = source.has_pictures(number)
     reasons = ("has_pictures",) if has_pictures else () if signals.chars else ("blank_page",)
     page_class = PageClass.HAS_GRAPHICS if has_pictures else PageClass.TEXT_ONLY
-    elements = office_elements(text.strip(), number, page.spans)
-    if page.running:
-        elements = with_running(elements, number, page.running)
+    elements = page_elements(page, number, text)
     return PageReading(number, page_class, text, text.strip(), source.reader, reasons, signals, elements)
