@@ -7,7 +7,7 @@ without a box comes from a source that has no positions.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -134,6 +134,17 @@ class ElementLine(NamedTuple):
     box: Box
 
 
+class HeadingLook(NamedTuple):
+    """What the type of a heading is like, as long as its page is read: elements are stored without it.
+
+    `is_told` says that its level is that of the file's outline or tags.
+    """
+
+    size: float
+    is_bold: bool
+    is_told: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Element:
     """One part of a page. Its order is its place in the page's sequence; `parent` is the id of another element.
@@ -161,6 +172,7 @@ class Element:
     markdown: str = ""
     repeated: bool = False
     lines: tuple[ElementLine, ...] = ()
+    look: HeadingLook | None = field(default=None, compare=False, repr=False)
 
     def is_written(self, *, keep_running: bool) -> bool:
         """Whether the text of the page has it. `keep_running`: running lines and page numbers on each page."""

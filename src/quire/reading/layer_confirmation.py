@@ -85,6 +85,7 @@ def completed_layer(layer: Chunk, recognised: Chunk) -> Chunk | None:
         length=len(text),
         elements_offset=len(text),
         elements_length=len(stored),
+        headings=(),
     )
     return Chunk(text + stored, (merged,))
 

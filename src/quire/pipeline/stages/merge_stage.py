@@ -1,7 +1,11 @@
-"""Merge: joins the pages in order, once, and deletes the chunks."""
+"""Merge: joins the pages in order, once, and deletes the chunks.
+
+It copies bytes. A page is changed only where its headings have other levels in the document than on the page alone.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from collections import Counter
@@ -11,8 +15,10 @@ from dataclasses import replace
 from typing import Any
 
 from quire.coordination.job_records import Claim
+from quire.domain.heading_scheme import document_levels, packed_marks, unpacked_marks
 from quire.domain.job import JobStatus, MainJob, PageRecord
 from quire.domain.page import Grade, PageSource
+from quire.domain.page_levels import LeveledPage, with_levels
 from quire.domain.page_ranges import PageRanges
 from quire.errors import DocumentError, MissingError, ObjectsError, QuireError
 from quire.objects.object_store import ObjectStore
@@ -90,12 +96,17 @@ async def _write(
     key = result_key(job.id, epoch, token)
     has_elements = any(record.elements_length for record in ordered)
     moved: list[PageRecord] = []
+    levels = document_levels([unpacked_marks(record.headings) for record in ordered])
     at = elements_at = 0
     async with AsyncExitStack() as stack:
         out = await stack.enter_async_context(objects.writer(key))
         beside = await stack.enter_async_context(objects.writer(elements_ref(key))) if has_elements else None
         for run in text_runs(ordered, _RUN_BYTES):
-            for record, (text, elements) in zip(run, await page_contents(objects, run), strict=True):
+            found = await page_contents(objects, run)
+            wanted = levels[len(moved) : len(moved) + len(run)]
+            leveled = await asyncio.to_thread(_leveled, run, found, wanted)
+            for record, page in zip(run, leveled, strict=True):
+                text, elements = page.markdown, page.elements
                 if moved:
                     await out.write(SEPARATOR)
                     at += len(SEPARATOR)
@@ -110,6 +121,7 @@ async def _write(
                         length=len(text),
                         elements_offset=elements_at if elements else 0,
                         elements_length=len(elements),
+                        headings=packed_marks(page.marks),
                     )
                 )
                 at += len(text)
@@ -117,6 +129,16 @@ async def _write(
     pages = pages_key(job.id, epoch, token)
     await objects.put(pages, pack_pages(moved))
     return key, pages, moved
+
+
+def _leveled(
+    run: Sequence[PageRecord], contents: Sequence[tuple[bytes, bytes]], levels: Sequence[Sequence[int]]
+) -> list[LeveledPage]:
+    """The pages of a run with the levels of the document's headings. Most pages are copied as they are."""
+    return [
+        with_levels(LeveledPage(text, elements, unpacked_marks(record.headings)), wanted)
+        for record, (text, elements), wanted in zip(run, contents, levels, strict=True)
+    ]
 
 
 def text_runs(ordered: Sequence[PageRecord], most_bytes: int) -> Iterator[list[PageRecord]]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from quire.domain.element import PageElements
 from quire.domain.element_codec import encode
+from quire.domain.heading_scheme import packed_marks, page_marks
 from quire.domain.page import Grade, PageClass, PageReading
 from quire.domain.page_ranges import PageRanges
 from quire.reading.files.document_source import DocumentInfo, inspect
@@ -41,6 +42,8 @@ class PageSlice:
     elements_length: int = 0
     words_missing: int = 0
     grade: Grade | None = None
+    headings: tuple[int, ...] = ()
+    """What its headings look like (`heading_scheme.packed_marks`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +123,16 @@ def pack(readings: Sequence[PageReading], judgement: Judgement | None = None) ->
                 len(packed),
                 reading.words_missing,
                 judged.grade,
+                _headings(reading, by_ocr=judgement is not None),
             )
         )
         offset += len(part)
         elements_offset += len(packed)
     return Chunk(b"".join([*texts, *stored]), tuple(pages))
+
+
+def _headings(reading: PageReading, *, by_ocr: bool) -> tuple[int, ...]:
+    return packed_marks(page_marks(reading.elements, reading.markdown, is_estimated=by_ocr))
 
 
 def _judged(reading: PageReading) -> Judgement:

@@ -1,0 +1,140 @@
+"""The levels of a document's headings."""
+
+from __future__ import annotations
+
+from quire.domain.element import Element, ElementKind, HeadingLook, PageElements, element_id
+from quire.domain.element_codec import decode, encode
+from quire.domain.heading_scheme import (
+    HeadingMark,
+    document_levels,
+    number_depth,
+    packed_marks,
+    page_marks,
+    unpacked_marks,
+)
+from quire.domain.page_levels import LeveledPage, with_levels
+from quire.rendering.page_markdown import render_markdown
+
+BOLD, CAPITALS, TOLD, ESTIMATED = 1, 2, 4, 8
+
+
+def mark(size: float, *, flags: int = 0, depth: int = 0, level: int = 3) -> HeadingMark:
+    return HeadingMark(0, 0, round(size * 10), flags, depth, level)
+
+
+def levels(*marks: HeadingMark) -> list[int]:
+    return list(document_levels([marks])[0])
+
+
+def test_levels_follow_the_order_of_types_when_pages_differ() -> None:
+    first = [mark(24), mark(16, level=1), mark(14, level=2)]
+    second = [mark(16, level=2), mark(14, level=2), mark(10, flags=BOLD), mark(10)]
+    assert document_levels([first, [], second]) == [(1, 2, 3), (), (2, 3, 4, 5)]
+
+
+def test_sizes_are_one_class_when_a_file_rounds_them() -> None:
+    assert levels(mark(14), mark(13.8), mark(11.96), mark(12)) == [1, 1, 2, 2]
+
+
+def test_sizes_of_a_picture_take_the_class_that_is_near() -> None:
+    assert levels(mark(20), mark(14), mark(18.6, flags=ESTIMATED), mark(14.9, flags=ESTIMATED)) == [
+        *(1, 2, 1, 2)
+    ]
+
+
+def test_capitals_are_a_type_of_their_own_only_beside_other_letters() -> None:
+    names = mark(12, flags=CAPITALS)
+    assert levels(mark(14), names, mark(12), mark(12)) == [1, 2, 2, 2]
+    assert levels(mark(14), names, names, mark(12), mark(12)) == [1, 2, 2, 3, 3]
+
+
+def test_numbers_tell_levels_when_all_headings_are_in_one_type() -> None:
+    bold = [mark(12, flags=BOLD, depth=depth) for depth in (1, 2, 3, 1, 2)]
+    references = mark(12, flags=BOLD)
+    assert levels(mark(20), *bold, references) == [1, 2, 3, 4, 2, 3, 2]
+
+
+def test_a_single_number_says_nothing_when_it_is_in_smaller_type_than_chapters() -> None:
+    chapter, section, item = mark(16, depth=1), mark(14, depth=2), mark(10, depth=1)
+    assert levels(chapter, section, item, chapter, item) == [1, 2, 3, 1, 3]
+    assert levels(mark(16), mark(10, depth=1), mark(10, depth=1)) == [1, 2, 2], "items of a list"
+
+
+def test_the_outline_decides_when_it_has_some_of_the_headings() -> None:
+    told = mark(16, flags=TOLD, level=1)
+    found = levels(mark(30), told, mark(16), mark(14, flags=TOLD, level=2), mark(14), mark(11))
+    assert found == [1, 1, 1, 2, 2, 3]
+
+
+def test_levels_are_never_deeper_than_six() -> None:
+    assert levels(*(mark(size) for size in (40, 34, 29, 24, 20, 16, 12))) == [1, 2, 3, 4, 5, 6, 6]
+
+
+def test_the_scheme_is_the_same_when_it_is_computed_from_its_own_marks() -> None:
+    page = leveled([(16.0, "One", 1), (14.0, "Two", 1), (14.0, "Three", 1)])
+    wanted = document_levels([page.marks])[0]
+    once = with_levels(page, wanted)
+    assert document_levels([once.marks])[0] == wanted
+    assert with_levels(once, wanted) is once
+
+
+def test_the_depth_of_a_number_is_that_of_a_section() -> None:
+    texts = [
+        "3 Results",
+        "3. Results",
+        "3.1 Method",
+        "A.2.1 Tables",
+        "2026 in brief",
+        "3.1",
+        "A note",
+        "IV. On",
+    ]
+    assert [number_depth(text) for text in texts] == [1, 1, 2, 3, 0, 0, 0, 0]
+
+
+def leveled(headings: list[tuple[float, str, int]], number: int = 1) -> LeveledPage:
+    elements: list[Element] = []
+    for size, text, level in headings:
+        look = HeadingLook(size, is_bold=True, is_told=False)
+        id_ = element_id(number, len(elements))
+        elements.append(Element(id_, ElementKind.HEADING, text, level=level, look=look))
+        code = "\n".join(["# no heading", f"# {text}", "# Three", "text"])
+        elements.append(Element(element_id(number, len(elements)), ElementKind.CODE, code))
+    markdown = render_markdown(elements)
+    page = encode(PageElements(number, tuple(elements)))
+    return LeveledPage(markdown.encode(), page, page_marks(elements, markdown))
+
+
+def test_only_headings_change_when_a_page_gets_its_levels() -> None:
+    page = leveled([(16.0, "Ä <one", 1), (14.0, "Two", 1), (14.0, "Three", 3)])
+    found = with_levels(page, (2, 3, 1))
+    text = page.markdown.decode()
+    for old, new in (
+        ("# Ä &lt;one", "## Ä &lt;one"),
+        ("# Two\n\n", "### Two\n\n"),
+        ("### Three", "# Three"),
+    ):
+        text = text.replace(old, new, 1)
+    assert found.markdown.decode() == text
+    elements = decode(found.elements).elements
+    assert render_markdown(elements) == text
+    assert with_levels(found, (1, 1, 3)).markdown == page.markdown
+    assert [found.markdown[one.offset :].split(b"\n")[0] for one in found.marks] == [
+        line.encode() for line in ("## Ä &lt;one", "### Two", "# Three")
+    ]
+    assert [one[2:] for one in found.marks] == [one[2:] for one in page.marks]
+
+
+def test_a_page_stays_as_it_is_when_its_marks_do_not_fit() -> None:
+    page = leveled([(16.0, "One", 1)])
+    wrong = LeveledPage(page.markdown, page.elements, (page.marks[0]._replace(offset=3),))
+    damaged = LeveledPage(page.markdown, page.elements[:9], page.marks)
+    beyond = LeveledPage(page.markdown, page.elements, (page.marks[0]._replace(place=99),))
+    for one in (wrong, damaged, beyond):
+        assert with_levels(one, (2,)) is one
+
+
+def test_marks_are_the_same_after_a_record_has_kept_them() -> None:
+    marks = leveled([(16.0, "One", 1), (14.0, "Two", 2)]).marks
+    assert unpacked_marks(packed_marks(marks)) == marks
+    assert unpacked_marks(packed_marks(marks)[:-1]) == ()
