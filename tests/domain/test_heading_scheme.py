@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from quire.domain.element import Element, ElementKind, HeadingLook, PageElements, element_id
 from quire.domain.element_codec import decode, encode
 from quire.domain.heading_scheme import (
@@ -12,7 +14,7 @@ from quire.domain.heading_scheme import (
     page_marks,
     unpacked_marks,
 )
-from quire.domain.page_levels import LeveledPage, with_levels
+from quire.domain.page_settling import PageNotes, PageScheme, SettledPage, settled
 from quire.rendering.page_markdown import render_markdown
 
 BOLD, CAPITALS, TOLD, ESTIMATED = 1, 2, 4, 8
@@ -72,9 +74,9 @@ def test_levels_are_never_deeper_than_six() -> None:
 
 def test_the_scheme_is_the_same_when_it_is_computed_from_its_own_marks() -> None:
     page = leveled([(16.0, "One", 1), (14.0, "Two", 1), (14.0, "Three", 1)])
-    wanted = document_levels([page.marks])[0]
+    wanted = document_levels([marks_of(page)])[0]
     once = with_levels(page, wanted)
-    assert document_levels([once.marks])[0] == wanted
+    assert document_levels([marks_of(once)])[0] == wanted
     assert with_levels(once, wanted) is once
 
 
@@ -92,7 +94,15 @@ def test_the_depth_of_a_number_is_that_of_a_section() -> None:
     assert [number_depth(text) for text in texts] == [1, 1, 2, 3, 0, 0, 0, 0]
 
 
-def leveled(headings: list[tuple[float, str, int]], number: int = 1) -> LeveledPage:
+def with_levels(page: SettledPage, levels: tuple[int, ...]) -> SettledPage:
+    return settled(page, PageScheme(levels))
+
+
+def marks_of(page: SettledPage) -> tuple[HeadingMark, ...]:
+    return unpacked_marks(page.notes.headings)
+
+
+def leveled(headings: list[tuple[float, str, int]], number: int = 1) -> SettledPage:
     elements: list[Element] = []
     for size, text, level in headings:
         look = HeadingLook(size, is_bold=True, is_told=False)
@@ -102,7 +112,9 @@ def leveled(headings: list[tuple[float, str, int]], number: int = 1) -> LeveledP
         elements.append(Element(element_id(number, len(elements)), ElementKind.CODE, code))
     markdown = render_markdown(elements)
     page = encode(PageElements(number, tuple(elements)))
-    return LeveledPage(markdown.encode(), page, page_marks(elements, markdown))
+    return SettledPage(
+        markdown.encode(), page, PageNotes(number, packed_marks(page_marks(elements, markdown)))
+    )
 
 
 def test_only_headings_change_when_a_page_gets_its_levels() -> None:
@@ -119,22 +131,25 @@ def test_only_headings_change_when_a_page_gets_its_levels() -> None:
     elements = decode(found.elements).elements
     assert render_markdown(elements) == text
     assert with_levels(found, (1, 1, 3)).markdown == page.markdown
-    assert [found.markdown[one.offset :].split(b"\n")[0] for one in found.marks] == [
+    assert [found.markdown[one.offset :].split(b"\n")[0] for one in marks_of(found)] == [
         line.encode() for line in ("## Ä &lt;one", "### Two", "# Three")
     ]
-    assert [one[2:] for one in found.marks] == [one[2:] for one in page.marks]
+    assert [one[2:] for one in marks_of(found)] == [one[2:] for one in marks_of(page)]
 
 
 def test_a_page_stays_as_it_is_when_its_marks_do_not_fit() -> None:
     page = leveled([(16.0, "One", 1)])
-    wrong = LeveledPage(page.markdown, page.elements, (page.marks[0]._replace(offset=3),))
-    damaged = LeveledPage(page.markdown, page.elements[:9], page.marks)
-    beyond = LeveledPage(page.markdown, page.elements, (page.marks[0]._replace(place=99),))
+    (mark,) = marks_of(page)
+    wrong, beyond = (
+        replace(page, notes=PageNotes(1, packed_marks([other])))
+        for other in (mark._replace(offset=3), mark._replace(place=99))
+    )
+    damaged = replace(page, elements=page.elements[:9])
     for one in (wrong, damaged, beyond):
         assert with_levels(one, (2,)) is one
 
 
 def test_marks_are_the_same_after_a_record_has_kept_them() -> None:
-    marks = leveled([(16.0, "One", 1), (14.0, "Two", 2)]).marks
-    assert unpacked_marks(packed_marks(marks)) == marks
-    assert unpacked_marks(packed_marks(marks)[:-1]) == ()
+    packed = leveled([(16.0, "One", 1), (14.0, "Two", 2)]).notes.headings
+    assert packed_marks(unpacked_marks(packed)) == packed
+    assert unpacked_marks(packed[:-1]) == ()

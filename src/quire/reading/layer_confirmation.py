@@ -86,6 +86,7 @@ def completed_layer(layer: Chunk, recognised: Chunk) -> Chunk | None:
         elements_offset=len(text),
         elements_length=len(stored),
         headings=(),
+        tables=(),
     )
     return Chunk(text + stored, (merged,))
 

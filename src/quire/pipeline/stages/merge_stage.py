@@ -1,6 +1,7 @@
 """Merge: joins the pages in order, once, and deletes the chunks.
 
-It copies bytes. A page is changed only where its headings have other levels in the document than on the page alone.
+It copies bytes. A page is changed only where its headings have other levels in the document than on the page alone,
+or where it goes on with the table of the page before.
 """
 
 from __future__ import annotations
@@ -15,11 +16,10 @@ from dataclasses import replace
 from typing import Any
 
 from quire.coordination.job_records import Claim
-from quire.domain.heading_scheme import document_levels, packed_marks, unpacked_marks
 from quire.domain.job import JobStatus, MainJob, PageRecord
 from quire.domain.page import Grade, PageSource
-from quire.domain.page_levels import LeveledPage, with_levels
 from quire.domain.page_ranges import PageRanges
+from quire.domain.page_settling import PageNotes, PageScheme, SettledPage, page_schemes, settled
 from quire.errors import DocumentError, MissingError, ObjectsError, QuireError
 from quire.objects.object_store import ObjectStore
 from quire.pipeline.object_keys import chunks_prefix, elements_ref, pages_key, result_key
@@ -96,16 +96,15 @@ async def _write(
     key = result_key(job.id, epoch, token)
     has_elements = any(record.elements_length for record in ordered)
     moved: list[PageRecord] = []
-    levels = document_levels([unpacked_marks(record.headings) for record in ordered])
+    schemes = page_schemes(list(map(_notes, ordered)))
     at = elements_at = 0
     async with AsyncExitStack() as stack:
         out = await stack.enter_async_context(objects.writer(key))
         beside = await stack.enter_async_context(objects.writer(elements_ref(key))) if has_elements else None
         for run in text_runs(ordered, _RUN_BYTES):
             found = await page_contents(objects, run)
-            wanted = levels[len(moved) : len(moved) + len(run)]
-            leveled = await asyncio.to_thread(_leveled, run, found, wanted)
-            for record, page in zip(run, leveled, strict=True):
+            wanted = schemes[len(moved) : len(moved) + len(run)]
+            for record, page in zip(run, await asyncio.to_thread(_settled, run, found, wanted), strict=True):
                 text, elements = page.markdown, page.elements
                 if moved:
                     await out.write(SEPARATOR)
@@ -121,7 +120,8 @@ async def _write(
                         length=len(text),
                         elements_offset=elements_at if elements else 0,
                         elements_length=len(elements),
-                        headings=packed_marks(page.marks),
+                        headings=page.notes.headings,
+                        continues=page.notes.continues,
                     )
                 )
                 at += len(text)
@@ -131,13 +131,17 @@ async def _write(
     return key, pages, moved
 
 
-def _leveled(
-    run: Sequence[PageRecord], contents: Sequence[tuple[bytes, bytes]], levels: Sequence[Sequence[int]]
-) -> list[LeveledPage]:
-    """The pages of a run with the levels of the document's headings. Most pages are copied as they are."""
+def _notes(record: PageRecord) -> PageNotes:
+    return PageNotes(record.number, record.headings, record.tables, record.continues)
+
+
+def _settled(
+    run: Sequence[PageRecord], contents: Sequence[tuple[bytes, bytes]], schemes: Sequence[PageScheme]
+) -> list[SettledPage]:
+    """The pages of a run with what the document says of them. Most pages are copied as they are."""
     return [
-        with_levels(LeveledPage(text, elements, unpacked_marks(record.headings)), wanted)
-        for record, (text, elements), wanted in zip(run, contents, levels, strict=True)
+        settled(SettledPage(text, elements, _notes(record)), scheme)
+        for record, (text, elements), scheme in zip(run, contents, schemes, strict=True)
     ]
 
 

@@ -249,6 +249,7 @@ class PageReader:
             words_missing=page.words_missing,
             grade=page.grade,
             headings=page.headings,
+            tables=page.tables,
         )
 
     def _waits(self, page: PageSlice) -> bool:

@@ -14,6 +14,7 @@ from quire.domain.element_codec import encode
 from quire.domain.heading_scheme import packed_marks, page_marks
 from quire.domain.page import Grade, PageClass, PageReading
 from quire.domain.page_ranges import PageRanges
+from quire.domain.table_seams import packed_edges, page_edges
 from quire.reading.files.document_source import DocumentInfo, inspect
 from quire.reading.grading.layer_damage import layer_damage
 from quire.reading.grading.page_doubts import PageKind, page_doubts
@@ -44,6 +45,8 @@ class PageSlice:
     grade: Grade | None = None
     headings: tuple[int, ...] = ()
     """What its headings look like (`heading_scheme.packed_marks`)."""
+    tables: tuple[tuple[int, ...], ...] = ()
+    """The tables that begin and end it (`table_seams.packed_edges`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +127,7 @@ def pack(readings: Sequence[PageReading], judgement: Judgement | None = None) ->
                 reading.words_missing,
                 judged.grade,
                 _headings(reading, by_ocr=judgement is not None),
+                packed_edges(page_edges(reading.elements, reading.signals.height_pt)),
             )
         )
         offset += len(part)
