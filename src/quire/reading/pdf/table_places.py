@@ -35,6 +35,7 @@ def _place(table: TableGrid, box: Box, lines: Sequence[TextLine]) -> TablePlace:
     inside = [(compact(line.text), line) for line in lines if _is_inside(line, box)]
     columns = range(max(map(len, table.rows), default=0))
     spanning = {(span.row, span.column) for span in table.spans if span.column_span > 1}
+    whole = _boxes_of_rows(table, inside)
     edges: list[tuple[float, float] | None] = []
     for column in columns:
         texts = [
@@ -42,8 +43,32 @@ def _place(table: TableGrid, box: Box, lines: Sequence[TextLine]) -> TablePlace:
             for at, row in enumerate(table.rows)
             if column < len(row) and row[column] and (at, column) not in spanning
         ]
-        edges.append(_edges(texts, table, column, inside))
+        boxes = [
+            found[column] for at, found in whole.items() if column in found and (at, column) not in spanning
+        ]
+        edges.append(_hull(boxes or _own_boxes(texts, table, column, inside)))
     return TablePlace(tuple(edges), _has_bold_head(table, inside))
+
+
+def _boxes_of_rows(table: TableGrid, inside: Sequence[tuple[str, TextLine]]) -> dict[int, dict[int, Box]]:
+    """The boxes of cells by row and column, of rows whose texts are those of lines at one height."""
+    rows: list[list[tuple[str, TextLine]]] = []
+    for text, line in sorted(inside, key=lambda one: one[1].middle[1]):
+        if rows and rows[-1][0][1].box[1] < line.middle[1] < rows[-1][0][1].box[3]:
+            rows[-1].append((text, line))
+        else:
+            rows.append([(text, line)])
+    boxes: dict[tuple[str, ...], list[Box]] = {}
+    for row in rows:
+        row.sort(key=lambda one: one[1].box[0])
+        boxes[tuple(text for text, _ in row)] = [line.box for _, line in row]
+    found: dict[int, dict[int, Box]] = {}
+    for at, texts in enumerate(table.rows):
+        filled = [column for column, text in enumerate(texts) if text]
+        known = boxes.get(tuple(compact(texts[column]) for column in filled))
+        if known:
+            found[at] = dict(zip(filled, known, strict=True))
+    return found
 
 
 def _is_inside(line: TextLine, box: Box) -> bool:
@@ -51,16 +76,16 @@ def _is_inside(line: TextLine, box: Box) -> bool:
     return box[0] - _SLACK <= x <= box[2] + _SLACK and box[1] - _SLACK <= y <= box[3] + _SLACK
 
 
-def _edges(
+def _own_boxes(
     texts: Sequence[str], table: TableGrid, column: int, inside: Sequence[tuple[str, TextLine]]
-) -> tuple[float, float] | None:
-    """The left and right edge of the lines that only cells of this column begin with."""
+) -> list[Box]:
+    """Those of the lines that only cells of this column begin with."""
     others = Counter(
         compact(text) for row in table.rows for at, text in enumerate(row) if text and at != column
     )
     own = {text for text in texts if text and text not in others}
     starts = {text[:_LEAST_PART] for text in own}
-    boxes = [
+    return [
         line.box
         for text, line in inside
         if text in own
@@ -71,6 +96,9 @@ def _edges(
             and not any(one.startswith(text) for one in others)
         )
     ]
+
+
+def _hull(boxes: Sequence[Box]) -> tuple[float, float] | None:
     return (min(box[0] for box in boxes), max(box[2] for box in boxes)) if boxes else None
 
 
