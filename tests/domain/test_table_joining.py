@@ -14,6 +14,7 @@ from quire.domain.element import (
     element_id,
 )
 from quire.domain.table_joining import join_tables, repeated_head
+from quire.domain.table_seams import TableEdge, packed_edges, unpacked_edges
 from quire.rendering import joined_tables
 from quire.rendering.joined_tables import joined_pages
 
@@ -121,3 +122,9 @@ def test_a_table_ends_when_it_would_grow_without_bound() -> None:
     sizes = [sum(map(len, e.table.rows)) for one in found for e in one.elements if e.table]
     assert len(sizes) == 2
     assert max(sizes) <= known
+
+
+def test_edges_of_tables_are_the_same_after_a_record_has_kept_them() -> None:
+    edge = TableEdge(*range(12), columns=(1, 2, 3, 4), first=(5,), body=())
+    assert unpacked_edges(packed_edges([edge, edge])) == (edge, edge)
+    assert unpacked_edges([(1, 2, 3)]) == ()

@@ -127,6 +127,12 @@ def test_tables_of_texts_are_two_when_nothing_says_that_the_second_has_no_head()
     assert set(joins(drawn.pdf())) == {""}
 
 
+def test_a_table_of_texts_is_one_when_its_columns_have_the_same_values_again() -> None:
+    drawn = LongTables(rules=True, repeats_head=False, bold_head=False)
+    drawn.table(("Boat", "Harbour", "Owner", "Open"), [(*row[:3], "never") for row in names(60)])
+    assert joins(drawn.pdf()) == ["", "p1-e1"]
+
+
 async def test_views_of_the_document_have_the_table_once_when_it_goes_on(tmp_path: Path) -> None:
     drawn = LongTables(rules=True, running=True)
     drawn.text()

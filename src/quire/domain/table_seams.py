@@ -4,9 +4,11 @@ A false join is worse than a missed one. Two parts are one table only if all of 
 another; the first part is the last thing on its page and leaves no room for another row; the second is the first thing
 on its page; both have the same columns at the same places; the second has no caption of its own. And there must be a
 sign that it has no other head: it repeats the head word for word, or is called "continued", or begins with a row of
-figures below columns of figures, or with the rest of a row, or without bold type where the first has a head in bold.
+figures below columns of figures, or with the rest of a row, or without bold type where the first has a head in bold,
+or with a text that its column has had before.
 
-Weakness: tables in columns of text, and tables of texts alone whose head looks like their rows, are not joined.
+Weakness: tables in columns of text, and tables of texts alone whose head looks like their rows and whose texts are all
+different, are not joined.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from quire.domain.element import RUNNING_KINDS, Element, ElementKind, TableGrid, TablePlace, element_id
@@ -28,6 +31,8 @@ _FOOT, _LEAST_ROOM, _ROWS_OF_ROOM = 0.93, 0.1, 2
 _HEAD_ZONE = 0.25
 _FIGURES = 0.7
 _LONGEST_NOTE = 90
+_MOST_TEXTS = 60
+_LEAST_CHARS = 2
 _CONTINUED_NOTE = re.compile(
     r"\bcontinue[ds]?\b|\bcont[’']?d\b|\bcont\.|\bfortsetzung\b|\bforts\.|\(suite\)|\bcontinua(?:ci[oó]n|ção|zione)\b|\bvervolg\b",
     re.I,
@@ -57,18 +62,43 @@ class TableEdge(NamedTuple):
     first_texts: int
     columns: tuple[int, ...]
     """Left and right edge of each column in tenths, -1 where they are not known."""
+    first: tuple[int, ...] = ()
+    """Checksums of the texts of its first row, and"""
+    body: tuple[int, ...] = ()
+    """of the last texts below it, both with their columns; of a table without figures that has no head in bold."""
+
+
+_NUMBERS = TableEdge._fields.index("columns")
 
 
 def packed_edges(edges: Iterable[TableEdge]) -> tuple[tuple[int, ...], ...]:
-    """The edges as a page's record has them."""
-    return tuple((*edge[:-1], *edge.columns) for edge in edges)
+    """The edges as a page's record has them: the numbers, then each list behind its length."""
+    return tuple(
+        (
+            *(value for value in edge if isinstance(value, int)),
+            *(
+                number
+                for listed in (edge.columns, edge.first, edge.body)
+                for number in (len(listed), *listed)
+            ),
+        )
+        for edge in edges
+    )
 
 
 def unpacked_edges(packed: Sequence[Sequence[int]]) -> tuple[TableEdge, ...]:
     """What `packed_edges` was given."""
-    count = len(TableEdge._fields) - 1
-    numbers = [tuple(map(int, one)) for one in packed if len(one) > count]
-    return tuple(TableEdge._make((*one[:count], one[count:])) for one in numbers)
+    return tuple(_unpacked(list(map(int, one))) for one in packed if len(one) > _NUMBERS)
+
+
+def _unpacked(numbers: list[int]) -> TableEdge:
+    lists: list[tuple[int, ...]] = []
+    at = _NUMBERS
+    while at < len(numbers) and len(lists) < len(TableEdge._fields) - _NUMBERS:
+        end = at + 1 + numbers[at]
+        lists.append(tuple(numbers[at + 1 : end]))
+        at = end
+    return TableEdge._make((*numbers[:_NUMBERS], *lists))
 
 
 def first_table(edges: Sequence[TableEdge]) -> int | None:
@@ -144,6 +174,8 @@ def _edge(
     notes = [one for one in (*above, *captions) if _is_note(one)]
     below = [one for one in elements[place + 1 :] if _is_note(one)]
     first = table.rows[0]
+    figures = _bits(_is_column_of_figures(table, column) for column in range(len(first)))
+    is_plain = not figures and not found.has_bold_head
     flags = _TOP * is_top | _BOTTOM * is_bottom | _BOLD_HEAD * found.has_bold_head
     flags |= _CONTINUED * bool(notes) | _GOES_ON * bool(below) | _REST * _is_rest(first)
     return TableEdge(
@@ -156,11 +188,24 @@ def _edge(
         round((box[3] - box[1]) / max(1, len(table.rows))),
         _checksum("\x1f".join(first)),
         _label(captions),
-        _bits(_is_column_of_figures(table, column) for column in range(len(first))),
+        figures,
         _bits(_is_figure(text) and not _YEAR.fullmatch(text) for text in first),
         _bits(bool(text) and not _is_figure(text) for text in first),
         _edges_of(found),
+        _texts(table.rows[:1], len(first)) if is_top and is_plain else (),
+        _texts(table.rows[:0:-1], _MOST_TEXTS) if is_bottom and is_plain else (),
     )
+
+
+def _texts(rows: Iterable[Sequence[str]], most: int) -> tuple[int, ...]:
+    """Checksums of the texts of rows with their columns, of the first `most` that differ."""
+    found = (
+        _checksum(f"{column}\x1f{text}")
+        for row in rows
+        for column, text in enumerate(row)
+        if len(text) >= _LEAST_CHARS
+    )
+    return tuple(islice(dict.fromkeys(found), most))
 
 
 def _edges_of(found: TablePlace) -> tuple[int, ...]:
@@ -224,6 +269,7 @@ class _Chain(NamedTuple):
     label: int
     figures: int
     has_bold_head: bool
+    body: frozenset[int]
 
 
 def continued_tables(pages: Sequence[tuple[int, Sequence[TableEdge]]]) -> list[str]:
@@ -238,10 +284,11 @@ def continued_tables(pages: Sequence[tuple[int, Sequence[TableEdge]]]) -> list[s
         if bottom is None:
             open_ = None
         elif goes_on and open_ is not None and bottom is top:
-            open_ = open_._replace(page=number, last=bottom)
+            open_ = open_._replace(page=number, last=bottom, body=open_.body | {*bottom.body})
         else:
             bold = bool(bottom.flags & _BOLD_HEAD)
-            open_ = _Chain(number, bottom, bottom.head, bottom.label, bottom.figures, bold)
+            known = (bottom.head, bottom.label, bottom.figures, bold, frozenset(bottom.body))
+            open_ = _Chain(number, bottom, *known)
     return found
 
 
@@ -259,15 +306,15 @@ def _goes_on(chain: _Chain, edge: TableEdge) -> bool:
 
 
 def _has_no_head(chain: _Chain, edge: TableEdge) -> bool:
-    """Whether the first row is no head: figures below columns of figures, the rest of a row, or regular type below a
-    head in bold."""
+    """Whether the first row is no head: figures below columns of figures, the rest of a row, regular type below a head
+    in bold, or a value that the same column has had before."""
     if edge.flags & _REST:
         return True
     if edge.flags & _BOLD_HEAD:
         return False
     if chain.figures:
         return bool(edge.first_figures & chain.figures) and not edge.first_texts & chain.figures
-    return chain.has_bold_head
+    return chain.has_bold_head or not chain.body.isdisjoint(edge.first)
 
 
 def _same_columns(one: Sequence[int], other: Sequence[int]) -> bool:
