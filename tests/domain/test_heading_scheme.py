@@ -68,6 +68,24 @@ def test_the_outline_decides_when_it_has_some_of_the_headings() -> None:
     assert found == [1, 1, 1, 2, 2, 3]
 
 
+def test_a_type_that_one_page_of_many_has_takes_no_level_of_its_own() -> None:
+    cover = [mark(40), mark(30), mark(22)]
+    pages = [[mark(16), mark(12)] for _ in range(5)]
+    assert document_levels([cover, *pages]) == [(1, 1, 1), *[(2, 3)] * 5]
+    advertisement = [mark(20), mark(14), mark(8)]
+    assert document_levels([*pages, advertisement]) == [*[(1, 2)] * 5, (1, 2, 3)]
+    few = [[mark(16), mark(12)], cover]
+    assert document_levels(few) == [(4, 5), (1, 2, 3)]
+
+
+def test_sizes_are_few_when_nearly_every_heading_has_its_own() -> None:
+    sizes = [20 - 0.6 * place for place in range(20)]
+    assert max(levels(*map(mark, sizes))) == 6
+    assert len(set(levels(*map(mark, sizes)))) <= 6
+    assert levels(*map(mark, sizes)) == sorted(levels(*map(mark, sizes)))
+    assert levels(*map(mark, sizes))[:3] == [1, 1, 1]
+
+
 def test_levels_are_never_deeper_than_six() -> None:
     assert levels(*(mark(size) for size in (40, 34, 29, 24, 20, 16, 12))) == [1, 2, 3, 4, 5, 6, 6]
 

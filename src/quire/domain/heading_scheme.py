@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from quire.domain.element import Element, ElementKind
@@ -23,12 +23,14 @@ MOST_MARKS = 64
 _BOLD, _CAPITALS, _TOLD, _ESTIMATED = 1, 2, 4, 8
 _FIELDS = 6
 _TENTHS = 10
-_SAME_TENTHS = 4
-"""Sizes that differ by no more are one: a size that a file rounds or scales."""
+_SAME_TENTHS, _SAME_SHARE = 4, 0.035
+"""Sizes that differ by no more than either are one: a size that a file rounds or scales."""
 _SAME_ESTIMATED = 0.12
 """OCR measures the size of a line by its letters; the same type differs by this share."""
-_MOST_SIZES = 8
-"""A document with more sizes of headings has a text layer that OCR made, or is scaled page by page."""
+_MANY_SIZES, _SIZES_A_HEADING = 8, 0.6
+"""Where nearly every heading has a size of its own, OCR made the text layer, or pages are scaled."""
+_MANY_PAGES = 5
+"""With headings on so many pages, a type of headings that only one page has takes no level of its own."""
 _CAPITAL_LETTERS = 5
 _LEAST_OF_CASE = 2
 _NUMBER = re.compile(r"(\d{1,2}(?:\.\d{1,2}){0,4})\.?\s+\S|([A-H](?:\.\d{1,2}){1,3})\.?\s+\S")
@@ -132,7 +134,8 @@ def document_levels(pages: Sequence[Sequence[HeadingMark]]) -> list[tuple[int, .
     if not marks:
         return [() for _ in pages]
     faces = _faces(marks)
-    levels = iter(_levels(marks, faces))
+    numbers = [number for number, page in enumerate(pages) for _ in page]
+    levels = iter(_levels(marks, faces, _passing(faces, numbers)))
     return [tuple(next(levels) for _ in page) for page in pages]
 
 
@@ -153,14 +156,14 @@ def _faces(marks: Sequence[HeadingMark]) -> list[_Face]:
     ]
 
 
-def _size_classes(marks: Iterable[HeadingMark]) -> dict[tuple[int, bool], int]:
+def _size_classes(marks: Sequence[HeadingMark]) -> dict[tuple[int, bool], int]:
     """The class of each size, 0 the largest. Sizes that OCR measures take the class of a true size that is near."""
     sizes = {(mark.size, bool(mark.flags & _ESTIMATED)) for mark in marks}
     tops: list[int] = []
     for size in sorted((size for size, estimated in sizes if not estimated), reverse=True):
-        if not tops or tops[-1] - size > _SAME_TENTHS:
+        if not tops or tops[-1] - size > max(_SAME_TENTHS, _SAME_SHARE * tops[-1]):
             tops.append(size)
-    if len(tops) > _MOST_SIZES:
+    if len(tops) > max(_MANY_SIZES, _SIZES_A_HEADING * len(marks)):
         tops = []
     rest = {size for size, estimated in sizes if estimated or not tops}
     for size in sorted(rest, reverse=True):
@@ -170,16 +173,29 @@ def _size_classes(marks: Iterable[HeadingMark]) -> dict[tuple[int, bool], int]:
     return {one: min(range(len(tops)), key=lambda i: abs(tops[i] - one[0])) for one in sizes}
 
 
-def _levels(marks: Sequence[HeadingMark], faces: Sequence[_Face]) -> list[int]:
+def _passing(faces: Sequence[_Face], numbers: Sequence[int]) -> dict[_Face, bool]:
+    """The types that only one page of many has, as covers and advertisements do, and whether that is the first page."""
+    pages: dict[_Face, set[int]] = {}
+    for face, number in zip(faces, numbers, strict=True):
+        pages.setdefault(face, set()).add(number)
+    if len(set(numbers)) < _MANY_PAGES:
+        return {}
+    return {face: numbers[0] in found for face, found in pages.items() if len(found) == 1}
+
+
+def _levels(marks: Sequence[HeadingMark], faces: Sequence[_Face], passing: Mapping[_Face, bool]) -> list[int]:
     """The level of each heading. From the type that stands out most to the one that does so least, each type without
-    a level of its own is one below the type before it."""
+    a level of its own is one below the type before it.
+
+    A type in passing has the level of the type below it; the title, above all that recur, has the first by itself.
+    """
     members: dict[_Face, list[HeadingMark]] = {}
     for mark, face in zip(marks, faces, strict=True):
         members.setdefault(face, []).append(mark)
     base = _told_base(marks)
     chapter = _chapter_face(marks, faces)
     of_face: dict[_Face, int] = {}
-    before = 0
+    before = deepest = 0
     for face in sorted(members):
         told = Counter(mark.level for mark in members[face] if mark.is_told)
         depths = [mark.depth for mark in members[face] if _counts(mark, face, chapter)]
@@ -192,8 +208,13 @@ def _levels(marks: Sequence[HeadingMark], faces: Sequence[_Face]) -> list[int]:
             level = base + min(depths) - 1
         elif depths and base is None:
             base = level - min(depths) + 1
+        elif face in passing and not depths:
+            is_title = not deepest and passing[face]
+            of_face[face] = 1 if is_title else level
+            before = max(before, int(is_title))
+            continue
         of_face[face] = level
-        before = max([level, *(base + depth - 1 for depth in depths if base is not None)])
+        before = deepest = max([level, *(base + depth - 1 for depth in depths if base is not None)])
     base = 1 if base is None else max(1, base)
     found: list[int] = []
     for mark, face in zip(marks, faces, strict=True):
