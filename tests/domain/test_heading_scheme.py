@@ -17,7 +17,7 @@ from quire.domain.heading_scheme import (
 from quire.domain.page_settling import PageNotes, PageScheme, SettledPage, settled
 from quire.rendering.page_markdown import render_markdown
 
-BOLD, CAPITALS, TOLD, ESTIMATED = 1, 2, 4, 8
+BOLD, CAPITALS, TOLD, ESTIMATED, TITLE = 1, 2, 4, 8, 16
 
 
 def mark(size: float, *, flags: int = 0, depth: int = 0, level: int = 3) -> HeadingMark:
@@ -66,6 +66,16 @@ def test_the_outline_decides_when_it_has_some_of_the_headings() -> None:
     told = mark(16, flags=TOLD, level=1)
     found = levels(mark(30), told, mark(16), mark(14, flags=TOLD, level=2), mark(14), mark(11))
     assert found == [1, 1, 1, 2, 2, 3]
+
+
+def test_the_title_is_above_sections_when_the_file_gives_both_one_level() -> None:
+    title, first, second = (
+        mark(size, flags=TOLD, level=level) for size, level in ((28, 1), (18, 1), (16, 2))
+    )
+    title = title._replace(flags=TOLD | TITLE)
+    assert levels(title, first, second, mark(12)) == [1, 2, 3, 4]
+    assert levels(title, first, mark(28), second) == [1, 1, 1, 2], "sections in its type"
+    assert levels(title, second) == [1, 2]
 
 
 def test_a_type_that_one_page_of_many_has_takes_no_level_of_its_own() -> None:

@@ -20,7 +20,7 @@ DEEPEST = 6
 MOST_MARKS = 64
 """Of one page. A page that is said to have more headings is a list; those behind them keep their level."""
 
-_BOLD, _CAPITALS, _TOLD, _ESTIMATED = 1, 2, 4, 8
+_BOLD, _CAPITALS, _TOLD, _ESTIMATED, _TITLE = 1, 2, 4, 8, 16
 _FIELDS = 6
 _TENTHS = 10
 _SAME_TENTHS, _SAME_SHARE = 4, 0.035
@@ -91,7 +91,7 @@ def page_marks(
         offset += len(markdown[chars:at].encode("utf-8", "replace"))
         chars, start = at, at + 1
         flags = _BOLD * look.is_bold | _TOLD * look.is_told | _ESTIMATED * is_estimated
-        flags |= _CAPITALS * _is_capital(element.text)
+        flags |= _CAPITALS * _is_capital(element.text) | _TITLE * (element.kind is ElementKind.TITLE)
         size, depth = round(look.size * _TENTHS), number_depth(element.text)
         found.append(HeadingMark(place, offset, size, flags, depth, element.level))
         if len(found) == MOST_MARKS:
@@ -216,11 +216,24 @@ def _levels(marks: Sequence[HeadingMark], faces: Sequence[_Face], passing: Mappi
         of_face[face] = level
         before = deepest = max([level, *(base + depth - 1 for depth in depths if base is not None)])
     base = 1 if base is None else max(1, base)
+    below = 1 if _is_title_apart(marks, faces) else 0
     found: list[int] = []
     for mark, face in zip(marks, faces, strict=True):
         level = base + mark.depth - 1 if _counts(mark, face, chapter) else of_face[face]
-        found.append(max(1, min(DEEPEST, mark.level if mark.is_told else level)))
+        level = mark.level if mark.is_told else level
+        found.append(max(1, min(DEEPEST, level if mark.flags & _TITLE else level + below)))
     return found
+
+
+def _is_title_apart(marks: Sequence[HeadingMark], faces: Sequence[_Face]) -> bool:
+    """Whether the file says that its title has the level of sections, although it is in larger type than these."""
+    titles = [(mark, face) for mark, face in zip(marks, faces, strict=True) if mark.flags & _TITLE]
+    if len(titles) != 1 or not titles[0][0].is_told or titles[0][0].level != 1:
+        return False
+    rest = [(mark, face) for mark, face in zip(marks, faces, strict=True) if not mark.flags & _TITLE]
+    return any(mark.is_told and mark.level == 1 for mark, _ in rest) and all(
+        face.size_class > titles[0][1].size_class for _, face in rest
+    )
 
 
 def _chapter_face(marks: Sequence[HeadingMark], faces: Sequence[_Face]) -> _Face | None:
