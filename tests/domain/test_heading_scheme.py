@@ -181,3 +181,8 @@ def test_marks_are_the_same_after_a_record_has_kept_them() -> None:
     packed = leveled([(16.0, "One", 1), (14.0, "Two", 2)]).notes.headings
     assert packed_marks(unpacked_marks(packed)) == packed
     assert unpacked_marks(packed[:-1]) == ()
+    for place, value in ((0, -1), (1, -1), (2, 10**9), (4, 99), (1, 10**6)):
+        wrong = list(packed)
+        wrong[place] = value
+        assert unpacked_marks(wrong) == ()
+    assert unpacked_marks(packed * 40) == ()

@@ -127,4 +127,6 @@ def test_a_table_ends_when_it_would_grow_without_bound() -> None:
 def test_edges_of_tables_are_the_same_after_a_record_has_kept_them() -> None:
     edge = TableEdge(*range(12), columns=(1, 2, 3, 4), first=(5,), body=())
     assert unpacked_edges(packed_edges([edge, edge])) == (edge, edge)
-    assert unpacked_edges([(1, 2, 3)]) == ()
+    (packed,) = packed_edges([edge])
+    for wrong in ((1, 2, 3), packed[:-1], (*packed, 7), (-1, *packed[1:]), (*packed[:12], 900, *packed[13:])):
+        assert unpacked_edges([wrong]) == ()

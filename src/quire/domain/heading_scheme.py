@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from quire.domain.element import Element, ElementKind
@@ -23,6 +24,8 @@ MOST_MARKS = 64
 _BOLD, _CAPITALS, _TOLD, _ESTIMATED, _TITLE = 1, 2, 4, 8, 16
 _FIELDS = 6
 _TENTHS = 10
+_LARGEST = 2000
+"""Tenths of a point; the scheme compares all sizes with each other."""
 _SAME_TENTHS, _SAME_SHARE = 4, 0.035
 """Sizes that differ by no more than either are one: a size that a file rounds or scales."""
 _SAME_ESTIMATED = 0.12
@@ -92,7 +95,7 @@ def page_marks(
         chars, start = at, at + 1
         flags = _BOLD * look.is_bold | _TOLD * look.is_told | _ESTIMATED * is_estimated
         flags |= _CAPITALS * _is_capital(element.text) | _TITLE * (element.kind is ElementKind.TITLE)
-        size, depth = round(look.size * _TENTHS), number_depth(element.text)
+        size, depth = min(_LARGEST, round(look.size * _TENTHS)), number_depth(element.text)
         found.append(HeadingMark(place, offset, size, flags, depth, element.level))
         if len(found) == MOST_MARKS:
             break
@@ -122,10 +125,16 @@ def packed_marks(marks: Iterable[HeadingMark]) -> tuple[int, ...]:
 
 
 def unpacked_marks(packed: Sequence[int]) -> tuple[HeadingMark, ...]:
-    """What `packed_marks` was given; none where that is not what it gave."""
-    if len(packed) % _FIELDS:
+    """What `packed_marks` was given; none where that can't be: a reader process, which a hostile document may have
+    taken over, made them."""
+    if len(packed) % _FIELDS or len(packed) > _FIELDS * MOST_MARKS:
         return ()
-    return tuple(HeadingMark(*map(int, packed[at : at + _FIELDS])) for at in range(0, len(packed), _FIELDS))
+    marks = tuple(HeadingMark(*map(int, packed[at : at + _FIELDS])) for at in range(0, len(packed), _FIELDS))
+    offsets = [-1, *(mark.offset for mark in marks)]
+    is_sound = all(before < after for before, after in pairwise(offsets)) and all(
+        mark.place >= 0 and 0 <= mark.size <= _LARGEST and 0 <= mark.depth < _FIELDS for mark in marks
+    )
+    return marks if is_sound else ()
 
 
 def document_levels(pages: Sequence[Sequence[HeadingMark]]) -> list[tuple[int, ...]]:

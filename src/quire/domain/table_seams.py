@@ -87,17 +87,21 @@ def packed_edges(edges: Iterable[TableEdge]) -> tuple[tuple[int, ...], ...]:
 
 
 def unpacked_edges(packed: Sequence[Sequence[int]]) -> tuple[TableEdge, ...]:
-    """What `packed_edges` was given."""
-    return tuple(_unpacked(list(map(int, one))) for one in packed if len(one) > _NUMBERS)
+    """What `packed_edges` was given, without what that can't have given."""
+    found = (_unpacked(list(map(int, one))) for one in packed[:2] if len(one) > _NUMBERS)
+    return tuple(edge for edge in found if edge is not None and edge.place >= 0)
 
 
-def _unpacked(numbers: list[int]) -> TableEdge:
+def _unpacked(numbers: list[int]) -> TableEdge | None:
     lists: list[tuple[int, ...]] = []
     at = _NUMBERS
-    while at < len(numbers) and len(lists) < len(TableEdge._fields) - _NUMBERS:
-        end = at + 1 + numbers[at]
+    count = len(TableEdge._fields) - _NUMBERS
+    while at < len(numbers) and len(lists) < count:
+        end = at + 1 + max(0, numbers[at])
         lists.append(tuple(numbers[at + 1 : end]))
         at = end
+    if len(lists) != count or at != len(numbers):
+        return None
     return TableEdge._make((*numbers[:_NUMBERS], *lists))
 
 
