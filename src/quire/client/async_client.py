@@ -193,11 +193,12 @@ class AsyncQuire:
         tables: str | None = None,
         headers: str | None = None,
         figures: str | None = None,
+        join_tables: bool | None = None,
     ) -> AsyncIterator[str]:
         """The same Markdown piece by piece, for documents that are too large to be held whole, with options.
 
         `tables` is `markdown`, `html` or `auto`, `headers` `drop` or `keep`, `figures` `none`, `placeholder`,
-        `embedded` or `files`; `page_break` goes between pages.
+        `embedded` or `files`; `page_break` goes between pages; `join_tables` writes a table over several pages once.
         """
         call = service_calls.get(
             *("jobs", job_id, "result"),
@@ -207,6 +208,7 @@ class AsyncQuire:
             tables=tables,
             headers=headers,
             figures=figures,
+            join_tables=join_tables,
         )
         async with aclosing(texts(self._transport, _any_type(call))) as pieces:
             async for piece in pieces:

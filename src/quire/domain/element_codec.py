@@ -81,6 +81,7 @@ class _StoredElement(msgspec.Struct, omit_defaults=True):
     o: int = 0
     l: list[int] = []  # noqa: E741
     c: _StoredTable | None = None
+    cn: str = ""
 
 
 class _StoredPage(msgspec.Struct, omit_defaults=True):
@@ -169,6 +170,7 @@ def _packed(element: Element, page: int, place: int, confidence: float | None) -
         1 if element.repeated else 0,
         _packed_lines(element.lines),
         None if element.table is None else _packed_table(element.table),
+        element.continues,
     )
 
 
@@ -209,6 +211,7 @@ def _unpacked(packed: _StoredElement, page: int, place: int) -> Element:
         markdown=packed.md,
         repeated=bool(packed.o),
         lines=_lines(packed.l),
+        continues=packed.cn,
     )
 
 

@@ -63,6 +63,9 @@ class DocumentElementView(BaseModel):
     markdown: str | None = Field(None, description="The text with its links and emphasis.")
     name: str | None = Field(None, description="Of a form field.")
     table: TableView | None = None
+    continues: str | None = Field(
+        None, description="Of a table that goes on after a page break: the id of its part on the page before."
+    )
     lines: list[ElementLineView] | None = Field(None, description="Only with `include=lines`.")
     words: list[ElementWordView] | None = Field(None, description="Only with `include=words`.")
 

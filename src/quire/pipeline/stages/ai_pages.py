@@ -19,6 +19,7 @@ from quire.dispatch.page_task import Answered, Exhausted, PagePicture, PageTask,
 from quire.dispatch.recovery_probes import RecoveryProbes
 from quire.domain.job import JobStatus, PageRecord
 from quire.errors import CoordinationError, DocumentError, ObjectsError, PageError
+from quire.pipeline.answer_headings import answer_headings
 from quire.pipeline.object_keys import chunk_key, local_document
 from quire.pipeline.page_vision import (
     PageVision,
@@ -310,6 +311,7 @@ class AiPage:
         claim, spent = self._claim, answer.spent
         block = answer.text.encode("utf-8", "replace")
         judged = judge_answer(found.evidence, answer.confidence)
+        headings = await answer_headings(self._parts.objects, self._local, answer.text, found.elements)
         key = chunk_key(claim.job.id, claim.hint.epoch, claim.hint.unit, claim.token)
         await self._parts.objects.put(key, block + found.elements)
         return PageRecord(
@@ -336,6 +338,7 @@ class AiPage:
             ungrounded_numbers=found.ungrounded_numbers,
             words_missing=found.words_missing,
             grade=judged.grade,
+            headings=headings,
         )
 
     async def _elements(self, answer: Answered) -> GroundedAnswer:

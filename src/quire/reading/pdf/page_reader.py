@@ -52,6 +52,7 @@ from quire.reading.pdf.ruled_tables import Table, could_be_grid, find_grids
 from quire.reading.pdf.running_lines import EdgeLine, Edges, RunningLines, edge_lines, running
 from quire.reading.pdf.slide_titles import with_slide_title
 from quire.reading.pdf.structure_tags import NO_TAGS, PageTags, is_tagged, page_tags
+from quire.reading.pdf.table_places import with_places
 from quire.reading.pdf.text_flow import flow
 from quire.reading.pdf.text_lines import TextLine, body_size, layer_text, lines_of
 from quire.reading.pdf.texts_ahead import read_ahead, text_of
@@ -244,7 +245,7 @@ def _elements(seen: _Seen, filled: Sequence[FilledBlock], style: ComposeStyle) -
     margins.add_left_out(page, at_top=False)
     page.add_fields(seen.fields)
     # Nothing but running lines: better these than a page that is silently empty.
-    return page.finished(show_running=not filled)
+    return with_places(page.finished(show_running=not filled), seen.lines)
 
 
 def _unplaced(reading: PageReading) -> PageReading:
