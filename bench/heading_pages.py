@@ -22,7 +22,12 @@ from tempfile import NamedTemporaryFile
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "bench")]
 
+from typing import TYPE_CHECKING  # noqa: E402
+
 from rapidfuzz.distance import Indel  # noqa: E402
+
+if TYPE_CHECKING:
+    from quire.domain.page import PageReading
 
 from drawn_headings import LAYOUTS, DrawnDocument, drawn_document  # noqa: E402
 from drawn_sheets import SHEETS  # noqa: E402
@@ -51,8 +56,7 @@ def scored(number: int, *, seed: int, keep: str | None) -> Result:
         file.flush()
         readings = read_pages(file.name, None, range(1, drawn.pages + 1))
     elements = [one for reading in readings for one in reading.elements if not one.repeated]
-    kinds = (ElementKind.TITLE, ElementKind.HEADING)
-    heads = [(one.level, _key(one.text)) for one in elements if one.kind in kinds]
+    heads = _leveled(readings)
     wanted = [(level, _key(text)) for level, text in drawn.headings]
     pairs, missing, surplus = _paired(wanted, heads)
     markdown = "\n\n".join(reading.markdown for reading in readings)
@@ -71,6 +75,23 @@ def scored(number: int, *, seed: int, keep: str | None) -> Result:
         mean(items) if items else float("nan"),
         tables,
     )
+
+
+def _leveled(readings: Sequence[PageReading]) -> list[tuple[int, str]]:
+    """The headings with their levels in the document, as the merge gives them."""
+    from quire.domain.element import ElementKind
+    from quire.domain.heading_scheme import document_levels, page_marks
+
+    marks = [page_marks(one.elements, one.markdown) for one in readings]
+    found: list[tuple[int, str]] = []
+    for reading, page, levels in zip(readings, marks, document_levels(marks), strict=True):
+        known = {mark.place: level for mark, level in zip(page, levels, strict=True)}
+        found += [
+            (known.get(place, one.level), _key(one.text))
+            for place, one in enumerate(reading.elements)
+            if one.kind in (ElementKind.TITLE, ElementKind.HEADING) and not one.repeated
+        ]
+    return found
 
 
 def _key(text: str) -> str:

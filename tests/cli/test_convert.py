@@ -169,6 +169,9 @@ def test_html_has_a_section_for_each_page_when_asked_for(cli: Cli) -> None:
     assert cli.run("convert", "a.pdf", "--page-break", "=== {page} ===", "-o", "out/").code == 0
     assert (cli.folder / "out" / "a.md").read_text() == "One & only\n\n=== 2 ===\n\nTwo\n"
     assert cli.run("convert", "a.pdf", "--format", "html", "--tables", "html").code == 2
+    assert cli.run("convert", "a.pdf", "--format", "html", "--join-tables").code == 2
+    assert cli.run("convert", "a.pdf", "--join-tables", "-o", "out/").code == 0
+    assert (cli.folder / "out" / "a.md").read_text() == "One & only\n\n---\n\nTwo\n"
     assert cli.run("convert", "a.pdf", "--format", "pdf", "-o", "out/").code == 0
     assert (cli.folder / "out" / "a.searchable.pdf").read_bytes().startswith(b"%PDF-")
     assert len(json.loads((cli.folder / "out" / "a.docling.json").read_text())["texts"]) == 2

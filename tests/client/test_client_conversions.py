@@ -66,6 +66,7 @@ def test_elements_and_html_come_back_when_asked_for(quire: Quire, make_pdf: Pdf,
     assert [page.page_number for page in quire.elements(done.job_id, pages="2")] == [2]
     assert "Elements of one" in "".join(quire.html(done.job_id))
     assert "".join(quire.text(done.job_id, page_break="~{page}~")).split("\n\n")[1] == "~2~"
+    assert "Elements of two" in "".join(quire.text(done.job_id, join_tables=True))
     assert quire.figure(done.job_id, "p1-e1").startswith(b"\x89PNG")
     assert quire.docling(done.job_id)["texts"][1]["text"] == "Elements of two"
     assert quire.save_pdf(done.job_id, tmp_path / "found.pdf").read_bytes().startswith(b"%PDF-")

@@ -203,13 +203,15 @@ def chunks_by_page(pages: Iterable[tuple[int, bytes]]) -> dict[int, str]:
     `pages` are numbers in ascending order with packed elements; a page without any has no part in a chunk.
     """
     from quire.rendering.document_chunks import Chunker
+    from quire.rendering.joined_tables import joined_pages
 
     chunker = Chunker(ChunkOptions())
-    pieces, first = [], 0
+    known, first = [], 0
     for number, packed in pages:
         first = first or number
         with contextlib.suppress(QuireError):
-            pieces += chunker.add(decode(packed))
+            known.append(decode(packed))
+    pieces = [piece for page in joined_pages(known) for piece in chunker.add(page)]
     found: dict[int, list[object]] = {}
     for piece in (*pieces, *chunker.end()):
         begins = min((place.page for place in piece.places), default=first)

@@ -132,9 +132,14 @@ def _convert(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         help="figures in Markdown; files: in NAME.figures beside the result (default: none)",
     )
     parser.add_argument(
+        "--join-tables",
+        action="store_true",
+        help="a table that goes on over page breaks once in Markdown, on the page where it begins",
+    )
+    parser.add_argument(
         "--include",
         metavar="NAMES",
-        help="with --format json: lines, words, links, outline, form_fields, embedded_files, hidden_text",
+        help="with --format json: lines, words, links, outline, form_fields, embedded_files, hidden_text, changes",
     )
     parser.add_argument(
         "--max-tokens",

@@ -158,6 +158,7 @@ def _output(args: argparse.Namespace) -> OutputOptions:
             TableForm(args.tables or TableForm.MARKDOWN),
             HeaderForm(args.headers or HeaderForm.DROP),
             FigureForm(args.figures or FigureForm.NONE),
+            args.join_tables,
         )
     except RequestError as error:
         raise CommandUsageError(error.public) from error
@@ -165,7 +166,8 @@ def _output(args: argparse.Namespace) -> OutputOptions:
         raise CommandUsageError("--figures goes with --format md: a zip always has the figures as files.")
     if not chosen.is_default and args.format not in ("md", "zip"):
         raise CommandUsageError(
-            "--page-break, --front-matter, --tables, --headers and --figures go with --format md (a zip has them too)."
+            "--page-break, --front-matter, --tables, --headers, --figures and --join-tables go with --format md "
+            "(a zip has them too)."
         )
     return chosen
 

@@ -41,7 +41,7 @@ DEFAULT_URL = "http://127.0.0.1:8080"
 _AT_ONCE = 200
 _HELD_LONGEST_S = 16 * 60.0
 
-DETAILS = ("links", "outline", "form_fields", "embedded_files", "hidden_text")
+DETAILS = ("links", "outline", "form_fields", "embedded_files", "hidden_text", "changes")
 
 
 class AsyncQuire:
@@ -193,11 +193,12 @@ class AsyncQuire:
         tables: str | None = None,
         headers: str | None = None,
         figures: str | None = None,
+        join_tables: bool | None = None,
     ) -> AsyncIterator[str]:
         """The same Markdown piece by piece, for documents that are too large to be held whole, with options.
 
         `tables` is `markdown`, `html` or `auto`, `headers` `drop` or `keep`, `figures` `none`, `placeholder`,
-        `embedded` or `files`; `page_break` goes between pages.
+        `embedded` or `files`; `page_break` goes between pages; `join_tables` writes a table over several pages once.
         """
         call = service_calls.get(
             *("jobs", job_id, "result"),
@@ -207,6 +208,7 @@ class AsyncQuire:
             tables=tables,
             headers=headers,
             figures=figures,
+            join_tables=join_tables,
         )
         async with aclosing(texts(self._transport, _any_type(call))) as pieces:
             async for piece in pieces:
@@ -242,7 +244,7 @@ class AsyncQuire:
 
     async def details(self, job_id: str, *names: str, pages: str | None = None) -> dict[str, Any]:
         """What the file has beside its visible text: a list for each of `links`, `outline`, `form_fields`,
-        `embedded_files` and `hidden_text` that is named; all of them if none is. Raises RefusedError.
+        `embedded_files`, `hidden_text` and `changes` that is named; all of them if none is. Raises RefusedError.
         """
         wanted = ",".join(names or DETAILS)
         call = service_calls.get("jobs", job_id, "elements", pages=pages, include=wanted, format="jsonl")

@@ -7,7 +7,7 @@ without a box comes from a source that has no positions.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -142,6 +142,36 @@ class ElementLine(NamedTuple):
     box: Box
 
 
+class HeadingLook(NamedTuple):
+    """What the type of a heading is like, as long as its page is read: elements are stored without it.
+
+    `is_told` says that its level is that of the file's outline or tags.
+    """
+
+    size: float
+    is_bold: bool
+    is_told: bool
+
+
+class TablePlace(NamedTuple):
+    """Where the columns of a table are, as long as its page is read: their left and right edges, None where unknown.
+
+    `has_bold_head` says that its first row is in bold, and the one below it is not.
+    """
+
+    columns: tuple[tuple[float, float] | None, ...]
+    has_bold_head: bool
+
+
+class TablePart(NamedTuple):
+    """A part of a table that was joined over page breaks: its page, its element, and the first of its rows."""
+
+    page: int
+    id: str
+    box: Box | None
+    first_row: int
+
+
 @dataclass(frozen=True, slots=True)
 class Element:
     """One part of a page. Its order is its place in the page's sequence; `parent` is the id of another element.
@@ -171,6 +201,12 @@ class Element:
     repeated: bool = False
     lines: tuple[ElementLine, ...] = ()
     file: FileFacts | None = None
+    continues: str = ""
+    """Of a table that goes on after a page break: the id of the part on the page before."""
+    look: HeadingLook | None = field(default=None, compare=False, repr=False)
+    columns: TablePlace | None = field(default=None, compare=False, repr=False)
+    parts: tuple[TablePart, ...] = field(default=(), compare=False, repr=False)
+    """Of a table that is joined in a view of the whole document: where its rows come from."""
 
     def is_written(self, *, keep_running: bool) -> bool:
         """Whether the text of the page has it. `keep_running`: running lines and page numbers on each page."""

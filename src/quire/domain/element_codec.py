@@ -84,6 +84,7 @@ class _StoredElement(msgspec.Struct, omit_defaults=True):
     l: list[int] = []  # noqa: E741
     c: _StoredTable | None = None
     f: tuple[str, int | None, str] | None = None
+    cn: str = ""
 
 
 class _StoredPage(msgspec.Struct, omit_defaults=True):
@@ -173,6 +174,7 @@ def _packed(element: Element, page: int, place: int, confidence: float | None) -
         _packed_lines(element.lines),
         None if element.table is None else _packed_table(element.table),
         element.file,
+        element.continues,
     )
 
 
@@ -214,6 +216,7 @@ def _unpacked(packed: _StoredElement, page: int, place: int) -> Element:
         repeated=bool(packed.o),
         lines=_lines(packed.l),
         file=FileFacts(*packed.f) if packed.f is not None else None,
+        continues=packed.cn,
     )
 
 

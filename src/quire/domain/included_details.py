@@ -18,6 +18,7 @@ class DocumentDetail(StrEnum):
     FORM_FIELDS = "form_fields"
     EMBEDDED_FILES = "embedded_files"
     HIDDEN_TEXT = "hidden_text"
+    CHANGES = "changes"
 
 
 @dataclass(frozen=True, slots=True)

@@ -135,6 +135,12 @@ class PageRecord:
     grade: Grade | None = None
     reused_from: str | None = None
     """The page of the version before whose reading this is, as in `<job id>-p7`."""
+    headings: tuple[int, ...] = ()
+    """What its headings look like (`heading_scheme.packed_marks`), with the levels that the page alone gave them."""
+    tables: tuple[tuple[int, ...], ...] = ()
+    """The tables that begin and end it (`table_seams.packed_edges`)."""
+    continues: str = ""
+    """The id of the table that its first one continues, as its stored elements have it."""
 
     def packed(self) -> dict[str, Any]:
         """As kept in Redis and in the pages object: short names, nothing that is at its default."""
@@ -171,7 +177,14 @@ STOPGAP_REASONS = frozenset((INSTEAD_OF_AI, "deadline"))
 """Why a page has the text of a lesser reader; the second one is written by deadline.lua."""
 
 
-_TYPES = {"source": PageSource, "page_class": PageClass, "grade": Grade, "reasons": tuple}
+_TYPES = {
+    "source": PageSource,
+    "page_class": PageClass,
+    "grade": Grade,
+    "reasons": tuple,
+    "headings": tuple,
+    "tables": tuple,
+}
 _SHORT = {
     "src": "source",
     "cls": "page_class",
@@ -198,6 +211,9 @@ _SHORT = {
     "un": "ungrounded_numbers",
     "gr": "grade",
     "ru": "reused_from",
+    "hd": "headings",
+    "tb": "tables",
+    "cn": "continues",
 }
 _DEFAULTS = {one.name: one.default for one in fields(PageRecord)}
 

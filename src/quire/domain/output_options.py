@@ -41,6 +41,8 @@ class OutputOptions:
     tables: TableForm = TableForm.MARKDOWN
     headers: HeaderForm = HeaderForm.DROP
     figures: FigureForm = FigureForm.NONE
+    join_tables: bool = False
+    """Writes a table that goes on over page breaks once, on the page where it begins."""
 
     def __post_init__(self) -> None:
         if self.page_break is not None and len(self.page_break) > MOST_BREAK_CHARS:
@@ -54,4 +56,4 @@ class OutputOptions:
     def keeps_stored_pages(self) -> bool:
         """Whether the pages' own Markdown is as it is stored; only what is around it differs."""
         plain = (TableForm.MARKDOWN, HeaderForm.DROP, FigureForm.NONE)
-        return (self.tables, self.headers, self.figures) == plain
+        return not self.join_tables and (self.tables, self.headers, self.figures) == plain

@@ -62,7 +62,7 @@ async def chunks_parquet(
             batches.append(_record_batch(rows))
         return sum(len(row["text"]) * 2 + len(row["boxes"]) for row in rows)
 
-    async with aclosing(elements.runs()) as runs:
+    async with aclosing(elements.joined_runs()) as runs:
         async for run in runs:
             held += await asyncio.to_thread(cut, run)
             if held > most_bytes:

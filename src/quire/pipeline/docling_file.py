@@ -23,7 +23,7 @@ async def docling_document(job: MainJob, elements: DocumentElements) -> AsyncGen
     name = Path(job.filename or job.id)
     head = document_head(name.stem, document_origin(job.mime, job.sha256, name.name))
     with _Lists() as lists:
-        async with aclosing(elements.runs()) as runs:
+        async with aclosing(elements.joined_runs()) as runs:
             async for run in runs:
                 await asyncio.to_thread(lists.add, run)
         pieces = lists.pieces(head)

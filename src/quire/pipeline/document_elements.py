@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from quire.domain.element import PageElements
 from quire.domain.element_codec import decode
@@ -15,6 +16,7 @@ from quire.pipeline.page_texts import page_texts
 from quire.pipeline.parts import Parts
 from quire.pipeline.stages.merge_stage import failure_note
 from quire.reading.files.markdown_elements import encoded_markdown
+from quire.rendering.joined_tables import TableJoiner
 
 _RUN_BYTES = 1 << 20
 _RUN_PAGES = 64
@@ -52,6 +54,23 @@ class DocumentElements:
                 yield await self._stored(run)
             else:
                 yield [await self._without_elements(record) for record in run]
+
+    async def joined_runs(self) -> AsyncGenerator[list[ElementPage], None]:
+        """The same pages with tables joined over page breaks. A page comes when it is known where its tables end."""
+        joiner = TableJoiner()
+        waiting: deque[ElementPage] = deque()
+
+        def take(run: Sequence[ElementPage]) -> list[ElementPage]:
+            waiting.extend(run)
+            done = [page for one in run for page in joiner.add(one.page)]
+            return [replace(waiting.popleft(), page=page) for page in done]
+
+        async with aclosing(self.runs()) as runs:
+            async for run in runs:
+                if done := await asyncio.to_thread(take, run):
+                    yield done
+        if rest := [replace(waiting.popleft(), page=page) for page in await asyncio.to_thread(joiner.end)]:
+            yield rest
 
     async def stored_texts(self) -> AsyncGenerator[tuple[int, str], None]:
         """The numbers and the Markdown of the pages as they are stored, neighbouring pages with one read."""

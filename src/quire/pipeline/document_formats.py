@@ -28,7 +28,8 @@ async def html_document(title: str, elements: DocumentElements) -> AsyncGenerato
 
 async def html_sections(elements: DocumentElements) -> AsyncGenerator[str, None]:
     """The sections of the pages alone, some at a time."""
-    async with aclosing(_pieces(elements, lambda one: page_section(one.page, one.note))) as pieces:
+    written = _pieces(elements.joined_runs(), lambda one: page_section(one.page, one.note))
+    async with aclosing(written) as pieces:
         async for piece in pieces:
             yield "".join(piece)
 
@@ -58,7 +59,7 @@ async def pages_member(
     def written(one: ElementPage) -> str:
         return compact_json(document_page_json(one.page, wanted, note=one.note))
 
-    async with aclosing(_pieces(elements, written)) as pieces:
+    async with aclosing(_pieces(elements.runs(), written)) as pieces:
         async for piece in pieces:
             yield (between + ",".join(piece)).encode("utf-8", "replace")
             between = ","
@@ -80,7 +81,7 @@ async def elements_lines(
     if details is not None:
         about = compact_json({"schema_version": SCHEMA_VERSION, "details": details})
         yield f"{about}\n".encode("utf-8", "replace")
-    async with aclosing(_pieces(elements, line)) as pieces:
+    async with aclosing(_pieces(elements.runs(), line)) as pieces:
         async for piece in pieces:
             yield "".join(piece).encode("utf-8", "replace")
 
@@ -124,7 +125,7 @@ async def _chunks(
     def cut(run: list[ElementPage]) -> list[str]:
         return [compact_json(chunk.as_dict()) for one in run for chunk in chunker.add(one.page)]
 
-    async with aclosing(elements.runs()) as runs:
+    async with aclosing(elements.joined_runs()) as runs:
         async for run in runs:
             empty += [one.page.number for one in run if not one.page.elements]
             yield await asyncio.to_thread(cut, run)
@@ -136,9 +137,9 @@ def compact_json(value: Any) -> str:
 
 
 async def _pieces(
-    elements: DocumentElements, written: Callable[[ElementPage], str]
+    pages: AsyncGenerator[list[ElementPage], None], written: Callable[[ElementPage], str]
 ) -> AsyncGenerator[list[str], None]:
     """The written pages, run by run; a run is written in a thread, so that the event loop is not blocked."""
-    async with aclosing(elements.runs()) as runs:
+    async with aclosing(pages) as runs:
         async for run in runs:
             yield await asyncio.to_thread(list, map(written, run))

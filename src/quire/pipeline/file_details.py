@@ -9,9 +9,10 @@ from typing import Any
 from quire.domain.included_details import DocumentDetail
 from quire.domain.job import MainJob
 from quire.errors import MissingError
+from quire.pipeline.intake.attachment_jobs import office_limits
 from quire.pipeline.object_keys import local_document
 from quire.pipeline.parts import Parts
-from quire.reading.pdf.pdf_details import pdf_details
+from quire.reading.document_details import OF_OFFICE, document_details
 
 _SECONDS_A_PAGE = 0.5
 _PDF = "application/pdf"
@@ -20,12 +21,12 @@ _PDF = "application/pdf"
 async def file_details(
     parts: Parts, job: MainJob, wanted: Sequence[str], pages: Sequence[int]
 ) -> dict[str, Any]:
-    """A list for each of the wanted details of `pages` (from 1); a document that is no PDF has embedded files only.
+    """A list for each of the wanted details of `pages` (from 1); some are empty in documents that are no PDF.
 
     Raises MissingError if the original was deleted, DocumentError or PageError if it can't be opened or read.
     """
     found: dict[str, Any] = {name: [] for name in wanted}
-    if job.mime == _PDF:
+    if job.mime == _PDF or not OF_OFFICE.isdisjoint(wanted):
         if job.original_deleted or not job.content_ref:
             raise MissingError("The original was deleted; it is kept only as long as RETAIN_ORIGINALS says.")
         password = parts.sealer.unseal(job.id, job.sealed).password
@@ -33,7 +34,9 @@ async def file_details(
         async with local_document(parts.objects, job.content_ref) as path:
             found = json.loads(
                 await parts.pool.run(
-                    pdf_details, str(path), password, list(wanted), list(pages), timeout_s=timeout_s
+                    *(document_details, str(path), password, list(wanted), list(pages)),
+                    office_limits(job, parts.settings.limits),
+                    timeout_s=timeout_s,
                 )
             )
     if DocumentDetail.EMBEDDED_FILES in wanted:

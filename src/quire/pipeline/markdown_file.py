@@ -59,7 +59,8 @@ class MarkdownFile:
         return f"\n\n{given.replace('{page}', str(number))}\n\n".encode("utf-8", "replace")
 
     async def _rendered(self, elements: DocumentElements) -> AsyncGenerator[tuple[int, str], None]:
-        async with aclosing(elements.runs()) as runs:
+        pages = elements.joined_runs() if self._options.join_tables else elements.runs()
+        async with aclosing(pages) as runs:
             async for run in runs:
                 for one in run:
                     figures = await self._figures(one)

@@ -5,12 +5,14 @@ Nothing is stored; `quire.read` and `quire bulk` use it.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from quire.domain.job import Mode
 from quire.domain.page import Grade, PageClass, PageSource
 from quire.domain.page_ranges import PageRanges
+from quire.domain.page_settling import PageNotes, PageScheme, SettledPage, page_schemes, settled
 from quire.domain.routing import Readers, Route, best_route
 from quire.errors import QuireError, TooManyPagesError
 from quire.reading.files.document_source import DocumentInfo
@@ -62,6 +64,8 @@ class ReadPage:
     error: str | None = None
     error_code: str | None = None
     packed_elements: bytes = field(default=b"", repr=False)
+    notes: PageNotes = field(default=PageNotes(0), repr=False)
+    """What its headings and its tables look like, for the scheme of the document."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +124,7 @@ class _Attempt:
             before_s = self._reader.spent_s
             numbers = ranges.numbers(place, min(place + options.chunk_pages, total))
             pages += await self._finished(await self._reader.read(numbers), before_s)
-        return DocumentReading(tuple(pages), info)
+        return DocumentReading(await asyncio.to_thread(_settled, pages), info)
 
     async def _finished(self, found: Sequence[Chunk | UnreadPage], before_s: float) -> list[ReadPage]:
         count = sum(len(one.pages) if isinstance(one, Chunk) else 1 for one in found)
@@ -172,7 +176,25 @@ def _read_page(page: PageSlice, block: bytes, milliseconds: int) -> ReadPage:
         error.public if error else None,
         error.code if error else None,
         block[page.elements_offset : page.elements_offset + page.elements_length],
+        PageNotes(page.number, page.headings, page.tables),
     )
+
+
+def _settled(pages: Sequence[ReadPage]) -> tuple[ReadPage, ...]:
+    """The pages with what only the whole document knows of them."""
+    schemes = page_schemes([page.notes for page in pages])
+    return tuple(_with_scheme(page, scheme) for page, scheme in zip(pages, schemes, strict=True))
+
+
+def _with_scheme(page: ReadPage, scheme: PageScheme) -> ReadPage:
+    if scheme == PageScheme():
+        return page
+    known = SettledPage(page.markdown.encode("utf-8", "replace"), page.packed_elements, page.notes)
+    found = settled(known, scheme)
+    if found is known:
+        return page
+    text = found.markdown.decode("utf-8", "replace")
+    return replace(page, markdown=text, packed_elements=found.elements, notes=found.notes)
 
 
 def _unread(page: UnreadPage, milliseconds: int) -> ReadPage:

@@ -102,6 +102,8 @@ def completed_layer(layer: Chunk, recognised: Chunk) -> Chunk | None:
         length=len(text),
         elements_offset=len(text),
         elements_length=len(stored),
+        headings=(),
+        tables=(),
     )
     return Chunk(text + stored, (merged,))
 

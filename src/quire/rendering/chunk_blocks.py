@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import accumulate, pairwise, zip_longest
 
 from quire.domain.element import Box, Element, ElementKind, TableGrid, hull
-from quire.domain.text_chunk import size_of
+from quire.domain.text_chunk import ChunkPlace, size_of
 from quire.rendering.page_markdown import render_markdown
 
 _SENTENCE_END = re.compile(r"(?<=[.!?…。！？])\s+|(?<=[。！？])|\n+")
@@ -31,6 +31,27 @@ class ChunkBlock:
     page: int
     element: Element
     box: Box | None
+    rows: tuple[int, int] = (0, 0)
+    """Of a table over page breaks: the first of its rows here, and the one behind the last."""
+
+    def places(self) -> Iterator[ChunkPlace]:
+        """Where its text is from, with the place in it where each begins."""
+        parts = self.element.parts
+        if not parts:
+            yield ChunkPlace(self.page, self.element.id, self.box)
+            return
+        first, end = self.rows
+        lines = self.text.split("\n")
+        above = max(1, len(lines) - (end - first))
+        starts = [0, *accumulate(len(line) + 1 for line in lines)]
+        for part, following in zip_longest(parts, parts[1:]):
+            row = max(part.first_row, first)
+            # A row that a page break cuts is of both parts.
+            last = following.first_row if following else end
+            if row < end and (last > row or part.first_row == row == last):
+                yield ChunkPlace(
+                    part.page, part.id, part.box, starts[above + row - first] if row > first else 0
+                )
 
     @property
     def is_item(self) -> bool:
@@ -51,10 +72,11 @@ def blocks_of(element: Element, page: int, most: int) -> Iterator[ChunkBlock]:
     if not size:
         return
     if size <= most:
-        yield ChunkBlock(text, size, page, element, element.box)
+        rows = (0, len(element.table.rows)) if element.table else (0, 0)
+        yield ChunkBlock(text, size, page, element, element.box, rows)
     elif element.table is not None:
-        for part in _table_parts(text, element.table, most):
-            yield ChunkBlock(part, size_of(part), page, element, element.box)
+        for part, rows in _table_parts(text, element.table, most):
+            yield ChunkBlock(part, size_of(part), page, element, element.box, rows)
     else:
         yield from _text_parts(alone, page, most)
 
@@ -136,8 +158,11 @@ def _box_of(element: Element, start: int, end: int) -> Box | None:
     return hull(boxes) if boxes else element.box
 
 
-def _table_parts(markdown: str, table: TableGrid, most: int) -> Iterator[str]:
-    """Rows of the written table, cut between rows that no cell joins. `markdown` has one line a row, and its rule."""
+def _table_parts(markdown: str, table: TableGrid, most: int) -> Iterator[tuple[str, tuple[int, int]]]:
+    """Rows of the written table, cut between rows that no cell joins, and which they are.
+
+    `markdown` has one line a row, and its rule.
+    """
     first, rule, *others = markdown.split("\n")
     rows = [first, *others]
     head = rows[: table.head_rows]
@@ -148,16 +173,17 @@ def _table_parts(markdown: str, table: TableGrid, most: int) -> Iterator[str]:
     start = (head_size if repeated else len(rule)) + 2
     held: list[str] = []
     size = start
+    begin = len(head)
     for first_row, end in _row_groups(table, len(head), len(rows)):
         lines = rows[first_row:end]
         more = sum(map(size_of, lines)) + len(lines)
         if held and size + more > most:
-            yield _joined_rows(repeated, held, rule)
-            held, size = [], start
+            yield _joined_rows(repeated, held, rule), (begin, first_row)
+            held, size, begin = [], start, first_row
         held += lines
         size += more
     if held or repeated:
-        yield _joined_rows(repeated, held, rule)
+        yield _joined_rows(repeated, held, rule), (begin, len(rows))
 
 
 def _joined_rows(head: Sequence[str], rows: Sequence[str], rule: str) -> str:

@@ -10,7 +10,8 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from quire.domain.element import RUNNING_KINDS, Element, ElementKind, PageElements, TableGrid
+from quire.domain.element import RUNNING_KINDS, Box, Element, ElementKind, PageElements, TableGrid
+from quire.rendering.joined_tables import is_joined_part
 
 SCHEMA_NAME = "DoclingDocument"
 VERSION = "1.10.0"
@@ -100,7 +101,7 @@ class DoclingPage:
         held = {caption.id for listed in captions.values() for caption in listed}
         lists: dict[str, dict[str, Any]] = {}  # the open group of each item that holds one
         for element in elements:
-            if element.id in held:
+            if element.id in held or is_joined_part(element):
                 continue
             holder = self._items.get(element.parent or "")
             place = element.parent or "" if holder else ""
@@ -172,7 +173,7 @@ class DoclingPage:
             running = element.kind in RUNNING_KINDS
             item["content_layer"] = "furniture" if running else "body"
             item["prov"] = self._places(element)
-            self.refs[element.id] = item["self_ref"]
+            self.refs |= dict.fromkeys((element.id, *(one.id for one in element.parts)), item["self_ref"])
             self._items[element.id] = item
         item.update(fields)
         self.items[section].append(item)
@@ -180,11 +181,17 @@ class DoclingPage:
 
     def _places(self, element: Element) -> list[dict[str, Any]]:
         """Where the element is on its page; none where its box is not known."""
+        if element.parts:
+            return [_place(part.page, part.box, 0) for part in element.parts if part.box is not None]
         if element.box is None:
             return []
-        left, top, right, bottom = (round(value, 1) for value in element.box)
-        box = {"l": left, "t": top, "r": right, "b": bottom, "coord_origin": "TOPLEFT"}
-        return [{"page_no": self._page.number, "bbox": box, "charspan": [0, len(_words(element))]}]
+        return [_place(self._page.number, element.box, len(_words(element)))]
+
+
+def _place(page: int, corners: Box, chars: int) -> dict[str, Any]:
+    left, top, right, bottom = (round(value, 1) for value in corners)
+    box = {"l": left, "t": top, "r": right, "b": bottom, "coord_origin": "TOPLEFT"}
+    return {"page_no": page, "bbox": box, "charspan": [0, chars]}
 
 
 def document_head(name: str, origin: dict[str, Any] | None) -> dict[str, Any]:

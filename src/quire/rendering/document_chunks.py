@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from quire.domain.element import RUNNING_KINDS, Element, PageElements
 from quire.domain.text_chunk import (
@@ -132,7 +133,8 @@ def _places(held: list[ChunkBlock]) -> Iterator[ChunkPlace]:
     for before, block in zip([None, *held], held, strict=False):
         if before is not None:
             start += len(before.text) + (1 if before.is_item and block.is_item else 2)
-        yield ChunkPlace(block.page, block.element.id, block.box, start)
+        for place in block.places():
+            yield replace(place, start=start + place.start)
 
 
 def _kind(held: list[ChunkBlock]) -> str:

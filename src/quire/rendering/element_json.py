@@ -56,7 +56,7 @@ def element_json(
     }
     if element.repeated:
         found["repeated"] = True
-    for name in ("level", "marker", "depth", "latex", "language", "markdown"):
+    for name in ("level", "marker", "depth", "latex", "language", "markdown", "continues"):
         value = getattr(element, name)
         if value:
             found[name] = value

@@ -12,6 +12,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from quire.domain.element import Element, ElementKind, TableGrid
+from quire.rendering.joined_tables import is_joined_part
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -122,6 +123,8 @@ def _block(element: Element, children: dict[str, list[Element]]) -> str:
         text = f"<h{level}{id_}>{_text(element)}</h{level}>{inner}"
     elif kind is ElementKind.TABLE and element.table is not None:
         text = f"{_table(element.table, id_)}{inner}"
+    elif is_joined_part(element):
+        text = f'<div{id_} data-continues="{escape(element.continues)}"></div>{inner}'
     elif kind is ElementKind.CODE:
         language = f' class="language-{escape(element.language)}"' if element.language else ""
         text = f"<pre{id_}><code{language}>{escape(element.text)}</code></pre>{inner}"

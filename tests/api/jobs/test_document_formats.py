@@ -18,6 +18,7 @@ from reportlab.pdfgen.canvas import Canvas
 from quire.api.jobs.element_views import PageElementsView
 from quire.domain.element import PageElements
 from quire.rendering.element_json import page_json
+from tests.support.long_tables import HEAD, LongTables, fees
 from tests.support.marked_documents import scanned_pdf
 from tests.support.serving import Client, Server, client_of
 from tests.support.submitted_documents import converted, form, fresh
@@ -171,6 +172,21 @@ async def test_markdown_has_the_options_of_the_request(client: Client, make_pdf:
     assert inside == f"{texts[0]}\n\nX\n\n{texts[1]}"
     for query in ("tables=ascii", "headers=some", "figures=all", f"page_break={'x' * 201}"):
         assert (await client.get(f"{path}&{query}")).status == 400
+
+
+async def test_a_table_over_pages_is_written_once_when_it_is_asked_for(client: Client) -> None:
+    drawn = LongTables(rules=True)
+    drawn.table(HEAD, fees(50))
+    job_id = await converted(client, drawn.pdf())
+    path = f"/jobs/{job_id}/result?format=md"
+    stored, joined = [(await client.get(path + more)).body.decode() for more in ("", "&join_tables=true")]
+    assert (stored.count("| Boat |"), joined.count("| Boat |")) == (2, 1)
+    assert [text.count("| Boat") for text in joined.split("\n\n---\n\n")] == [51, 0]
+    alone = (await client.get(f"/jobs/{job_id}-p2/result?format=md&join_tables=true")).body.decode()
+    assert alone == stored.split("\n\n---\n\n")[1]
+    pages = (await client.get(f"/jobs/{job_id}/elements")).json["pages"]
+    tables = [one for page in pages for one in page["elements"] if one["kind"] == "table"]
+    assert [one.get("continues") for one in tables] == [None, tables[0]["id"]]
 
 
 async def test_figures_are_cut_from_their_pages_and_all_formats_come_as_a_zip(client: Client) -> None:

@@ -12,6 +12,7 @@ from jsonschema import Draft202012Validator, ValidationError
 
 from quire.api.jobs.format_routes import format_schemas
 from tests.support.environment import ROOT
+from tests.support.office_files import docx, p, run
 from tests.support.serving import Client
 from tests.support.submitted_documents import converted
 
@@ -70,6 +71,19 @@ async def test_details_of_a_file_are_valid_when_asked_for(client: Client) -> Non
     found = (await client.get(f"/jobs/{job_id}/elements?include={','.join(names)}")).json
     (await schema_of(client, "elements-1")).validate(found)
     assert all(found["details"][name] for name in names)
+
+
+async def test_changes_of_a_document_are_valid_when_asked_for(client: Client) -> None:
+    gone = '<w:del w:id="1" w:author="Ann"><w:r><w:delText>old</w:delText></w:r></w:del>'
+    body = p(runs=run("new") + gone + run(" unseen", "<w:vanish/>"))
+    job_id = await converted(client, docx(body))
+    found = (await client.get(f"/jobs/{job_id}/elements?include=changes,hidden_text")).json
+    (await schema_of(client, "elements-1")).validate(found)
+    assert found["details"]["changes"] == [
+        {"page": 1, "kind": "deletion", "text": "old", "author": "Ann", "date": None}
+    ]
+    assert [one["text"] for one in found["details"]["hidden_text"]] == ["unseen"]
+    assert [one["text"] for one in found["pages"][0]["elements"]] == ["new"]
 
 
 async def test_values_of_other_kinds_are_refused_by_the_schema(client: Client, make_pdf: Pdf) -> None:

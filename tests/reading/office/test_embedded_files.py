@@ -14,7 +14,8 @@ import pytest
 from quire.domain.element import Element, ElementKind, FileFacts
 from quire.domain.element_codec import decode
 from quire.domain.page import PageReading
-from quire.reading.pdf.grounding import pack_own_markdown
+from quire.reading.office.zip_container import OfficeLimits
+from quire.reading.pdf.grounding import pack_described_page
 from quire.reading.pdf.page_reader import read_pages
 from quire.rendering.page_html import render_html
 from quire.rendering.page_markdown import render_markdown
@@ -194,7 +195,7 @@ def test_a_page_keeps_its_files_when_a_model_has_described_its_pictures(tmp_path
     )
     own = read_pages(str(path), None, [1])[0]
     described = own.markdown.replace("[Picture]", "[Picture: a ship]")
-    stored = decode(pack_own_markdown(str(path), None, 1, described, "eml").elements).elements
+    stored = decode(pack_described_page(str(path), None, 1, OfficeLimits(), described).elements).elements
     assert [one.kind for one in stored] == [one.kind for one in own.elements]
     assert [one.file for one in stored if one.file] == [FileFacts("a.txt", 5, "text/plain")]
 

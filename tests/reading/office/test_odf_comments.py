@@ -28,7 +28,7 @@ def test_value_of_a_cell_stays_alone_when_the_cell_has_a_comment(markdown: ReadM
     rows += f"<table:table-row>{_cell('x')}{commented}</table:table-row>"
     sheet = f'<table:table table:name="S">{rows}</table:table>'
     assert markdown(odf("spreadsheet", sheet)) == (
-        "## S\n\n| Name | Sum |\n|---|---|\n| x | 1,234.50 |\n\n- **Note at B5 by Ann**: check this 999"
+        "## S\n\n| Name | Sum |\n|---|---|\n\n| x | 1,234.50 |\n|---|---|\n\n- **Note at B5 by Ann**: check this 999"
     )
 
 
@@ -49,4 +49,4 @@ def test_notes_are_kept_when_they_are_in_cells_and_items(markdown: ReadMarkdown)
 def test_comment_is_an_item_below_the_slide_when_a_slide_has_it(markdown: ReadMarkdown) -> None:
     title = '<draw:frame presentation:class="title"><draw:text-box><text:p>T</text:p></draw:text-box></draw:frame>'
     page = f"<draw:page>{title}{_comment('Larger?')}</draw:page>"
-    assert markdown(odf("presentation", page)) == "# T\n\n- **Comment by Ann**: Larger?"
+    assert markdown(odf("presentation", page)) == "# T\n\n### Comments\n\n- **Comment by Ann**: Larger?"

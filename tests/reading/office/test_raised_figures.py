@@ -64,7 +64,7 @@ def test_power_is_no_factor_when_it_is_in_rtf(markdown: ReadMarkdown) -> None:
 
 
 def test_raised_text_is_known_when_word_97_wrote_it() -> None:
-    looks = [_character_look(struct.pack("<HB", 0x2A48, height)) for height in (0, 1, 2)]
+    looks = [_character_look(struct.pack("<HB", 0x2A48, height)).look for height in (0, 1, 2)]
     assert looks == [0, RAISED, 0]
 
 

@@ -13,7 +13,7 @@ from quire.domain.included_details import DocumentDetail, IncludedDetails
 from quire.errors import RequestError
 from quire.reading.pdf.pdf_details import pdf_details
 
-OF_FILE = IncludedDetails.parse("links,outline,form_fields,embedded_files,hidden_text").of_file
+OF_FILE = IncludedDetails.parse("links,outline,form_fields,embedded_files,hidden_text,changes").of_file
 
 
 def made(path: Path, rotation: int = 0) -> Path:

@@ -112,7 +112,7 @@ async def _chunks(
             found += chunker.add(one.page)
         return found
 
-    async with aclosing(document.elements.runs()) as runs:
+    async with aclosing(document.elements.joined_runs()) as runs:
         async for run in runs:
             for chunk in await asyncio.to_thread(cut, run):
                 yield _shown(document, chunk, refs, raw_text=chunking["raw_text"])

@@ -207,7 +207,8 @@ async def _elements(document: FinishedDocument, options: _Options) -> AsyncItera
                 found.append(writer.page_break())
         return found
 
-    async with aclosing(document.elements.runs()) as runs:
+    pages = document.elements.runs() if chunker is None else document.elements.joined_runs()
+    async with aclosing(pages) as runs:
         async for run in runs:
             for shown in await asyncio.to_thread(written, run):
                 yield shown

@@ -73,6 +73,9 @@ class DocumentElementView(BaseModel):
     name: str | None = Field(None, description="Of a form field.")
     file: FileFactsView | None = Field(None, description="Of an attachment.")
     table: TableView | None = None
+    continues: str | None = Field(
+        None, description="Of a table that goes on after a page break: the id of its part on the page before."
+    )
     lines: list[ElementLineView] | None = Field(None, description="Only with `include=lines`.")
     words: list[ElementWordView] | None = Field(None, description="Only with `include=words`.")
 
@@ -126,11 +129,21 @@ class EmbeddedFileView(BaseModel):
 
 class HiddenTextView(BaseModel):
     page: int
-    box: PageBox
+    box: PageBox | None = Field(None, description="Only of a PDF.")
     text: str
-    reason: Literal["invisible", "transparent", "outside", "tiny", "covered", "white"] = Field(
-        description="The text layer of a scan is `invisible` or `covered`."
+    reason: Literal["invisible", "transparent", "outside", "tiny", "covered", "white", "hidden"] = Field(
+        description="The text layer of a scan is `invisible` or `covered`; `hidden` is what an office file hides."
     )
+
+
+class ChangeView(BaseModel):
+    """A tracked change or a comment of an office file."""
+
+    page: int
+    kind: Literal["insertion", "deletion", "moved_from", "moved_to", "comment"]
+    text: str
+    author: str | None
+    date: str | None = Field(description="As the file has it, which is often without a time zone.")
 
 
 class FileDetailsView(BaseModel):
@@ -141,6 +154,9 @@ class FileDetailsView(BaseModel):
     form_fields: list[FormFieldView] | None = None
     embedded_files: list[EmbeddedFileView] | None = None
     hidden_text: list[HiddenTextView] | None = Field(None, description="Text that can't be seen.")
+    changes: list[ChangeView] | None = Field(
+        None, description="Tracked changes and comments, in their order."
+    )
     truncated: list[str] | None = Field(
         None,
         description="The lists that are not complete: cut after 10,000 entries, or at a damaged part of the file.",

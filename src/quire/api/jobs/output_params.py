@@ -9,7 +9,7 @@ from fastapi import Depends, Query
 from quire.domain.included_details import IncludedDetails
 from quire.domain.output_options import MOST_BREAK_CHARS, FigureForm, HeaderForm, OutputOptions, TableForm
 
-OUTPUT_NAMES = frozenset({"page_break", "front_matter", "tables", "headers", "figures"})
+OUTPUT_NAMES = frozenset({"page_break", "front_matter", "tables", "headers", "figures", "join_tables"})
 
 
 # Asynchronous although it waits for nothing: FastAPI would send a plain function to a thread for every request.
@@ -39,8 +39,15 @@ async def _options(
             description="Figures in Markdown: nothing, a comment, the picture itself, or a link to its file."
         ),
     ] = FigureForm.NONE,
+    *,
+    join_tables: Annotated[
+        bool,
+        Query(
+            description="Writes a table that goes on over page breaks once in Markdown, on the page where it begins."
+        ),
+    ] = False,
 ) -> OutputOptions:
-    return OutputOptions(page_break, front_matter, tables, headers, figures)
+    return OutputOptions(page_break, front_matter, tables, headers, figures, join_tables)
 
 
 OutputDep = Annotated[OutputOptions, Depends(_options)]
@@ -52,7 +59,8 @@ async def _included(
         Query(
             max_length=200,
             description="Details in JSON, separated by commas: `lines` and `words` of elements with their boxes; "
-            "`links`, `outline`, `form_fields`, `embedded_files` and `hidden_text` of a PDF in `details`.",
+            "`links`, `outline`, `form_fields`, `embedded_files`, `hidden_text` and `changes` of the file in "
+            "`details`.",
             examples=["words,links"],
         ),
     ] = None,

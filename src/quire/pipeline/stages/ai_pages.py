@@ -20,6 +20,7 @@ from quire.dispatch.recovery_probes import RecoveryProbes
 from quire.domain.job import JobStatus, PageRecord
 from quire.domain.page import word_count
 from quire.errors import CoordinationError, DocumentError, ObjectsError, PageError
+from quire.pipeline.answer_headings import answer_headings
 from quire.pipeline.object_keys import chunk_key, local_document
 from quire.pipeline.page_vision import (
     PageVision,
@@ -31,7 +32,7 @@ from quire.pipeline.page_vision import (
 from quire.pipeline.plane_outages import outlast
 from quire.pipeline.side_tasks import keep_running
 from quire.reading.grading.page_grade import judge_answer
-from quire.reading.pdf.grounding import GroundedAnswer, pack_own_markdown
+from quire.reading.pdf.grounding import GroundedAnswer
 
 if TYPE_CHECKING:
     from quire.pipeline.parts import Parts
@@ -133,6 +134,10 @@ class Question(Protocol):
 
     async def page(self, answer: str) -> str:
         """Returns the page's Markdown, given an accepted answer."""
+        ...
+
+    async def elements(self, markdown: str) -> GroundedAnswer:
+        """Returns the page's elements, given that Markdown. Raises DocumentError or PageError."""
         ...
 
 
@@ -308,6 +313,7 @@ class AiPage:
         text = found.text(answer.text)
         block = text.encode("utf-8", "replace")
         judged = judge_answer(found.evidence, answer.confidence)
+        headings = await answer_headings(self._parts.objects, self._local, answer.text, found.elements)
         key = chunk_key(claim.job.id, claim.hint.epoch, claim.hint.unit, claim.token)
         await self._parts.objects.put(key, block + found.elements)
         return PageRecord(
@@ -334,18 +340,15 @@ class AiPage:
             ungrounded_numbers=found.ungrounded_numbers,
             words_missing=found.words_missing,
             grade=judged.grade,
+            headings=headings,
         )
 
     async def _elements(self, answer: Answered) -> GroundedAnswer:
         """The answer's elements, compared with the page's words. An answer that breaks this has none."""
         try:
+            if self._question is not None:
+                return await self._question.elements(answer.text)
             async with self._source() as source:
-                if self._question is not None:
-                    return await self._parts.pool.run(
-                        pack_own_markdown,
-                        *(source.path, source.password, source.number, answer.text, self._local.reader or ""),
-                        timeout_s=self._parts.settings.reading.page_timeout_s,
-                    )
                 return await self._vision.ground(source, answer.text, answer.candidate.provider)
         except (DocumentError, PageError):
             return GroundedAnswer(b"")  # the answer is paid for, and counts without its elements

@@ -24,6 +24,7 @@ from quire.reading.office.picture_sheet import (
     contact_sheet,
     described_page,
 )
+from quire.reading.pdf.grounding import GroundedAnswer, pack_described_page
 
 NOT_THE_FORM = "answer_not_in_form"
 INCOMPLETE = "answer_incomplete"
@@ -93,6 +94,11 @@ class Illustrations:
         found = _descriptions(answer)
         text: str = await self._in_child(described_page, found)
         return text
+
+    async def elements(self, markdown: str) -> GroundedAnswer:
+        """The elements of the page with its descriptions. Raises DocumentError, PageError."""
+        found: GroundedAnswer = await self._in_child(pack_described_page, markdown)
+        return found
 
     async def _in_child(self, function: Any, last: Any) -> Any:
         job, parts = self._claim.job, self._parts

@@ -1,7 +1,12 @@
-"""Merge: joins the pages in order, once, and deletes the chunks."""
+"""Merge: joins the pages in order, once, and deletes the chunks.
+
+It copies bytes. A page is changed only where its headings have other levels in the document than on the page alone,
+or where it goes on with the table of the page before.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from collections import Counter
@@ -14,6 +19,7 @@ from quire.coordination.job_records import Claim
 from quire.domain.job import JobStatus, MainJob, PageRecord
 from quire.domain.page import Grade, PageSource
 from quire.domain.page_ranges import PageRanges
+from quire.domain.page_settling import PageNotes, PageScheme, SettledPage, page_schemes, settled
 from quire.errors import DocumentError, MissingError, ObjectsError, QuireError
 from quire.objects.object_store import ObjectStore
 from quire.pipeline.object_keys import chunks_prefix, elements_ref, pages_key, result_key
@@ -90,12 +96,16 @@ async def _write(
     key = result_key(job.id, epoch, token)
     has_elements = any(record.elements_length for record in ordered)
     moved: list[PageRecord] = []
+    schemes = page_schemes(list(map(_notes, ordered)))
     at = elements_at = 0
     async with AsyncExitStack() as stack:
         out = await stack.enter_async_context(objects.writer(key))
         beside = await stack.enter_async_context(objects.writer(elements_ref(key))) if has_elements else None
         for run in text_runs(ordered, _RUN_BYTES):
-            for record, (text, elements) in zip(run, await page_contents(objects, run), strict=True):
+            found = await page_contents(objects, run)
+            wanted = schemes[len(moved) : len(moved) + len(run)]
+            for record, page in zip(run, await asyncio.to_thread(_settled, run, found, wanted), strict=True):
+                text, elements = page.markdown, page.elements
                 if moved:
                     await out.write(SEPARATOR)
                     at += len(SEPARATOR)
@@ -110,6 +120,8 @@ async def _write(
                         length=len(text),
                         elements_offset=elements_at if elements else 0,
                         elements_length=len(elements),
+                        headings=page.notes.headings,
+                        continues=page.notes.continues,
                     )
                 )
                 at += len(text)
@@ -117,6 +129,20 @@ async def _write(
     pages = pages_key(job.id, epoch, token)
     await objects.put(pages, pack_pages(moved))
     return key, pages, moved
+
+
+def _notes(record: PageRecord) -> PageNotes:
+    return PageNotes(record.number, record.headings, record.tables, record.continues)
+
+
+def _settled(
+    run: Sequence[PageRecord], contents: Sequence[tuple[bytes, bytes]], schemes: Sequence[PageScheme]
+) -> list[SettledPage]:
+    """The pages of a run with what the document says of them. Most pages are copied as they are."""
+    return [
+        settled(SettledPage(text, elements, _notes(record)), scheme)
+        for record, (text, elements), scheme in zip(run, contents, schemes, strict=True)
+    ]
 
 
 def text_runs(ordered: Sequence[PageRecord], most_bytes: int) -> Iterator[list[PageRecord]]:

@@ -248,6 +248,8 @@ class PageReader:
             elements_length=page.elements_length,
             words_missing=page.words_missing,
             grade=page.grade,
+            headings=page.headings,
+            tables=page.tables,
         )
 
     def _waits(self, page: PageSlice) -> bool:

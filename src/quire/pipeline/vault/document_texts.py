@@ -48,7 +48,7 @@ async def _chunks(elements: DocumentElements) -> list[ContentPage]:
     chunker = Chunker(ChunkOptions())
     found: list[ContentPage] = []
     size = 0
-    async with aclosing(elements.runs()) as runs:
+    async with aclosing(elements.joined_runs()) as runs:
         async for run in runs:
             new = await asyncio.to_thread(_of_run, chunker, run)
             found += new

@@ -11,8 +11,10 @@ from dataclasses import dataclass
 
 from quire.domain.element import PageElements
 from quire.domain.element_codec import encode
+from quire.domain.heading_scheme import packed_marks, page_marks
 from quire.domain.page import Grade, PageClass, PageReading, word_count
 from quire.domain.page_ranges import PageRanges
+from quire.domain.table_seams import packed_edges, page_edges
 from quire.reading.files.document_source import DocumentInfo, inspect
 from quire.reading.grading.layer_damage import layer_damage
 from quire.reading.grading.page_doubts import PageKind, page_doubts
@@ -48,6 +50,10 @@ class PageSlice:
     grade: Grade | None = None
     is_unseen: bool = False
     """Most of its text layer is not what the page draws."""
+    headings: tuple[int, ...] = ()
+    """What its headings look like (`heading_scheme.packed_marks`)."""
+    tables: tuple[tuple[int, ...], ...] = ()
+    """The tables that begin and end it (`table_seams.packed_edges`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,11 +134,17 @@ def pack(readings: Sequence[PageReading], judgement: Judgement | None = None) ->
                 reading.words_missing,
                 judged.grade,
                 reading.is_unseen,
+                _headings(reading, by_ocr=judgement is not None),
+                packed_edges(page_edges(reading.elements, reading.signals.height_pt)),
             )
         )
         offset += len(part)
         elements_offset += len(packed)
     return Chunk(b"".join([*texts, *stored]), tuple(pages))
+
+
+def _headings(reading: PageReading, *, by_ocr: bool) -> tuple[int, ...]:
+    return packed_marks(page_marks(reading.elements, reading.markdown, is_estimated=by_ocr))
 
 
 def _judged(reading: PageReading) -> Judgement:

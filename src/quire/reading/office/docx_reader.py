@@ -1,21 +1,25 @@
 """Word documents (DOCX): paragraphs, headings, lists, tables, notes, comments, links, pictures, in the text's order.
 
-Headers and footers are beside the Markdown, as running lines of a PDF are. Text that was struck out by a tracked
-change is left out.
+Headers and footers are beside the Markdown, as running lines of a PDF are. The text is as if all tracked changes were
+accepted; the changes and hidden text are beside it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import replace
 from xml.etree.ElementTree import Element
 
 from quire.errors import DamagedError
+from quire.reading.office.caption_pictures import caption_parts
 from quire.reading.office.charts import read_chart
-from quire.reading.office.flow_text import NoteKind, comment_text, link_address
-from quire.reading.office.inline_markdown import RAW, Run, block, placeholder, render
+from quire.reading.office.diagrams import diagram_blocks
+from quire.reading.office.docx_notes import NOTE_KINDS, DocxNotes
+from quire.reading.office.flow_text import link_address
+from quire.reading.office.inline_markdown import HIDDEN, RAW, Run, block, placeholder, render
 from quire.reading.office.math_markup import display_formula, inline_formula, latex_of
 from quire.reading.office.office_pages import (
+    CaptionOf,
     Lists,
     MarkdownBlock,
     MergedCells,
@@ -25,43 +29,20 @@ from quire.reading.office.office_pages import (
 )
 from quire.reading.office.office_source import PLACEHOLDER, Opened
 from quire.reading.office.ooxml_package import Package
+from quire.reading.office.review_marks import ReviewKind
 from quire.reading.office.symbol_fonts import symbol
-from quire.reading.office.word_chunks import chunk_pages
+from quire.reading.office.word_changes import CHANGES, GONE, WordChanges
+from quire.reading.office.word_chunks import add_chunk
+from quire.reading.office.word_code import WordCode
 from quire.reading.office.word_forms import form_value
+from quire.reading.office.word_line import WordLine
 from quire.reading.office.word_sections import WordSections
-from quire.reading.office.word_styles import MAX_LEVEL, Numbering, WordStyle, read_styles, run_look
+from quire.reading.office.word_styles import MAX_LEVEL, WordStyle, look_in, read_numbering, read_styles
 from quire.reading.office.zip_container import OfficeLimits, ZipContainer
 
 READER = "docx"
-_NOTE_MARKS = {"footnote": NoteKind.FOOTNOTE, "endnote": NoteKind.ENDNOTE, "comment": NoteKind.COMMENT}
-_INSIDE = frozenset(
-    {"ins", "moveTo", "smartTag", "sdt", "sdtContent", "fldSimple", "customXml", "dir", "bdo"}
-)
-_TEXTS = {"tab": " ", "br": "\n", "cr": "\n", "noBreakHyphen": "-", "ptab": " "}
-
-
-@dataclass(slots=True)
-class _Line:
-    """What has been gathered of a paragraph."""
-
-    runs: list[Run] = field(default_factory=list)
-    pictures: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    formulas: list[str] = field(default_factory=list)
-    aside: list[MarkdownBlock] = field(default_factory=list)
-    """Text boxes and charts: they follow the paragraph that they are anchored in."""
-    breaks: bool = False
-    href: str = ""
-
-    @property
-    def has_only_formulas(self) -> bool:
-        """Whether formulas are all that it has: then they are set apart, not inside a text."""
-        return bool(self.formulas) and not any(run.text.strip() and not run.look & RAW for run in self.runs)
-
-    field: str | None = None
-    form: str = ""
-    """The value of the form field that is being read, and the place of its first run."""
-    form_at: int = 0
+_INSIDE = frozenset({"smartTag", "sdt", "sdtContent", "fldSimple", "customXml", "dir", "bdo"})
+_TEXTS = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-", "ptab": " "}
 
 
 def open_word(path: str, limits: OfficeLimits) -> Opened:
@@ -84,17 +65,23 @@ class _Document:
         self._part = part
         self._relations = package.relations(part)
         self._styles = read_styles(package, package.tree(package.related(part, "styles"), "styles"))
-        self._numbering = Numbering(package, package.tree(package.related(part, "numbering"), "numbering"))
+        numbering = package.tree(package.related(part, "numbering"), "numbering")
+        self._numbering = read_numbering(package, numbering)
         self._lists = Lists()
         self._pager = Pager()
+        self._code = WordCode(self._pager)
         self._sections = WordSections(package, part, self._relations, self._running_text)
-        self._notes: dict[str, str] = {}
-        for kind in _NOTE_MARKS:
-            self._read_notes(kind, package.tree(package.related(part, f"{kind}s"), f"{kind}s"))
+        self._changes = WordChanges(package, self._pager.marks)
+        self._joined: WordLine | None = None
+        """A paragraph whose end a tracked change has removed: the next one goes on with it."""
+        self._notes = DocxNotes(package, self._pager.marks, lambda one: self._cell(one, [], []))
+        for kind in NOTE_KINDS:
+            self._notes.read(kind, package.tree(package.related(part, f"{kind}s"), f"{kind}s"))
 
     def pages(self) -> list[OfficePage]:
         for element in self._package.blocks(self._part, "body", "text"):
             self._block(element)
+        self._end_joined()
         return self._sections.placed(self._pager.finish())
 
     def _running_text(self, part: str) -> str:
@@ -112,6 +99,8 @@ class _Document:
 
     def _block(self, element: Element) -> None:
         name = self._package.local[element.tag]
+        if name in ("tbl", "sectPr"):
+            self._end_joined()
         if name == "p":
             self._add_paragraph(element)
         elif name == "tbl":
@@ -123,41 +112,67 @@ class _Document:
         elif name == "sectPr":
             self._sections.end(element)
         elif name == "altChunk":
-            self._add_chunk(element)
-
-    def _add_chunk(self, element: Element) -> None:
-        found = self._relations.get(self._package.attribute(element, "id"))
-        if found is not None and not found.external:
-            self._pager.end_page()
-            self._pager.pages += chunk_pages(self._package, found.target)
+            add_chunk(self._package, self._part, element, self._pager)
 
     def _add_paragraph(self, element: Element) -> None:
         package = self._package
         properties = package.child(element, "pPr")
         style = self._style(properties)
-        line = self._line(element, style.look)
-        if properties is not None and package.is_on(package.child(properties, "pageBreakBefore")):
-            self._pager.end_page()
-        text = render(line.runs)
-        made = None
-        if line.has_only_formulas:
-            for latex in line.formulas:
-                self._pager.add(MarkdownBlock(display_formula(latex)))
-        else:
-            made = self._paragraph(text, properties, style, line)
-        if made is not None:
-            self._pager.add(made)
-        for aside in line.aside:
-            self._pager.add(aside)
+        line, self._joined = self._joined or WordLine(), None
+        self._gather(element, line, style.look)
+        self._pager.marks.end_paragraph()
         section = package.child(properties, "sectPr")
+        if section is None and self._changes.joins_next(properties):
+            self._joined = line
+            return
+        if properties is not None and package.is_on(package.child(properties, "pageBreakBefore")):
+            self._code.end()
+            self._pager.end_page()
+        self._add_line(line, properties, style)
+        if section is not None or line.breaks:
+            self._code.end()
         self._sections.end(section)
         if line.breaks or self._ends_page(section):
             self._pager.end_page()
         if section is not None:
             self._sections.begin(len(self._pager.pages))
 
+    def _end_joined(self) -> None:
+        """A paragraph that should go on with the next one ends, for none follows; and so does code."""
+        line, self._joined = self._joined, None
+        if line is not None:
+            self._add_line(line, None, WordStyle())
+        self._code.end()
+
+    def _add_line(self, line: WordLine, properties: Element | None, style: WordStyle) -> None:
+        if self._number(properties, style)[0] == "" and self._code.take(line, style):
+            self._lists.end()
+            return
+        self._code.end()
+        made = None
+        if line.has_only_formulas:
+            for latex in line.formulas:
+                self._pager.add(MarkdownBlock(display_formula(latex)))
+        else:
+            if style.is_caption:
+                parts = caption_parts(line.runs, line.pictures)
+                line.set_apart(parts)
+                if parts.above is not None:
+                    self._pager.add(parts.above)
+            made = self._paragraph(render(line.runs), properties, style, line)
+        if made is not None:
+            self._pager.add(made)
+        for aside in line.aside:
+            self._pager.add(aside)
+        for box in line.boxes:
+            self._lists.end()
+            for one in box:
+                self._block(one)
+            self._end_joined()
+            self._lists.end()
+
     def _paragraph(
-        self, text: str, properties: Element | None, style: WordStyle, line: _Line
+        self, text: str, properties: Element | None, style: WordStyle, line: WordLine
     ) -> MarkdownBlock | None:
         if not text:
             return None
@@ -181,7 +196,8 @@ class _Document:
         text = block(text)
         if style.quote:
             text = "> " + text.replace("\n", "\n> ")
-        return MarkdownBlock(text, pictures=pictures, notes=notes)
+        caption = CaptionOf.UNKNOWN if style.is_caption else None
+        return MarkdownBlock(text, pictures=pictures, notes=notes, caption=caption)
 
     def _style(self, properties: Element | None) -> WordStyle:
         if properties is None:
@@ -197,7 +213,7 @@ class _Document:
         if outline is not None and not style.level:
             given = package.attribute(outline, "val")
             if given.isdigit() and int(given) < 9:
-                return WordStyle(int(given) + 1, style.quote, style.number, style.depth, style.look)
+                return replace(style, level=int(given) + 1)
         return style
 
     def _number(self, properties: Element | None, style: WordStyle) -> tuple[str, int]:
@@ -255,7 +271,8 @@ class _Document:
         for one in table:
             name = self._package.local[one.tag]
             if name == "tr":
-                yield one
+                if not self._changes.removes_row(one):
+                    yield one
             elif name in ("sdt", "sdtContent", "ins", "customXml"):
                 yield from self._rows(one)
 
@@ -278,8 +295,10 @@ class _Document:
                 if text and self._number(self._package.child(one, "pPr"), WordStyle())[0]:
                     text = f"• {text}"
                 parts += [text, *(aside.text.replace("\n", " ") for aside in line.aside)]
+                parts += (self._cell(box, pictures, notes) for box in line.boxes)
                 pictures += line.pictures
                 notes += line.notes
+                self._pager.marks.end_paragraph()
             elif name == "tbl":
                 rows = [[self._cell(c, pictures, notes) for c in self._cells(row)] for row in self._rows(one)]
                 parts.append("; ".join(", ".join(filter(None, row)) for row in rows))
@@ -289,12 +308,12 @@ class _Document:
 
     # ---- inside a paragraph --------------------------------------------------------------------------------
 
-    def _line(self, paragraph: Element, look: int = 0) -> _Line:
-        line = _Line()
+    def _line(self, paragraph: Element, look: int = 0) -> WordLine:
+        line = WordLine()
         self._gather(paragraph, line, look)
         return line
 
-    def _gather(self, element: Element, line: _Line, look: int) -> None:
+    def _gather(self, element: Element, line: WordLine, look: int) -> None:
         local = self._package.local
         for one in element:
             name = local[one.tag]
@@ -307,31 +326,42 @@ class _Document:
                 line.href = outer
             elif name in _INSIDE:
                 self._gather(one, line, look)
+            elif name in CHANGES:
+                self._changes.add(name, one)
+                if name not in GONE:
+                    self._gather(one, line, look)
+                    self._pager.marks.is_open = True
             elif name in ("oMath", "oMathPara"):
                 self._formulas(one, line)
             elif name == "AlternateContent":
                 self._choice(one, line, look)
 
-    def _formulas(self, element: Element, line: _Line) -> None:
+    def _formulas(self, element: Element, line: WordLine) -> None:
         for one in (
             [element]
             if self._package.local[element.tag] == "oMath"
             else self._package.children(element, "oMath")
         ):
+            for change in one.iter():
+                if self._package.local[change.tag] in CHANGES:
+                    self._changes.add(self._package.local[change.tag], change)
             latex = latex_of(one, self._package.local)
             if latex:
                 line.formulas.append(latex)
                 line.runs.append(Run(inline_formula(latex), RAW))
 
-    def _run(self, run: Element, line: _Line, look: int) -> None:
+    def _run(self, run: Element, line: WordLine, look: int) -> None:
         local = self._package.local
         for one in run:
             name = local[one.tag]
             if name == "rPr":
-                look = self._look(one, look)
+                look = look_in(self._package, self._styles, one, look)
+            elif look & HIDDEN and (name == "t" or name in _TEXTS):
+                self._pager.marks.add(ReviewKind.HIDDEN, one.text or " ")
             elif name == "t":
                 if one.text:
                     line.runs.append(Run(one.text, look, line.href))
+                    self._pager.marks.is_open = False
             elif name in _TEXTS:
                 if name == "br" and self._package.attribute(one, "type") == "page":
                     line.breaks = True
@@ -342,25 +372,35 @@ class _Document:
             elif name == "sym":
                 self._symbol(one, line, look)
             else:
-                self._rarity(name, one, line)
+                self._rarity(name, one, line, look)
 
-    def _symbol(self, element: Element, line: _Line, look: int) -> None:
+    def _symbol(self, element: Element, line: WordLine, look: int) -> None:
         font, code = self._package.attribute(element, "font"), self._package.attribute(element, "char")
         begins = not any(run.text.strip() for run in line.runs)
         line.runs.append(Run(symbol(font, code, begins_line=begins), look, line.href))
 
-    def _rarity(self, name: str, element: Element, line: _Line) -> None:
+    def _rarity(self, name: str, element: Element, line: WordLine, look: int) -> None:
         """What a run may have besides text."""
         if name in ("drawing", "pict", "object"):
             self._drawing(element, line)
         elif name in ("footnoteReference", "endnoteReference", "commentReference"):
-            self._refer(name.removesuffix("Reference"), self._package.attribute(element, "id"), line)
+            number = self._package.attribute(element, "id")
+            mark, note = self._notes.referred(name.removesuffix("Reference"), number)
+            if note:
+                line.runs.append(Run(mark, RAW))
+                line.notes.append(note)
+        elif name == "ruby":  # how the base is read is behind it, as where it can't be set above
+            for part, ends in (("rubyBase", ("", "")), ("rt", ("(", ")"))):
+                for held in self._package.children(element, part):
+                    line.runs.append(Run(ends[0]))
+                    self._gather(held, line, look)
+                    line.runs.append(Run(ends[1]))
         elif name == "fldChar":
             self._field(element, line)
         elif name == "instrText" and line.field is not None:
             line.field += element.text or ""
 
-    def _choice(self, element: Element, line: _Line, look: int) -> None:
+    def _choice(self, element: Element, line: WordLine, look: int) -> None:
         """The same thing said for newer and for older programs: one of them is enough."""
         chosen = self._package.child(element, "Choice")
         if chosen is None:
@@ -369,7 +409,7 @@ class _Document:
             self._run(chosen, line, look)
             self._gather(chosen, line, look)
 
-    def _field(self, element: Element, line: _Line) -> None:
+    def _field(self, element: Element, line: WordLine) -> None:
         kind = self._package.attribute(element, "fldCharType")
         if kind == "begin":
             line.field = ""
@@ -381,20 +421,10 @@ class _Document:
                 line.runs.append(Run(line.form))
             line.href, line.field, line.form = "", None, ""
 
-    def _look(self, properties: Element, look: int) -> int:
+    def _drawing(self, element: Element, line: WordLine) -> None:
         package = self._package
-        for one in properties:
-            name = package.local[one.tag]
-            if name == "rStyle":
-                look |= self._styles.get(package.attribute(one, "val"), WordStyle()).look
-            else:
-                look = run_look(package, one, look)
-        return look
-
-    def _drawing(self, element: Element, line: _Line) -> None:
-        package = self._package
-        alt, boxes = "", []
-        for one in element.iter():
+        alt = ""
+        for one in package.outside(element, "txbxContent"):  # text boxes are read for themselves
             name = package.local[one.tag]
             if name == "docPr":
                 alt = package.attribute(one, "descr") or package.attribute(one, "title")
@@ -403,43 +433,12 @@ class _Document:
                 line.pictures.append(found.target if found and not found.external else "")
                 line.runs.append(Run(placeholder(alt), RAW))
             elif name == "txbxContent":
-                boxes.append(one)
+                line.boxes.append(one)
             elif name == "OLEObject" and (text := package.file_line(self._part, one)):
                 line.aside.append(MarkdownBlock(text))
             elif name == "chart" and package.attribute(one, "id") in self._relations:
                 line.aside += read_chart(
                     package, self._relations[package.attribute(one, "id")].target
                 ).blocks()
-        for box in boxes:
-            self._text_box(box, line)
-
-    def _text_box(self, box: Element, line: _Line) -> None:
-        for one in box:
-            if self._package.local[one.tag] == "p":
-                inner = self._line(one)
-                text = block(render(inner.runs))
-                line.aside.append(
-                    MarkdownBlock(text, pictures=tuple(inner.pictures), notes=tuple(inner.notes))
-                )
-                line.aside += inner.aside
-
-    def _refer(self, kind: str, number: str, line: _Line) -> None:
-        text = self._notes.get(f"{kind}{number}")
-        if text:
-            mark = f"[^{_NOTE_MARKS[kind]}{number}]"
-            line.runs.append(Run(mark, RAW))
-            line.notes.append(f"{mark}: {text}")
-
-    def _read_notes(self, kind: str, root: Element | None) -> None:
-        for one in self._package.children(root, kind):
-            number = self._package.attribute(one, "id")
-            if not number.isdigit() or self._package.attribute(one, "type") in (
-                "separator",
-                "continuationSeparator",
-            ):
-                continue
-            texts = [render(self._line(p).runs) for p in self._package.children(one, "p")]
-            text = " ".join(filter(None, texts)).replace("\n", " ")
-            if kind == "comment" and text:
-                text = comment_text(self._package.attribute(one, "author"), text)
-            self._notes[f"{kind}{number}"] = text
+            elif name == "relIds" and package.attribute(one, "dm") in self._relations:
+                line.aside += diagram_blocks(package, self._relations[package.attribute(one, "dm")].target)

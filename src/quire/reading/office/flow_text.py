@@ -14,6 +14,8 @@ from itertools import groupby
 from quire.reading.office.flow_writer import FlowCell, FlowWriter, Paragraph
 from quire.reading.office.inline_markdown import RAW, Run, placeholder, plain, render
 from quire.reading.office.office_pages import OfficePage
+from quire.reading.office.office_source import PLACEHOLDER
+from quire.reading.office.review_marks import ReviewKind, ReviewMarks
 
 _LINK = re.compile(r'\s*HYPERLINK\s+"([^"]*)"')
 _DEEPEST_NOTE = 8
@@ -65,6 +67,11 @@ class FlowText:
     def add(self, text: str, look: int = 0, href: str = "") -> None:
         self._runs.append((text, look, href))
 
+    @property
+    def has_text(self) -> bool:
+        """Whether anything but space was gathered of the paragraph that is being read."""
+        return any(text.strip() for text, _, _ in self._runs)
+
     def add_picture(self, ref: str = "") -> None:
         self._pictures.append(ref)
         self._runs.append((placeholder(), RAW, ""))
@@ -77,22 +84,42 @@ class FlowText:
         self._runs, self._pictures = [], []
         return True
 
-    def end_note(self, kind: NoteKind, author: str = "") -> None:
+    def end_running(self) -> str:
+        """Ends a text that was begun as a note and is none: a header or a footer. Its words, without pictures."""
+        text = PLACEHOLDER.sub("", self._line())
+        if self._around:
+            self._runs, self._pictures = self._around.pop()
+        return " ".join(text.split())
+
+    def end_note(self, kind: NoteKind, author: str = "", date: str = "") -> None:
         """Puts the mark of the note into the text around it, and the note at the end of the page.
 
         The note's pictures stay placeholders: a page lists its pictures in the order of the text, without its notes.
         """
         if not self._around:
             return
+        words = "".join(text for text, look, _ in self._runs if not look & RAW)
         text = self._line()
         self._runs, self._pictures = self._around.pop()
         if not text:
             return
+        if kind is NoteKind.COMMENT:
+            self.marks.add(ReviewKind.COMMENT, words, author, date)
         self._note_counts[kind] += 1
         mark = f"[^{kind}{self._note_counts[kind]}]"
         self.add(mark, RAW)
         shown = comment_text(author, text) if kind is NoteKind.COMMENT else text
         self._notes.append(f"{mark}: {shown}")
+
+    @property
+    def marks(self) -> ReviewMarks:
+        """What the file says beside the text that is added next."""
+        return self._writer.marks
+
+    @property
+    def page_count(self) -> int:
+        """How many pages have ended."""
+        return self._writer.page_count
 
     # ---- ends ----------------------------------------------------------------------------------------------
 
@@ -102,18 +129,19 @@ class FlowText:
         marker: str = "",
         depth: int = 0,
         *,
-        prefix: str = "",
+        label: str = "",
         breaks_before: bool = False,
+        is_caption: bool = False,
     ) -> None:
-        """A paragraph outside of tables; it ends a row that has no end of its own."""
+        """A paragraph outside of tables; it ends a row that has no end of its own. `label` is its number as shown."""
         runs = self._gathered()
         self.end_row(())
         if breaks_before:
             self._writer.end_page()
-        if prefix:
-            runs.insert(0, Run(f"{prefix} "))
         notes, pictures = self._taken()
-        self._writer.add(Paragraph(runs, level, "" if level else marker, depth, notes, pictures))
+        marker = "" if level else marker
+        self._writer.add(Paragraph(runs, level, marker, depth, notes, pictures, label, is_caption))
+        self.marks.end_paragraph()
 
     def end_cell_paragraph(self, label: str = "", *, is_inner: bool = False) -> None:
         """A paragraph of a cell, or with `is_inner` of a cell of a table in a cell. `label` marks an item of a list."""

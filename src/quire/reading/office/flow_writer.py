@@ -5,13 +5,15 @@ Shared by readers whose format marks paragraphs and cells one after the other (D
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from quire.reading.office.inline_markdown import Run, block, render
+from quire.reading.office.inline_markdown import Run, block, plain, render
 from quire.reading.office.office_pages import (
+    CaptionOf,
     Lists,
     MarkdownBlock,
     MergedCells,
@@ -19,8 +21,10 @@ from quire.reading.office.office_pages import (
     Pager,
     kept_spans,
 )
+from quire.reading.office.review_marks import ReviewMarks
 
 MAX_DEPTH = 8
+_NUMBER = re.compile(r"(\d{1,6})[.)]?")
 _TOLERANCE = 30
 """Twentieths of a point: borders of two rows closer than this are the same border."""
 _MOST_BORDERS = 256
@@ -50,6 +54,9 @@ class Paragraph:
     depth: int = 0
     notes: tuple[str, ...] = ()
     pictures: tuple[str, ...] = ()
+    label: str = ""
+    """The number of an item or a heading as a reader sees it, where the file tells it."""
+    is_caption: bool = False
 
 
 class FlowWriter:
@@ -73,14 +80,20 @@ class FlowWriter:
             self._end_list()
             words = text.replace("\n", " ")
             words = words[2:-2] if words.count("**") == 2 and words[:2] == words[-2:] == "**" else words
+            words = f"{plain(paragraph.label)} {words}" if paragraph.label else words
             shown = f"{'#' * min(paragraph.level, 6)} {words}"
             self._pager.add(MarkdownBlock(shown, paragraph.level, pictures=pictures, notes=notes))
         elif paragraph.marker:
-            item = self._item(paragraph, block(text))
+            item = self._item(paragraph, text)
             self._pager.add(MarkdownBlock(item, tight=True, pictures=pictures, notes=notes))
         else:
             self._end_list()
-            self._pager.add(MarkdownBlock(block(text), pictures=pictures, notes=notes))
+            self._add_text(paragraph, text)
+
+    def _add_text(self, paragraph: Paragraph, text: str) -> None:
+        caption = CaptionOf.UNKNOWN if paragraph.is_caption else None
+        pictures, notes = paragraph.pictures, paragraph.notes
+        self._pager.add(MarkdownBlock(block(text), pictures=pictures, notes=notes, caption=caption))
 
     def add_row(
         self,
@@ -101,12 +114,28 @@ class FlowWriter:
         self._end_table()
         self._pager.end_page()
 
+    @property
+    def marks(self) -> ReviewMarks:
+        """What the file says beside the text that is added next."""
+        return self._pager.marks
+
+    @property
+    def page_count(self) -> int:
+        """How many pages have ended."""
+        return len(self._pager.pages)
+
     def finish(self) -> list[OfficePage]:
         self._end_table()
         return self._pager.finish()
 
     def _item(self, paragraph: Paragraph, text: str) -> str:
         depth = max(0, min(paragraph.depth, MAX_DEPTH))
+        if paragraph.label:
+            number = _NUMBER.fullmatch(paragraph.label)
+            if number:
+                return self._lists.item(depth, f"{int(number[1])}.", block(text))
+            return self._lists.item(depth, "-", block(f"{plain(paragraph.label)} {text}"))
+        text = block(text)
         self._counts[depth + 1 :] = [0] * (MAX_DEPTH - depth)
         is_numbered = paragraph.marker != "-"
         self._counts[depth] = self._counts[depth] + 1 if is_numbered else 0

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from quire.errors import DamagedError, TooLargeError
 from quire.reading.office.charsets import declared_in_markup, decode
+from quire.reading.office.html_captions import HtmlCaptions
 from quire.reading.office.html_inserts import MathInsert, SelectInsert, input_text
 from quire.reading.office.html_tables import HtmlTable
 from quire.reading.office.html_tags import BLOCKS, VOID, attributes, tokens
@@ -44,6 +45,7 @@ _LOOKS = {
     "sup": RAISED,
 }
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
+_ROW_GROUPS = ("thead", "tbody", "tfoot")
 _SPACE = re.compile(r"\s+")
 _MAX_LIST_DEPTH = 20
 _MAX_TABLE_DEPTH = 6
@@ -109,6 +111,7 @@ class _Writer:
         self._in_title = False
         self._insert: MathInsert | SelectInsert | None = None
         self._language = ""
+        self._captions = HtmlCaptions()
 
     def finish(self) -> list[OfficePage]:
         self._end_insert()
@@ -180,9 +183,11 @@ class _Writer:
                 self._hrefs.pop()
         elif tag in _ENDS:
             _ENDS[tag](self)
+            self._captions.end(tag)
         elif tag in _HEADINGS or tag in BLOCKS:
             self._flush()
             self._heading = 0
+            self._captions.end(tag)
             if tag == "blockquote":
                 self._quotes = max(0, self._quotes - 1)
 
@@ -208,13 +213,15 @@ class _Writer:
             first = int(start) if start.isascii() and start.isdigit() and len(start) < 8 else 1
             self._lists.append((tag, first))
         elif tag == "li":
-            self._start_item()
+            self._start_item(given.get("value") or "")
         elif tag == "table":
             self._start_table()
         elif tag == "tr":
             self._end_row()
             if self._tables:
                 self._tables[-1].row = []
+        elif tag in _ROW_GROUPS:
+            self._end_group()
         elif tag in ("td", "th"):
             self._start_cell(given)
         elif tag == "pre":
@@ -226,15 +233,17 @@ class _Writer:
 
     def _start_paragraph(self, tag: str) -> None:
         self._flush()
+        self._captions.start(tag, self._pager.added)
         if tag == "blockquote":
             self._quotes += 1
         if tag == "dd" and not (self._tables and self._tables[-1].in_cell):
             self._marker = self._marker or "-"
 
-    def _start_item(self) -> None:
+    def _start_item(self, value: str) -> None:
         self._flush()
         in_cell = bool(self._tables) and self._tables[-1].in_cell
         kind, number = self._lists[-1] if self._lists else ("ul", 1)
+        number = int(value) if value.isascii() and value.isdigit() and len(value) < 8 else number
         if self._lists or not in_cell:
             self._lists[-1:] = [(kind, number + 1)]
         if in_cell:
@@ -245,12 +254,11 @@ class _Writer:
 
     def _end_item(self) -> None:
         self._flush()
-        self._in_item = False
+        self._in_item, self._marker = False, ""
 
     def _end_list(self) -> None:
         self._flush()
-        if self._lists:
-            self._lists.pop()
+        self._lists, self._marker = self._lists[:-1], ""
         if not self._lists:
             self._items.end()
 
@@ -287,11 +295,11 @@ class _Writer:
             self._marker = ""
             self._pager.add(MarkdownBlock(self._quoted(line), tight=True, pictures=pictures))
             return
-        text = block(text)
+        text, caption = block(text), self._captions.of
         if self._lists and self._in_item:
             depth = min(len(self._lists), _MAX_LIST_DEPTH)
             text = "   " * depth + text.replace("\n", "\n" + "   " * depth)
-        self._pager.add(MarkdownBlock(self._quoted(text), pictures=pictures))
+        self._pager.add(MarkdownBlock(self._quoted(text), pictures=pictures, caption=caption))
 
     def _quoted(self, text: str) -> str:
         if not self._quotes:
@@ -329,11 +337,13 @@ class _Writer:
             return
         self._end_cell()
         self._flush()  # words of a table outside of its cells come before it
+        self._captions.end("table")
         table = self._tables[-1]
         if table.row is None:
             table.row = []
         table.span = _span(given.get("colspan"), _MAX_SPAN)
-        table.row_span = _span(given.get("rowspan"), _MAX_ROW_SPAN)
+        to_end = given.get("rowspan") == "0"  # to the end of its group of rows
+        table.row_span = _MAX_ROW_SPAN if to_end else _span(given.get("rowspan"), _MAX_ROW_SPAN)
         table.in_cell = True
 
     def _end_cell(self) -> None:
@@ -351,6 +361,11 @@ class _Writer:
         self._end_cell()
         if self._tables:
             self._tables[-1].end_row()
+
+    def _end_group(self) -> None:
+        self._end_row()
+        if self._tables:
+            self._tables[-1].end_group()
 
     def _end_table(self) -> None:
         """A table in a cell of another one becomes part of that cell's text; one of one column is layout."""
@@ -410,6 +425,7 @@ _ENDS: dict[str, Callable[[_Writer], None]] = {
     "th": _Writer._end_cell,
     "tr": _Writer._end_row,
     "table": _Writer._end_table,
+    **dict.fromkeys(_ROW_GROUPS, _Writer._end_group),
     "ul": _Writer._end_list,
     "ol": _Writer._end_list,
     "li": _Writer._end_item,

@@ -43,6 +43,12 @@ class HtmlTable:
             self.below = {column: left - 1 for column, left in self.below.items() if left > 1}
         self.row = None
 
+    def end_group(self) -> None:
+        """A head, a body or a foot ends, and with it the cells that would go on below it."""
+        height = len(self.rows)
+        self.spans = [one._replace(row_span=min(one.row_span, height - one.row)) for one in self.spans]
+        self.below.clear()
+
     def ended_spans(self) -> list[CellSpan]:
         """The spans, none of which goes on below the table's last row."""
         height = len(self.rows)

@@ -12,6 +12,8 @@ from quire.reading.office.raised_figures import raised_text
 
 BOLD, ITALIC, STRIKE, CODE, RAW, RAISED = 1, 2, 4, 8, 16, 32
 """RAW marks a run that is Markdown of our own: a placeholder, the mark of a footnote."""
+HIDDEN, MONO = 256, 512
+"""HIDDEN is text that its author has hidden, which no run has, for readers leave it out. MONO is type of one width."""
 
 _SPECIAL = re.compile(
     r"[*`]|(?<![^\W_])_|_(?![^\W_])|\\(?=[!-/:-@\[-`{-~])|<(?=[A-Za-z/!?])|&(?=#?\w{1,32};)"
@@ -62,6 +64,8 @@ def _escaped(found: re.Match[str]) -> str:
 def render(runs: Iterable[Run]) -> str:
     """The runs as one line (or several, where one of them has a line break)."""
     runs = list(runs)
+    if any(run.look & MONO for run in runs):  # it is not shown, and parts no marks
+        runs = [run._replace(look=run.look & ~MONO) for run in runs]
     if any(run.look & RAISED for run in runs):
         runs = _lowered(runs)
     if len(runs) == 1 and not runs[0].look and not runs[0].href:

@@ -23,7 +23,7 @@ from quire.reading.office.jats_text import (
 )
 from quire.reading.office.math_markup import display_formula
 from quire.reading.office.mathml_markup import mathml_latex
-from quire.reading.office.office_pages import Lists, MarkdownBlock, OfficePage, Pager, kept_spans
+from quire.reading.office.office_pages import CaptionOf, Lists, MarkdownBlock, OfficePage, Pager, kept_spans
 from quire.reading.office.office_source import Opened
 from quire.reading.office.ooxml_package import MAX_DEPTH, parse
 from quire.reading.office.zip_container import OfficeLimits
@@ -198,7 +198,8 @@ class _Article:
 
     def _float(self, element: Element) -> None:
         label, caption = line_of(child(element, "label")), line_of(child(element, "caption"))
-        self._add(block(" ".join(filter(None, (label, caption)))))
+        named = block(" ".join(filter(None, (label, caption))))
+        self._pager.add(MarkdownBlock(named, caption=CaptionOf.NEXT))
         tables = list(found(element, "table"))
         for table in tables:
             rows, spans = table_rows(table)

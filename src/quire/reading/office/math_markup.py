@@ -6,7 +6,9 @@ than any real one is written as its plain signs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from xml.etree.ElementTree import Element
 
 DEEPEST = 40
@@ -26,6 +28,8 @@ _SIGNS = {
     "∬": "iint", "∭": "iiint", "∮": "oint", "⋃": "bigcup", "⋂": "bigcap", "⋁": "bigvee", "⋀": "bigwedge",
     "ℝ": "mathbb{R}", "ℕ": "mathbb{N}", "ℤ": "mathbb{Z}", "ℚ": "mathbb{Q}", "ℂ": "mathbb{C}", "ℏ": "hbar",
     "ℓ": "ell", "′": "prime", "°": "degree", "|": "vert", "‖": "Vert", "⟨": "langle", "⟩": "rangle", "⌊": "lfloor",
+    "≪": "ll", "≫": "gg", "⊥": "perp", "∥": "parallel", "∠": "angle", "△": "triangle", "∘": "circ", "∖": "setminus",
+    "∣": "mid", "≻": "succ", "≺": "prec", "⊇": "supseteq", "∋": "ni", "∴": "therefore", "∵": "because", "†": "dagger",
     "⌋": "rfloor", "⌈": "lceil", "⌉": "rceil", "\\": "backslash", "~": "sim",
 }  # fmt: skip
 _ESCAPED = frozenset("#$%&_{}")
@@ -40,7 +44,21 @@ ACCENTS = {
     "¯": "bar", "\u20d7": "vec", "→": "vec", "\u0307": "dot", "\u0308": "ddot", "\u20db": "dddot",
     "\u030c": "check", "\u0306": "breve", "\u0301": "acute", "\u0300": "grave",
 }  # fmt: skip
-_BRACES = {"⏞": ("overbrace", "^"), "⏟": ("underbrace", "_")}
+_BRACES = {"⏞": "overbrace", "⏟": "underbrace"}
+_ARROWS = {"→": "rightarrow", "←": "leftarrow", "↔": "leftrightarrow"}
+_ALPHABETS = {"double-struck": "mathbb", "script": "mathcal", "fraktur": "mathfrak", "sans-serif": "mathsf"}
+_ALPHABETS |= {"monospace": "mathtt"}
+_WEIGHTS = {"b": "mathbf", "bi": "boldsymbol"}
+_REMOVED = frozenset({"del", "moveFrom"})
+"""What a tracked change has taken away."""
+_LETTERS = (
+    (0x1D400, "mathbf"), (0x1D434, ""), (0x1D468, "boldsymbol"), (0x1D49C, "mathcal"), (0x1D4D0, "mathcal"),
+    (0x1D504, "mathfrak"), (0x1D538, "mathbb"), (0x1D56C, "mathfrak"), (0x1D5A0, "mathsf"), (0x1D5D4, "mathsf"),
+    (0x1D608, "mathsf"), (0x1D63C, "mathsf"), (0x1D670, "mathtt"), (0x1D6A4, ""), (0x1D6A8, "boldsymbol"),
+    (0x1D6E2, ""), (0x1D71C, "boldsymbol"), (0x1D756, "boldsymbol"), (0x1D790, "boldsymbol"), (0x1D7CA, "mathbf"),
+)  # fmt: skip
+"""Where the alphabets of Unicode for formulas begin, with the command that says the same of plain letters."""
+_COMMAND_END = re.compile(r"\\[A-Za-z]+\Z")
 
 FORMULA_MARK = "$$"
 
@@ -72,13 +90,13 @@ class _Formula:
             return latex_signs(
                 "".join(one.text or "" for one in element.iter() if self._local[one.tag] == "t")
             )
-        return "".join(self._one(child, depth + 1) for child in element)
+        return joined_latex(self._one(child, depth + 1) for child in element)
 
     def _one(self, element: Element, depth: int) -> str:
         name = self._local[element.tag]
         if name == "r":
             return self._run(element)
-        if name.endswith("Pr"):
+        if name.endswith("Pr") or name in _REMOVED:
             return ""
         write = _WRITERS.get(name)
         return write(self, element, depth) if write else self.inside(element, depth)
@@ -88,7 +106,17 @@ class _Formula:
         properties = self._child(run, "rPr")
         if properties is not None and self._child(properties, "nor") is not None:
             return f"\\text{{{latex_words(text)}}}" if text.strip() else " "
-        return latex_signs(text)
+        command = self._command(properties) if text.strip() else ""
+        return f"\\{command}{{{latex_signs(text).strip()}}}" if command else latex_signs(text)
+
+    def _command(self, properties: Element | None) -> str:
+        """How the letters of a run are written: bold, or in an alphabet of their own."""
+        for name, commands in (("scr", _ALPHABETS), ("sty", _WEIGHTS)):
+            found = self._child(properties, name)
+            value = next(iter(found.attrib.values()), "") if found is not None else ""
+            if value in commands:
+                return commands[value]
+        return ""
 
     def _child(self, element: Element | None, name: str) -> Element | None:
         return (
@@ -122,7 +150,7 @@ class _Formula:
         """A base with what is below and above it."""
         below, above = self._part(element, "sub", depth), self._part(element, "sup", depth)
         scripts = (f"_{{{below}}}" if below else "") + (f"^{{{above}}}" if above else "")
-        base = self._part(element, "e", depth)
+        base = named_function(self._part(element, "e", depth))
         if self._local[element.tag] == "sPre":
             return f"{{}}{scripts}{base}"
         return f"{grouped(base)}{scripts}"
@@ -147,7 +175,10 @@ class _Formula:
 
     def function(self, element: Element, depth: int) -> str:
         name = self._part(element, "fName", depth)
-        return f"{named_function(name)} {self._part(element, 'e', depth)}"
+        named = named_function(name)
+        if named == name and name.isalpha() and len(name) > 1:
+            named = f"\\operatorname{{{name}}}"
+        return f"{named} {self._part(element, 'e', depth)}"
 
     def limit(self, element: Element, depth: int) -> str:
         mark = "_" if self._local[element.tag] == "limLow" else "^"
@@ -164,8 +195,19 @@ class _Formula:
         return f"\\{name}{{{self._part(element, 'e', depth)}}}"
 
     def brace(self, element: Element, depth: int) -> str:
-        name, _ = _BRACES.get(self._setting(element, "chr", "⏟"), ("underbrace", "_"))
-        return f"\\{name}{{{self._part(element, 'e', depth)}}}"
+        sign, base = self._setting(element, "chr", "⏟"), self._part(element, "e", depth)
+        if sign in _BRACES:
+            return f"\\{_BRACES[sign]}{{{base}}}"
+        is_above = self._setting(element, "pos", "bot") == "top"
+        if sign in _ARROWS:
+            return f"\\{'over' if is_above else 'under'}{_ARROWS[sign]}{{{base}}}"
+        return f"\\{'overset' if is_above else 'underset'}{{{latex_signs(sign).strip()}}}{{{base}}}"
+
+    def phantom(self, element: Element, depth: int) -> str:
+        """What only takes its room, unless it says that it is shown."""
+        inner = self._part(element, "e", depth)
+        is_shown = self._setting(element, "show", "1") not in ("0", "off", "false")
+        return inner if is_shown else f"\\phantom{{{inner}}}"
 
     def box(self, element: Element, depth: int) -> str:
         return f"\\boxed{{{self._part(element, 'e', depth)}}}"
@@ -201,6 +243,7 @@ _WRITERS: dict[str, Callable[[_Formula, Element, int], str]] = {
     "borderBox": _Formula.box,
     "m": _Formula.matrix,
     "eqArr": _Formula.equations,
+    "phant": _Formula.phantom,
 }
 
 
@@ -212,9 +255,30 @@ def latex_signs(text: str) -> str:
             parts.append(f"\\{sign}")
         elif sign in _SIGNS:
             parts.append(f"\\{_SIGNS[sign]} ")
+        elif "\U0001d400" <= sign < "\U0001d800":
+            parts.append(_letter(sign))
         else:
             parts.append(_PLAIN.get(sign, sign))
     return "".join(parts)
+
+
+def joined_latex(parts: Iterable[str]) -> str:
+    """Parts of a formula one after the other; a letter behind a command is set apart from it."""
+    found = ""
+    for part in parts:
+        is_apart = part[:1].isalpha() and part[:1].isascii() and _COMMAND_END.search(found[-40:])
+        found += f" {part}" if is_apart else part
+    return found
+
+
+def _letter(sign: str) -> str:
+    """A letter of one of the alphabets of Unicode for formulas, as PowerPoint writes them."""
+    plain = unicodedata.normalize("NFKC", sign)
+    command = next(name for start, name in reversed(_LETTERS) if ord(sign) >= start)
+    inner = f"\\{_SIGNS[plain]}" if plain in _SIGNS else plain
+    if command:
+        return f"\\{command}{{{inner}}}"
+    return f"{inner} " if plain in _SIGNS else inner
 
 
 def latex_words(text: str) -> str:

@@ -1,4 +1,4 @@
-"""What a frame of an OpenDocument file shows that is no text: a formula, a picture, or a file."""
+"""What a frame of an OpenDocument file shows that is no text: a formula, a chart, a picture, or a file."""
 
 from __future__ import annotations
 
@@ -7,9 +7,15 @@ from xml.etree.ElementTree import Element
 
 from quire.errors import DamagedError, TooLargeError
 from quire.reading.files.file_kinds import ODP, ODS, ODT, FileKind
+from quire.reading.office.charts import Chart
 from quire.reading.office.inline_markdown import placeholder
 from quire.reading.office.mathml_markup import mathml_latex
+from quire.reading.office.odf_tables import read_table
+from quire.reading.office.office_pages import cell
 from quire.reading.office.ooxml_package import Package
+
+_MOST_POINTS = 500
+_MOST_SERIES = 50
 
 
 def frame_formula(package: Package, frame: Element) -> str:
@@ -19,13 +25,36 @@ def frame_formula(package: Package, frame: Element) -> str:
         return ""
     own = package.child(held, "math")
     if own is None:
-        part = f"{package.attribute(held, 'href').removeprefix('./').rstrip('/')}/content.xml"
-        try:
-            own = package.tree(part, "formula") if part in package.archive else None
-        except DamagedError:  # the document is worth more than one of its formulas
-            return ""
+        own = _part(package, held)
     is_formula = own is not None and package.local[own.tag] == "math"
     return mathml_latex(own) if own is not None and is_formula else ""
+
+
+def frame_chart(package: Package, frame: Element) -> Chart | None:
+    """The chart in a frame, as the table that it was drawn from; its picture says the same. None for no chart."""
+    held = package.child(frame, "object")
+    root = _part(package, held) if held is not None else None
+    chart = package.child(package.child(package.child(root, "body"), "chart"), "chart")
+    if chart is None:
+        return None
+    title = package.child(chart, "title")
+    table = package.child(chart, "table")
+    rows, _ = read_table(package, table, _words) if table is not None else ([], ())
+    shown = tuple(tuple(row[:_MOST_SERIES]) for row in rows[:_MOST_POINTS])
+    return Chart(_words(title) if title is not None else "", shown) if shown or title is not None else None
+
+
+def _words(element: Element) -> str:
+    return cell(" ".join(element.itertext()))
+
+
+def _part(package: Package, held: Element) -> Element | None:
+    """The root of the object's own content; None if it has none that can be read."""
+    part = f"{package.attribute(held, 'href').removeprefix('./').rstrip('/')}/content.xml"
+    try:
+        return package.tree(part, "object") if part in package.archive else None
+    except DamagedError:  # the document is worth more than one of its objects
+        return None
 
 
 def frame_picture(package: Package, frame: Element) -> tuple[str, str] | None:

@@ -3,7 +3,7 @@
 It knows only the forms that they write (see `office_pages` and `inline_markdown`), which makes it about six times
 cheaper than a CommonMark parser (0.08 against 0.48 ms for a page of the corpus).
 
-Spans of cells, which Markdown can't say, come beside it, table by table.
+Spans of cells and captions, which Markdown can't say, come beside it.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from dataclasses import replace
 
 from quire.domain.element import CellMarkdown, Element, ElementKind, FileFacts, TableGrid, element_id
 from quire.domain.element_tree import renumbered
+from quire.reading.office.caption_parents import with_captions
 from quire.reading.office.embedded_files import with_files
 from quire.reading.office.inline_markdown import is_plain
 from quire.reading.office.math_markup import FORMULA_MARK
-from quire.reading.office.office_pages import OfficePage, RunningText, Spans
+from quire.reading.office.office_pages import CaptionOf, OfficePage, PageCaption, RunningText, Spans
 
 _HEADING = re.compile(r"(#{1,6}) (.*)")
 _LABEL = re.compile(
@@ -30,6 +31,7 @@ _FENCE = re.compile(r"(`{3,}|~{3,})([\w+#.-]*)")
 _RULE = re.compile(r"\|(?:---\|)+")
 _CELL_BORDER = re.compile(r"(?<!\\) \| ")
 _PICTURE = re.compile(r"\[Picture(?:: ((?:[^\]\\\n]|\\.)*))?\]")
+_PICTURES = re.compile(rf"(?:{_PICTURE.pattern}\s*)+")
 _INLINE = re.compile(
     r"\\([!-/:-@\[-`{-~])|&(lt|amp|gt|quot);|(`+)(.+?)\3|\[((?:[^\]\\]|\\.)*)\]\((?:[^()\s\\]|\\.)*\)|\*{1,3}|~~"
 )
@@ -51,14 +53,20 @@ def _unmarked(found: re.Match[str]) -> str:
     return plain_words(found[5]) if found[5] else ""
 
 
-def office_elements(markdown: str, number: int, spans: Iterable[Spans] = ()) -> tuple[Element, ...]:
+def office_elements(
+    markdown: str, number: int, spans: Iterable[Spans] = (), captions: Iterable[PageCaption] = ()
+) -> tuple[Element, ...]:
     """The elements of page `number`, whose Markdown is given, with the spans of its tables in their order."""
     elements: list[Element] = []
     left = iter(spans)
     columns: list[int] = []
+    starts = dict(captions)
+    named: dict[int, CaptionOf] = {}
     holders: list[str] = []
-    for block in _blocks(markdown.split("\n")):
+    for line, block in _blocks(markdown.split("\n")):
         first, id_ = block[0], element_id(number, len(elements))
+        if line in starts:
+            named[len(elements)] = starts[line]
         indent = len(first) - len(first.lstrip(" "))
         is_item = _ITEM.match(first) is not None
         around = sum(column <= indent for column in columns)
@@ -67,18 +75,22 @@ def office_elements(markdown: str, number: int, spans: Iterable[Spans] = ()) -> 
             del columns[len(columns) if is_item else 0 :]
             holders[max(0, len(columns) - 1) :] = [id_] if is_item else []
         else:  # a further paragraph of an item
-            made = replace(_element([line.strip() for line in block], id_, []), parent=holders[around - 1])
+            made = replace(_element([one.strip() for one in block], id_, []), parent=holders[around - 1])
         if made.table is not None and (found := next(left, ())):
             made = replace(made, table=replace(made.table, spans=_fitting(found, made.table.rows)))
         elements.append(made)
-    return tuple(elements)
+    return with_captions(elements, named) if named else tuple(elements)
 
 
 def page_elements(
     page: OfficePage, number: int, markdown: str, files: Mapping[str, FileFacts]
 ) -> tuple[Element, ...]:
-    """The elements of page `number` with its running lines. `markdown` is its own, or that with pictures described."""
-    elements = with_files(office_elements(markdown, number, page.spans), files)
+    """The elements of page `number`, whose Markdown may have got descriptions at its placeholders since.
+
+    `files` are what is known of the document's embedded files, by their lines.
+    """
+    found = office_elements(markdown.strip(), number, page.spans, page.captions)
+    elements = with_files(found, files)
     return with_running(elements, number, page.running) if page.running else elements
 
 
@@ -98,21 +110,21 @@ def _fitting(spans: Spans, rows: Sequence[Sequence[str]]) -> Spans:
     return tuple(s for s in spans if s.row + s.row_span <= height and s.column + s.column_span <= width)
 
 
-def _blocks(lines: Sequence[str]) -> Iterator[list[str]]:
-    """Lines that form one block: up to an empty line, an item, or the end of a fence."""
+def _blocks(lines: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
+    """Lines that form one block, with the place of the first: up to an empty line, an item, or the end of a fence."""
     block: list[str] = []
     fence = ""
-    for line in lines:
+    for at, line in enumerate(lines):
         if fence:
             block.append(line)
             if line == fence:
                 fence = ""
-                yield block
+                yield at + 1 - len(block), block
                 block = []
             continue
         starts_item = _ITEM.match(line) is not None or line.startswith("[^")
         if block and (not line.strip() or starts_item or _HEADING.match(line)):
-            yield block
+            yield at - len(block), block
             block = []
         if not line.strip():
             continue
@@ -121,7 +133,7 @@ def _blocks(lines: Sequence[str]) -> Iterator[list[str]]:
             fence = found[1]
         block.append(line)
     if block:
-        yield block
+        yield len(lines) - len(block), block
 
 
 def _element(block: list[str], id_: str, columns: list[int]) -> Element:
@@ -142,8 +154,9 @@ def _element(block: list[str], id_: str, columns: list[int]) -> Element:
     elif first == FORMULA_MARK and len(block) > 2 and block[-1] == FORMULA_MARK:
         latex = "\n".join(block[1:-1])
         made = Element(id_, ElementKind.FORMULA, latex, latex=latex)
-    elif len(block) == 1 and (found := _PICTURE.fullmatch(first)):
-        made = Element(id_, ElementKind.FIGURE, plain_words(found[1] or ""), markdown=first)
+    elif len(block) == 1 and _PICTURES.fullmatch(first):
+        texts = (plain_words(one[1]) for one in _PICTURE.finditer(first) if one[1])
+        made = Element(id_, ElementKind.FIGURE, "\n".join(texts), markdown=first)
     else:
         made = _worded(id_, ElementKind.PARAGRAPH, "\n".join(block))
     return made

@@ -7,12 +7,14 @@ second half, else before any block; a table that is larger than a page is cut be
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import NamedTuple
 
 from quire.domain.element import CellSpan, ElementKind
 from quire.errors import TooLargeError
 from quire.reading.office.inline_markdown import plain
+from quire.reading.office.review_marks import ReviewMark, ReviewMarks
 
 PAGE_CHARS = 16_000
 """Of a document that flows: about five printed pages."""
@@ -33,18 +35,36 @@ class RunningText(NamedTuple):
     text: str
 
 
+class CaptionOf(StrEnum):
+    """Which block a caption belongs to, as far as the format says."""
+
+    NEXT = "next"
+    BEFORE = "before"
+    UNKNOWN = "unknown"
+
+
+class PageCaption(NamedTuple):
+    """The line of a page's Markdown, counted from 0, where a caption begins."""
+
+    line: int
+    of: CaptionOf
+
+
 @dataclass(frozen=True, slots=True)
 class OfficePage:
     """A page's Markdown, and for each placeholder in it, in order, its picture's place ("" if not known).
 
     `spans` has, for each table in order, the cells that span several rows or columns, which Markdown can't say.
-    `running` are headers and footers, which are not in the Markdown.
+    `running` are headers and footers, which are not in the Markdown. `captions` are blocks of the Markdown that are
+    captions; `marks` what the file says of the page's text beside it.
     """
 
     markdown: str
     pictures: tuple[str, ...] = ()
     spans: tuple[Spans, ...] = ()
     running: tuple[RunningText, ...] = ()
+    captions: tuple[PageCaption, ...] = ()
+    marks: tuple[ReviewMark, ...] = ()
 
 
 class MarkdownBlock(NamedTuple):
@@ -58,6 +78,8 @@ class MarkdownBlock(NamedTuple):
     """Footnotes, which are put at the end of the page that refers to them."""
     spans: Spans = ()
     """Of a table."""
+    caption: CaptionOf | None = None
+    marks: tuple[ReviewMark, ...] = ()
 
     @property
     def is_table(self) -> bool:
@@ -72,10 +94,17 @@ class Pager:
         self._chars = 0
         self._total = 0
         self.pages: list[OfficePage] = []
+        self.marks = ReviewMarks()
+        """Those that were gathered belong to the block that is added next, or to the last page."""
+        self.added = 0
+        """How many blocks were added."""
 
     def add(self, block: MarkdownBlock) -> None:
         if not block.text:
             return
+        self.added += 1
+        if marks := self.marks.taken():
+            block = block._replace(marks=marks)
         self._total += len(block.text)
         if self._total > MOST_CHARS:
             raise TooLargeError(
@@ -118,6 +147,8 @@ class Pager:
 
     def finish(self) -> list[OfficePage]:
         self.end_page()
+        if self.pages and (marks := self.marks.taken()):
+            self.pages[-1] = replace(self.pages[-1], marks=(*self.pages[-1].marks, *marks))
         return self.pages
 
     def _add_in_parts(self, block: MarkdownBlock) -> None:
@@ -132,6 +163,7 @@ class Pager:
             self.end_page()
             text = text[at:].lstrip()
         # Which of them a picture was on is not worth finding out: they go with the last.
+        self.marks.put_back(block.marks)
         self.add(MarkdownBlock(text, pictures=block.pictures, notes=block.notes))
 
     def _best_cut(self) -> int:
@@ -153,7 +185,12 @@ class Pager:
         self._chars = sum(len(block.text) + 2 for block in self._blocks)
         pictures = tuple(ref for block in gone for ref in block.pictures)
         notes = [MarkdownBlock(note, tight=True) for block in gone for note in block.notes]
-        self.pages.append(OfficePage(joined([*gone, *notes]), pictures, table_spans(gone)))
+        marks = tuple(mark for block in gone for mark in block.marks)
+        captions = block_captions(gone) if any(block.caption for block in gone) else ()
+        page = OfficePage(
+            joined([*gone, *notes]), pictures, table_spans(gone), captions=captions, marks=marks
+        )
+        self.pages.append(page)
 
 
 def table_spans(blocks: Iterable[MarkdownBlock]) -> tuple[Spans, ...]:
@@ -189,13 +226,31 @@ def joined(blocks: Iterable[MarkdownBlock]) -> str:
     parts: list[str] = []
     before: MarkdownBlock | None = None
     for block in blocks:
-        if before is not None:
-            # A footnote right below an item would go on with the item.
-            alike = before.text.startswith("[^") == block.text.startswith("[^")
-            parts.append("\n" if before.tight and block.tight and alike else "\n\n")
-        parts.append(block.text)
+        parts += (_between(before, block), block.text)
         before = block
     return "".join(parts)
+
+
+def block_captions(blocks: Iterable[MarkdownBlock]) -> tuple[PageCaption, ...]:
+    """Where the captions among the blocks are, once these are joined."""
+    found: list[PageCaption] = []
+    line = 0
+    before: MarkdownBlock | None = None
+    for block in blocks:
+        line += len(_between(before, block))
+        if block.caption is not None:
+            found.append(PageCaption(line, block.caption))
+        line += block.text.count("\n")
+        before = block
+    return tuple(found)
+
+
+def _between(before: MarkdownBlock | None, block: MarkdownBlock) -> str:
+    if before is None:
+        return ""
+    # A footnote right below an item would go on with the item.
+    alike = before.text.startswith("[^") == block.text.startswith("[^")
+    return "\n" if before.tight and block.tight and alike else "\n\n"
 
 
 def table_lines(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -254,6 +254,15 @@ class Package:
         local = self.local
         return (one for one in element.iter() if local[one.tag] == name)
 
+    def outside(self, element: Element, name: str) -> Iterator[Element]:
+        """The element and its descendants in their order, but for what is in those called `name`."""
+        left = [element]
+        while left:
+            one = left.pop()
+            yield one
+            if self.local[one.tag] != name:
+                left += reversed(one)
+
     def texts(self, element: Element, name: str = "t") -> str:
         return "".join(one.text or "" for one in self.descendants(element, name))
 

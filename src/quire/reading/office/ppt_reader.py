@@ -1,6 +1,6 @@
 """PowerPoint presentations of before 2007 (PPT): a page for each slide, in the order of the show, with its notes.
 
-Numbers of numbered lists are written as bullets; pictures are placeholders without a picture; charts are left out.
+Pictures are placeholders without a picture; charts are left out.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from quire.reading.office.office_pages import (
     Lists,
     MarkdownBlock,
     OfficePage,
-    joined,
+    RunningText,
     kept_spans,
     table_lines,
-    table_spans,
 )
 from quire.reading.office.office_source import Opened
+from quire.reading.office.slide_numbers import SlideNumbers
+from quire.reading.office.slide_pages import running_line, slide_page
 from quire.reading.office.slide_records import BODIES, RUNNING, TITLES, Slide, SlideShape, slides
 from quire.reading.office.zip_container import OfficeLimits
 
@@ -34,29 +35,33 @@ def open_ppt(path: str, limits: OfficeLimits) -> Opened:
     with CompoundFile(path, limits) as file:
         found = slides(file)
         title, author = file.credits()
-    pages = [_page(slide, number) for number, slide in enumerate(found, 1)]
+    pages = [_page(slide) for slide in found]
     return Opened(READER, pages, title, author)
 
 
-def _page(slide: Slide, number: int) -> OfficePage:
+def _page(slide: Slide) -> OfficePage:
     title = ""
     blocks: list[MarkdownBlock] = []
-    pictures: list[str] = []
+    running: list[RunningText] = []
     for shape in slide.shapes:
         if shape.text_kind in TITLES and not title:
             title = _line(shape)
         elif shape.cells is not None:
             blocks += _table(shape.cells)
-        elif shape.placeholder not in RUNNING:
+        elif shape.placeholder in RUNNING:
+            line = running_line(RUNNING[shape.placeholder], "" if _is_field(shape) else _line(shape))
+            running += [line] if line is not None else []
+        else:
             blocks += _paragraphs(shape)
         if shape.is_picture:
             blocks.append(MarkdownBlock(placeholder(), pictures=("",)))
-            pictures.append("")
     notes = [one for shape in slide.notes if shape.text_kind == _NOTES_TEXT for one in _paragraphs(shape)]
-    if notes:
-        blocks += [MarkdownBlock("### Notes", 3), *notes]
-    blocks.insert(0, MarkdownBlock(f"# {title or f'Slide {number}'}", 1))
-    return OfficePage(joined(blocks), tuple(pictures), table_spans(blocks))
+    return slide_page(title, blocks, notes=notes, running=running, is_hidden=slide.is_hidden)
+
+
+def _is_field(shape: SlideShape) -> bool:
+    """Whether it shows nothing but fields, whose values the file does not have."""
+    return all(one.text.strip() in ("", _FIELD_MARK) for one in shape.paragraphs)
 
 
 def _line(shape: SlideShape) -> str:
@@ -66,7 +71,7 @@ def _line(shape: SlideShape) -> str:
 
 def _paragraphs(shape: SlideShape) -> list[MarkdownBlock]:
     found: list[MarkdownBlock] = []
-    lists = Lists()
+    lists, numbers = Lists(), SlideNumbers()
     given = [
         (one, render([Run(one.text)]))
         for one in shape.paragraphs
@@ -74,8 +79,10 @@ def _paragraphs(shape: SlideShape) -> list[MarkdownBlock]:
     ]
     is_list = shape.text_kind in BODIES and len(given) > 1
     for one, text in given:
-        if one.has_bullet if one.has_bullet is not None else is_list:
-            found.append(MarkdownBlock(lists.item(one.depth, "-", block(text)), tight=True))
+        if one.number is not None or (one.has_bullet if one.has_bullet is not None else is_list):
+            marker, shown = numbers.label(one.depth, one.number)
+            words = block(f"{shown} {text}" if shown else text)
+            found.append(MarkdownBlock(lists.item(one.depth, marker, words), tight=True))
         else:
             lists.end()
             found.append(MarkdownBlock(block(text)))

@@ -8,6 +8,7 @@ from xml.etree.ElementTree import Element
 from quire.domain.element import CellSpan
 from quire.errors import DamagedError
 from quire.reading.office.charts import Chart, read_chart
+from quire.reading.office.diagrams import diagram_blocks
 from quire.reading.office.inline_markdown import (
     BOLD,
     ITALIC,
@@ -24,15 +25,16 @@ from quire.reading.office.office_pages import (
     Lists,
     MarkdownBlock,
     OfficePage,
+    RunningText,
     Spans,
-    joined,
     kept_spans,
     table_lines,
-    table_spans,
 )
 from quire.reading.office.office_source import Opened
 from quire.reading.office.ooxml_package import Package, Relation
 from quire.reading.office.review_comments import slide_comments
+from quire.reading.office.slide_numbers import AutoNumber, SlideNumbers
+from quire.reading.office.slide_pages import running_line, slide_page
 from quire.reading.office.zip_container import OfficeLimits, ZipContainer
 
 READER = "pptx"
@@ -40,6 +42,7 @@ _TITLES = frozenset({"title", "ctrTitle"})
 _RUNNING = frozenset({"sldNum", "dt", "ftr", "hdr"})
 _BULLETED = frozenset({"body", "obj"})
 _MAX_DEPTH = 8
+_DEEPEST_GROUP = 60
 
 
 def open_slides(path: str, limits: OfficeLimits) -> Opened:
@@ -77,16 +80,13 @@ def _page(package: Package, show: str, part: str, number: int) -> OfficePage:
     if root is None:
         return OfficePage("")
     slide.read(root)
-    title = slide.title or f"Slide {number}"
-    hidden = " (hidden)" if package.attribute(root, "show") == "0" else ""
-    blocks = [MarkdownBlock(f"# {title}{hidden}", 1), *slide.blocks]
-    notes = _notes(package, package.related(part, "notesSlide"))
-    if notes:
-        blocks += [MarkdownBlock("### Notes", 3), *notes]
-    comments = list(slide_comments(package, show, part))
-    if comments:
-        blocks += [MarkdownBlock("### Comments", 3), *comments]
-    return OfficePage(joined(blocks), tuple(slide.pictures), table_spans(blocks))
+    return slide_page(
+        *(slide.title, slide.blocks),
+        notes=_notes(package, package.related(part, "notesSlide")),
+        comments=list(slide_comments(package, show, part)),
+        running=slide.running,
+        is_hidden=package.attribute(root, "show") == "0",
+    )
 
 
 def _notes(package: Package, part: str) -> list[MarkdownBlock]:
@@ -108,7 +108,7 @@ class _Slide:
     relations: dict[str, Relation]
     title: str = ""
     blocks: list[MarkdownBlock] = field(default_factory=list)
-    pictures: list[str] = field(default_factory=list)
+    running: list[RunningText] = field(default_factory=list)
 
     def read(self, root: Element, only: str = "") -> None:
         tree = self.package.child(self.package.child(root, "cSld"), "spTree")
@@ -121,7 +121,7 @@ class _Slide:
             name = package.local[shape.tag]
             if name == "sp":
                 self._shape(shape, only)
-            elif name == "grpSp" and depth < _MAX_DEPTH:
+            elif name == "grpSp" and depth < _DEEPEST_GROUP:
                 self._shapes(shape, only, depth + 1)
             elif only:
                 continue
@@ -139,6 +139,8 @@ class _Slide:
         package = self.package
         kind = self._placeholder_kind(shape)
         body = package.child(shape, "txBody")
+        if body is not None and kind in _RUNNING and not only:
+            self._running(kind, body)
         if body is None or kind in _RUNNING or (only and kind != only):
             return
         paragraphs = [(one, self._text(one)) for one in package.children(body, "p")]
@@ -151,33 +153,39 @@ class _Slide:
             return
         self._paragraphs(paragraphs, bulleted=kind in _BULLETED and len(paragraphs) > 1)
 
+    def _running(self, kind: str, body: Element) -> None:
+        package = self.package
+        texts = (self._text(one, with_number=True) for one in package.children(body, "p"))
+        line = running_line(kind, " ".join(texts))
+        self.running += [line] if line is not None else []
+
     def _paragraphs(self, paragraphs: list[tuple[Element, str]], *, bulleted: bool) -> None:
-        package, lists = self.package, Lists()
-        counts = [0] * (_MAX_DEPTH + 1)
+        package, lists, numbers = self.package, Lists(), SlideNumbers()
         for element, text in paragraphs:
             properties = package.child(element, "pPr")
             level = package.attribute(properties, "lvl") if properties is not None else ""
             depth = min(int(level), _MAX_DEPTH) if level.isdigit() else 0
-            marker = self._marker(properties, bulleted)
-            counts[depth + 1 :] = [0] * (_MAX_DEPTH - depth)
-            counts[depth] = counts[depth] + 1 if marker == "1." else 0
-            if marker:
-                shown = f"{counts[depth]}." if marker == "1." else marker
-                self.blocks.append(MarkdownBlock(lists.item(depth, shown, block(text)), tight=True))
+            number = self._auto_number(properties)
+            if number is not None or self._has_bullet(properties, bulleted):
+                marker, shown = numbers.label(depth, number)
+                words = block(f"{shown} {text}" if shown else text)
+                self.blocks.append(MarkdownBlock(lists.item(depth, marker, words), tight=True))
             else:
                 lists.end()
                 self.blocks.append(MarkdownBlock(block(text)))
 
-    def _marker(self, properties: Element | None, bulleted: bool) -> str:
-        for one in properties if properties is not None else ():
-            name = self.package.local[one.tag]
-            if name == "buNone":
-                return ""
-            if name == "buAutoNum":
-                return "1."
-            if name in ("buChar", "buBlip"):
-                return "-"
-        return "-" if bulleted else ""
+    def _auto_number(self, properties: Element | None) -> AutoNumber | None:
+        package = self.package
+        found = package.child(properties, "buAutoNum")
+        if found is None:
+            return None
+        start = package.attribute(found, "startAt", "1")
+        first = int(start) if start.isascii() and start.isdigit() and len(start) < 6 else 1
+        return AutoNumber(package.attribute(found, "type"), first)
+
+    def _has_bullet(self, properties: Element | None, bulleted: bool) -> bool:
+        names = {self.package.local[one.tag] for one in properties} if properties is not None else set()
+        return bool(names & {"buChar", "buBlip"}) or (bulleted and "buNone" not in names)
 
     def _placeholder_kind(self, shape: Element) -> str:
         package = self.package
@@ -186,14 +194,17 @@ class _Slide:
             return ""
         return package.attribute(found, "type") or "obj"
 
-    def _text(self, paragraph: Element) -> str:
+    def _text(self, paragraph: Element, *, with_number: bool = False) -> str:
+        """Its words as Markdown; the slide's number only in a running line."""
         package = self.package
         runs: list[Run] = []
         for one in paragraph:
             name = package.local[one.tag]
             if name == "br":
                 runs.append(Run("\n"))
-            elif name == "r" or (name == "fld" and not package.attribute(one, "type").startswith("slidenum")):
+            elif name == "r" or (
+                name == "fld" and (with_number or not package.attribute(one, "type").startswith("slidenum"))
+            ):
                 look, href = self._look(package.child(one, "rPr"))
                 runs += [Run(text.text, look, href) for text in package.children(one, "t") if text.text]
             elif name in ("m", "AlternateContent"):
@@ -225,8 +236,8 @@ class _Slide:
         alt = package.attribute(named, "descr") if named is not None else ""
         blip = next(iter(package.descendants(shape, "blip")), None)
         found = self.relations.get(package.attribute(blip, "embed")) if blip is not None else None
-        self.pictures.append(found.target if found and not found.external else "")
-        self.blocks.append(MarkdownBlock(placeholder(alt)))
+        ref = found.target if found and not found.external else ""
+        self.blocks.append(MarkdownBlock(placeholder(alt), pictures=(ref,)))
 
     def _frame(self, frame: Element) -> None:
         """A table, a chart, or a diagram, of which only the words are kept."""
@@ -242,13 +253,25 @@ class _Slide:
                 chart = read_chart(package, found.target) if found else Chart()
                 self.blocks += chart.blocks() or [MarkdownBlock("*A chart*")]
                 return
-            if name == "oleObj":
-                if text := package.file_line(self.part, one):
-                    self.blocks.append(MarkdownBlock(text))
-                return
             if name == "relIds":
                 self._diagram(package.attribute(one, "dm"))
                 return
+            if name == "oleObj":
+                self._embedded(frame, one)
+                if text := package.file_line(self.part, one):
+                    self.blocks.append(MarkdownBlock(text))
+                return
+
+    def _embedded(self, frame: Element, held: Element) -> None:
+        """The picture that a slide shows of an embedded file, a workbook for example."""
+        package = self.package
+        named = next(iter(package.descendants(frame, "cNvPr")), None)
+        words = package.attribute(named, "descr") if named is not None else ""
+        blip = next(iter(package.descendants(held, "blip")), None)
+        found = self.relations.get(package.attribute(blip, "embed")) if blip is not None else None
+        ref = found.target if found and not found.external else ""
+        words = words or package.attribute(held, "name")
+        self.blocks.append(MarkdownBlock(placeholder(words), pictures=(ref,)))
 
     def _table(self, table: Element) -> tuple[list[list[str]], Spans]:
         package = self.package
@@ -269,16 +292,7 @@ class _Slide:
 
     def _diagram(self, relation: str) -> None:
         found = self.relations.get(relation)
-        try:
-            root = self.package.tree(found.target, "diagram") if found else None
-        except DamagedError:
-            return
-        if root is None:
-            return
-        for point in self.package.descendants(root, "pt"):
-            text = self.package.texts(point)
-            if text.strip():
-                self.blocks.append(MarkdownBlock(f"- {render([Run(text)])}", tight=True))
+        self.blocks += diagram_blocks(self.package, found.target) if found else []
 
 
 def _count(given: str | None) -> int:

@@ -1,7 +1,7 @@
 """RTF documents: paragraphs, headings, lists, tables, notes, comments, links, pictures.
 
-Headers and footers are left out, and so is text that is hidden or that a tracked change has removed. Groups nested too
-deep are read as if they were one.
+Headers and footers are beside the Markdown. The text is as if all tracked changes were accepted; the changes and hidden
+text are beside it. Groups nested too deep are read as if they were one.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from quire.reading.office.flow_writer import MAX_DEPTH
 from quire.reading.office.inline_markdown import RAISED
 from quire.reading.office.office_pages import OfficePage
 from quire.reading.office.office_source import Opened
-from quire.reading.office.rtf_state import RtfMarks, RtfRow, RtfState
+from quire.reading.office.review_marks import ReviewKind
+from quire.reading.office.rtf_sections import RUNNING, WORDS, RtfSections
+from quire.reading.office.rtf_state import RtfAuthors, RtfFonts, RtfMarks, RtfRow, RtfState, RtfStyles
 from quire.reading.office.rtf_words import (
-    CHARSETS,
     KEPT_OPTIONAL,
     LOOKS,
     SIGNS,
@@ -28,13 +29,14 @@ from quire.reading.office.rtf_words import (
     TOKEN,
     RtfPictures,
 )
+from quire.reading.office.word_dates import packed_date
 from quire.reading.office.zip_container import OfficeLimits
 
 READER = "rtf"
 _MOST_BYTES = 200 << 20
 _DEEPEST = 500
 _BULLET = "•"
-_HEADING_NAME = re.compile(r"heading ([1-9])\b", re.IGNORECASE)
+_NUMBERS = re.compile(r"\d+(?:\.\d+)*")
 
 
 def open_rtf(path: str, limits: OfficeLimits) -> Opened:
@@ -62,14 +64,16 @@ class _Reader:
         """Text of a destination that is not the document's: a marker, a field's code, a name, a picture."""
         self._marker = ""
         self._hrefs: list[tuple[int, str]] = []
-        self._around: list[tuple[RtfMarks, NoteKind]] = []
-        """Of each note that is being read: the properties of the paragraph around it, and its kind."""
-        self._author = ""
-        """Of the comment that follows."""
-        self._levels: dict[int, int] = {}
-        self._fonts: dict[int, str] = {}
-        self._font = 0
-        self._style = -1
+        self._around: list[tuple[RtfMarks, NoteKind | None]] = []
+        """Of each note that is being read: the properties of the paragraph around it, and its kind.
+
+        A header or a footer is read like a note; it has no kind.
+        """
+        self._running = ""
+        self._authors = RtfAuthors()
+        self._sections = RtfSections(self._flow)
+        self._styles = RtfStyles()
+        self._fonts = RtfFonts()
         self._optional = False
         self._skip = 0
         self._high = 0
@@ -117,7 +121,8 @@ class _Reader:
             self._end_note()
         self._state.destination = "text"
         self._end_paragraph()
-        return self._flow.finish()
+        self._sections.end()
+        return self._sections.placed(self._flow.finish())
 
     def _add_byte(self, byte: bytes) -> None:
         if self._skip:
@@ -176,17 +181,20 @@ class _Reader:
             else:
                 self._table_word(word, number)
         if word in ("f", "ansicpg", "mac", "fcharset"):
-            self._encode(word, number or 0)
+            around = self._stack[1].encoding if len(self._stack) > 1 else "cp1252"
+            state.encoding = self._fonts.encoding(word, number or 0, state, around)
 
     def _state_word(self, word: str, number: int | None) -> bool:
         """Whether the word sets something that holds until its group ends."""
         state = self._state
         if word == "v":
             state.is_hidden = number != 0
-        elif word == "deleted":
-            state.is_deleted = number != 0
+        elif word in WORDS and not self._around:
+            self._sections.take(word)
+        elif state.take_review(word, number):
+            return True
         elif word == "plain":
-            state.look, state.is_hidden, state.is_deleted = 0, False, False
+            state.look, state.is_hidden, state.is_deleted, state.is_inserted = 0, False, False, False
         elif word in ("nosupersub", "sub"):
             state.look &= ~RAISED
         elif word == "uc":
@@ -196,22 +204,6 @@ class _Reader:
         else:
             return False
         return True
-
-    def _encode(self, word: str, number: int) -> None:
-        state = self._state
-        if word == "ansicpg":
-            state.encoding = "utf-8" if number == 65001 else f"cp{number}"
-            self._fonts.clear()
-        elif word == "mac":
-            state.encoding = "mac_roman"
-        elif word == "fcharset" and number in CHARSETS and number:
-            self._fonts[self._font] = CHARSETS[number]
-        elif word == "f":
-            self._font = number
-            if state.destination != "fonts" and self._fonts:
-                state.encoding = self._fonts.get(
-                    number, self._stack[1].encoding if len(self._stack) > 1 else "cp1252"
-                )
 
     def _add_unicode(self, number: int) -> None:
         point = number + 0x10000 if number < 0 else number
@@ -225,19 +217,14 @@ class _Reader:
     def _table_word(self, word: str, number: int | None) -> None:
         """Words of the tables before the text."""
         if self._state.destination == "styles":
-            if word == "s":
-                self._style = number or 0
-            elif word == "outlinelevel" and 0 <= (number or 0) < 9:
-                self._levels[self._style] = (number or 0) + 1
+            self._styles.take_word(word, number)
         elif word == "nestrow":
             self._flow.end_inner_row()
 
     def _layout_word(self, word: str, number: int | None) -> None:
         marks = self._marks
         if word in ("par", "sect"):
-            self._end_paragraph()
-            if word == "sect":
-                self._marks = RtfMarks()
+            self._break_word(word)
         elif word == "pard":
             self._marks = RtfMarks()
         elif word == "intbl":
@@ -260,9 +247,19 @@ class _Reader:
         elif not self._end_word(word):
             self._row_word(word, number)
 
+    def _break_word(self, word: str) -> None:
+        """The end of a paragraph or a section. Where a change removes it, the next paragraph goes on with this one."""
+        if word == "par" and self._state.is_deleted and not self._marks.in_table:
+            self._flow.marks.end_paragraph()
+            return
+        self._end_paragraph()
+        if word == "sect" and not self._around:
+            self._marks = RtfMarks()
+            self._sections.end()
+
     def _note_word(self, word: str) -> None:
         """A note is one paragraph, whatever it holds."""
-        if word == "ftnalt":
+        if word == "ftnalt" and self._around[-1][1] is not None:
             self._around[-1] = (self._around[-1][0], NoteKind.ENDNOTE)
         elif word in ("cell", "nestcell"):
             self._flow.add(" ")
@@ -318,11 +315,19 @@ class _Reader:
     def _end_note(self) -> None:
         if self._around:
             self._marks, kind = self._around.pop()
-            self._flow.end_note(kind, self._author)
-            self._author = ""
+            if kind is None:
+                self._sections.name(self._running, self._flow.end_running())
+                return
+            self._flow.end_note(kind, *self._authors.of_comment())
 
-    def _end_author(self) -> None:
-        self._author = "".join(self._gathered)
+    def _begin_running(self, word: str) -> None:
+        if self._state.destination != "text" or not self._flow.begin_note():
+            self._state.destination = "skipped"
+            return
+        self._around.append((self._marks, None))
+        self._marks = RtfMarks()
+        self._running = word
+        self._state.destination = self._state.begun = "note"
 
     def _enter_double(self, _: str) -> None:
         """A text for readers that don't know Unicode; the same in Unicode follows inside the group."""
@@ -360,15 +365,25 @@ class _Reader:
             return
         self._high = 0
         if state.destination in ("text", "note"):
-            if not state.is_hidden and not state.is_deleted:
-                href = self._hrefs[-1][1] if self._hrefs else ""
-                self._flow.add(text, state.look, href)
+            self._add_words(text)
         elif state.destination == "styles":
-            found = _HEADING_NAME.search(text)
-            if found:
-                self._levels.setdefault(self._style, int(found[1]))
+            self._styles.take_name(text)
         elif state.destination not in ("fonts", "info"):
             self._gathered.append(text)
+
+    def _add_words(self, text: str) -> None:
+        """Text of the document, of a note, or of a header."""
+        state = self._state
+        if not self._around and text.strip():
+            self._sections.begin()
+        change = state.change
+        if change is not None:
+            kind, place, date = change
+            self._flow.marks.add(kind, text, self._authors.of_change(place), packed_date(date))
+        if change is None or change[0] is ReviewKind.INSERTION:
+            href = self._hrefs[-1][1] if self._hrefs else ""
+            self._flow.add(text, state.look, href)
+            self._flow.marks.is_open = change is not None
 
     def _end_paragraph(self) -> None:
         marks = self._marks
@@ -378,14 +393,14 @@ class _Reader:
             self._flow.end_cell_paragraph(self._label(), is_inner=marks.table_depth > 1)
         else:
             marker, self._marker = self._marker, ""
-            level = marks.outline + 1 if marks.outline < 9 else self._levels.get(marks.style, 0)
-            kind = "" if not marker else "1." if _is_number(marker) else "-"
+            level = marks.outline + 1 if marks.outline < 9 else self._styles.levels.get(marks.style, 0)
             self._flow.end_paragraph(
                 level,
-                kind,
+                "-" if marker else "",
                 marks.depth,
-                prefix=marker if level else "",
+                label=marker if level or _is_number(marker) else "",
                 breaks_before=marks.breaks_before,
+                is_caption=self._styles.is_caption(marks.style),
             )
 
     def _label(self) -> str:
@@ -395,7 +410,7 @@ class _Reader:
 
 
 def _is_number(marker: str) -> bool:
-    return marker[-1:] in ".)" and bool(marker[:-1].strip("("))
+    return bool(_NUMBERS.fullmatch(marker)) or (marker[-1:] in ".)" and bool(marker[:-1].strip("(")))
 
 
 _DESTINATIONS: dict[str, Callable[[_Reader, str], None]] = {
@@ -411,6 +426,9 @@ _DESTINATIONS: dict[str, Callable[[_Reader, str], None]] = {
     "footnote": _Reader._begin_note,
     "annotation": _Reader._begin_note,
     "atnauthor": _Reader._gather,
+    "atndate": _Reader._gather,
+    "revtbl": _Reader._gather,
+    **dict.fromkeys(RUNNING, _Reader._begin_running),
     "nesttableprops": _Reader._enter,
     "upr": _Reader._enter_double,
     "ud": _Reader._enter_unicode,
@@ -421,7 +439,9 @@ _ENDS: dict[str, Callable[[_Reader], None]] = {
     "fldinst": _Reader._end_link,
     "picture": _Reader._end_picture,
     "note": _Reader._end_note,
-    "atnauthor": _Reader._end_author,
+    "atnauthor": lambda reader: reader._authors.end_author("".join(reader._gathered)),
+    "atndate": lambda reader: reader._authors.end_date("".join(reader._gathered)),
+    "revtbl": lambda reader: reader._authors.end_table("".join(reader._gathered)),
     "title": lambda reader: reader._end_about("title"),
     "author": lambda reader: reader._end_about("author"),
 }

@@ -17,11 +17,10 @@ TEXTS = {
 SIGNS = {"~": " ", "_": "-", "-": "", "\n": "", "\r": "", "{": "{", "}": "}", "\\": "\\"}
 LOOKS = {"b": BOLD, "i": ITALIC, "strike": STRIKE, "striked": STRIKE, "super": RAISED}
 SKIPPED = frozenset({
-    "colortbl", "filetbl", "revtbl", "listtable", "listoverridetable", "rsidtbl", "generator", "themedata",
-    "colorschememapping", "datastore", "latentstyles", "header", "headerl", "headerr", "headerf", "footer",
-    "footerl", "footerr", "footerf", "xmlnstbl", "wgrffmtfilter", "mmathPr", "nonshppict", "objdata",
+    "colortbl", "filetbl", "listtable", "listoverridetable", "rsidtbl", "generator", "themedata",
+    "colorschememapping", "datastore", "latentstyles", "xmlnstbl", "wgrffmtfilter", "mmathPr", "nonshppict", "objdata",
     "objclass", "listpicture", "pgptbl", "userprops", "docvar", "fchars", "lchars", "private", "xe", "tc",
-    "bkmkstart", "bkmkend", "atnid", "atndate", "atnref", "atntime", "atnparent", "atrfstart", "atrfend",
+    "bkmkstart", "bkmkend", "atnid", "atnref", "atntime", "atnparent", "atrfstart", "atrfend",
     "nonesttables", "fldtype", "datafield", "background", "sp",
 })  # fmt: skip
 KEPT_OPTIONAL = frozenset(["fldinst", "shppict", "pn", "shpinst", "shptxt"])

@@ -46,7 +46,7 @@ class Figures:
         if kind is None:
             return _plain(number)
         if kind == _SHARE:
-            return f"{_plain(round(number * 100, 10))}%"
+            return share_text(number)
         if not 0 <= number <= _LAST_DAY:
             return _plain(number)
         return self._time(number, kind)
@@ -62,6 +62,16 @@ class Figures:
         if kind == _DATE or (kind == _MOMENT and moment.time() == dt.time(0)):
             return moment.date().isoformat()
         return moment.isoformat(" ")
+
+
+def is_share(number: int, code: str | None) -> bool:
+    """Whether a format, by its number and by its code where the workbook has one, shows per cent."""
+    return (_kind(code) if code else _built_in(str(number))) == _SHARE
+
+
+def share_text(number: float) -> str:
+    """A share as per cent."""
+    return f"{_plain(round(number * 100, 10))}%"
 
 
 def _plain(number: float) -> str:

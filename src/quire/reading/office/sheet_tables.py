@@ -82,7 +82,7 @@ def _add(pager: Pager, numbered: list[tuple[int, SheetRow]], merged: Sequence[Me
 def _tables(rows: Iterator[tuple[int, SheetRow]]) -> Iterator[_Table]:
     """Rows that belong together. After a gap, rows in other columns than before are another table.
 
-    So are rows that begin with a head or a title of their own.
+    So are rows that begin with a head or a title of their own, and without a gap rows that are all beside those before.
     """
     table: list[tuple[int, SheetRow]] = []
     goes_on = False
@@ -94,10 +94,11 @@ def _tables(rows: Iterator[tuple[int, SheetRow]]) -> Iterator[_Table]:
         widens = len(table) == 1 and len(table[0][1]) == 1 and number == last + 1 and len(row) > 1
         touches = low <= last_column and first_column <= high
         moved = number == last + 1 and len(row) == 1 and len(table) == 1 and not touches
+        beside = len(table) > 1 and len(row) > 1 and not touches
         full = len(table) >= _ROWS_AT_ONCE
-        if table and (apart or widens or moved or full):
+        if table and (apart or widens or moved or beside or full):
             yield _Table(table, goes_on)
-            table, goes_on = [], full and not apart
+            table, goes_on = [], full and not (apart or beside)
         if not table and not goes_on:
             first_column, last_column = low, high
         first_column, last_column = min(first_column, low), max(last_column, high)

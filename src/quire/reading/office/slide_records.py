@@ -6,24 +6,26 @@ A record that says it is longer than what holds it is cut off there; records nes
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from quire.errors import DamagedError, PasswordRequiredError
 from quire.reading.office.compound_file import CompoundFile
+from quire.reading.office.slide_numbers import AutoNumber, auto_numbers, letter_runs
 
 TITLES = frozenset({0, 6})
 BODIES = frozenset({1, 7, 8})
 """Kinds of text that are lists by default."""
-RUNNING = frozenset({7, 8, 9, 10})
-"""Places that hold a date, a slide's number, a footer or a header."""
+RUNNING = {7: "dt", 8: "sldNum", 9: "ftr", 10: "hdr"}
+"""Places that hold a date, a slide's number, a footer or a header, by their names in newer files."""
 
 _ENCRYPTED = 0xF3D1C4DF
 _DOCUMENT, _SLIDE_LIST, _SLIDE_PLACE = 1000, 4080, 1011
-_NOTES_ATOM, _DRAWING = 1009, 1036
+_NOTES_ATOM, _DRAWING, _SHOW_INFO = 1009, 1036, 1017
+_HIDDEN_FLAG = 1 << 2
 _TEXT_KIND, _WIDE_TEXT, _NARROW_TEXT, _STYLE, _OUTLINE_TEXT = 3999, 4000, 4008, 4001, 3998
-_PLACEHOLDER = 3011
+_PLACEHOLDER, _TAGS, _TAG_DATA, _FURTHER_STYLE = 3011, 5000, 5003, 4012
 _GROUP, _SHAPE, _SHAPE_ATOM, _ANCHOR = 0xF003, 0xF004, 0xF00A, 0xF00F
 _TEXT_BOX, _CLIENT_DATA = 0xF00D, 0xF011
 _PROPERTIES = (0xF00B, 0xF122)
@@ -59,6 +61,7 @@ class SlideParagraph(NamedTuple):
     text: str
     depth: int = 0
     has_bullet: bool | None = None
+    number: AutoNumber | None = None
 
 
 @dataclass(slots=True)
@@ -77,6 +80,7 @@ class SlideShape:
 class Slide:
     shapes: list[SlideShape]
     notes: list[SlideShape] = field(default_factory=list)
+    is_hidden: bool = False
 
 
 def slides(file: CompoundFile) -> list[Slide]:
@@ -99,9 +103,18 @@ def slides(file: CompoundFile) -> list[Slide]:
     found: list[Slide] = []
     for name, offset, texts in _objects(lists, 0, places):
         outline = _Outline(texts)
-        shapes = _shapes(_at(data, offset), outline)
-        found.append(Slide(shapes + outline.unused(), notes.get(name, [])))
+        held = _at(data, offset)
+        shapes = _shapes(held, outline)
+        found.append(Slide(shapes + outline.unused(), notes.get(name, []), _is_hidden(held)))
     return found
+
+
+def _is_hidden(held: list[Record]) -> bool:
+    """Whether the slide is not shown in the show."""
+    flags = next(
+        (_u32(one.data, 8) >> 16 for one in held if one.kind == _SHOW_INFO and len(one.data) > 11), 0
+    )
+    return bool(flags & _HIDDEN_FLAG)
 
 
 class _Outline:
@@ -231,6 +244,8 @@ def _group(held: list[Record], outline: _Outline, depth: int) -> list[SlideShape
 
 def _shape(record: Record, outline: _Outline) -> SlideShape:
     shape = SlideShape(is_picture=_PICTURE_PROPERTY in _properties(record))
+    held: list[Record] = []
+    numbers: list[AutoNumber | None] = []
     for one in records(record.data):
         if one.kind == _ANCHOR and len(one.data) >= 16:
             left, top, right, bottom = struct.unpack_from("<4i", one.data)
@@ -242,13 +257,24 @@ def _shape(record: Record, outline: _Outline) -> SlideShape:
                 if inner.kind == _PLACEHOLDER and len(inner.data) > 4
             ]
             shape.placeholder = places[0] if places else 0
+            numbers = _numbers(one.data)
         elif one.kind == _TEXT_BOX:
             held = list(records(one.data))
             shared = [_u32(inner.data, 0) for inner in held if inner.kind == _OUTLINE_TEXT]
             if shared:
                 held = outline.text(shared[0]) or held
-            shape.text_kind, shape.paragraphs = _text(held)
+    if held:
+        shape.text_kind, shape.paragraphs = _text(held, numbers)
     return shape
+
+
+def _numbers(client_data: bytes) -> list[AutoNumber | None]:
+    """How the paragraphs of a shape are numbered, which PowerPoint 2000 put into a tag of the shape."""
+    tags = (one for one in records(client_data) if one.kind == _TAGS)
+    held = (part for tag in tags for inner in records(tag.data) for part in records(inner.data))
+    data = (one for part in held if part.kind == _TAG_DATA for one in records(part.data))
+    found = (one.data for one in data if one.kind == _FURTHER_STYLE)
+    return next((numbers for data in found if (numbers := auto_numbers(data))), [])
 
 
 def _properties(shape: Record) -> set[int]:
@@ -263,7 +289,7 @@ def _properties(shape: Record) -> set[int]:
     return found
 
 
-def _text(held: list[Record]) -> tuple[int, list[SlideParagraph]]:
+def _text(held: list[Record], numbers: Sequence[AutoNumber | None] = ()) -> tuple[int, list[SlideParagraph]]:
     kind, text, style = 4, "", b""
     for one in held:
         if one.kind == _TEXT_KIND:
@@ -274,20 +300,26 @@ def _text(held: list[Record]) -> tuple[int, list[SlideParagraph]]:
             text = one.data.decode("latin-1")
         elif one.kind == _STYLE:
             style = one.data
-    runs = list(_paragraph_runs(style, len(text) + 1))
+    runs, letters_at = _paragraph_runs(style, len(text) + 1)
+    letters = list(letter_runs(style, letters_at, len(text) + 1)) if numbers else []
     found: list[SlideParagraph] = []
-    at, place = 0, 0
+    at, place, letter = 0, 0, 0
     for line in text.split("\r"):
         while place + 1 < len(runs) and runs[place][0] <= at:
             place += 1
+        while letter + 1 < len(letters) and letters[letter][0] <= at:
+            letter += 1
         _, depth, bullet = runs[place] if runs else (0, 0, None)
-        found.append(SlideParagraph(line.replace("\x0b", "\n"), depth, bullet))
+        entry = letters[letter][1] if letters else 0
+        number = numbers[entry] if entry < len(numbers) else None
+        found.append(SlideParagraph(line.replace("\x0b", "\n"), depth, bullet, number))
         at += len(line) + 1
     return kind, found
 
 
-def _paragraph_runs(style: bytes, length: int) -> Iterator[tuple[int, int, bool | None]]:
-    """(end, depth, has a bullet) of each stretch of paragraphs with the same properties."""
+def _paragraph_runs(style: bytes, length: int) -> tuple[list[tuple[int, int, bool | None]], int]:
+    """(end, depth, has a bullet) of each stretch of paragraphs with the same properties, and where these end."""
+    found: list[tuple[int, int, bool | None]] = []
     at, end = 0, 0
     while end < length and at + 10 <= len(style):
         count, depth, mask = struct.unpack_from("<IHI", style, at)
@@ -299,7 +331,8 @@ def _paragraph_runs(style: bytes, length: int) -> Iterator[tuple[int, int, bool 
             at += 2 + 4 * int.from_bytes(style[at : at + 2], "little")
         at += (2 if mask & 0x10000 else 0) + (2 if mask & 0xE0000 else 0) + (2 if mask & 0x200000 else 0)
         end += count
-        yield end, min(depth, 4), bullet
+        found.append((end, min(depth, 4), bullet))
+    return found, at
 
 
 def _u32(data: bytes, at: int) -> int:

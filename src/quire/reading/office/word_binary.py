@@ -14,27 +14,31 @@ from typing import NamedTuple
 
 from quire.errors import DamagedError, PasswordRequiredError
 from quire.reading.office.compound_file import CompoundFile
+from quire.reading.office.doc_lists import read_lists
+from quire.reading.office.doc_sections import DocSection, has_even_pages, read_sections
 from quire.reading.office.flow_text import NoteKind
-from quire.reading.office.inline_markdown import BOLD, ITALIC, RAISED, STRIKE
+from quire.reading.office.inline_markdown import BOLD, HIDDEN, ITALIC, RAISED, STRIKE
+from quire.reading.office.review_marks import ReviewKind, ReviewMark
+from quire.reading.office.word_dates import packed_date
 from quire.reading.office.word_notes import WordNote, read_notes
-
-HIDDEN = 1 << 8
-"""A look of text that is not shown: hidden, or struck out by a tracked change."""
+from quire.reading.office.word_styles import Label
 
 _IDENT = 0xA5EC
 _PAIRS_AT = 0x9A
-_STYLES, _CHARACTERS, _PARAGRAPHS, _PIECES, _LISTS, _LIST_USES = 1, 12, 13, 33, 73, 74
+_STYLES, _CHARACTERS, _PARAGRAPHS, _PIECES, _AUTHORS, _LISTS, _LIST_USES = 1, 12, 13, 33, 51, 73, 74
 """Places in the header's table of (offset, length)."""
 _PAGE = 512
 _OPERAND_BYTES = {0: 1, 1: 1, 2: 2, 3: 4, 4: 2, 5: 2, 7: 3}
-_LOOKS = {0x0835: BOLD, 0x0836: ITALIC, 0x0837: STRIKE, 0x2A48: RAISED, 0x083C: HIDDEN, 0x0800: HIDDEN}
+_LOOKS = {0x0835: BOLD, 0x0836: ITALIC, 0x0837: STRIKE, 0x2A48: RAISED, 0x083C: HIDDEN}
 _NO_OUTLINE = 9
 _PARAGRAPH_STYLE = 1
 _DEEPEST_LINEAGE = 12
 _TITLE_STYLE = 62
 _LIST_STYLES = {48: ("-", 0), 49: ("1.", 0)}
 _LIST_STYLES |= {54 + n: ("-", n + 1) for n in range(4)} | {58 + n: ("1.", n + 1) for n in range(4)}
-_BULLET, _NO_NUMBER = 23, 255
+_CAPTION_STYLE = 34
+_CHANGES = ((0x0800, 0x4863, 0x6864, ReviewKind.DELETION), (0x0801, 0x4804, 0x6805, ReviewKind.INSERTION))
+"""Properties of letters that a tracked change has taken away or put in: that it did, its author, its date."""
 _MOST_COLUMNS = 64
 
 
@@ -55,6 +59,15 @@ class ParagraphLook(NamedTuple):
     breaks_before: bool = False
     cells: tuple[tuple[int, bool, bool], ...] = ()
     """At the end of a row: right border, merged down, part of the cell above, for each cell."""
+
+
+class CharacterLook(NamedTuple):
+    """What the file says of letters. `author` is a place in the list of authors."""
+
+    look: int = 0
+    change: ReviewKind | None = None
+    author: int = 0
+    date: int = 0
 
 
 class _Style(NamedTuple):
@@ -101,7 +114,10 @@ class WordBinary:
         self._looks = _Ranges(self._read_looks())
         self._paragraphs = _Ranges(self._read_paragraphs())
         self._styles = list(self._read_styles())
-        self._markers = self._read_lists()
+        self._numbering = read_lists(self._table, self._pair(_LISTS), self._pair(_LIST_USES))
+        self._authors = self._read_authors()
+        self.has_even_pages = has_even_pages(self._table, self._pair)
+        self.headers_start = starts[2]
 
     # ---- text ----------------------------------------------------------------------------------------------
 
@@ -131,6 +147,12 @@ class WordBinary:
             if (offset := self._offset(mark)) is not None
         }
 
+    def sections(self) -> dict[int, DocSection]:
+        """The sections by the offset of the last character of each in the file."""
+        found = read_sections(self._data, self._table, self._pair, _sprms)
+        offsets = ((self._offset(min(one.end, self.main_end) - 1), one) for one in found)
+        return {offset: one for offset, one in offsets if offset is not None}
+
     def _offset(self, position: int) -> int | None:
         """Where the character at that position of the text is in the file."""
         place = bisect_right(self._piece_starts, position) - 1
@@ -139,10 +161,19 @@ class WordBinary:
         piece = self._pieces[place]
         return piece.offset + (position - piece.start) * (1 if piece.is_narrow else 2)
 
-    def look(self, offset: int) -> int:
+    def look(self, offset: int) -> CharacterLook:
         """The look of the character at that offset of the file."""
         found = self._looks.at(offset)
-        return found if isinstance(found, int) else 0
+        return found if isinstance(found, CharacterLook) else _PLAIN_LOOK
+
+    def review_mark(self, look: CharacterLook, text: str) -> ReviewMark | None:
+        """What a tracked change, or its author, has made of the text; None for plain text."""
+        if look.change is not ReviewKind.DELETION and look.look & HIDDEN:
+            return ReviewMark(ReviewKind.HIDDEN, text)
+        if look.change is None:
+            return None
+        author = self._authors[look.author] if look.author < len(self._authors) else ""
+        return ReviewMark(look.change, text, author, packed_date(look.date))
 
     def paragraph(self, offset: int) -> ParagraphLook:
         """Of the paragraph whose end mark is at that offset of the file."""
@@ -165,21 +196,28 @@ class WordBinary:
                 return style.look.outline + 1
         return 0
 
-    def list_marker(self, look: ParagraphLook) -> tuple[str, int]:
-        """("-" or "1." or "", depth) of a paragraph."""
+    def is_caption(self, look: ParagraphLook) -> bool:
+        """Whether the paragraph is in the style of captions, or in one made from it."""
+        return any(style.built_in == _CAPTION_STYLE for _, style in self._lineage(look.style))
+
+    def list_label(self, look: ParagraphLook) -> tuple[Label | None, int]:
+        """How a paragraph of a list begins, None for others, and its depth. To be asked for once of each, in order."""
         if look.list_use is not None:
-            return self._marker(look)
+            return self._label(look)
         for _, style in self._lineage(look.style):
             if style.look.list_use is not None:
-                return self._marker(style.look)
+                return self._label(style.look)
             if style.built_in in _LIST_STYLES:
-                return _LIST_STYLES[style.built_in]
-        return "", 0
+                marker, depth = _LIST_STYLES[style.built_in]
+                return Label(marker, ""), depth
+        return None, 0
 
-    def _marker(self, look: ParagraphLook) -> tuple[str, int]:
+    def _label(self, look: ParagraphLook) -> tuple[Label | None, int]:
         if not look.list_use:
-            return "", 0
-        return self._markers.get((look.list_use, look.list_depth), "-"), look.list_depth
+            return None, 0
+        known = self._numbering.has(str(look.list_use))
+        label = self._numbering.label(str(look.list_use), look.list_depth) if known else Label("-", "")
+        return label, look.list_depth
 
     def _lineage(self, place: int) -> Iterator[tuple[int, _Style]]:
         """The style at that place of the file and those that it is made from."""
@@ -231,12 +269,12 @@ class WordBinary:
 
     def _read_looks(self) -> Iterator[tuple[int, int, object]]:
         for runs, page in self._pages(_CHARACTERS):
-            looks: dict[int, int] = {}  # runs of the same look share their properties
+            looks: dict[int, CharacterLook] = {}  # runs of the same look share their properties
             for one in range(runs):
                 start, end = _u32(page, 4 * one), _u32(page, 4 * one + 4)
                 at = 2 * page[(4 * (runs + 1) + one) % _PAGE]
                 if at not in looks:
-                    looks[at] = _character_look(page[at + 1 : at + 1 + page[at]]) if at else 0
+                    looks[at] = _character_look(page[at + 1 : at + 1 + page[at]]) if at else _PLAIN_LOOK
                 yield start, end, looks[at]
 
     def _read_paragraphs(self) -> Iterator[tuple[int, int, object]]:
@@ -261,37 +299,21 @@ class WordBinary:
             yield _style(entry, name_at) if length >= 10 else _Style()
             at += 2 + length + (length & 1)
 
-    def _read_lists(self) -> dict[tuple[int, int], str]:
-        """The marker of each level of each use of a list."""
-        markers = self._read_levels()
-        at, size = self._pair(_LIST_USES)
+    def _read_authors(self) -> list[str]:
+        """Who made the tracked changes."""
+        at, size = self._pair(_AUTHORS)
         table = self._table[at : at + size]
-        found: dict[tuple[int, int], str] = {}
-        for use in range(min(_u32(table, 0), len(table) // 16)):
-            name = _u32(table, 4 + 16 * use)
-            found |= {(use + 1, depth): mark for depth, mark in enumerate(markers.get(name, ()))}
-        return found
-
-    def _read_levels(self) -> dict[int, list[str]]:
-        at, size = self._pair(_LISTS)
-        if not size:
-            return {}
-        count = _u16(self._table, at)
-        heads = [self._table[at + 2 + 28 * one : at + 30 + 28 * one] for one in range(min(count, 4096))]
-        at += size
-        found: dict[int, list[str]] = {}
-        for head in heads:
-            if len(head) < 28:
+        if _u16(table, 0) != 0xFFFF:
+            return []
+        names: list[str] = []
+        at, extra = 6, _u16(table, 4)
+        for _ in range(_u16(table, 2)):
+            length = 2 * _u16(table, at)
+            names.append(table[at + 2 : at + 2 + length].decode("utf-16-le", "replace"))
+            at += 2 + length + extra
+            if at >= len(table):
                 break
-            marks = found.setdefault(_u32(head, 0), [])
-            for _ in range(1 if head[26] & 1 else 9):
-                level = self._table[at : at + 28]
-                if len(level) < 28:
-                    return found
-                marks.append("-" if level[4] in (_BULLET, _NO_NUMBER) else "1.")
-                at += 28 + level[24] + level[25]
-                at += 2 + 2 * _u16(self._table, at)
-        return found
+        return names
 
 
 class _Ranges:
@@ -308,12 +330,19 @@ class _Ranges:
         return self._ranges[place][2]
 
 
-def _character_look(data: bytes) -> int:
+_PLAIN_LOOK = CharacterLook()
+
+
+def _character_look(data: bytes) -> CharacterLook:
+    given = dict(_sprms(data))
     look = 0
-    for sprm, operand in _sprms(data):
-        bit = _LOOKS.get(sprm, 0)
-        look = look | bit if bit and operand[:1] in (b"\x01", b"\x81") else look
-    return look
+    for sprm, bit in _LOOKS.items():
+        look = look | bit if given.get(sprm, b"")[:1] in (b"\x01", b"\x81") else look
+    for sprm, author, date, kind in _CHANGES:
+        if given.get(sprm, b"")[:1] == b"\x01":
+            numbers = (int.from_bytes(given.get(one, b""), "little") for one in (author, date))
+            return CharacterLook(look, kind, *numbers)
+    return CharacterLook(look) if look else _PLAIN_LOOK
 
 
 def _paragraph_look(data: bytes) -> ParagraphLook:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from email import message_from_bytes
 from email.errors import MessageError
+from xml.etree.ElementTree import Element
 
 from quire.reading.files.file_kinds import EML, HTML, SNIFF_BYTES, TEXT, sniff
 from quire.reading.office.charsets import declared_in_markup, decode
@@ -21,8 +22,16 @@ _SINGLE_FILE = b"mime-version:"
 """A web page with its pictures in one file (MHT) begins as a mail does."""
 
 
-def chunk_pages(package: Package, part: str) -> list[OfficePage]:
-    """The pages of the chunk; none for one that is empty. Raises DamagedError or TooLargeError."""
+def add_chunk(package: Package, part: str, element: Element, pager: Pager) -> None:
+    """Adds the pages of the chunk that an element of the part names. Raises DamagedError or TooLargeError."""
+    found = package.relations(part).get(package.attribute(element, "id"))
+    if found is not None and not found.external:
+        pager.end_page()
+        pager.pages += _chunk_pages(package, found.target)
+
+
+def _chunk_pages(package: Package, part: str) -> list[OfficePage]:
+    """The pages of the chunk; none for one that is empty."""
     text, is_html = _text(package, part)
     if text and is_html:
         return [

@@ -1,18 +1,18 @@
-"""Headers and footers of a Word document: once for each section where they differ, on its first page.
+"""Headers and footers of a Word document (DOCX).
 
-A section that names none has those of the section before it. Weakness: what a field shows (a page number) is what Word
+Weakness: what a field shows (a page number) is what Word
 showed when it last saved the document.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from xml.etree.ElementTree import Element
 
 from quire.domain.element import ElementKind
-from quire.reading.office.office_pages import OfficePage, RunningText
+from quire.reading.office.office_pages import OfficePage
 from quire.reading.office.ooxml_package import Package, Relation
+from quire.reading.office.running_sections import DEFAULT, RunningSections
 
 _KINDS = {
     "headerReference": ElementKind.RUNNING_HEADER,
@@ -31,10 +31,7 @@ class WordSections:
         self._text_of = text_of
         settings = package.tree(package.related(part, "settings"), "settings")
         self._has_even = package.is_on(package.child(settings, "evenAndOddHeaders"))
-        self._named: dict[tuple[ElementKind, str], str] = {}
-        self._shown: tuple[RunningText, ...] = ()
-        self._found: dict[int, list[RunningText]] = {}
-        self._first_page = 0
+        self._lines = RunningSections()
         self._texts: dict[str, str] = {}
 
     def end(self, section: Element | None) -> None:
@@ -46,19 +43,9 @@ class WordSections:
             kind = _KINDS.get(package.local[one.tag])
             found = self._relations.get(package.attribute(one, "id")) if kind else None
             if kind and found is not None and found.target in package.archive:
-                self._named[kind, package.attribute(one, "type", "default")] = found.target
-        uses = ["first"] if package.is_on(package.child(section, "titlePg")) else []
-        uses += ["default", *(["even"] if self._has_even else [])]
-        texts = [
-            RunningText(kind, self._text(self._named[kind, use]))
-            for kind in _KINDS.values()
-            for use in uses
-            if (kind, use) in self._named
-        ]
-        lines = tuple(dict.fromkeys(one for one in texts if one.text))
-        if lines != self._shown:
-            self._found.setdefault(self._first_page, []).extend(lines)
-            self._shown = lines
+                self._lines.name(kind, package.attribute(one, "type", DEFAULT), self._text(found.target))
+        has_first = package.is_on(package.child(section, "titlePg"))
+        self._lines.end(has_first=has_first, has_even=self._has_even)
 
     def _text(self, part: str) -> str:
         """The text of a part, which is read once, however many sections have it."""
@@ -68,11 +55,8 @@ class WordSections:
 
     def begin(self, page: int) -> None:
         """A section begins on that page, counted from 0."""
-        self._first_page = page
+        self._lines.begin(page)
 
     def placed(self, pages: Sequence[OfficePage]) -> list[OfficePage]:
         """The pages with their headers and footers."""
-        return [
-            replace(page, running=tuple(self._found[at])) if at in self._found else page
-            for at, page in enumerate(pages)
-        ]
+        return self._lines.placed(pages)

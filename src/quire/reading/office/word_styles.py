@@ -6,14 +6,30 @@ Styles of a Word document: what a paragraph's or a run's style says of its struc
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from xml.etree.ElementTree import Element
 
-from quire.reading.office.inline_markdown import BOLD, ITALIC, RAISED, STRIKE
+from quire.reading.office.inline_markdown import BOLD, HIDDEN, ITALIC, MONO, RAISED, STRIKE
 from quire.reading.office.ooxml_package import Package
 
-LOOKS = {"b": BOLD, "i": ITALIC, "strike": STRIKE, "dstrike": STRIKE}
+LOOKS = {"b": BOLD, "i": ITALIC, "strike": STRIKE, "dstrike": STRIKE, "vanish": HIDDEN}
 _HEADING = re.compile(r"heading (\d)", re.IGNORECASE)
+_CODE_STYLES = frozenset(
+    {
+        "source code",
+        "code",
+        "code block",
+        "html preformatted",
+        "preformatted text",
+        "macro",
+        "program listing",
+    }
+)
+_MONO_FONT = re.compile(
+    r"courier|consolas|menlo|monaco|lucida console|cascadia|fira (?:code|mono)|source code|jetbrains mono|.* mono\b",
+    re.IGNORECASE,
+)
 _NESTED = re.compile(r"list (?:bullet|number|continue)? ?([2-5])", re.IGNORECASE)
 
 
@@ -26,11 +42,16 @@ class WordStyle:
     number: str = ""
     depth: int = 0
     look: int = 0
+    is_caption: bool = False
+    is_code: bool = False
 
 
 def run_look(package: Package, one: Element, look: int) -> int:
     """The look that a property of a run makes of the look before it."""
     name = package.local[one.tag]
+    if name == "rFonts":
+        font = package.attribute(one, "ascii") or package.attribute(one, "hAnsi")
+        return look if not font else look | MONO if _MONO_FONT.match(font) else look & ~MONO
     if name == "vertAlign":
         return look | RAISED if package.attribute(one, "val") == "superscript" else look & ~RAISED
     bit = LOOKS.get(name, 0)
@@ -47,7 +68,9 @@ def read_styles(package: Package, root: Element | None) -> dict[str, WordStyle]:
 
 def _style(package: Package, raw: dict[str, Element], name: str) -> WordStyle:
     """What a style and those it is based on say together; the nearest word counts."""
-    level, quote, number, depth, look = 0, False, "", 0, 0
+    level, quote, number, depth, look, caption = 0, False, "", 0, 0, False
+    hidden: bool | None = None
+    code, font = False, 0
     for _ in range(20):  # styles may be based on each other in a circle
         element = raw.get(name)
         if element is None:
@@ -62,6 +85,8 @@ def _style(package: Package, raw: dict[str, Element], name: str) -> WordStyle:
             level = int(heading[1]) if heading else 1 if words == "title" else 0
             level = level or (int(given) + 1 if given.isdigit() and int(given) < 9 else 0)
         quote = quote or words in ("quote", "intense quote")
+        caption = caption or words == "caption"
+        code = code or words in _CODE_STYLES
         nested = _NESTED.fullmatch(words)
         numbered = package.child(properties, "numPr")
         if numbered is not None and not number:
@@ -70,12 +95,20 @@ def _style(package: Package, raw: dict[str, Element], name: str) -> WordStyle:
             value = package.attribute(deep, "val") if deep is not None else "0"
             depth = min(int(value), MAX_LEVEL) if value.isdigit() else 0
             depth = depth or (int(nested[1]) - 1 if nested else 0)
+        own = package.child(element, "rPr")
+        vanish, fonts = package.child(own, "vanish"), package.child(own, "rFonts")
+        if not font and fonts is not None:
+            font = MONO if run_look(package, fonts, 0) else -1
+        if hidden is None and vanish is not None:
+            hidden = package.is_on(vanish)
         if package.attribute(element, "type") == "character":
-            for one in package.child(element, "rPr") or ():
+            for one in own if own is not None else ():
                 look |= run_look(package, one, 0)
         based = package.child(element, "basedOn")
         name = package.attribute(based, "val") if based is not None else ""
-    return WordStyle(level, quote, "" if number == "0" else number, depth, look)
+    look = look | HIDDEN if hidden else look & ~HIDDEN
+    look = look | MONO if font == MONO else look & ~MONO
+    return WordStyle(level, quote, "" if number == "0" else number, depth, look, caption, code)
 
 
 MAX_LEVEL = 8
@@ -104,31 +137,15 @@ class Label:
 class Numbering:
     """Counts as it goes: labels are to be asked for in the order of the document."""
 
-    def __init__(self, package: Package, root: Element | None) -> None:
-        self._levels: dict[str, dict[int, NumberingLevel]] = {}
+    def __init__(self, levels: dict[str, dict[int, NumberingLevel]], shared: dict[str, str]) -> None:
+        """`levels` of each list by its number; lists with the same value in `shared` go on with each other's counts."""
+        self._levels = levels
+        self._shared = shared
         self._counts: dict[str, list[int | None]] = {}
-        self._abstract_of: dict[str, str] = {}
-        if root is None:
-            return
-        abstract = {
-            package.attribute(one, "abstractNumId"): _levels(package, one)
-            for one in package.children(root, "abstractNum")
-        }
-        for one in package.children(root, "num"):
-            number, link = package.attribute(one, "numId"), package.child(one, "abstractNumId")
-            key = package.attribute(link, "val") if link is not None else ""
-            levels = dict(abstract.get(key, {}))
-            overrides = package.children(one, "lvlOverride")
-            for override in overrides:
-                depth = _number(package.attribute(override, "ilvl"))
-                begin = package.child(override, "startOverride")
-                given = _levels(package, override)
-                level = given.get(depth) or levels.get(depth) or NumberingLevel()
-                start = _number(package.attribute(begin, "val"), 1) if begin is not None else level.start
-                levels[depth] = NumberingLevel(level.format, level.text, start)
-            self._levels[number] = levels
-            # Lists that share a definition go on counting, unless one starts anew.
-            self._abstract_of[number] = f"{key}/{number}" if overrides else key
+
+    def has(self, number: str) -> bool:
+        """Whether there is such a list."""
+        return number in self._levels
 
     def label(self, number: str, depth: int) -> Label | None:
         """The next label of list `number` at this depth; None if the paragraph has none."""
@@ -140,9 +157,14 @@ class Numbering:
             return None
         if level.format == "bullet":
             return Label("-", "")
-        counts = self._counts.setdefault(self._abstract_of[number], [None] * (MAX_LEVEL + 1))
+        counts = self._counts.setdefault(self._shared[number], [None] * (MAX_LEVEL + 1))
         count = counts[depth]
         counts[depth] = level.start if count is None else count + 1
+        for skipped in range(
+            1, depth
+        ):  # a level that is shown, though it has no paragraph of its own, is counted
+            if counts[skipped] is None:
+                counts[skipped] = (levels.get(skipped) or NumberingLevel()).start
         counts[depth + 1 :] = [None] * (MAX_LEVEL - depth)
         shown = re.sub(r"%(\d)", lambda found: self._shown(levels, counts, int(found[1]) - 1), level.text)
         if level.format.startswith("decimal") and _SIMPLE.fullmatch(level.text):
@@ -155,7 +177,33 @@ class Numbering:
             return ""
         level = levels.get(depth) or NumberingLevel("decimal")
         count = counts[depth]
-        return _written(level.start if count is None else count, level.format)
+        return written_number(level.start if count is None else count, level.format)
+
+
+def read_numbering(package: Package, root: Element | None) -> Numbering:
+    """The numbering of a document (DOCX)."""
+    found: dict[str, dict[int, NumberingLevel]] = {}
+    shared: dict[str, str] = {}
+    abstract = {
+        package.attribute(one, "abstractNumId"): _levels(package, one)
+        for one in package.children(root, "abstractNum")
+    }
+    for one in package.children(root, "num"):
+        number, link = package.attribute(one, "numId"), package.child(one, "abstractNumId")
+        key = package.attribute(link, "val") if link is not None else ""
+        levels = dict(abstract.get(key, {}))
+        overrides = package.children(one, "lvlOverride")
+        for override in overrides:
+            depth = _number(package.attribute(override, "ilvl"))
+            begin = package.child(override, "startOverride")
+            given = _levels(package, override)
+            level = given.get(depth) or levels.get(depth) or NumberingLevel()
+            start = _number(package.attribute(begin, "val"), 1) if begin is not None else level.start
+            levels[depth] = NumberingLevel(level.format, level.text, start)
+        found[number] = levels
+        # Lists that share a definition go on counting, unless one starts anew.
+        shared[number] = f"{key}/{number}" if overrides else key
+    return Numbering(found, shared)
 
 
 def _levels(package: Package, holder: Element) -> dict[int, NumberingLevel]:
@@ -170,7 +218,8 @@ def _levels(package: Package, holder: Element) -> dict[int, NumberingLevel]:
     return found
 
 
-def _written(count: int, form: str) -> str:
+def written_number(count: int, form: str) -> str:
+    """A number as a format of Word (`lowerLetter`, `upperRoman` …) writes it."""
     if form in ("lowerLetter", "upperLetter"):
         letter = chr(ord("a") + (count - 1) % 26) * min(1 + (max(count, 1) - 1) // 26, 10)
         return letter if form == "lowerLetter" else letter.upper()
@@ -185,3 +234,14 @@ def _written(count: int, form: str) -> str:
 
 def _number(text: str, otherwise: int = 0) -> int:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 7 else otherwise
+
+
+def look_in(package: Package, styles: Mapping[str, WordStyle], properties: Element, look: int) -> int:
+    """The look of a run with these properties, whose paragraph has the given one."""
+    for one in properties:
+        name = package.local[one.tag]
+        if name == "rStyle":
+            look |= styles.get(package.attribute(one, "val"), WordStyle()).look
+        else:
+            look = run_look(package, one, look)
+    return look

@@ -1,7 +1,6 @@
 """Excel workbooks of before 2007 (XLS): a page for each sheet, as of newer workbooks.
 
-The values come without the formats of their cells: a percentage is shown as a fraction. Comments, charts and pictures
-are left out.
+Of the formats of cells only dates, times and per cent are known. Charts and pictures are left out.
 """
 
 from __future__ import annotations
@@ -19,7 +18,10 @@ from quire.reading.office.embedded_files import stored_files, with_last_lines
 from quire.reading.office.inline_markdown import plain
 from quire.reading.office.office_pages import TABLE_PAGE_CHARS, MarkdownBlock, OfficePage, Pager, cell
 from quire.reading.office.office_source import Opened
+from quire.reading.office.review_comments import column_letters, comment_item
+from quire.reading.office.sheet_numbers import share_text
 from quire.reading.office.sheet_tables import MergedArea, SheetRow, add_tables, sheet_pages
+from quire.reading.office.xls_records import XlsCells, read_cells
 from quire.reading.office.zip_container import OfficeLimits
 
 if TYPE_CHECKING:
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
 READER = "xls"
 _STREAMS = ("Workbook", "Book")  # the name since Excel 97, and the one before
+_LEAST_BYTES = 4096
 _EPSILON_DIGITS = 15
 """What Excel shows of a number at most."""
 _REFUSAL_OF_ENCRYPTED = (
@@ -46,16 +49,25 @@ def open_xls(path: str, limits: OfficeLimits) -> Opened:
     _check_records(records)
     # The library gets the records that were checked, in a file of ours. In a forged file it would follow sectors
     # without end, or find other records than we did.
-    clean = BytesIO(compound_file_of(name, records))
+    # It can't read streams of two to four kilobytes, which are stored in small sectors.
+    clean = BytesIO(compound_file_of(name, records.ljust(_LEAST_BYTES, b"\0")))
     with _library_errors():
         from python_calamine import CalamineWorkbook, SheetVisibleEnum
 
+        cells = read_cells(records)
         with CalamineWorkbook.from_filelike(clean) as book:
             pages = [
                 page
                 for one in book.sheets_metadata
-                for page in _sheet(book, one.name, is_hidden=one.visible != SheetVisibleEnum.Visible)
+                for page in _sheet(
+                    book,
+                    one.name,
+                    cells.get(one.name) or XlsCells(),
+                    is_hidden=one.visible != SheetVisibleEnum.Visible,
+                )
             ]
+    if not pages:
+        raise DamagedError("The Excel workbook is damaged: it has no sheets.")
     shown, files = with_last_lines(pages, notes)
     return Opened(READER, shown, title, author, files=files)
 
@@ -108,7 +120,7 @@ def _library_errors() -> Iterator[None]:
         raise
 
 
-def _sheet(book: CalamineWorkbook, name: str, *, is_hidden: bool) -> list[OfficePage]:
+def _sheet(book: CalamineWorkbook, name: str, cells: XlsCells, *, is_hidden: bool) -> list[OfficePage]:
     sheet = book.get_sheet_by_name(name)
     heading = plain(" ".join(name.split())) + (" (hidden)" if is_hidden else "")
     pager = Pager(TABLE_PAGE_CHARS)
@@ -117,16 +129,34 @@ def _sheet(book: CalamineWorkbook, name: str, *, is_hidden: bool) -> list[Office
         MergedArea(first[0] + 1, first[1] + 1, last[0] + 1, last[1] + 1)
         for first, last in sheet.merged_cell_ranges or ()
     ]
-    if not add_tables(pager, _rows(sheet), merged):
+    found = add_tables(pager, _rows(sheet, cells), merged)
+    for note in cells.notes:
+        place = f"{column_letters(note.place[1] + 1)}{note.place[0] + 1}"
+        for one in comment_item(f"Note at {place}", note.author, note.text.removeprefix(f"{note.author}:")):
+            pager.add(one)
+    if not found and not cells.notes:
         pager.add(MarkdownBlock("*This sheet is empty.*"))
     return sheet_pages(heading, pager)
 
 
-def _rows(sheet: CalamineSheet) -> Iterator[tuple[int, SheetRow]]:
+def _rows(sheet: CalamineSheet, cells: XlsCells) -> Iterator[tuple[int, SheetRow]]:
     # The library's rows begin at the top of the sheet, its columns at the first with a value.
     first = 1 + (sheet.start[1] if sheet.start else 0)
     for number, values in enumerate(sheet.iter_rows(), 1):
-        shown = {column: _shown(value) for column, value in enumerate(values, first) if value != ""}
+        shown = {
+            column: share_text(value)
+            if (number - 1, column - 1) in cells.shares and isinstance(value, float | int)
+            else _shown(value)
+            for column, value in enumerate(values, first)
+            if value != ""
+        }
+        if cells.errors:
+            places = range(first, first + len(values))
+            shown |= {
+                column: cells.errors[number - 1, column - 1]
+                for column in places
+                if (number - 1, column - 1) in cells.errors
+            }
         row = {column: text for column, text in shown.items() if text}
         if row:
             yield number, row

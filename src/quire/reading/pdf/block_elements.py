@@ -13,6 +13,7 @@ from quire.domain.element import (
     Element,
     ElementKind,
     ElementLine,
+    HeadingLook,
     TableGrid,
     element_id,
     hull,
@@ -206,7 +207,8 @@ class PageBuilder:
         )
 
     def _add_heading(self, group: HeadingGroup, page: PageType) -> None:
-        self._add_lines(group.lines, ElementKind.HEADING, level=level_of(group, page))
+        look = HeadingLook(group.size, group.bold, group.level > 0)
+        self._add_lines(group.lines, ElementKind.HEADING, level=level_of(group, page), look=look)
         last = self._elements[-1] if self._elements else None
         if self._number == 1 and last is not None and group.size >= TITLE_RATIO * page.body_size:
             self._title_sizes[last.id] = group.size
@@ -226,6 +228,7 @@ class PageBuilder:
         *,
         breaks: Sequence[bool] = (),
         level: int = 0,
+        look: HeadingLook | None = None,
     ) -> None:
         """Adds the lines as one element; without a `kind` the text says which it is."""
         text, starts = self._joined(lines, breaks)
@@ -238,7 +241,7 @@ class PageBuilder:
                 return
             places = tuple(map(ElementLine, starts, boxes))
             self._elements.append(
-                Element(self._next_id(), kind, text, hull(boxes), level=level, lines=places)
+                Element(self._next_id(), kind, text, hull(boxes), level=level, lines=places, look=look)
             )
 
     def _joined(self, lines: Sequence[TextLine], breaks: Sequence[bool] = ()) -> tuple[str, list[int]]:

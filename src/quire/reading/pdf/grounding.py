@@ -23,11 +23,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from quire.domain.element import Box, Element, ElementKind, PageElements, hull
 from quire.domain.element_codec import encode
 from quire.domain.element_tree import renumbered
+from quire.errors import PageError
 from quire.reading.files.attachment_notes import AttachmentNote, with_attachments
 from quire.reading.files.document_source import PdfSource, open_documents
 from quire.reading.grading.page_grade import AnswerEvidence
-from quire.reading.office.office_elements import office_elements, page_elements
+from quire.reading.office.office_elements import page_elements
 from quire.reading.office.office_source import OfficeSource
+from quire.reading.office.zip_container import OfficeLimits
 from quire.reading.pdf.answer_words import AnswerWord, PageNumbers, differing, in_any_order, words_of
 from quire.reading.pdf.attached_files import attached_files, shown_files
 from quire.reading.pdf.block_matching import compact
@@ -150,16 +152,18 @@ def answer_without_ground(number: int, answer: str) -> GroundedAnswer:
     return _packed(number, answer, (), (0.0, 0.0))
 
 
-def pack_own_markdown(
-    path: str, password: str | None, number: int, markdown: str, reader: str
+def pack_described_page(
+    path: str, password: str | None, number: int, limits: OfficeLimits, markdown: str
 ) -> GroundedAnswer:
-    """The elements of a page whose Markdown our office readers wrote, with what a model says of its pictures in it."""
-    source = open_documents().get(path, password)
-    if isinstance(source, OfficeSource):
-        found = page_elements(source.page(number), number, markdown, source.files)
-    else:
-        found = office_elements(markdown, number)
-    return GroundedAnswer(encode(PageElements(number, found, reader)))
+    """The elements of an office page with descriptions in its Markdown; all else is as its reader found it.
+
+    Raises PageError where the document has no such page, or is no office file.
+    """
+    source = open_documents().get(path, password, limits)
+    if not isinstance(source, OfficeSource):
+        raise PageError("A document of this type has no pictures apart from its pages.")
+    elements = page_elements(source.page(number), number, markdown, source.files)
+    return GroundedAnswer(encode(PageElements(number, elements, source.reader)))
 
 
 def _words_of(source: PdfSource, number: int) -> tuple[View, list[PageWord]]:

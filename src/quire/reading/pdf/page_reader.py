@@ -46,7 +46,7 @@ from quire.reading.pdf.numbered_lines import find_numbered_lines
 from quire.reading.pdf.outline import Titles, outline_titles
 from quire.reading.pdf.page_figures import figure_boxes
 from quire.reading.pdf.page_margins import PageMargins, with_margins_in_order
-from quire.reading.pdf.page_signals import Thresholds, classify, garbled_ratio, measure_marks
+from quire.reading.pdf.page_signals import Thresholds, classify, garbled_ratio, is_within, measure_marks
 from quire.reading.pdf.picture_damage import has_damage, picture_boxes, with_damage
 from quire.reading.pdf.prose_columns import prose_columns
 from quire.reading.pdf.reading_direction import View, view_of
@@ -54,6 +54,7 @@ from quire.reading.pdf.ruled_tables import Table, could_be_grid, find_grids
 from quire.reading.pdf.running_lines import EdgeLine, Edges, RunningLines, edge_lines, running
 from quire.reading.pdf.slide_titles import with_slide_title
 from quire.reading.pdf.structure_tags import NO_TAGS, PageTags, is_tagged, page_tags
+from quire.reading.pdf.table_places import with_places
 from quire.reading.pdf.text_flow import flow
 from quire.reading.pdf.text_lines import TextLine, body_size, layer_text, lines_of
 from quire.reading.pdf.texts_ahead import read_ahead, text_of
@@ -247,7 +248,8 @@ def _elements(seen: _Seen, filled: Sequence[FilledBlock], style: ComposeStyle) -
     margins.add_left_out(page, at_top=False)
     page.add_fields(seen.fields)
     # Nothing but running lines: better these than a page that is silently empty.
-    return with_margins_in_order(page.finished(show_running=not filled), seen.reading.number)
+    found = with_places(page.finished(show_running=not filled), seen.lines)
+    return with_margins_in_order(found, seen.reading.number)
 
 
 def _unplaced(reading: PageReading) -> PageReading:
@@ -310,7 +312,7 @@ def _analyse(source: PdfSource, number: int, options: ReadOptions) -> _Seen:
     images = list(map(turn, pictures))
     marks = measure_marks(
         images,
-        [path for path in paths if not any(_is_within(path, table.box) for table in tables)],
+        [path for path in paths if not any(is_within(path, table.box) for table in tables)],
         [line.box for line in lines],
         view.size,
     )
@@ -399,11 +401,6 @@ def without_charts(tables: Sequence[Table], slanted: Sequence[Box], rules: Rules
     ]
 
 
-def _is_within(box: Box, other: Box) -> bool:
-    """Whether the box is inside the other, give or take a rule's thickness: a table's shading is no chart."""
-    return box[0] > other[0] - 3 and box[1] > other[1] - 3 and box[2] < other[2] + 3 and box[3] < other[3] + 3
-
-
 def _plain(source: PdfSource, number: int) -> PageReading:
     page = source.page(number)
     text: str = page.get_text("text", flags=text_flags())
@@ -447,5 +444,5 @@ def _read_office_page(source: OfficeSource, number: int) -> PageReading:
     has_pictures = source.has_pictures(number)
     reasons = ("has_pictures",) if has_pictures else () if signals.chars else ("blank_page",)
     page_class = PageClass.HAS_GRAPHICS if has_pictures else PageClass.TEXT_ONLY
-    elements = page_elements(page, number, text.strip(), source.files)
+    elements = page_elements(page, number, text, source.files)
     return PageReading(number, page_class, text, text.strip(), source.reader, reasons, signals, elements)

@@ -177,3 +177,8 @@ def _holds_word(
                 if x0 <= x <= x1 and y0 <= y <= y1:
                     return True
     return False
+
+
+def is_within(box: Box, other: Box) -> bool:
+    """Whether the box is inside the other, give or take a rule's thickness: a table's shading is no chart."""
+    return box[0] > other[0] - 3 and box[1] > other[1] - 3 and box[2] < other[2] + 3 and box[3] < other[3] + 3

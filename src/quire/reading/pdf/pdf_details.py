@@ -47,8 +47,8 @@ def pdf_details(path: str, password: str | None, wanted: Sequence[str], pages: S
         }
         numbers = [number for number in pages if 1 <= number <= source.handle.page_count]
         for name in wanted:
-            entries = readers[DocumentDetail(name)](source.handle, numbers)
-            if not _is_complete(found[name], entries):
+            read = readers.get(DocumentDetail(name))
+            if read is not None and not _is_complete(found[name], read(source.handle, numbers)):
                 cut.append(name)
     return json.dumps({**found, **({"truncated": cut} if cut else {})})
 

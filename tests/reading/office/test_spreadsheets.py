@@ -1,0 +1,77 @@
+"""One workbook in three formats, as LibreOffice wrote it (`data/fees.fods` is the source), and what XLS hides."""
+
+from __future__ import annotations
+
+import re
+import struct
+from pathlib import Path
+
+import pytest
+
+from quire.reading.files.document_source import inspect
+from quire.reading.office.xls_records import XlsNote, read_cells
+from quire.reading.pdf.page_reader import read_pages
+from tests.reading.office.old_files import workbook_file
+
+_DATA = Path(__file__).parent / "data"
+
+
+def _pages(path: Path) -> list[str]:
+    count = inspect(str(path), None, 100).page_count
+    return [one.markdown for one in read_pages(str(path), None, range(1, count + 1))]
+
+
+@pytest.mark.parametrize("form", ["ods", "xlsx", "xls"])
+def test_tables_comments_and_hidden_sheets_are_the_same_in_every_format(form: str) -> None:
+    first, second = _pages(_DATA / f"fees.{form}")
+    assert second == "## Secret (hidden)\n\nquiet"
+    shown = {"2026-05-06": "06.05.2026", "2026-12-24": "24.12.2026", " 50%": " 50.0%", "07:30:00": "07:30"}
+    for written, as_shown in shown.items():  # ODS has values as they are shown
+        first = first.replace(written, as_shown)
+    first = re.sub(r"€ |,(?=\d)|(?<=\d\.5)0|(?<= 7)\.00", "", first)
+    assert first.startswith(
+        "## Fees\n\n| Berth | Share | Day | Fee |\n|---|---|---|---|\n| A | 12.5% | 06.05.2026 | 1234.5 |\n"
+        "| B | 50.0% | 24.12.2026 | 7 |\n\n| Boat | Length |\n|---|---|\n| Ida | 9.25 |\n| Bo | 7 |\n\n"
+        "Tides\n\n| High | 07:30 |\n|---|---|\n| Open | TRUE |\n| Sum | "
+    )
+    assert first.endswith("\n\n- **Note at A1 by Ann**: check this")
+    assert "#VALUE!" in first or "Err:510" in first
+
+
+@pytest.mark.parametrize("count", [1, 20, 60, 80, 100, 118, 130])
+def test_old_workbook_of_any_size_is_read(count: int, tmp_path: Path) -> None:
+    path = tmp_path / "a.xls"
+    path.write_bytes(workbook_file([["abc", float(n)] for n in range(1, count + 1)]))
+    assert _pages(path)[0].endswith(f"| abc | {count} |" if count > 1 else "| abc | 1 |\n|---|---|")
+
+
+def _record(kind: int, data: bytes) -> bytes:
+    return struct.pack("<HH", kind, len(data)) + data
+
+
+def _workbook(inner: bytes) -> bytes:
+    begin = _record(0x0809, struct.pack("<HHHHII", 0x0600, 5, 0, 1997, 0, 0))
+    where = len(begin) + 4 + 9 + 4
+    bound = _record(0x0085, struct.pack("<IHBB", where, 0, 1, 0) + b"S")
+    sheet = _record(0x0809, struct.pack("<HHHHII", 0x0600, 16, 0, 1997, 0, 0))
+    return begin + bound + _record(0x000A, b"") + sheet + inner
+
+
+def test_note_in_two_encodings_is_put_together() -> None:
+    text = _record(0x01B6, bytes(10) + struct.pack("<HHI", 6, 16, 0))
+    pieces = (
+        _record(0x003C, b"\0abc")
+        + _record(0x003C, b"\1" + "äöü".encode("utf-16-le"))
+        + _record(0x003C, bytes(16))
+    )
+    about = _record(0x005D, struct.pack("<HHHH", 21, 18, 25, 7))
+    note = _record(0x001C, struct.pack("<HHHHHB", 3, 2, 0, 7, 3, 0) + b"Ann\0")
+    found = read_cells(_workbook(about + text + pieces + note))
+    assert found["S"].notes == [XlsNote((3, 2), "Ann", "abcäöü")]
+
+
+@pytest.mark.parametrize("end", range(0, 60, 3))
+def test_records_that_are_cut_off_end_what_is_read(end: int) -> None:
+    note = _record(0x001C, struct.pack("<HHHHHB", 3, 2, 0, 7, 60_000, 0) + b"Ann\0")
+    data = _workbook(_record(0x00BD, struct.pack("<HH", 1, 1) + b"\xff" * 9) + note)
+    assert isinstance(read_cells(data[: len(data) - end]), dict)
