@@ -56,7 +56,8 @@ from quire.reading.grading.page_grade import Judgement, OcrEvidence, judge_ocr, 
 from quire.reading.layer_verdict import graded_layer  # noqa: E402
 from quire.reading.local_reader import KEPT_LAYER  # noqa: E402
 from quire.reading.ocr.layer_witness import layer_evidence  # noqa: E402
-from quire.reading.ocr.ocr_stages import OcrOptions, recognise  # noqa: E402
+from quire.reading.ocr.ocr_options import OcrOptions  # noqa: E402
+from quire.reading.ocr.ocr_stages import recognise  # noqa: E402
 from quire.reading.ocr.page_ocr import best_reading  # noqa: E402
 from quire.reading.ocr.scan_elements import lay_out_scan  # noqa: E402
 from quire.reading.pdf.page_reader import read_pages  # noqa: E402

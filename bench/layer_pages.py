@@ -44,7 +44,7 @@ from quire.reading.files.page_chunks import read_chunk  # noqa: E402
 from quire.reading.layer_verdict import graded_layer  # noqa: E402
 from quire.reading.local_reader import needs_evidence  # noqa: E402
 from quire.reading.ocr.layer_witness import LayerEvidence, layer_evidence  # noqa: E402
-from quire.reading.ocr.ocr_stages import OcrOptions  # noqa: E402
+from quire.reading.ocr.ocr_options import OcrOptions  # noqa: E402
 from quire.reading.pdf.page_reader import ReadOptions  # noqa: E402
 
 LAYOUTS = ("prose", "columns", "table", "letter", "picture", "sparse")

@@ -29,7 +29,8 @@ from tests.reading.ocr import scans  # noqa: E402
 
 from measuring import table  # noqa: E402
 from quire.reading.ocr import quick_reader  # noqa: E402
-from quire.reading.ocr.ocr_stages import AUTO, CAREFUL, OcrOptions, recognise  # noqa: E402
+from quire.reading.ocr.ocr_options import AUTO, CAREFUL, OcrOptions  # noqa: E402
+from quire.reading.ocr.ocr_stages import recognise  # noqa: E402
 from quire.reading.ocr.scan_elements import lay_out_scan  # noqa: E402
 from quire.reading.pdf.drawn_rules import Rules  # noqa: E402
 

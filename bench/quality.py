@@ -347,7 +347,7 @@ class ReaderProcess:
 def read_quire(path: str, as_shipped: bool) -> tuple[str, int]:
     from quire.reading.document_reading import DocumentOptions, read_document
     from quire.reading.local_reader import LocalOptions
-    from quire.reading.ocr.ocr_stages import OcrOptions
+    from quire.reading.ocr.ocr_options import OcrOptions
     from quire.reading.pdf.page_reader import ReadOptions
     from quire.settings.reading_settings import OcrSettings
 

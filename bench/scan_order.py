@@ -31,7 +31,8 @@ from tests.reading.ocr import scans, script_pages  # noqa: E402
 from measuring import table  # noqa: E402
 from quality import held_out, text_of  # noqa: E402
 from quire.domain.element import ElementKind  # noqa: E402
-from quire.reading.ocr.ocr_stages import OcrOptions, Recognised, recognise  # noqa: E402
+from quire.reading.ocr.ocr_options import OcrOptions  # noqa: E402
+from quire.reading.ocr.ocr_stages import Recognised, recognise  # noqa: E402
 from quire.reading.ocr.scan_elements import lay_out_scan  # noqa: E402
 from quire.reading.pdf.page_reader import ReadOptions, read_pages  # noqa: E402
 from quire.reading.pdf.page_render import RenderOptions, draw_page  # noqa: E402

@@ -28,7 +28,8 @@ from quire.errors import QuireError  # noqa: E402
 from quire.reading.files.document_source import inspect  # noqa: E402
 from quire.reading.files.page_chunks import read_chunk  # noqa: E402
 from quire.reading.local_reader import class_for_route  # noqa: E402
-from quire.reading.ocr.ocr_stages import CAREFUL, recognise  # noqa: E402
+from quire.reading.ocr.ocr_options import CAREFUL  # noqa: E402
+from quire.reading.ocr.ocr_stages import recognise  # noqa: E402
 from quire.reading.ocr.page_ocr import OcrOptions, reads_script_of, recognise_page  # noqa: E402
 from quire.reading.pdf.page_reader import ReadOptions  # noqa: E402
 

@@ -11,7 +11,7 @@ from quire.api.jobs.submission_fields import read_fields
 from quire.domain.job import JobOptions, ReadingEffort
 from quire.errors import RequestError
 from quire.reading.ocr import page_ocr
-from quire.reading.ocr.ocr_stages import AUTO, CAREFUL, QUICK, OcrOptions
+from quire.reading.ocr.ocr_options import AUTO, CAREFUL, QUICK, OcrOptions
 from tests.support.serving import Client
 
 

@@ -16,7 +16,7 @@ from quire.reading.files.page_chunks import Chunk, PageSlice, read_chunk
 from quire.reading.layer_verdict import CONTRADICTED, NOT_CONFIRMED, graded_layer
 from quire.reading.local_reader import class_for_route
 from quire.reading.ocr.layer_witness import LayerEvidence, layer_evidence
-from quire.reading.ocr.ocr_stages import OcrOptions
+from quire.reading.ocr.ocr_options import OcrOptions
 from quire.reading.pdf.page_reader import ReadOptions
 from quire.reading.sync_reader import SyncReader
 from tests.reading.conftest import PROSE, Make

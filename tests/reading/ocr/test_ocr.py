@@ -21,7 +21,8 @@ from quire.errors import PageError, SettingsError
 from quire.pipeline.searchable_file import element_lines
 from quire.reading.grading.page_doubts import TORN_SENTENCES
 from quire.reading.ocr import careful_reader, page_ocr, quick_reader
-from quire.reading.ocr.ocr_stages import CAREFUL_FAILED, CAREFUL_MISSING, TURNED
+from quire.reading.ocr.ocr_options import CAREFUL_FAILED
+from quire.reading.ocr.ocr_stages import CAREFUL_MISSING, TURNED
 from quire.reading.ocr.page_ocr import OcrOptions, check_languages, recognise_page
 from quire.reading.ocr.picture_elements import ElementOptions, read_elements
 from quire.reading.pdf.page_render import RenderOptions

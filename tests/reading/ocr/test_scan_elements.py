@@ -9,7 +9,7 @@ import pytest
 
 from quire.domain.element import ElementKind
 from quire.domain.element_codec import decode
-from quire.reading.ocr.ocr_stages import QUICK, OcrOptions
+from quire.reading.ocr.ocr_options import QUICK, OcrOptions
 from quire.reading.ocr.page_ocr import recognise_page
 from quire.rendering.page_markdown import render_markdown
 

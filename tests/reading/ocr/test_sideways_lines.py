@@ -9,7 +9,8 @@ from PIL import Image
 from quire.domain.page import Grade
 from quire.reading.grading.page_grade import ON_ITS_SIDE, OcrEvidence, judge_ocr
 from quire.reading.ocr import careful_reader
-from quire.reading.ocr.ocr_stages import CAREFUL, OcrOptions, PictureReading
+from quire.reading.ocr.ocr_options import CAREFUL, OcrOptions
+from quire.reading.ocr.ocr_stages import PictureReading
 from quire.reading.ocr.ocr_words import OcrLine, OcrWord, RecognisedPage
 from tests.reading.ocr import scans
 

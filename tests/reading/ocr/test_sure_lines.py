@@ -6,7 +6,8 @@ import pytest
 from PIL import Image, ImageFilter
 
 from quire.reading.ocr import careful_reader
-from quire.reading.ocr.ocr_stages import AUTO, CAREFUL, OcrOptions, recognise
+from quire.reading.ocr.ocr_options import AUTO, CAREFUL, OcrOptions
+from quire.reading.ocr.ocr_stages import recognise
 from quire.reading.ocr.ocr_words import OcrLine, OcrWord, RecognisedPage
 from quire.reading.ocr.sure_lines import SURELY_READ, SureLines
 from tests.reading.ocr import scans

@@ -10,7 +10,8 @@ from PIL import Image
 from quire.domain.page import Grade
 from quire.reading.grading.page_grade import UNKNOWN_WRITING, OcrEvidence, judge_ocr
 from quire.reading.ocr import careful_reader, ocr_stages, quick_reader
-from quire.reading.ocr.ocr_stages import OcrOptions, recognise
+from quire.reading.ocr.ocr_options import OcrOptions
+from quire.reading.ocr.ocr_stages import recognise
 from quire.reading.ocr.ocr_words import OcrLine, OcrWord, RecognisedPage
 from tests.reading.ocr import scans, script_pages
 

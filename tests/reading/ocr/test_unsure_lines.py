@@ -8,7 +8,8 @@ import pytest
 
 from quire.domain.page import Grade
 from quire.reading.grading.page_grade import UNKNOWN_WRITING, OcrEvidence, judge_ocr
-from quire.reading.ocr.ocr_stages import OcrOptions, recognise
+from quire.reading.ocr.ocr_options import OcrOptions
+from quire.reading.ocr.ocr_stages import recognise
 from quire.reading.ocr.ocr_words import OcrLine, OcrWord, RecognisedPage
 from quire.reading.ocr.unsure_lines import unknown_lines
 from tests.reading.ocr import scans

@@ -13,7 +13,7 @@ import pytest
 
 from quire.errors import DamagedError, PageCrashedError
 from quire.reading.files.page_chunks import read_chunk
-from quire.reading.ocr.ocr_stages import OcrOptions
+from quire.reading.ocr.ocr_options import OcrOptions
 from quire.reading.ocr.page_ocr import recognise_page
 from quire.reading.pdf.page_reader import ReadOptions
 from quire.reading.pdf.page_render import RenderOptions, render_page

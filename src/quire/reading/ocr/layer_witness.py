@@ -21,7 +21,7 @@ from quire.errors import PageError
 from quire.reading.files.document_source import PdfSource, open_documents, page_errors
 from quire.reading.ocr import quick_reader
 from quire.reading.ocr.ink_lines import grain
-from quire.reading.ocr.ocr_stages import OcrOptions
+from quire.reading.ocr.ocr_options import OcrOptions
 from quire.reading.ocr.ocr_words import Box, OcrWord, around
 from quire.reading.ocr.quick_reader import TesseractModels
 from quire.reading.ocr.unread_ink import PageShapes

@@ -13,12 +13,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from quire.domain.job import ReadingEffort
 from quire.errors import PageError
 from quire.reading.grading.page_grade import OcrEvidence
 from quire.reading.ocr import careful_reader, quick_reader
 from quire.reading.ocr.careful_reader import CAREFUL_READER
 from quire.reading.ocr.line_budget import LineBudget
+from quire.reading.ocr.ocr_options import AUTO, CAREFUL, CAREFUL_FAILED, QUICK, OcrOptions
 from quire.reading.ocr.ocr_words import Box, OcrWord, RecognisedPage
 from quire.reading.ocr.page_language import language_of
 from quire.reading.ocr.page_posture import (
@@ -31,7 +31,7 @@ from quire.reading.ocr.page_posture import (
     upright,
 )
 from quire.reading.ocr.page_script import language_by_script
-from quire.reading.ocr.quick_reader import QUICK_READER, TesseractModels
+from quire.reading.ocr.quick_reader import QUICK_READER
 from quire.reading.ocr.scan_rules import rules_in
 from quire.reading.ocr.sure_lines import SureLines
 from quire.reading.ocr.unread_ink import PageShapes
@@ -41,13 +41,8 @@ from quire.reading.pdf.drawn_rules import Rules
 if TYPE_CHECKING:
     from PIL import Image
 
-    from quire.settings import OcrSettings
-
-AUTO, QUICK, CAREFUL = "auto", "quick", "careful"
-
 TURNED = "turned_upright"
 CAREFUL_MISSING = "careful_reader_missing"
-CAREFUL_FAILED = "careful_reader_failed"
 
 _SURE = 0.94
 _DOUBTFUL = 0.7
@@ -67,46 +62,6 @@ _SURE_AGAIN = 0.85
 _CLEARLY_BETTER = 1.5
 _STRIP_PX = 2600
 """The long side of a page whose strips are read all ways up: that of A4 at 220 dpi."""
-
-
-@dataclass(frozen=True, slots=True)
-class OcrOptions:
-    """`data_dir` has models besides those of the wheel; `mode` is one of AUTO, QUICK and CAREFUL."""
-
-    languages: str = "eng"
-    dpi: int = 200
-    data_dir: str | None = None
-    mode: str = AUTO
-    notes: tuple[str, ...] = ()  # what is known already of how the page fared
-    join_hyphens: bool = True
-    is_thorough: bool = False
-    """A page with flaws is read again by other means, not only a page that can't be trusted."""
-
-    @classmethod
-    def of(cls, settings: OcrSettings) -> OcrOptions:
-        folder = str(settings.data_dir) if settings.data_dir else quick_reader.system_folder()
-        return cls(settings.languages, settings.dpi, folder, settings.mode)
-
-    def with_effort(self, effort: ReadingEffort) -> OcrOptions:
-        """The same for that effort. A mode that the operator has set stays."""
-        if self.mode != AUTO or effort is ReadingEffort.BALANCED:
-            return self
-        if effort is ReadingEffort.FAST:
-            has_model = quick_reader.available() and quick_reader.has(self.models)
-            return replace(self, mode=QUICK) if has_model else self
-        return replace(self, mode=CAREFUL, is_thorough=True)
-
-    @property
-    def models(self) -> TesseractModels:
-        return TesseractModels(self.languages, self.data_dir)
-
-    @property
-    def has_quicker(self) -> bool:
-        return self.mode != QUICK and quick_reader.available() and quick_reader.has(self.models)
-
-    def quicker(self) -> OcrOptions:
-        """The same for a page that was too much for the careful reader."""
-        return replace(self, mode=QUICK, notes=(CAREFUL_FAILED,))
 
 
 @dataclass(frozen=True, slots=True)

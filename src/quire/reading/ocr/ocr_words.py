@@ -84,13 +84,6 @@ class RecognisedPage:
         """How much was read, by characters and how sure they are; random marks weigh little."""
         return sum(len(word.text) * max(0.0, word.confidence - NOISE) for word in self.words())
 
-    def has_words_in(self, box: Box) -> bool:
-        left, top, right, bottom = box
-        return any(
-            left <= (word.left + word.right) / 2 <= right and top <= (word.top + word.bottom) / 2 <= bottom
-            for word in self.words()
-        )
-
     def is_on_its_side(self) -> bool:
         """Whether most lines of several words are taller than wide: in every script with spaces they are wider."""
         boxes = [line.box() for line in self.lines() if len(line.words) > 1]

@@ -20,7 +20,8 @@ from quire.reading.grading.page_grade import BELOW_FAIR, Judgement, judge_ocr
 from quire.reading.ocr import careful_reader, quick_reader
 from quire.reading.ocr.careful_reader import CAREFUL_READER
 from quire.reading.ocr.line_budget import OCR_BUDGET
-from quire.reading.ocr.ocr_stages import CAREFUL, QUICK, OcrOptions, PictureReading, Recognised, recognise
+from quire.reading.ocr.ocr_options import CAREFUL, QUICK, OcrOptions
+from quire.reading.ocr.ocr_stages import PictureReading, Recognised, recognise
 from quire.reading.ocr.page_script import other_scripts
 from quire.reading.ocr.quick_reader import QUICK_READER
 from quire.reading.ocr.scan_elements import lay_out_scan

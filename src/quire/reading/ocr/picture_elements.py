@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from quire.domain.element import Element, ElementKind
 from quire.reading.files.image_source import grey_picture
-from quire.reading.ocr.ocr_stages import AUTO, OcrOptions, Recognised, recognise
+from quire.reading.ocr.ocr_options import AUTO, OcrOptions
+from quire.reading.ocr.ocr_stages import Recognised, recognise
 from quire.reading.ocr.ocr_words import Box, around
 from quire.reading.ocr.scan_elements import lay_out_scan
 
