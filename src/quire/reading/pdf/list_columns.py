@@ -196,8 +196,8 @@ def _ends_band(band: Sequence[Parts]) -> bool:
         return True
     last = band[-1][0]
     left, right = next((a, b) for a, b in _extents(band) if a <= last.box[0] <= b)
-    above = max(row.box[3] for parts in band[:-1] for row in parts if left <= row.box[0] <= right)
-    return last.box[3] - above < _NEXT_LINE_EM * last.size
+    above = [row.box[3] for parts in band[:-1] for row in parts if left <= row.box[0] <= right]
+    return bool(above) and last.box[3] - max(above) < _NEXT_LINE_EM * last.size
 
 
 def _between_gaps(band: list[Parts]) -> list[list[Parts]]:
