@@ -100,9 +100,7 @@ def report(results: Sequence[Result], *, only_totals: bool) -> None:
     print(f"{'document':48} {'precision':>9} {'recall':>7} {'found':>6} {'right':>6} {'titles':>6}")
     for one in results if not only_totals else ():
         found, wanted = one.right + len(one.surplus), one.right + len(one.missing)
-        print(
-            f"{one.name[:48]:48} {one.precision:9.3f} {one.recall:7.3f} {found:6} {one.right:6} {wanted:6}"
-        )
+        print(f"{one.name[:48]:48} {one.precision:9.3f} {one.recall:7.3f} {found:6} {one.right:6} {wanted:6}")
     precision, recall = mean(one.precision for one in results), mean(one.recall for one in results)
     found = sum(one.right + len(one.surplus) for one in results)
     wanted = sum(one.right + len(one.missing) for one in results)
@@ -112,7 +110,9 @@ def report(results: Sequence[Result], *, only_totals: bool) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder", type=Path)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--pages", type=int, default=8)

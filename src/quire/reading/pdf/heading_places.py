@@ -15,6 +15,7 @@ _SAME_SIZE = 0.3
 _NEAR_EM = 2.0
 _SHARED = 0.5
 _LEAST_WORDS = 8
+_MORE_EM = 0.3
 _MOST_LINES = 3
 
 
@@ -36,7 +37,11 @@ def heads_of_text(blocks: Sequence[Sequence[TextLine]], body_size: float) -> fro
         if not -0.5 * lines[0].size <= gap <= _NEAR_EM * lines[0].size or not _share_column(box, other):
             continue
         is_beside = place > 0 and _is_level(blocks[place - 1], box)
-        if not is_beside and _space_above(blocks[:place], box) >= gap - 1:
+        above = _space_above(blocks[:place], box)
+        needs_more = _is_bold(lines) and not is_over
+        if needs_more and not (_is_prose(below) and above >= gap + _MORE_EM * lines[0].size):
+            continue
+        if not is_beside and above >= gap - 1:
             found.add(place)
     return frozenset(found)
 
@@ -46,7 +51,7 @@ def _may_head(lines: Sequence[TextLine], body_size: float) -> bool:
         return False
     if any(line.size > body_size + _SAME_SIZE for line in lines):
         return True
-    return all(line.text.isupper() for line in lines)
+    return all(line.text.isupper() for line in lines) or _is_bold(lines)
 
 
 def _is_text(lines: Sequence[TextLine], body_size: float) -> bool:
@@ -57,9 +62,24 @@ def _is_text(lines: Sequence[TextLine], body_size: float) -> bool:
     return len(lines) > 1 or first.text.count(" ") >= _LEAST_WORDS - 1
 
 
+def _is_bold(lines: Sequence[TextLine]) -> bool:
+    return all(line.bold and not line.mixed for line in lines)
+
+
+def _is_prose(lines: Sequence[TextLine]) -> bool:
+    """Whether a sentence goes on from line to line: words in bold above rows of a table or a form head nothing."""
+    return any(line.text[0].islower() for line in lines[1:])
+
+
 def _is_level(lines: Sequence[TextLine], box: Box) -> bool:
     """Whether the block before is one line in the same row, as a page number is in that of a running head."""
     return len(lines) == 1 and box[1] < lines[0].middle[1] < box[3]
+
+
+def is_beside(box: Box, other: Box) -> bool:
+    """Whether the boxes are in one row, the one before the other."""
+    middle = (box[1] + box[3]) / 2
+    return other[1] < middle < other[3] and (box[2] <= other[0] or other[2] <= box[0])
 
 
 def _share_column(box: Box, other: Box) -> bool:

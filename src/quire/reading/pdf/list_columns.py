@@ -18,12 +18,12 @@ from quire.reading.pdf.contents_list import entry_of, indents_of
 from quire.reading.pdf.layout_blocks import LayoutBlock
 from quire.reading.pdf.paragraph_runs import blocks_of
 from quire.reading.pdf.structure_tags import item_key
-from quire.reading.pdf.text_lines import TextLine
+from quire.reading.pdf.text_lines import BULLETS, TextLine
 from quire.reading.pdf.text_rows import TextRow, parted_rows
 
 _ENTRY = re.compile(r"[^\W\d].*,\s\d{1,4}(?:\s?[–-]\s?\d{1,4})?[a-z*]?[.,]?$")
 _PAGES = re.compile(r"\d{1,4}(?:[\s,–-]+\d{1,4})*[.,]?$")
-_ITEM = re.compile(r"[•●▪■◦‣➢➤►❖◆○□✓✔∙·\uf0b7\uf0a7\uf0d8\uf076\uf0fc]|\(?(?:\d{1,3}|[a-z])[.)](?=\s|$)")
+_ITEM = re.compile(rf"[{BULLETS}]|\(?(?:\d{{1,3}}|[a-z])[.)](?=\s|$)")
 _MARKS = re.compile(r"(?:\W|\(?\d{1,3}[.)]|\s)+")
 _FIELD = re.compile(r"[^\W\d][^:]{0,40}:(?:\s|_|$)")
 _GUTTER_PT = 8.0

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from quire.reading.pdf.text_lines import TextLine
+from quire.reading.pdf.text_lines import BULLETS, TextLine
 
-_MARK = re.compile(r"[•●▪■◦‣➢➤►❖◆○□✓✔∙·\uf0b7\uf0a7\uf0d8\uf076\uf0fc–—−-](?:\s|$)")
+_MARK = re.compile(rf"[{BULLETS}–—−-](?:\s|$)")
 _SAME_LEFT_PT = 3.0
 _LEAST_ITEMS = 2
 _BEHIND_EM = 3.0

@@ -27,6 +27,7 @@ from quire.reading.pdf.compose import (
     with_tables_between,
     with_whole_lines,
 )
+from quire.reading.pdf.contents_page import is_contents_page
 from quire.reading.pdf.contents_rows import find_contents
 from quire.reading.pdf.drawn_marks import with_drawn_marks
 from quire.reading.pdf.drawn_rules import NO_RULES, Box, Rules, crosses_bars, rules_of, slanted_strokes
@@ -382,7 +383,7 @@ def _tables(find_words: Callable[[], list[PageWord]], lines: Sequence[TextLine],
         tables += find_contents(outside(lines, tables))
         found = find_aligned(words, rules, [table.box for table in tables], prose_columns(lines))
         tables += [table for table in found if not are_list_cells(table.rows)]
-    return [] if tables and is_index(lines) else tables
+    return [] if tables and (is_index(lines) or is_contents_page(lines)) else tables
 
 
 def without_charts(tables: Sequence[Table], slanted: Sequence[Box], rules: Rules = NO_RULES) -> list[Table]:
