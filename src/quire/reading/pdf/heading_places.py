@@ -16,18 +16,26 @@ _NEAR_EM = 2.0
 _SHARED = 0.5
 _LEAST_WORDS = 8
 _MORE_EM = 0.3
+_LEVEL_EM = 0.5
+_LEAST_IN_MARGIN, _LEAST_LINES_BESIDE = 2, 3
+_SAME_LEFT_PT = 3.0
 _MOST_LINES = 3
 
 
 def heads_of_text(blocks: Sequence[Sequence[TextLine]], body_size: float) -> frozenset[int]:
     """The places of blocks, given in reading order, that are right above text or above another head of text.
 
-    A block of the text's own type and size is text, unless it is in capitals.
+    A block of the text's own type and size is text, unless it is in capitals. In the margin two blocks at least are to
+    the left of text that begins in the same row.
     """
-    found: set[int] = set()
+    beside = [
+        place for place in range(len(blocks) - 1) if _is_in_margin(*blocks[place : place + 2], body_size)
+    ]
+    lefts = [blocks[place][0].box[0] for place in beside]
+    found = {place for place, x in zip(beside, lefts, strict=True) if _times(x, lefts) >= _LEAST_IN_MARGIN}
     for place in range(len(blocks) - 2, -1, -1):
         lines, below = blocks[place], blocks[place + 1]
-        if not lines or not below or not _may_head(lines, body_size):
+        if place in found or not lines or not below or not _may_head(lines, body_size):
             continue
         is_over = place + 1 in found and lines[0].size >= below[0].size
         if not (is_over or _is_text(below, body_size)):
@@ -44,6 +52,19 @@ def heads_of_text(blocks: Sequence[Sequence[TextLine]], body_size: float) -> fro
         if not is_beside and above >= gap - 1:
             found.add(place)
     return frozenset(found)
+
+
+def _is_in_margin(lines: Sequence[TextLine], text: Sequence[TextLine], body_size: float) -> bool:
+    """Whether the lines may head the text to the right of them: terms of a list have a line or two beside them."""
+    if not lines or len(text) < _LEAST_LINES_BESIDE or not _may_head(lines, body_size):
+        return False
+    box, other = hull([line.box for line in lines]), hull([line.box for line in text])
+    is_level = abs(lines[0].middle[1] - text[0].middle[1]) < _LEVEL_EM * lines[0].size
+    return is_level and box[2] < other[0] and _is_text(text, body_size) and _is_prose(text)
+
+
+def _times(x: float, lefts: Sequence[float]) -> int:
+    return sum(abs(x - left) <= _SAME_LEFT_PT for left in lefts)
 
 
 def _may_head(lines: Sequence[TextLine], body_size: float) -> bool:
