@@ -19,8 +19,7 @@ from quire.reading.pdf.cut_lines import is_cut_prose
 from quire.reading.pdf.drawn_rules import NO_RULES, Box, Rules, crosses_bars
 from quire.reading.pdf.layout_blocks import LayoutBlock
 from quire.reading.pdf.layout_paragraphs import with_whole_paragraphs
-from quire.reading.pdf.list_columns import are_list_cells
-from quire.reading.pdf.lists_beside import list_lefts, list_runs
+from quire.reading.pdf.list_columns import are_list_cells, list_lefts, list_runs
 from quire.reading.pdf.ruled_tables import Table
 from quire.reading.pdf.text_lines import TextLine, body_size
 from quire.reading.pdf.texts_beside import are_texts_beside, text_runs

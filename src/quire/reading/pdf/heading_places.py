@@ -7,6 +7,7 @@ larger than the text, heads the text below it or it heads nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from quire.domain.element import Box, hull
 from quire.reading.pdf.text_lines import TextLine
@@ -28,9 +29,8 @@ def heads_of_text(blocks: Sequence[Sequence[TextLine]], body_size: float) -> fro
     A block of the text's own type and size is text, unless it is in capitals. In the margin two blocks at least are to
     the left of text that begins in the same row.
     """
-    beside = [
-        place for place in range(len(blocks) - 1) if _is_in_margin(*blocks[place : place + 2], body_size)
-    ]
+    pairs = enumerate(pairwise(blocks))
+    beside = [place for place, (lines, text) in pairs if _is_in_margin(lines, text, body_size)]
     lefts = [blocks[place][0].box[0] for place in beside]
     found = {place for place, x in zip(beside, lefts, strict=True) if _times(x, lefts) >= _LEAST_IN_MARGIN}
     for place in range(len(blocks) - 2, -1, -1):

@@ -45,7 +45,7 @@ def with_whole_paragraphs(
     `body` is the size of the page's text, `items` are keys of texts that are tagged as items of lists. Tables, blocks
     with texts side by side and, unless it `may_be_mono`, text in type of one width stay as they are.
     """
-    parts = list(_stretches(_without_labels(filled), may_be_mono))
+    parts = list(_stretches(list(_without_labels(filled)), may_be_mono))
     steps = usual_steps([part.rows for part in parts if isinstance(part, _Stretch)])
     result: list[FilledBlock] = []
     for part in parts:
@@ -58,18 +58,24 @@ def with_whole_paragraphs(
 
 def _without_labels(filled: Sequence[FilledBlock]) -> Iterator[FilledBlock]:
     """The blocks; a label in the margin is one by itself where its block has the first line of the text beside it."""
-    for item, below in zip(filled, [*filled[1:], None], strict=True):
-        parted = parted_rows(item.lines) if below is not None and 1 < len(item.lines) < _LABEL_LINES else None
-        if item.block.kind != "paragraph" or parted is None or len(parted) != 1 or len(parted[0]) != 2:
+    for item, below in zip(filled, [*filled, None][1:], strict=True):
+        parts = _label_and_text(item, below) if below is not None and below.lines else []
+        if not parts:
             yield item
-            continue
-        label, text = parted[0]
-        left = min((line.box[0] for line in below.lines), default=0.0) if below is not None else 0.0
-        if label.box[2] < left and abs(text.box[0] - left) <= _SAME_LEFT_PT:
-            for row in (label, text):
-                yield FilledBlock(replace(item.block, box=row.box, text=row.text), row.lines)
-        else:
-            yield item
+        for row in parts:
+            yield FilledBlock(replace(item.block, box=row.box, text=row.text), row.lines)
+
+
+def _label_and_text(item: FilledBlock, below: FilledBlock) -> list[TextRow]:
+    """The two texts of a block of one row, the second of which begins where the block below does."""
+    if item.block.kind != "paragraph" or not 1 < len(item.lines) < _LABEL_LINES:
+        return []
+    parted = parted_rows(item.lines)
+    if parted is None or len(parted) != 1 or len(parted[0]) != 2:
+        return []
+    label, text = parted[0]
+    left = min(line.box[0] for line in below.lines)
+    return [label, text] if label.box[2] < left and abs(text.box[0] - left) <= _SAME_LEFT_PT else []
 
 
 def _stretches(filled: Sequence[FilledBlock], may_be_mono: bool) -> Iterator[_Stretch | FilledBlock]:
