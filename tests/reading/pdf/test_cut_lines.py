@@ -46,3 +46,13 @@ def test_table_stays_when_figures_are_close_behind_their_labels() -> None:
     rows = [("Rents of the upper farms", "118"), ("Rents of the lower farms", "204")]
     lines = [line("Rents of the upper farms 118", 100), line("Rents of the lower farms 204", 112)]
     assert not is_cut_prose(table(*rows), lines)
+
+
+def test_table_stays_when_its_first_column_has_letters_in_bold() -> None:
+    rows = [("L", "Numeric data, with a point"), ("D", "Numeric data, with a currency")]
+    lines = [
+        piece
+        for at, (letter, text) in enumerate(rows)
+        for piece in (line(letter, 100 + 12 * at, bold=True), line(text, 100 + 12 * at, 103))
+    ]
+    assert not is_cut_prose(table(*rows), lines)

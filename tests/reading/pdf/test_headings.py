@@ -145,6 +145,8 @@ def test_larger_line_is_a_heading_when_it_is_a_name_or_a_numbered_sentence(
         ("# cp -p afs.rc /etc/init.d/afs", 10.0),
         ("Example 4.7. An example of a remark", 10.0),
         ("by Annalyse McGee", 12.0),
+        ("vii", 12.0),
+        (":x^3 :EndFunc", 12.0),
         ("▶ The worst", 12.0),
     ],
 )

@@ -14,7 +14,7 @@ from quire.reading.pdf.layout_blocks import LayoutBlock
 from quire.reading.pdf.line_pieces import is_number
 from quire.reading.pdf.text_lines import TextLine
 
-_SECTION = re.compile(r"(?:\d{1,2}|[A-Z])(?:\.\d{1,2}){0,4}\.?")
+_SECTION = re.compile(r"(?:\d{1,2}|[A-Z](?=\.\d))(?:\.\d{1,2}){0,4}\.?")
 _LONG_LINE = 15
 _MOSTLY = 0.5
 
@@ -41,8 +41,9 @@ def _is_head(left: str, right: str, inside: Sequence[TextLine]) -> bool:
     """Whether it is the number of a section before its title, both in bold."""
     if not _SECTION.fullmatch(left) or is_number(right):
         return False
-    number = next((line for line in inside if line.text == left), None)
-    return number is not None and number.bold
+    title = compact(right)
+    bold = [line.text for line in inside if line.bold]
+    return left in bold and any(title.startswith(compact(text)) for text in bold if text != left)
 
 
 def _is_cut(left: str, right: str, texts: Sequence[str]) -> bool:

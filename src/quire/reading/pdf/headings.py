@@ -21,8 +21,8 @@ _CAPTION = re.compile(
     r"|^example\s\d+[.-]\d+[.:]",
     re.I,
 )
-_COMMAND = re.compile(r"[#$%>]\s")
-"""What a shell writes before a command."""
+_COMMAND = re.compile(r"^(?:[#$%>]\s|:)")
+"""What is before a command of a shell or of a calculator."""
 _LEADER = re.compile(r"\.{4,}|(?:\. ){4,}|…{2,}|_{4,}")
 _NUMBERED = re.compile(
     r"^(?:(?:chapter|section|part|article|appendix|annex)\s+\w+|[IVXLC]{1,6}\.|\d{1,2}(?:\.\d{1,2}){0,4}\.?|[A-H]\.)\s+\S",
@@ -39,6 +39,7 @@ _LITTLE_LARGER = 1.08
 _SMALL_CAPITALS = 0.9
 _LONGEST_REGULAR = 100
 _NAME_WORDS = 3
+_SMALL_ROMAN = re.compile(r"[ivxlc]+")
 _LABEL = re.compile(r"^[^:]{2,40}:\s+\S|[:.]$")
 _LONG_WORD = re.compile(r"[^\W\d_]{3}")
 _ENDS_EARLY = 0.2
@@ -96,16 +97,11 @@ def could_be_heading(group: HeadingGroup, body_size: float = 0.0) -> bool:
     is_larger = 0 < _LARGER * body_size <= group.size
     if is_larger and _NUMBERED_TITLE.match(text):
         return _LEADER.search(text) is None
-    if any(p.search(text) for p in (_BULLET, _CAPTION, _LEADER, _DATE, _PAGE, _CONTACT)) or _COMMAND.match(
-        text
-    ):
+    if any(p.search(text) for p in (_BULLET, _CAPTION, _LEADER, _DATE, _PAGE, _CONTACT, _COMMAND)):
+        return False
+    if (text[0].islower() and not (is_larger and group.bold and _is_name(text))) or text[-1] in ",;":
         return False
     words = text.split()
-    may_be_name = (
-        is_larger and group.bold and (len(words) == 1 or (text.islower() and len(words) <= _NAME_WORDS))
-    )
-    if (text[0].islower() and not may_be_name) or text[-1] in ",;":
-        return False
     return not (text[-1] == "." and not text.endswith("..") and len(words) > 7 and not text.isupper())
 
 
@@ -133,6 +129,16 @@ def _is_heading_by_type(group: HeadingGroup, page: PageType) -> bool:
     if len(group.lines) == 1 and ((numbered and capitals) or larger):
         return True
     return group.says_heading and 0.95 < ratio <= 1.03 and len(text) <= 80
+
+
+def _is_name(text: str) -> bool:
+    """Whether what begins in lower case is a name, as of a command: one word, or two or three without capitals.
+
+    A small Roman number is that of a page.
+    """
+    words = text.count(" ") + 1
+    is_short = words == 1 or (text.islower() and words <= _NAME_WORDS)
+    return is_short and _LONG_WORD.search(text) is not None and _SMALL_ROMAN.fullmatch(text) is None
 
 
 def _is_slanted(line: TextLine) -> bool:

@@ -6,6 +6,7 @@ plain pages (`paragraph_runs.py`).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -20,6 +21,7 @@ _SHARED = 0.5
 """Of the narrower one's width: what is above each other by less is in two columns."""
 _WIDER = 0.25
 _LABEL_LINES = 6
+_WORD = re.compile(r"[^\W\d_]{3}")
 _SAME_LEFT_PT = 2.0
 
 
@@ -75,6 +77,8 @@ def _label_and_text(item: FilledBlock, below: FilledBlock) -> list[TextRow]:
         return []
     label, text = parted[0]
     left = min(line.box[0] for line in below.lines)
+    if not _WORD.search(label.text) or label.text.endswith(":"):
+        return []  # "Table 6:" is a part of what is behind it, and so is a number
     return [label, text] if label.box[2] < left and abs(text.box[0] - left) <= _SAME_LEFT_PT else []
 
 
