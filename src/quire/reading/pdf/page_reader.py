@@ -266,8 +266,7 @@ def _running_lines(source: PdfSource, seen: _Seen) -> RunningLines:
     found = running(seen.reading.number, seen.lines, edges, _edges(source))
     if not seen.tables:
         return found
-    # A table keeps all its rows.
-    free = {id(line) for line in outside(seen.lines, seen.tables)}
+    free = {id(line) for line in outside(seen.lines, seen.tables)}  # a table keeps all its rows
     return found.among(frozenset(i for i, line in enumerate(seen.lines) if id(line) in free))
 
 
