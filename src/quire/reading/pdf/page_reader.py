@@ -260,8 +260,7 @@ def _unplaced(reading: PageReading) -> PageReading:
 
 
 def _running_lines(source: PdfSource, seen: _Seen) -> RunningLines:
-    edges = seen.margins.edges
-    if not edges:
+    if not (edges := seen.margins.edges):
         return RunningLines()
     found = running(seen.reading.number, seen.lines, edges, _edges(source))
     if not seen.tables:
