@@ -7,8 +7,8 @@ import struct
 import pytest
 
 from quire.reading.office.inline_markdown import RAISED
-from quire.reading.office.raised_figures import raised_text
 from quire.reading.office.word_binary import _character_look
+from quire.reading.raised_figures import raised_text
 from tests.reading.office.conftest import ReadMarkdown
 from tests.support.office_files import docx, odf, p, pptx, run, xlsx
 

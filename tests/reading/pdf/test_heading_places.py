@@ -77,3 +77,32 @@ def test_heading_is_larger_than_the_text_when_most_letters_are_in_small_cells(sa
             write(page, x + 3, y + 12, f"Meadow and barn number {row}{column}", size=7)
     page.insert_textbox((72, 660, 520, 760), PROSE, fontsize=12)
     assert headings(save(document)) == []
+
+
+MARGIN = ["Rents of the farms", "Mills by the river", "Barns and meadows"]
+
+
+def page_with_margin(*, lines: int, bold: bool, count: int = 3) -> Any:
+    """A page whose text is a column on the right, with a line to the left of the beginning of its parts."""
+    document = pymupdf.open()
+    page = document.new_page()
+    for at, text in enumerate(MARGIN[:count]):
+        y = 90 + 180 * at
+        write(page, 72, y, text, size=10, bold=bold)
+        for row in range(lines):
+            first = "The members" if row == 0 else "of the society"
+            write(
+                page, 210, y + 12.5 * row, f"{first} met in the hall of town {at}{row} and heard the", size=10
+            )
+    return document
+
+
+def test_bold_line_in_the_margin_is_a_heading_when_prose_begins_beside_it(save: Make) -> None:
+    assert headings(save(page_with_margin(lines=8, bold=True))) == MARGIN
+
+
+@pytest.mark.parametrize(("lines", "bold", "count"), [(2, True, 3), (8, False, 3)])
+def test_line_in_the_margin_is_text_when_it_is_a_term_or_regular(
+    lines: int, bold: bool, count: int, save: Make
+) -> None:
+    assert headings(save(page_with_margin(lines=lines, bold=bold, count=count))) == []

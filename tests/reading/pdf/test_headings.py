@@ -72,6 +72,7 @@ def test_a_line_in_larger_type_is_a_heading_where_there_are_no_bold_ones() -> No
 def test_keys_of_titles_do_not_have_their_numbers() -> None:
     assert title_key("III-A Google DeepDream") == title_key("A. Google Deep Dream") == "googledeepdream"
     assert title_key("2.1 ") == "21"
+    assert title_key("PASSWORD MANAGEMENT") == "passwordmanagement"
 
 
 def _with_outline(entries: list[list[Any]]) -> Any:
@@ -119,6 +120,63 @@ def test_label_in_bold_before_its_value_is_no_heading_but_a_larger_line_is_one(s
 def test_bold_line_is_no_heading_when_it_is_a_caption_with_a_letter_before_its_number(text: str) -> None:
     (group,) = groups_of([replace(line(text, 93, 300), bold=True)], True)
     assert not is_heading(group, PageType(10.0, 800.0))
+
+
+@pytest.mark.parametrize(
+    ("text", "size", "bold"),
+    [
+        ("set_mp_mmapsize", 12.0, True),
+        ("simpleFX.dsp", 12.0, True),
+        ("5.8 The size of the canvas is huge, and it stays so after a restart.", 12.0, False),
+    ],
+)
+def test_larger_line_is_a_heading_when_it_is_a_name_or_a_numbered_sentence(
+    text: str, size: float, bold: bool
+) -> None:
+    (group,) = groups_of([replace(line(text, 93, 300), size=size, bold=bold)], False)
+    assert is_heading(group, PageType(10.0, 800.0, has_bold_headings=True))
+    (group,) = groups_of([replace(line(text, 93, 300), bold=bold)], False)
+    assert not is_heading(group, PageType(10.0, 800.0, has_bold_headings=True))
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("# cp -p afs.rc /etc/init.d/afs", 10.0),
+        ("Example 4.7. An example of a remark", 10.0),
+        ("by Annalyse McGee", 12.0),
+        ("vii", 12.0),
+        (":x^3 :EndFunc", 12.0),
+        ("▶ The worst", 12.0),
+    ],
+)
+def test_bold_line_is_no_heading_when_it_is_a_command_a_caption_or_a_name(text: str, size: float) -> None:
+    (group,) = groups_of([replace(line(text, 93, 300), size=size, bold=True)], True)
+    assert not is_heading(group, PageType(10.0, 800.0))
+
+
+def test_larger_line_is_no_heading_when_an_amount_begins_it() -> None:
+    (group,) = groups_of([replace(line("82.65 ■ upstage", 93, 300), size=12.0)], False)
+    assert not is_heading(group, PageType(10.0, 800.0, has_bold_headings=True))
+
+
+def test_slanted_line_is_no_heading_when_it_is_large() -> None:
+    slanted = replace(line("Northern council", 93, 300), size=50.0, upright=False, box=(120, 200, 500, 580))
+    (group,) = groups_of([slanted], True)
+    assert not is_heading(group, PageType(10.0, 800.0))
+
+
+def test_line_is_no_heading_when_a_page_number_is_in_its_row(save: Make) -> None:
+    document = pymupdf.open()
+    for number in range(1, 6):
+        page = document.new_page()
+        write(page, 72, 50, f"{number}.2. THE FARMS OF VALLEY {'ABCDE'[number - 1]}", size=10)
+        write(page, 510, 50, str(number + 10), size=10)
+        write(page, 72, 90 + 40 * number, f"Rents of the {number} farms", size=14, bold=True)
+        prose(page, 72, 105 + 40 * number, 450, paragraphs=2)
+    for reading in read_pages(save(document), None, range(1, 6)):
+        heads = [one.text for one in reading.elements if one.kind in (ElementKind.HEADING, ElementKind.TITLE)]
+        assert heads == [f"Rents of the {reading.number} farms"]
 
 
 def test_bold_line_is_a_heading_when_it_fills_its_column_and_the_text_below_begins_anew(save: Make) -> None:

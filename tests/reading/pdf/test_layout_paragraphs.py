@@ -55,8 +55,22 @@ def test_heading_is_one_when_it_is_joined_with_the_paragraph_below_it() -> None:
     ]
 
 
-def test_bold_line_is_a_paragraph_when_the_layout_reader_has_seen_it_by_itself() -> None:
+def test_bold_line_is_a_heading_when_the_layout_reader_has_seen_it_and_prose_is_below() -> None:
     heads = [block(line("Option", 0, bold=True)), block(line(WIDE, 2), line("the second day.", 3))]
+    assert kinds(heads)[0] == (ElementKind.HEADING, "Option")
+
+
+def test_label_is_apart_from_its_text_when_the_layout_reader_joins_it_with_the_first_line() -> None:
+    text = [block(line(WIDE, 1, x=200), line("the second day.", 2, x=200))]
+    joined = [block(line("Rents", 0, bold=True), line(WIDE, 0, x=200)), *text]
+    assert texts(with_whole_paragraphs(joined, SIZE)) == ["Rents", f"{WIDE} {WIDE} the second day."]
+    for label in ("Table 6:", "12"):
+        joined = [block(line(label, 0), line(WIDE, 0, x=200)), *text]
+        assert texts(with_whole_paragraphs(joined, SIZE))[0] == f"{label} {WIDE}"
+
+
+def test_bold_line_is_a_paragraph_when_rows_of_a_form_are_below_it() -> None:
+    heads = [block(line("Option", 0, bold=True)), block(line(f"{WIDE} 1", 2)), block(line(f"{WIDE} 2", 4))]
     assert kinds(heads)[0] == (ElementKind.PARAGRAPH, "Option")
 
 

@@ -11,7 +11,7 @@ from quire.domain.element import ElementKind
 from quire.domain.page import PageReading
 from quire.reading.pdf.compose import compose
 from quire.reading.pdf.layout_blocks import LayoutBlock
-from quire.reading.pdf.lists_beside import list_lefts
+from quire.reading.pdf.list_columns import list_lefts
 from quire.reading.pdf.page_reader import read_pages
 from quire.reading.pdf.text_lines import TextLine
 from tests.reading.conftest import Make, write

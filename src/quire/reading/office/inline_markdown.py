@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from quire.reading.office.raised_figures import raised_text
+from quire.reading.raised_figures import raised_text
 
 BOLD, ITALIC, STRIKE, CODE, RAW, RAISED = 1, 2, 4, 8, 16, 32
 """RAW marks a run that is Markdown of our own: a placeholder, the mark of a footnote."""

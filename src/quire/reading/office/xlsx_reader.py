@@ -16,11 +16,11 @@ from quire.reading.office.inline_markdown import block, placeholder, plain, safe
 from quire.reading.office.office_pages import TABLE_PAGE_CHARS, MarkdownBlock, OfficePage, Pager, cell
 from quire.reading.office.office_source import Opened
 from quire.reading.office.ooxml_package import Package
-from quire.reading.office.raised_figures import raised_text
 from quire.reading.office.review_comments import sheet_comments
 from quire.reading.office.sheet_numbers import Figures
 from quire.reading.office.sheet_tables import MergedArea, SheetRow, add_tables, sheet_pages
 from quire.reading.office.zip_container import OfficeLimits, ZipContainer
+from quire.reading.raised_figures import raised_text
 
 READER = "xlsx"
 _MOST_COLUMNS = 16_384

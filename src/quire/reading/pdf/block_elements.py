@@ -21,17 +21,17 @@ from quire.domain.element import (
 from quire.reading.pdf.block_matching import FilledBlock
 from quire.reading.pdf.contents_list import ContentsEntry, contents_entries
 from quire.reading.pdf.form_fields import FormField
-from quire.reading.pdf.heading_places import heads_of_text
+from quire.reading.pdf.heading_places import heads_of_text, is_beside
 from quire.reading.pdf.headings import HeadingGroup, PageType, groups_of, is_heading, level_of
 from quire.reading.pdf.layout_blocks import LayoutBlock
 from quire.reading.pdf.mirrored_lines import are_leftward, set_from_left
 from quire.reading.pdf.outline import Titles
 from quire.reading.pdf.paragraph_kinds import TITLE_RATIO, is_rest_of_formula, paragraph_kind, settled
 from quire.reading.pdf.table_columns import true_columns
-from quire.reading.pdf.text_lines import TextLine, body_size
+from quire.reading.pdf.text_lines import BULLETS, TextLine, body_size
 from quire.rendering.markdown_writer import clean, join_lines
 
-_BULLET_LINE = re.compile(r"^([•●▪■◦‣➢➤►❖\uf0b7\uf0a7\uf0d8\uf076])\s*(?=\S|$)")
+_BULLET_LINE = re.compile(rf"^([{BULLETS}])\s*(?=\S|$)")
 _ORDERED_LINE = re.compile(r"(\(?(?:\d{1,2}|[a-z]|[ivx]{1,5})[.)])\s+(?=\S)")
 _CUT_LINE = re.compile(r"[^\W\d_⁰¹²³⁴-⁹][,-]?$")
 _LONGEST_HEADING = 160
@@ -65,6 +65,8 @@ class PageBuilder:
         self._first = first
         self._title_sizes: dict[str, float] = {}
         self._elements: list[Element] = []
+        self._margins: list[Box] = []
+        """Boxes of page numbers and of lines that pages before have too."""
 
     def finished(self, *, show_running: bool = False) -> list[Element]:
         """All elements of the page, in the order in which they were added; with `show_running` none of its running
@@ -106,6 +108,8 @@ class PageBuilder:
     def add_blocks(self, filled: Sequence[FilledBlock]) -> None:
         """The elements of blocks that have their lines, in the order given."""
         page = _page_type(filled, self._style)
+        self._margins = [one.box for one in self._elements if one.repeated and one.box]
+        self._margins += [line.box for item in filled if item.block.kind == REPEATED for line in item.lines]
         heads = heads_of_text([item.lines for item in filled], page.body_size)
         for place, item in enumerate(filled):
             self._add_block(item, page, place in heads)
@@ -157,10 +161,14 @@ class PageBuilder:
     def _is_running(self, group: HeadingGroup, block: LayoutBlock) -> bool:
         """Whether it is a running line, which heads nothing. The document's outline knows better.
 
-        In larger type at the top it heads the page that has it first.
+        What is in a row with a page number is one too, although each section has its own. In larger type at the top
+        it heads the page that has it first.
         """
-        if group.level or block.kind not in (RUNNING, REPEATED):
+        if group.level:
             return False
+        if block.kind not in (RUNNING, REPEATED):
+            is_small = group.size <= _LARGER * self._style.body_size
+            return is_small and any(is_beside(group.lines[0].box, box) for box in self._margins)
         if block.kind == REPEATED:
             return True
         at_top = group.lines[0].upright and group.lines[0].middle[1] < self._style.height / 2

@@ -15,11 +15,11 @@ from quire.reading.pdf.backward_words import with_words_forwards
 from quire.reading.pdf.block_matching import FilledBlock, block_text, compact, match
 from quire.reading.pdf.code_lines import as_text, with_indents, without_false_code
 from quire.reading.pdf.column_order import column_order
+from quire.reading.pdf.cut_lines import is_cut_prose
 from quire.reading.pdf.drawn_rules import NO_RULES, Box, Rules, crosses_bars
 from quire.reading.pdf.layout_blocks import LayoutBlock
 from quire.reading.pdf.layout_paragraphs import with_whole_paragraphs
-from quire.reading.pdf.list_columns import are_list_cells
-from quire.reading.pdf.lists_beside import list_lefts, list_runs
+from quire.reading.pdf.list_columns import are_list_cells, list_lefts, list_runs
 from quire.reading.pdf.ruled_tables import Table
 from quire.reading.pdf.text_lines import TextLine, body_size
 from quire.reading.pdf.texts_beside import are_texts_beside, text_runs
@@ -172,7 +172,7 @@ def _without_false_tables(
             continue
         repeats = _repeats_prose(block, held)
         mixes = repeats or _has_marked_lines(block) or _mixes_columns(block, inside)
-        mixes = mixes or crosses_bars(block.box, rules)
+        mixes = mixes or crosses_bars(block.box, rules) or is_cut_prose(block, inside)
         is_beside = not mixes and _is_table(block) and _is_side_by_side(block, inside, rules)
         if not (mixes or is_beside):
             kept.append(block)

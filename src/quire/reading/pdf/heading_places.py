@@ -7,6 +7,7 @@ larger than the text, heads the text below it or it heads nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from quire.domain.element import Box, hull
 from quire.reading.pdf.text_lines import TextLine
@@ -15,18 +16,26 @@ _SAME_SIZE = 0.3
 _NEAR_EM = 2.0
 _SHARED = 0.5
 _LEAST_WORDS = 8
+_MORE_EM = 0.3
+_LEVEL_EM = 0.5
+_LEAST_IN_MARGIN, _LEAST_LINES_BESIDE = 2, 3
+_SAME_LEFT_PT = 3.0
 _MOST_LINES = 3
 
 
 def heads_of_text(blocks: Sequence[Sequence[TextLine]], body_size: float) -> frozenset[int]:
     """The places of blocks, given in reading order, that are right above text or above another head of text.
 
-    A block of the text's own type and size is text, unless it is in capitals.
+    A block of the text's own type and size is text, unless it is in capitals. In the margin two blocks at least are to
+    the left of text that begins in the same row.
     """
-    found: set[int] = set()
+    pairs = enumerate(pairwise(blocks))
+    beside = [place for place, (lines, text) in pairs if _is_in_margin(lines, text, body_size)]
+    lefts = [blocks[place][0].box[0] for place in beside]
+    found = {place for place, x in zip(beside, lefts, strict=True) if _times(x, lefts) >= _LEAST_IN_MARGIN}
     for place in range(len(blocks) - 2, -1, -1):
         lines, below = blocks[place], blocks[place + 1]
-        if not lines or not below or not _may_head(lines, body_size):
+        if place in found or not lines or not below or not _may_head(lines, body_size):
             continue
         is_over = place + 1 in found and lines[0].size >= below[0].size
         if not (is_over or _is_text(below, body_size)):
@@ -36,9 +45,26 @@ def heads_of_text(blocks: Sequence[Sequence[TextLine]], body_size: float) -> fro
         if not -0.5 * lines[0].size <= gap <= _NEAR_EM * lines[0].size or not _share_column(box, other):
             continue
         is_beside = place > 0 and _is_level(blocks[place - 1], box)
-        if not is_beside and _space_above(blocks[:place], box) >= gap - 1:
+        above = _space_above(blocks[:place], box)
+        needs_more = _is_bold(lines) and not is_over
+        if needs_more and not (_is_prose(below) and above >= gap + _MORE_EM * lines[0].size):
+            continue
+        if not is_beside and above >= gap - 1:
             found.add(place)
     return frozenset(found)
+
+
+def _is_in_margin(lines: Sequence[TextLine], text: Sequence[TextLine], body_size: float) -> bool:
+    """Whether the lines may head the text to the right of them: terms of a list have a line or two beside them."""
+    if not lines or len(text) < _LEAST_LINES_BESIDE or not _may_head(lines, body_size):
+        return False
+    box, other = hull([line.box for line in lines]), hull([line.box for line in text])
+    is_level = abs(lines[0].middle[1] - text[0].middle[1]) < _LEVEL_EM * lines[0].size
+    return is_level and box[2] < other[0] and _is_text(text, body_size) and _is_prose(text)
+
+
+def _times(x: float, lefts: Sequence[float]) -> int:
+    return sum(abs(x - left) <= _SAME_LEFT_PT for left in lefts)
 
 
 def _may_head(lines: Sequence[TextLine], body_size: float) -> bool:
@@ -46,7 +72,7 @@ def _may_head(lines: Sequence[TextLine], body_size: float) -> bool:
         return False
     if any(line.size > body_size + _SAME_SIZE for line in lines):
         return True
-    return all(line.text.isupper() for line in lines)
+    return all(line.text.isupper() for line in lines) or _is_bold(lines)
 
 
 def _is_text(lines: Sequence[TextLine], body_size: float) -> bool:
@@ -57,9 +83,24 @@ def _is_text(lines: Sequence[TextLine], body_size: float) -> bool:
     return len(lines) > 1 or first.text.count(" ") >= _LEAST_WORDS - 1
 
 
+def _is_bold(lines: Sequence[TextLine]) -> bool:
+    return all(line.bold and not line.mixed for line in lines)
+
+
+def _is_prose(lines: Sequence[TextLine]) -> bool:
+    """Whether a sentence goes on from line to line: words in bold above rows of a table or a form head nothing."""
+    return any(line.text[0].islower() for line in lines[1:])
+
+
 def _is_level(lines: Sequence[TextLine], box: Box) -> bool:
     """Whether the block before is one line in the same row, as a page number is in that of a running head."""
     return len(lines) == 1 and box[1] < lines[0].middle[1] < box[3]
+
+
+def is_beside(box: Box, other: Box) -> bool:
+    """Whether the boxes are in one row, the one before the other."""
+    middle = (box[1] + box[3]) / 2
+    return other[1] < middle < other[3] and (box[2] <= other[0] or other[2] <= box[0])
 
 
 def _share_column(box: Box, other: Box) -> bool:

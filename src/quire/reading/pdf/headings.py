@@ -8,18 +8,21 @@ from dataclasses import dataclass, replace
 
 from quire.reading.pdf.contents_list import SECTION
 from quire.reading.pdf.outline import Titles, title_key
-from quire.reading.pdf.text_lines import TextLine
+from quire.reading.pdf.text_lines import BULLETS, TextLine
 
 MAX_CHARS = 160
 MAX_LINES = 3
 _SAME_SIZE = 0.6
 
 _TWO_LETTERS = re.compile(r"[^\W\d_].*?[^\W\d_]", re.DOTALL)
-_BULLET = re.compile(r"^[•●▪■◦‣➢➤►❖\uf0b7\uf0a7\uf0d8\uf076*–-]\s*\S")
+_BULLET = re.compile(rf"^[{BULLETS}*–-]\s*\S")
 _CAPTION = re.compile(
-    r"^(?:fig(?:ure|\.)?|table|tab\.|diagram|chart|exhibit|image|photo|source|listing)\s*(?:(?-i:[A-Z]{1,2}[-.]?)\d+|[\dIVX]+)\b",
+    r"^(?:fig(?:ure|\.)?|table|tab\.|diagram|chart|exhibit|image|photo|source|listing)\s*(?:(?-i:[A-Z]{1,2}[-.]?)\d+|[\dIVX]+)\b"
+    r"|^example\s\d+[.-]\d+[.:]",
     re.I,
 )
+_COMMAND = re.compile(r"^(?:[#$%>]\s|:)")
+"""What is before a command of a shell or of a calculator."""
 _LEADER = re.compile(r"\.{4,}|(?:\. ){4,}|…{2,}|_{4,}")
 _NUMBERED = re.compile(
     r"^(?:(?:chapter|section|part|article|appendix|annex)\s+\w+|[IVXLC]{1,6}\.|\d{1,2}(?:\.\d{1,2}){0,4}\.?|[A-H]\.)\s+\S",
@@ -29,11 +32,14 @@ _DATE = re.compile(r"^[\d\s/.,:-]*$|^\d{1,2}[/.-]\d{1,2}[/.-]\d{2,4}$")
 _PAGE = re.compile(r"^(?:page\s+)?\d+(?:\s*(?:of|/)\s*\d+)?$", re.I)
 _LABEL_VALUE = re.compile(r"^[^:]{2,40}:\s+\S")
 _SECTION_NUMBER = re.compile(r"\d{1,2}(?:\.\d{1,2}){1,3}\.?(?:\s|$)")
+_NUMBERED_TITLE = re.compile(r"\d{1,2}(?:\.\d{1,2}){1,3}\.?\s+[\W]?[^\W\d_a-z]")
 _LARGER = 1.15
 _LITTLE_LARGER = 1.08
 """Sizes of a text layer that OCR made differ by less."""
 _SMALL_CAPITALS = 0.9
 _LONGEST_REGULAR = 100
+_NAME_WORDS = 3
+_SMALL_ROMAN = re.compile(r"[ivxlc]+")
 _LABEL = re.compile(r"^[^:]{2,40}:\s+\S|[:.]$")
 _LONG_WORD = re.compile(r"[^\W\d_]{3}")
 _ENDS_EARLY = 0.2
@@ -77,16 +83,23 @@ class PageType:
     has_bold_headings: bool = False
 
 
-def could_be_heading(group: HeadingGroup) -> bool:
-    """Whether the words themselves allow a heading: not a caption, a bullet, a date, a sentence, a contents line."""
+def could_be_heading(group: HeadingGroup, body_size: float = 0.0) -> bool:
+    """Whether the words themselves allow a heading: not a caption, a bullet, a date, a sentence, a contents line.
+
+    In type that is larger than the body a name may begin in lower case, and a title with the number of a section may
+    be a sentence.
+    """
     if len(group.lines) > MAX_LINES:
         return False
     text = group.text
     if len(text) > MAX_CHARS or not _TWO_LETTERS.search(text):
         return False
-    if any(p.search(text) for p in (_BULLET, _CAPTION, _LEADER, _DATE, _PAGE, _CONTACT)):
+    is_larger = 0 < _LARGER * body_size <= group.size
+    if is_larger and _NUMBERED_TITLE.match(text):
+        return _LEADER.search(text) is None
+    if any(p.search(text) for p in (_BULLET, _CAPTION, _LEADER, _DATE, _PAGE, _CONTACT, _COMMAND)):
         return False
-    if text[0].islower() or text[-1] in ",;":
+    if (text[0].islower() and not (is_larger and group.bold and _is_name(text))) or text[-1] in ",;":
         return False
     words = text.split()
     return not (text[-1] == "." and not text.endswith("..") and len(words) > 7 and not text.isupper())
@@ -94,7 +107,10 @@ def could_be_heading(group: HeadingGroup) -> bool:
 
 def is_heading(group: HeadingGroup, page: PageType) -> bool:
     """Whether the group is a heading on this page."""
-    return could_be_heading(group) and (group.is_section or _is_heading_by_type(group, page))
+    if not could_be_heading(group, page.body_size) or any(map(_is_slanted, group.lines)):
+        return False
+    is_title = group.size >= _LARGER * page.body_size > 0 and _NUMBERED_TITLE.match(group.text) is not None
+    return group.is_section or is_title or _is_heading_by_type(group, page)
 
 
 def _is_heading_by_type(group: HeadingGroup, page: PageType) -> bool:
@@ -115,6 +131,22 @@ def _is_heading_by_type(group: HeadingGroup, page: PageType) -> bool:
     return group.says_heading and 0.95 < ratio <= 1.03 and len(text) <= 80
 
 
+def _is_name(text: str) -> bool:
+    """Whether what begins in lower case is a name, as of a command: one word, or two or three without capitals.
+
+    A small Roman number is that of a page.
+    """
+    words = text.count(" ") + 1
+    is_short = words == 1 or (text.islower() and words <= _NAME_WORDS)
+    return is_short and _LONG_WORD.search(text) is not None and _SMALL_ROMAN.fullmatch(text) is None
+
+
+def _is_slanted(line: TextLine) -> bool:
+    """Whether the line goes neither along the page nor up or down it, as a watermark does: it heads nothing."""
+    x0, y0, x1, y1 = line.box
+    return not line.upright and min(x1 - x0, y1 - y0) > 2 * line.size
+
+
 def _heads_text(text: str, ratio: float, capitals: bool) -> bool:
     """Whether regular type right above text is its heading: a little larger, or in capitals.
 
@@ -132,6 +164,8 @@ def _bold_heading(group: HeadingGroup, ratio: float, numbered: bool) -> bool:
     # A heading is in one weight: "Date: 6 May" with the first word in bold is a label and its value.
     if ratio < 0.75 or any(line.mixed and _LABEL_VALUE.match(line.text) for line in group.lines):
         return False
+    if group.heads_text and not _LABEL.search(group.text) and _LONG_WORD.search(group.text):
+        return True
     return group.says_heading and (group.alone or numbered or not _LABEL_VALUE.match(group.text))
 
 

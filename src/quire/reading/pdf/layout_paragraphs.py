@@ -6,8 +6,9 @@ plain pages (`paragraph_runs.py`).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from quire.domain.element import Box, hull
 from quire.reading.pdf.block_matching import FilledBlock
@@ -19,6 +20,9 @@ _BELOW_EM = 0.5
 _SHARED = 0.5
 """Of the narrower one's width: what is above each other by less is in two columns."""
 _WIDER = 0.25
+_LABEL_LINES = 6
+_WORD = re.compile(r"[^\W\d_]{3}")
+_SAME_LEFT_PT = 2.0
 
 
 @dataclass(slots=True)
@@ -43,7 +47,7 @@ def with_whole_paragraphs(
     `body` is the size of the page's text, `items` are keys of texts that are tagged as items of lists. Tables, blocks
     with texts side by side and, unless it `may_be_mono`, text in type of one width stay as they are.
     """
-    parts = list(_stretches(filled, may_be_mono))
+    parts = list(_stretches(list(_without_labels(filled)), may_be_mono))
     steps = usual_steps([part.rows for part in parts if isinstance(part, _Stretch)])
     result: list[FilledBlock] = []
     for part in parts:
@@ -52,6 +56,30 @@ def with_whole_paragraphs(
         else:
             result += blocks_of(part.rows, items, body=body, steps=steps)
     return result
+
+
+def _without_labels(filled: Sequence[FilledBlock]) -> Iterator[FilledBlock]:
+    """The blocks; a label in the margin is one by itself where its block has the first line of the text beside it."""
+    for item, below in zip(filled, [*filled, None][1:], strict=True):
+        parts = _label_and_text(item, below) if below is not None and below.lines else []
+        if not parts:
+            yield item
+        for row in parts:
+            yield FilledBlock(replace(item.block, box=row.box, text=row.text), row.lines)
+
+
+def _label_and_text(item: FilledBlock, below: FilledBlock) -> list[TextRow]:
+    """The two texts of a block of one row, the second of which begins where the block below does."""
+    if item.block.kind != "paragraph" or not 1 < len(item.lines) < _LABEL_LINES:
+        return []
+    parted = parted_rows(item.lines)
+    if parted is None or len(parted) != 1 or len(parted[0]) != 2:
+        return []
+    label, text = parted[0]
+    left = min(line.box[0] for line in below.lines)
+    if not _WORD.search(label.text) or label.text.endswith(":"):
+        return []  # "Table 6:" is a part of what is behind it, and so is a number
+    return [label, text] if label.box[2] < left and abs(text.box[0] - left) <= _SAME_LEFT_PT else []
 
 
 def _stretches(filled: Sequence[FilledBlock], may_be_mono: bool) -> Iterator[_Stretch | FilledBlock]:

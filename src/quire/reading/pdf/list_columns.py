@@ -1,7 +1,8 @@
 """Lists set in columns: an index, items with marks, fields below a heading. They are read column by column.
 
 Their rows are often level across the page, as those of a table are. But the cells of a table are about its row, and
-here each column is a list by itself. Numbers of pages behind a comma, marks and labels show that.
+here each column is a list by itself. Numbers of pages behind a comma, marks and labels show that. Inside of what the
+layout reader calls a table, marks at two places in a row do, as slides have them.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from quire.reading.pdf.contents_list import entry_of, indents_of
 from quire.reading.pdf.layout_blocks import LayoutBlock
 from quire.reading.pdf.paragraph_runs import blocks_of
 from quire.reading.pdf.structure_tags import item_key
-from quire.reading.pdf.text_lines import TextLine
+from quire.reading.pdf.text_lines import BULLETS, TextLine
 from quire.reading.pdf.text_rows import TextRow, parted_rows
 
 _ENTRY = re.compile(r"[^\W\d].*,\s\d{1,4}(?:\s?[–-]\s?\d{1,4})?[a-z*]?[.,]?$")
 _PAGES = re.compile(r"\d{1,4}(?:[\s,–-]+\d{1,4})*[.,]?$")
-_ITEM = re.compile(r"[•●▪■◦‣➢➤►❖◆○□✓✔∙·\uf0b7\uf0a7\uf0d8\uf076\uf0fc]|\(?(?:\d{1,3}|[a-z])[.)](?=\s|$)")
+_ITEM = re.compile(rf"[{BULLETS}]|\(?(?:\d{{1,3}}|[a-z])[.)](?=\s|$)")
 _MARKS = re.compile(r"(?:\W|\(?\d{1,3}[.)]|\s)+")
 _FIELD = re.compile(r"[^\W\d][^:]{0,40}:(?:\s|_|$)")
 _GUTTER_PT = 8.0
@@ -34,6 +35,11 @@ _AT_LEFT_EM = 1.0
 _NEXT_LINE_EM = 1.7
 _WIDE_GAP_EM = 0.8
 _EDGE = 0.13
+_BULLET = re.compile(rf"[{BULLETS}–—−-](?:\s|$)")
+_SAME_LEFT_PT = 3.0
+_BEHIND_EM = 3.0
+_WIDE_EM = 5.0
+"""Marks that are nearer to each other than this, in sizes of the type, are those of a list in a list."""
 _TEXT, _INDEX, _LISTS, _FIELDS = "text", "index", "lists", "fields"
 
 Parts = list[TextRow]
@@ -196,8 +202,8 @@ def _ends_band(band: Sequence[Parts]) -> bool:
         return True
     last = band[-1][0]
     left, right = next((a, b) for a, b in _extents(band) if a <= last.box[0] <= b)
-    above = max(row.box[3] for parts in band[:-1] for row in parts if left <= row.box[0] <= right)
-    return last.box[3] - above < _NEXT_LINE_EM * last.size
+    above = [row.box[3] for parts in band[:-1] for row in parts if left <= row.box[0] <= right]
+    return bool(above) and last.box[3] - max(above) < _NEXT_LINE_EM * last.size
 
 
 def _between_gaps(band: list[Parts]) -> list[list[Parts]]:
@@ -264,3 +270,72 @@ def _carries_on(entry: Sequence[TextRow], row: TextRow, right: float) -> bool:
     first = text.split(" ", 1)[0]
     width = (row.box[2] - row.box[0]) * (len(first) + 1) / len(text)
     return not last.text[-1].isdigit() and last.box[2] + width > right
+
+
+def list_lefts(lines: Sequence[TextLine]) -> list[float]:
+    """Where the marks of lists begin that are beside each other; empty unless there are two such lists at least."""
+    marks = sorted((line for line in lines if _is_mark(line, lines)), key=lambda line: line.box[0])
+    groups: list[list[TextLine]] = []
+    for mark in marks:
+        if groups and mark.box[0] - groups[-1][-1].box[0] <= _SAME_LEFT_PT:
+            groups[-1].append(mark)
+        else:
+            groups.append([mark])
+    lefts: list[float] = []
+    last: list[TextLine] = []
+    for group in groups:
+        if len(group) < _LEAST_ITEMS:
+            continue
+        if not lefts:
+            lefts, last = [group[0].box[0]], group
+        elif group[0].box[0] - lefts[-1] > _WIDE_EM * group[0].size and _are_level(last, group):
+            lefts.append(group[0].box[0])
+            last = group
+    return lefts if len(lefts) > 1 else []
+
+
+def list_runs(lines: Sequence[TextLine], lefts: Sequence[float]) -> list[list[TextLine]]:
+    """The lines in reading order: what goes over several lists and is above them, each list, and the rest.
+
+    What is left of the first list is read before it.
+    """
+    columns: list[list[TextLine]] = [[] for _ in (*lefts, None)]
+    across: list[TextLine] = []
+    for line in lines:
+        place = sum(left - _SAME_LEFT_PT <= line.box[0] for left in lefts)
+        following = lefts[place] if place < len(lefts) else float("inf")
+        (columns[place] if line.box[2] <= following else across).append(line)
+    top = min(line.box[1] for column in columns for line in column)
+    above = [[line] for line in _from_top(across) if line.box[1] < top]
+    below = [[line] for line in _from_top(across) if line.box[1] >= top]
+    return [*above, *(_from_top(column) for column in columns if column), *below]
+
+
+def _is_mark(line: TextLine, lines: Sequence[TextLine]) -> bool:
+    """Whether the line begins with a mark, and words follow: a dash before figures is an empty cell."""
+    found = _BULLET.match(line.text)
+    if not found:
+        return False
+    text = line.text[found.end() :].strip()
+    if text:
+        return text[0].isalpha()
+    y, reach = line.middle[1], line.box[2] + _BEHIND_EM * line.size
+    behind = (one.text for one in lines if one.box[1] < y < one.box[3] and line.box[2] <= one.box[0] < reach)
+    return next(behind, " ")[0].isalpha()
+
+
+def _are_level(marks: Sequence[TextLine], others: Sequence[TextLine]) -> bool:
+    """Whether the lists are at one height, at least where one of them begins."""
+    first, last = min(line.box[1] for line in marks), max(line.box[3] for line in marks)
+    return sum(first - 1 <= line.middle[1] <= last + 1 for line in others) >= _LEAST_ITEMS
+
+
+def _from_top(lines: Sequence[TextLine]) -> list[TextLine]:
+    """The lines row by row. A mark may be a little lower or higher than its text."""
+    rows: list[list[TextLine]] = []
+    for line in sorted(lines, key=lambda line: line.middle[1]):
+        if rows and line.middle[1] - rows[-1][0].middle[1] < 0.5 * line.size:
+            rows[-1].append(line)
+        else:
+            rows.append([line])
+    return [line for row in rows for line in sorted(row, key=lambda one: one.box[0])]

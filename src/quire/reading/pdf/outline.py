@@ -13,7 +13,7 @@ Titles = Mapping[str, int]
 
 _MOST_ENTRIES = 5_000
 _DEEPEST = 6
-_NUMBER = re.compile(r"\s*(?:[IVXLC]+|[A-Z]|\d{1,3})(?:[-.](?:[A-Z]|\d{1,3}))*[.):]?\s+")
+_NUMBER = re.compile(r"^\s*(?:[IVXLC]+|[A-Z]|\d{1,3})(?:[-.](?:[A-Z]|\d{1,3}))*[.):]?\s+")
 
 
 def title_key(text: str) -> str:

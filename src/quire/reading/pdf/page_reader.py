@@ -29,11 +29,13 @@ from quire.reading.pdf.compose import (
     with_tables_between,
     with_whole_lines,
 )
+from quire.reading.pdf.contents_page import is_contents_page
 from quire.reading.pdf.contents_rows import find_contents
 from quire.reading.pdf.drawn_marks import with_drawn_marks
 from quire.reading.pdf.drawn_rules import NO_RULES, Box, Rules, crosses_bars, rules_of, slanted_strokes
 from quire.reading.pdf.facing_pages import facing_blocks, fold_of, parts_of
 from quire.reading.pdf.form_fields import FormField, form_fields
+from quire.reading.pdf.headed_tables import could_be_headed, find_headed
 from quire.reading.pdf.hidden_text import HIDDEN_TEXT, HiddenText, take_hidden, without_texts
 from quire.reading.pdf.layer_words import with_corrections
 from quire.reading.pdf.layout_blocks import LayoutBlock, lay_out, make_parser
@@ -262,14 +264,12 @@ def _unplaced(reading: PageReading) -> PageReading:
 
 
 def _running_lines(source: PdfSource, seen: _Seen) -> RunningLines:
-    edges = seen.margins.edges
-    if not edges:
+    if not (edges := seen.margins.edges):
         return RunningLines()
     found = running(seen.reading.number, seen.lines, edges, _edges(source))
     if not seen.tables:
         return found
-    # A table keeps all its rows.
-    free = {id(line) for line in outside(seen.lines, seen.tables)}
+    free = {id(line) for line in outside(seen.lines, seen.tables)}  # a table keeps all its rows
     return found.among(frozenset(i for i, line in enumerate(seen.lines) if id(line) in free))
 
 
@@ -380,14 +380,15 @@ def _tables_of_sides(
 def _tables(find_words: Callable[[], list[PageWord]], lines: Sequence[TextLine], rules: Rules) -> list[Table]:
     """The tables of a page. Pages without rules and without figures set apart are not searched."""
     may_be_drawn, may_be_aligned = could_be_grid(rules), could_be_aligned(lines)
-    words = find_words() if may_be_drawn or may_be_aligned else []
+    words = find_words() if may_be_drawn or may_be_aligned or could_be_headed(rules) else []
     tables = find_grids(rules, words) if may_be_drawn else []
     tables += find_numbered_lines(outside(lines, tables))
     if may_be_aligned:
         tables += find_contents(outside(lines, tables))
         found = find_aligned(words, rules, [table.box for table in tables], prose_columns(lines))
         tables += [table for table in found if not are_list_cells(table.rows)]
-    return [] if tables and is_index(lines) else tables
+    tables += find_headed(rules, words, [table.box for table in tables])
+    return [] if tables and (is_index(lines) or is_contents_page(lines)) else tables
 
 
 def without_charts(tables: Sequence[Table], slanted: Sequence[Box], rules: Rules = NO_RULES) -> list[Table]:

@@ -11,7 +11,7 @@ from quire.domain.element import hull
 from quire.reading.pdf.block_matching import FilledBlock
 from quire.reading.pdf.layout_blocks import LayoutBlock
 from quire.reading.pdf.structure_tags import item_key
-from quire.reading.pdf.text_lines import body_size
+from quire.reading.pdf.text_lines import BULLETS, body_size
 from quire.reading.pdf.text_rows import LABEL, TextRow
 
 _SAME_SIZE = 0.6
@@ -25,7 +25,7 @@ _LARGE = 1.15
 _SMALLER_NAME = 1.3
 _SAME_RIGHT = 12.0
 
-_BULLET = re.compile(r"([•●▪■◦‣➢➤►❖◆○□✓✔∙·\uf0b7\uf0a7\uf0d8\uf076\uf0fc]|o(?=\s))\s*(?=\S)")
+_BULLET = re.compile(rf"([{BULLETS}]|o(?=\s))\s*(?=\S)")
 _DASH = re.compile(r"([-–—−*])\s+(?=\S)")
 _ORDERED = re.compile(r"(\(?(?:\d{1,3}|[a-z]|[ivx]{1,5})[.)])\s+(?=\S)")
 _FIGURE = r"[\d⁰¹²³⁴-⁹]"

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from quire.reading.pdf.layer_words import LayerWords, Word
+from quire.reading.raised_figures import raised_text
 
 _SMALL = (0.4, 0.85)
 """The size of such letters, of that of their line."""
@@ -26,14 +27,7 @@ _UPRIGHT = (1.0, 0.0)
 _LONGEST = 6
 _BEHIND_EM = (-0.2, 0.25)
 _NO_SPACE_EM = 0.12
-RAISED_FIGURES = "⁰¹²³⁴⁵⁶⁷⁸⁹"
-_RAISED_SIGNS = str.maketrans("0123456789+-−–", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻⁻")
-_RAISED_FIGURES = str.maketrans("0123456789", RAISED_FIGURES)
 _LOWERED_FIGURES = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
-_POWER = re.compile(r"\s*(?:[+−–-]?[0-9]+|[0-9]+[+−])\s*")
-_CHARGE = re.compile(r"\s*[+−]\s*")
-_NOTES = re.compile(r"\s*[0-9][0-9,;*†‡§–-]*\s*")
-_CLOSING = frozenset(".,;:!?)]}”’\"'%°*†‡")
 
 RawLine = dict[str, Any]
 Span = dict[str, Any]
@@ -121,11 +115,7 @@ def _written(text: str, rise: float, before: str, after: str) -> str:
     if rise < 0:
         is_beside = before.isdigit() or after.isdigit()
         return text.translate(_LOWERED_FIGURES) if is_beside and text.strip().isdecimal() else text
-    if not (before.isalnum() or before in _CLOSING):
-        return text
-    if _POWER.fullmatch(text) or (_CHARGE.fullmatch(text) and not after.isalnum()):
-        return text.translate(_RAISED_SIGNS)
-    return text.translate(_RAISED_FIGURES) if _NOTES.fullmatch(text) else text
+    return raised_text(text, before, after)
 
 
 def _put_back(content: dict[str, Any], short: Sequence[RawLine], words: LayerWords) -> None:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from math import inf
 
 from quire.reading.pdf.block_matching import FilledBlock
+from quire.reading.pdf.contents_page import contents_blocks
 from quire.reading.pdf.layout_blocks import LayoutBlock
 from quire.reading.pdf.list_columns import list_blocks
 from quire.reading.pdf.mirrored_lines import MirroredLines, are_leftward, mirrored
@@ -62,6 +63,9 @@ def _are_plain(lines: Sequence[TextLine]) -> bool:
 def _flow_upright(
     lines: Sequence[TextLine], tables: Sequence[Box], height: float, has_grid: bool, items: frozenset[str]
 ) -> list[FilledBlock] | None:
+    contents = contents_blocks(lines, items) if not tables else None
+    if contents is not None:
+        return contents
     rows = _rows(lines, height, may_part=not has_grid and not tables)
     if rows is not None:
         return blocks_of(rows, items)

@@ -11,6 +11,8 @@ from typing import Any
 
 Box = tuple[float, float, float, float]
 
+BULLETS = "•●▪■◦‣▶▸➢➤►❖◆○□✓✔∙·\uf0b7\uf0a7\uf0d8\uf076\uf0fc"
+"""Signs that begin an item of a list."""
 _BOLD_FLAG = 16
 _ITALIC_FLAG = 2
 _MONO_FLAG = 8

@@ -8,14 +8,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from quire.domain.element import hull
-from quire.reading.pdf.text_lines import Box, TextLine
+from quire.reading.pdf.text_lines import BULLETS, Box, TextLine
 
 _SAME_ROW = 0.5
 _OVERLAP_EM = 0.6
 _STRETCHED, _EVEN = 3, 1.5
-_MARK_ALONE = re.compile(
-    r"[•●▪■◦‣➢➤►❖◆○□✓✔∙·o\uf0b7\uf0a7\uf0d8\uf076\uf0fc–—−-]|\(?(?:\d{1,3}|[a-z]|[ivx]{1,5})[.)]|\[[\w+.–-]{1,12}\]"
-)
+_MARK_ALONE = re.compile(rf"[{BULLETS}o–—−-]|\(?(?:\d{{1,3}}|[a-z]|[ivx]{{1,5}})[.)]|\[[\w+.–-]{{1,12}}\]")
 WORD_GAP_EM = 1.2
 LABEL = re.compile(r"\[[\w+.–-]{1,12}\]")
 """The label of a reference: "[12]", "[Cop87]"."""

@@ -1,7 +1,7 @@
 """Raised figures, written as such: a power is no factor, and the mark of a note is no part of a number.
 
-The rule is the one for PDFs (docs/reading.md). Raised letters, and runs that have a letter in them, are plain: Unicode
-has only some of them ("5th", "xn+1").
+One rule for PDFs and office files (docs/reading.md). Raised letters, and runs that have a letter in them, are plain:
+Unicode has only some of them ("5th", "xn+1").
 """
 
 from __future__ import annotations
