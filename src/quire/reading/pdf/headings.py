@@ -36,6 +36,8 @@ _NUMBERED_TITLE = re.compile(r"\d{1,2}(?:\.\d{1,2}){1,3}\.?\s+[\W]?[^\W\d_a-z]")
 _LARGER = 1.15
 _LITTLE_LARGER = 1.08
 """Sizes of a text layer that OCR made differ by less."""
+_LARGEST_NAME = 3.0
+"""Letters ten times as large as the text are an ornament, or the rest of a damaged file."""
 _SMALL_CAPITALS = 0.9
 _LONGEST_REGULAR = 100
 _NAME_WORDS = 3
@@ -99,7 +101,8 @@ def could_be_heading(group: HeadingGroup, body_size: float = 0.0) -> bool:
         return _LEADER.search(text) is None
     if any(p.search(text) for p in (_BULLET, _CAPTION, _LEADER, _DATE, _PAGE, _CONTACT, _COMMAND)):
         return False
-    if (text[0].islower() and not (is_larger and group.bold and _is_name(text))) or text[-1] in ",;":
+    may_be_name = is_larger and group.bold and group.size <= _LARGEST_NAME * body_size
+    if (text[0].islower() and not (may_be_name and _is_name(text))) or text[-1] in ",;":
         return False
     words = text.split()
     return not (text[-1] == "." and not text.endswith("..") and len(words) > 7 and not text.isupper())
