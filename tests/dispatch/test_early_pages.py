@@ -94,7 +94,8 @@ async def test_scan_is_usable_while_ai_hangs_and_is_read_by_ocr_once(
             PageSource.OCR,
         )
         assert "server" in page.reasons
-        assert await markdown(one, ended) == text
+        # Only the level of its heading is settled over the whole document, at the end.
+        assert (await markdown(one, ended)).lstrip("#") == text.lstrip("#")
         assert ocr_calls == [1]
 
         sim.play(HANG)

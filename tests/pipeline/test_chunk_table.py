@@ -23,7 +23,7 @@ class Pages:
     def __init__(self, *texts: str) -> None:
         self._texts = texts
 
-    async def runs(self) -> AsyncIterator[list[Any]]:
+    async def joined_runs(self) -> AsyncIterator[list[Any]]:
         for number, text in enumerate(self._texts, 1):
             element = Element(f"p{number}-e1", ElementKind.PARAGRAPH, text)
             yield [SimpleNamespace(page=PageElements(number, (element,)))]

@@ -151,3 +151,40 @@ def test_fields_to_fill_in_are_no_table(save: Make) -> None:
             write(page, x, 100 + 24 * at, text, size=10)
             page.draw_line((x + 100, 102 + 24 * at), (x + 200, 102 + 24 * at))
     assert not _tables(read_pages(save(document), None, [1])[0])
+
+
+def ruled_page(*, has_rule: bool) -> Any:
+    """A table whose head is in larger type, as those of word processors, with a rule below each row."""
+    document = pymupdf.open()
+    page = document.new_page()
+    write(page, 72, 80, "Here are some things that a respectful guest of the harbour could eat:", size=12)
+    write(page, 245, 130, "Food", size=15)
+    write(page, 404, 130, "Calories per", size=15)
+    write(page, 404, 147, "portion", size=15)
+    rows = (
+        ("Leaves", "Ash, Elm, Maple", "50"),
+        ("Berries", "Blueberry", "150"),
+        ("Grain", "Corn, Barley", "200"),
+    )
+    for at, row in enumerate(rows):
+        for x, text in zip((163, 245, 404), row, strict=True):
+            write(page, x, 180 + 34 * at, text, size=12)
+    for y in (160, 194, 228, 262) if has_rule else ():
+        page.draw_line((67, y), (545, y))
+    write(page, 72, 310, "All of it is on the table of the keeper in the evening of the first day.", size=12)
+    return document
+
+
+def test_row_above_the_rule_of_a_table_is_its_head_when_it_is_wider_than_the_figures(save: Make) -> None:
+    (reading,) = read_pages(save(ruled_page(has_rule=True)), None, [1])
+    (table,) = [e.table for e in reading.elements if e.table is not None]
+    assert table.rows[0] == ("", "Food", "Calories per portion")
+    assert len(table.rows) == 4
+    assert [e.text.split()[0] for e in reading.elements if e.table is None] == ["Here", "All"]
+
+
+def test_row_far_above_a_table_is_no_head_when_no_rule_is_below_it(save: Make) -> None:
+    (reading,) = read_pages(save(ruled_page(has_rule=False)), None, [1])
+    (table,) = [e.table for e in reading.elements if e.table is not None]
+    assert table.rows[0][0] == "Leaves"
+    assert reading.words_missing == 0

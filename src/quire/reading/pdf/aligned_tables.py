@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from quire.reading.pdf.drawn_rules import Box, Rules
+from quire.reading.pdf.drawn_rules import Box, DrawnRule, Rules
 from quire.reading.pdf.line_pieces import (
     LinePiece,
     PageWord,
@@ -199,31 +199,52 @@ def _is_one_table(rows: Sequence[Row], run: tuple[int, int], other: tuple[int, i
     return max(3, fewest) <= len(gutters_between([*cores[0], *cores[1]])) <= most
 
 
-def _head(above: Sequence[Row], top: Row, columns: Sequence[tuple[float, float]]) -> list[Row]:
-    """The rows directly above the run that head its columns, and the head of a section between them and the run."""
+def _head(above: Sequence[Row], top: Row, columns: Sequence[tuple[float, float]], rules: Rules) -> list[Row]:
+    """The rows directly above the run that head its columns, and the head of a section between them and the run.
+
+    Where a rule is below the head, the distance to the rule counts, and heads may be as wide as the rule.
+    """
     head: list[Row] = []
-    below = top
+    rule = _rule_above(top, above, columns, rules)
+    end, right = (rule.at, rule.end) if rule is not None else (top.top, columns[-1][1])
     section: list[Row] = []
     for found in reversed(above[-_HEAD_ROWS:]):
-        if below.top - found.bottom >= _HEAD_GAP * found.height:
+        if end - found.bottom >= _HEAD_GAP * found.height:
             break
         cut = _cut_at_starts(found, columns)
-        if cut is not None or _heads_columns(found, columns):
+        if cut is not None or _heads_columns(found, columns, right):
             head[:0] = [cut or found, *section]
             section = []
         elif not head and not section and _is_section(found, columns):
             section = [found]
         else:
             break
-        below = found
+        end = found.top
     return head
 
 
-def _heads_columns(row: Row, columns: Sequence[tuple[float, float]]) -> bool:
-    """Whether its pieces are short, and none is over the labels and a column of values."""
-    left, right, values = columns[0][0] - _EDGE_PT, columns[-1][1] + _EDGE_PT, columns[1][0] - _HANG_PT
+def _rule_above(
+    top: Row, above: Sequence[Row], columns: Sequence[tuple[float, float]], rules: Rules
+) -> DrawnRule | None:
+    """The rule as wide as the table that is between its first row and the row above."""
+    if not above:
+        return None
+    left, right = columns[0][0] + _HANG_PT, columns[-1][1] - _HANG_PT
+    between = (h for h in rules.horizontal if above[-1].bottom - _EDGE_PT < h.at < top.top + _EDGE_PT)
+    return next((h for h in between if h.start <= left and h.end >= right), None)
+
+
+def _heads_columns(row: Row, columns: Sequence[tuple[float, float]], right: float) -> bool:
+    """Whether its pieces are short, and none is over the labels and a column of values.
+
+    They end before `right`; one that ends behind the last column begins with it.
+    """
+    left, values = columns[0][0] - _EDGE_PT, columns[1][0] - _HANG_PT
+    last = row.pieces[-1]
+    if last.x1 > columns[-1][1] + _EDGE_PT and abs(last.x0 - columns[-1][0]) > _EDGE_PT:
+        return False
     return (
-        all(left <= p.x0 and p.x1 <= right and len(p.words) <= _HEAD_WORDS for p in row.pieces)
+        all(left <= p.x0 and p.x1 <= right + _EDGE_PT and len(p.words) <= _HEAD_WORDS for p in row.pieces)
         and row.pieces[-1].x0 >= values
         and all(p.x0 >= values or p.x1 <= columns[0][1] + _HANG_PT for p in row.pieces)
     )
@@ -261,13 +282,14 @@ def _table(run: Sequence[Row], above: Sequence[Row], rules: Rules) -> Table | No
     ruled = find_head(rules, columns, [(row.top + row.bottom) / 2 for row in run])
     if ruled is not None and _is_head(ruled, [*above, *run], columns):
         return _with_ruled_head(ruled, run, above, columns, level)
-    head = _head(above, run[0], columns)
+    head = _head(above, run[0], columns, rules)
     whole, rows = [*head, *run], [*(_cells(row, columns) for row in head), *grid]
     size = _head_size(rows)
     merged = _join_head(rows[:size], whole[:size], columns) + joined_rows(
         rows[size:], whole[size:], columns, level
     )
-    box = (columns[0][0] - 1, whole[0].top - 1, columns[-1][1] + 1, run[-1].bottom + 1)
+    right = max(columns[-1][1], *(row.pieces[-1].x1 for row in head)) if head else columns[-1][1]
+    box = (columns[0][0] - 1, whole[0].top - 1, right + 1, run[-1].bottom + 1)
     return Table(box, tuple(tuple(row) for row in merged))
 
 
