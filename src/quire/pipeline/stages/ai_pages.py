@@ -19,7 +19,7 @@ from quire.dispatch.page_task import Answered, Exhausted, PagePicture, PageTask,
 from quire.dispatch.recovery_probes import RecoveryProbes
 from quire.domain.job import JobStatus, PageRecord
 from quire.domain.page import word_count
-from quire.errors import CoordinationError, DocumentError, ObjectsError, PageError
+from quire.errors import CoordinationError, DocumentError, MissingError, ObjectsError, PageError
 from quire.pipeline.answer_headings import answer_headings
 from quire.pipeline.object_keys import chunk_key, local_document
 from quire.pipeline.page_vision import (
@@ -301,7 +301,7 @@ class AiPage:
         try:
             parts = self._parts.objects.stream(local.ref, start=local.offset, end=local.offset + local.length)
             return b"".join([part async for part in parts]).decode("utf-8", "replace")
-        except (ObjectsError, DocumentError):
+        except (ObjectsError, DocumentError, MissingError):
             return ""
 
     async def _redraw(self, dpi: int) -> bytes:

@@ -96,7 +96,7 @@ async def _write(
     key = result_key(job.id, epoch, token)
     has_elements = any(record.elements_length for record in ordered)
     moved: list[PageRecord] = []
-    schemes = page_schemes(list(map(_notes, ordered)))
+    schemes = await asyncio.to_thread(page_schemes, list(map(_notes, ordered)))
     at = elements_at = 0
     async with AsyncExitStack() as stack:
         out = await stack.enter_async_context(objects.writer(key))
