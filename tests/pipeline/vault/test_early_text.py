@@ -10,6 +10,9 @@ from typing import Any
 import aiohttp
 import pytest
 
+from quire.domain.job import JobStatus, PageRecord
+from quire.domain.page import PageSource
+from quire.pipeline.vault.early_text import is_worth_filing
 from quire.simulator.simulator_thread import RunningSimulator
 from tests.support.environment import ROOT
 from tests.support.marked_documents import heic_of, scanned_pdf
@@ -190,3 +193,15 @@ async def test_nothing_is_called_usable_when_no_page_has_been_read(hasty: VaultC
     found = await eventually(is_over, f"the end of {document_id}")
     assert found["status"] == "failed"
     assert "AI" not in found["error"]["error"]
+
+
+def test_failed_pages_are_not_worth_filing_when_none_has_text() -> None:
+    """A page fails a moment before its document does; in between the document must not look usable."""
+    failed = PageRecord(number=1, status=JobStatus.FAILED)
+    read_by_ocr = PageRecord(number=2, status=JobStatus.PROCESSING, source=PageSource.OCR)
+    with_text = PageRecord(number=3, status=JobStatus.PROCESSING, words=4, ref="chunk")
+
+    assert not is_worth_filing([failed], is_complete=True)
+    assert is_worth_filing([failed, read_by_ocr], is_complete=True)
+    assert not is_worth_filing([failed, read_by_ocr], is_complete=False)
+    assert is_worth_filing([failed, with_text], is_complete=False)

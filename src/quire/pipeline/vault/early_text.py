@@ -8,7 +8,7 @@ conversion replaces the text and starts the classification, in the same attempt.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from typing import TYPE_CHECKING
 
 from quire.coordination.job_records import Claim
@@ -102,7 +102,7 @@ async def _file(vault: Vault, row: VaultDocument, job: MainJob, records: Mapping
 async def _with_ocr(
     claim: Claim, vault: Vault, records: Mapping[int, PageRecord]
 ) -> Mapping[int, PageRecord] | None:
-    """The records, pictures read by OCR; None if no page has text and OCR has not read all: too many, or damaged."""
+    """The records, pictures read by OCR; None if there is nothing to file: too many pictures, or damaged ones."""
     waiting = [one for one in records.values() if is_unread(one)]
     if len(waiting) > _MOST_OCR_PAGES or not vault.parts.readers.ocr:
         return records if any(map(has_text, records.values())) else None
@@ -113,7 +113,17 @@ async def _with_ocr(
             is_complete = False
         else:
             found[one.number] = early
-    return found if is_complete or any(map(has_text, found.values())) else None
+    return found if is_worth_filing(found.values(), is_complete) else None
+
+
+def is_worth_filing(records: Collection[PageRecord], is_complete: bool) -> bool:
+    """Whether pages make a document usable: some have text, or OCR has read all and the open ones show none.
+
+    Pages that have all ended without text are a document that is about to fail: its end says so.
+    """
+    if any(map(has_text, records)):
+        return True
+    return is_complete and not all(one.status.terminal for one in records)
 
 
 async def _content(vault: Vault, record: PageRecord) -> ContentPage | None:
