@@ -73,6 +73,7 @@ def take(url: str, document_id: str, folder: Path, shots: Path) -> None:
         page.locator(".cell").nth(1).click()
         page.get_by_label("Text of the page").wait_for()
         page.locator("figure img, .original img").first.wait_for()
+        page.set_viewport_size({"width": 1280, "height": 1100})  # the whole page beside its text
         shoot(page, folder, "document")
         for name, place in (("conversions", "#/jobs"), ("operations", "#/operations")):
             window.go(place)

@@ -80,19 +80,6 @@ def test_order_is_doubted_when_lines_go_on_into_the_next_column() -> None:
     assert is_read_across([replace(found.elements[0], text="x" * 30 * len(lines), lines=lines)])
 
 
-def test_bullets_are_marks_when_ocr_takes_them_for_other_signs() -> None:
-    lines = [
-        line(90, 300 + 44 * row, text) for row, text in enumerate(("¢ dry gloves", "© chalk", "¢ a rope"))
-    ]
-    found = lay_out_scan(1, page([line(90, 240, "Take these things with you:")], lines), Rules(), POINTS)
-    assert found.markdown.endswith("- dry gloves\n- chalk\n- a rope")
-
-
-def test_a_sentence_keeps_its_first_letter_when_it_could_be_a_mark() -> None:
-    lines = [line(90, 300, "e o tempo passou depressa"), line(90, 342, "na cidade antiga")]
-    assert "e o tempo" in lay_out_scan(1, page(lines), Rules(), POINTS).markdown
-
-
 def test_words_are_a_table_when_rules_are_drawn_around_them() -> None:
     rows = [("Grain", "Tons"), ("Wheat", "120"), ("Oats", "40")]
     lines = [

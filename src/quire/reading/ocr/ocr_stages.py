@@ -18,6 +18,7 @@ from quire.reading.grading.page_grade import OcrEvidence
 from quire.reading.ocr import careful_reader, quick_reader
 from quire.reading.ocr.careful_reader import CAREFUL_READER
 from quire.reading.ocr.line_budget import LineBudget
+from quire.reading.ocr.list_marks import with_bullets
 from quire.reading.ocr.ocr_options import AUTO, CAREFUL, CAREFUL_FAILED, QUICK, OcrOptions
 from quire.reading.ocr.ocr_words import Box, OcrWord, RecognisedPage
 from quire.reading.ocr.page_language import language_of
@@ -198,7 +199,7 @@ class PictureReading:
 
     def _result_of(self, seen: RecognisedPage, reader: str) -> Recognised:
         notes = (TURNED, *self._notes) if self._turn.turns else tuple(self._notes)
-        kept = seen.without_noise()
+        kept = with_bullets(seen).without_noise()
         boxes = [word.box for word in kept.words()]
         share = self._unread_share(boxes)
         rules = rules_in(self._page) if boxes else Rules()

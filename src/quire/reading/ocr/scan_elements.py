@@ -1,14 +1,12 @@
 """Lays out what OCR has read on a page, by the analysis that text PDFs go through, and makes elements of it.
 
-Boxes are in points, and each element has the confidence of its words. Marks of lists that OCR takes for other signs are
-corrected first.
+Boxes are in points, and each element has the confidence of its words.
 
 Weakness: type in bold is not told from other type, so headings are known by their size alone.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -17,7 +15,7 @@ from quire.domain.element import Element, ElementKind, ElementLine
 from quire.domain.element_tree import renumbered
 from quire.domain.page import PageReading
 from quire.reading.files.document_source import PdfSource
-from quire.reading.ocr.ocr_words import Box, OcrLine, OcrWord, RecognisedPage
+from quire.reading.ocr.ocr_words import Box, OcrWord, RecognisedPage
 from quire.reading.ocr.word_sheet import sheet_scale, word_sheet
 from quire.reading.pdf.drawn_rules import Rules
 from quire.reading.pdf.mupdf import empty_store
@@ -25,12 +23,6 @@ from quire.reading.pdf.page_reader import ReadOptions, read_pdf
 from quire.reading.pdf.paragraph_kinds import with_held_captions
 from quire.rendering.page_markdown import render_markdown
 
-_BULLET = "•"
-_MISREAD_MARK = re.compile(r"[¢©®«»°*¤§+=~.,:;_^'\"‘’“”<>›‹\-–—•◦▪‣·■●○□]{1,2}|[eEoOQ0]")
-_LETTER_MARK = re.compile(r"[eEoOQ0]")
-_SURE_MARK = re.compile(r"[¢©®«»°•◦▪‣■●○□]")
-_SAME_PLACE = 0.6
-_MARK_GAP = 0.35
 _FIGURE_SHARE = 0.01
 _FIGURE_SIDE_PX = 40
 
@@ -39,15 +31,14 @@ def lay_out_scan(
     number: int, seen: RecognisedPage, rules: Rules, points_per_px: float, *, join_hyphens: bool = True
 ) -> PageReading:
     """The reading of a recognised page: elements in reading order, with boxes in points, and their Markdown."""
-    marked = with_bullets(seen)
-    scale = sheet_scale(marked)
-    source = PdfSource(None, data=word_sheet(marked, rules, scale))
+    scale = sheet_scale(seen)
+    source = PdfSource(None, data=word_sheet(seen, rules, scale))
     try:
         (reading,) = read_pdf(source, [1], ReadOptions(strip_running=False, join_hyphens=join_hyphens))
     finally:
         source.close()
         empty_store()
-    words = [(_scaled(word.box, points_per_px), word) for word in marked.words()]
+    words = [(_scaled(word.box, points_per_px), word) for word in seen.words()]
     elements = [_placed(element, points_per_px / scale, words) for element in reading.elements]
     if number > 1:
         elements = [_as_heading(element) for element in elements]
@@ -70,56 +61,6 @@ def _placed(element: Element, scale: float, words: Sequence[tuple[PointBox, OcrW
     box = _scaled(element.box, scale)
     lines = tuple(ElementLine(line.start, _scaled(line.box, scale)) for line in element.lines)
     return replace(element, box=box, lines=lines, confidence=_confidence(box, words))
-
-
-def with_bullets(seen: RecognisedPage) -> RecognisedPage:
-    """The page with the marks of list items as bullets where OCR took them for other signs or for letters."""
-    lines = list(seen.lines())
-    marks = [line for line in lines if _begins_with_mark(line)]
-    if not marks:
-        return seen
-    bullets = {id(line) for line in marks if _is_bullet(line, marks)}
-    corrected = RecognisedPage(seen.width, seen.height, blank=seen.blank)
-    for paragraph in seen.paragraphs:
-        corrected.paragraphs.append(
-            [_with_bullet(line) if id(line) in bullets else line for line in paragraph]
-        )
-    return corrected
-
-
-def _begins_with_mark(line: OcrLine) -> bool:
-    if len(line.words) < 2 or not _MISREAD_MARK.fullmatch(line.words[0].text):
-        return False
-    first, second = line.words[:2]
-    is_apart = second.left - first.right >= _MARK_GAP * line.height
-    return is_apart or _SURE_MARK.fullmatch(first.text) is not None
-
-
-def _is_bullet(line: OcrLine, marks: Sequence[OcrLine]) -> bool:
-    """A sign that no sentence begins with is a bullet; another one only below or above an equal mark."""
-    mark = line.words[0]
-    if _SURE_MARK.fullmatch(mark.text):
-        return True
-    near = _SAME_PLACE * line.height
-    beside = [
-        other.words[0]
-        for other in marks
-        if other is not line and abs(other.words[0].left - mark.left) <= near and other.words[0].text
-    ]
-    if _LETTER_MARK.fullmatch(mark.text):
-        # "o" and "e" are words in some languages: a letter is a mark only in a list that has others like it.
-        return len(beside) >= 2 and mark.height < 0.8 * line.words[1].height
-    return mark.text in "*-–—" or bool(beside)
-
-
-def _with_bullet(line: OcrLine) -> OcrLine:
-    first: OcrWord = line.words[0]
-    if first.text in ("-", "–", "—"):
-        return line
-    # A bullet is no measure of the type: it gets the height of the word behind it.
-    second = line.words[1]
-    bullet = replace(first, text=_BULLET, top=second.top, bottom=second.bottom)
-    return replace(line, words=[bullet, *line.words[1:]])
 
 
 def _is_figure(box: Box, seen: RecognisedPage) -> bool:
