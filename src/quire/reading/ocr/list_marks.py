@@ -14,11 +14,11 @@ from dataclasses import replace
 from quire.reading.ocr.ocr_words import NOISE, OcrLine, RecognisedPage
 
 BULLET = "•"
-_MARK = re.compile(r"[¢©®«»°*¤§+=~.,:;_^'\"‘’“”<>›‹\-–—•◦▪‣·■●○□]{1,2}|[eEoOQ0]")
+_MARK = re.compile(r"[¢©®™«»°*¤§+=~.,:;_^'\"‘’“”<>›‹\-–—•◦▪‣·■●○□]{1,2}|[eEoOQ0]")
 _LETTER = re.compile(r"[eEoOQ0]")
-_ALONE = re.compile(r"[¢•◦▪‣■●○□]")
+_ALONE = re.compile(r"[¢•·◦▪‣■●○□]")
 """No sentence begins with such a sign."""
-_IN_A_LIST = re.compile(r"[¢©®«»°•◦▪‣■●○□]")
+_IN_A_LIST = re.compile(r"[¢©®™«»°•·◦▪‣■●○□]")
 """Signs that are a mark wherever another mark is at the same place."""
 _SAME_PLACE = 0.6
 _GAP = 0.35
@@ -26,7 +26,7 @@ _GAP = 0.35
 
 def with_bullets(seen: RecognisedPage) -> RecognisedPage:
     """The page with bullets where OCR took the marks of list items for something else."""
-    marked = [line for line in seen.lines() if _begins_with_mark(line)]
+    marked = [line for line in seen.lines() if begins_with_mark(line)]
     bullets = {id(line) for line in marked if _is_bullet(line, marked)}
     if not bullets:
         return seen
@@ -37,7 +37,8 @@ def with_bullets(seen: RecognisedPage) -> RecognisedPage:
     return replace(seen, paragraphs=paragraphs)
 
 
-def _begins_with_mark(line: OcrLine) -> bool:
+def begins_with_mark(line: OcrLine) -> bool:
+    """Whether the first word of a line may be a mark, by its signs and the gap behind it."""
     if len(line.words) < 2 or not _MARK.fullmatch(line.words[0].text):
         return False
     first, second = line.words[:2]

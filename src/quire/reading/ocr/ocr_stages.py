@@ -19,6 +19,7 @@ from quire.reading.ocr import careful_reader, quick_reader
 from quire.reading.ocr.careful_reader import CAREFUL_READER
 from quire.reading.ocr.line_budget import LineBudget
 from quire.reading.ocr.list_marks import with_bullets
+from quire.reading.ocr.lost_marks import with_lost_marks
 from quire.reading.ocr.ocr_options import AUTO, CAREFUL, CAREFUL_FAILED, QUICK, OcrOptions
 from quire.reading.ocr.ocr_words import Box, OcrWord, RecognisedPage
 from quire.reading.ocr.page_language import language_of
@@ -199,7 +200,7 @@ class PictureReading:
 
     def _result_of(self, seen: RecognisedPage, reader: str) -> Recognised:
         notes = (TURNED, *self._notes) if self._turn.turns else tuple(self._notes)
-        kept = with_bullets(seen).without_noise()
+        kept = with_bullets(with_lost_marks(seen, self._page_shapes())).without_noise()
         boxes = [word.box for word in kept.words()]
         share = self._unread_share(boxes)
         rules = rules_in(self._page) if boxes else Rules()
