@@ -73,3 +73,8 @@ def test_files_that_a_page_names_exist(page: Path) -> None:
         if name.rsplit("/", 1)[-1] not in names and not (ROOT / name).exists()
     ]
     assert wrong == []
+
+
+def test_every_decision_is_in_the_index() -> None:
+    index = (ROOT / "docs/decisions/README.md").read_text()
+    assert [path.name for path in ROOT.glob("docs/decisions/0*.md") if f"({path.name})" not in index] == []
