@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -51,6 +52,22 @@ async def test_answers_are_the_same_when_the_questions_are(http: aiohttp.ClientS
             answers.append((await response.json())["choices"])
     assert answers[0] == answers[1]
     assert answers[0][0]["message"]["content"] == "# Title\n\ntext"
+
+
+async def test_answer_has_the_shape_of_the_schema_when_nothing_is_known(http: aiohttp.ClientSession) -> None:
+    lines = {"type": "array", "items": {"type": "object", "properties": {"name": {"type": "string"}}}}
+    buyer = {"anyOf": [{"type": "object", "properties": {"city": {"type": "string"}}}, {"type": "null"}]}
+    schema = {"type": "object", "properties": {"total": {"type": "number"}, "lines": lines, "buyer": buyer}}
+    asked = {"type": "json_schema", "json_schema": {"name": "values", "schema": schema}}
+    async with http.post(
+        "/v1/chat/completions", json=chat("Total: 7", response_format=asked), headers=KEY
+    ) as response:
+        data = await response.json()
+    assert json.loads(data["choices"][0]["message"]["content"]) == {
+        "total": None,
+        "lines": [],
+        "buyer": {"city": None},
+    }
 
 
 async def test_answer_is_cut_when_it_is_longer_than_allowed(http: aiohttp.ClientSession) -> None:

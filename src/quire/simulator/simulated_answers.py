@@ -28,6 +28,22 @@ def filled_form(schema: Mapping[str, Any], text: str) -> str | None:
     return None
 
 
+_DEEPEST = 32
+
+
+def empty_form(schema: Any, depth: int = 0) -> Any:
+    """An answer in the shape of a schema that says nothing: null for each value, and lists without items."""
+    options = schema.get("anyOf") if isinstance(schema, Mapping) else None
+    if isinstance(options, list):
+        schema = next((one for one in options if isinstance(one, Mapping) and "properties" in one), {})
+    if not isinstance(schema, Mapping) or depth > _DEEPEST:
+        return None
+    properties = schema.get("properties")
+    if isinstance(properties, Mapping):
+        return {name: empty_form(one, depth + 1) for name, one in properties.items()}
+    return [] if schema.get("type") == "array" else None
+
+
 def _pictures(text: str) -> dict[str, Any]:
     """A description for every number on the sheet."""
     found = _NUMBERED.search(text)
@@ -100,12 +116,15 @@ class Written:
     filtered: bool = False
 
 
+def _form(schema: Mapping[str, Any], text: str, truth: Mapping[str, Any]) -> str:
+    return values_answer(truth, text) or filled_form(schema, text) or json.dumps(empty_form(schema))
+
+
 def write(
     request: ModelRequest, fault: Fault | None, image_tokens: int, truth: Mapping[str, Any] | None = None
 ) -> Written:
     """Returns the answer; always the same for the same request."""
-    text = values_answer(truth or {}, request.text) if request.schema else None
-    text = text or (filled_form(request.schema, request.text) if request.schema else None) or _page(request)
+    text = _page(request) if request.schema is None else _form(request.schema, request.text, truth or {})
     tokens_in = _tokens(request.instructions) + _tokens(request.text) + (image_tokens if request.image else 0)
     if fault is Fault.EMPTY:
         return Written("", tokens_in, 1)
