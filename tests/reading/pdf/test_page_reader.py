@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import random
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from quire.reading.pdf.block_matching import compact
 from quire.reading.pdf.page_reader import ReadOptions, read_pages, read_text
 from quire.reading.pdf.running_lines import REACH, EdgeLine, Edges, edge_lines, running
 from quire.reading.pdf.text_lines import TextLine
+from quire.reading.pdf.texts_ahead import may_have
 from tests.reading.conftest import PROSE, Make, form_pdf, prose, text_pdf, write
 
 
@@ -206,10 +208,69 @@ def test_neighbours_are_left_alone_when_those_known_decide() -> None:
     def unread(number: int) -> tuple[EdgeLine, ...]:
         raise AssertionError(f"page {number} was read for nothing")
 
-    document = Edges(100, unread)
+    document = Edges(100, unread, lambda number, lines: unread(number) == ())
     for number in (11, 12, 13):
         document.put(number, tuple(edge_lines(lines(number), 842.0).values()))
     assert running(13, lines(13), edge_lines(lines(13), 842.0), document).left_out == {0, 2}
+
+
+def test_neighbours_are_only_searched_when_they_have_none_of_the_words() -> None:
+    def line(text: str) -> EdgeLine:
+        box = (72.0, 40.0, 300.0, 50.0)
+        lines = [TextLine(text, box, 10.0, False, False, True, False, 0)]
+        return edge_lines(lines, 842.0)[0]
+
+    asked: list[int] = []
+
+    def read(number: int) -> tuple[EdgeLine, ...]:
+        asked.append(number)
+        return (line("The harbour at night"),)
+
+    def search(number: int, lines: Sequence[Sequence[str]]) -> bool:
+        return number == 14 and ["harb"] in lines
+
+    document = Edges(100, read, search)
+    assert document.may_have(14, [line("The harbour by day"), line("Lamps")])
+    assert not document.may_have(15, [line("The harbour by day")])
+    assert document.may_have(15, [line("The harbour by day"), line("No. 7")]), (
+        "nothing in it can be searched for"
+    )
+    document.of(15)
+    assert document.may_have(15, [line("The harbour by day")]), "it has been read"
+    assert asked == [15]
+
+
+@pytest.mark.parametrize(
+    ("text", "may"),
+    [
+        ("Proceedings of the Society", True),
+        ("PROCEEDINGS, SOCIETY", True),
+        ("Proceedings", False),
+        ("Proceedings\nSociety", False),
+        ("Another head", False),
+        ("The signiicant speciied edition", True),
+    ],
+)
+def test_neighbour_may_have_a_word_when_its_text_has_it_or_is_mended(
+    save: Make, text: str, may: bool
+) -> None:
+    document = pymupdf.open()
+    page = document.new_page()
+    for at, line in enumerate(text.split("\n")):
+        write(page, 72, 40 + 20 * at, line)
+    write(document.new_page(), 72, 40, "Proceedings of the Society")
+    source = open_documents().get(save(document), None)
+    assert isinstance(source, PdfSource)
+    assert may_have(source, 1, [["proc", "soci"]]) is may
+
+
+def test_neighbour_may_have_any_word_when_it_is_read_from_right_to_left(save: Make) -> None:
+    document = pymupdf.open()
+    page = document.new_page()
+    page.insert_htmlbox((72, 72, 500, 200), "<p>שלום לכולם</p>")
+    source = open_documents().get(save(document), None)
+    assert isinstance(source, PdfSource)
+    assert may_have(source, 1, [["proc"]])
 
 
 def test_running_lines_stay_when_told(save: Make) -> None:

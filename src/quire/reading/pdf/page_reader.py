@@ -59,7 +59,7 @@ from quire.reading.pdf.structure_tags import NO_TAGS, PageTags, is_tagged, page_
 from quire.reading.pdf.table_places import with_places
 from quire.reading.pdf.text_flow import flow
 from quire.reading.pdf.text_lines import TextLine, body_size, layer_text, lines_of
-from quire.reading.pdf.texts_ahead import read_ahead, text_of
+from quire.reading.pdf.texts_ahead import may_have, text_ahead, text_of
 from quire.reading.pdf.unseen_text import is_unseen
 from quire.rendering.markdown_writer import clean, hyphenated_words
 from quire.rendering.page_markdown import render_markdown
@@ -275,7 +275,8 @@ def _running_lines(source: PdfSource, seen: _Seen) -> RunningLines:
 
 def _edges(source: PdfSource) -> Edges:
     if "edges" not in source.kept:
-        source.kept["edges"] = Edges(source.page_count, functools.partial(_read_edges, source))
+        read, search = functools.partial(_read_edges, source), functools.partial(_may_have, source)
+        source.kept["edges"] = Edges(source.page_count, read, search)
     edges: Edges = source.kept["edges"]
     return edges
 
@@ -283,13 +284,23 @@ def _edges(source: PdfSource) -> Edges:
 def _read_edges(source: PdfSource, number: int) -> tuple[EdgeLine, ...]:
     """The edge lines of a neighbour. One that can't be read has none: that is its own failure, not this page's."""
     try:
-        page, _, content = read_ahead(source, number)
+        page, _, content = text_ahead(source, number)
         view = view_of(page, content)
         return tuple(edge_lines(lines_of(content, view.turn), view.height).values())
     except MemoryError:
         raise
     except Exception:
         return ()
+
+
+def _may_have(source: PdfSource, number: int, lines: Sequence[Sequence[str]]) -> bool:
+    """As `may_have`; a neighbour that can't be searched is one that has to be read."""
+    try:
+        return may_have(source, number, lines)
+    except MemoryError:
+        raise
+    except Exception:
+        return True
 
 
 def _analyse(source: PdfSource, number: int, options: ReadOptions) -> _Seen:

@@ -37,6 +37,7 @@ _LARGE_RATIO = 1.15
 
 _NUMBER = re.compile(r"\d+")
 _LETTER = re.compile(r"[^\W\d_]")
+_BEGINNING = re.compile(r"\b[a-z]{4}")
 _PAGE_NUMBER = re.compile(
     r"[\W_]*(?:page|pg\.?|p\.|seite|pagina|página|strana)?\W*[1-9]\d{0,4}\W*"
     r"(?:(?:of|/|von|de|di|sur|из)\W*[1-9]\d{0,4})?[\W_]*",
@@ -63,6 +64,11 @@ class EdgeLine:
     is_page_number: bool
     is_large: bool
     behind: str = ""
+
+    @property
+    def search_words(self) -> list[str]:
+        """Beginnings of its words that are too long for chance; a word may have small letters put behind it."""
+        return _BEGINNING.findall(self.words)
 
 
 Placed = tuple[int, float, float, float, float, float]
@@ -117,11 +123,20 @@ class RunningLines:
 
 
 class Edges:
-    """Edge lines of a document's pages, read when first wanted and kept for the pages nearby."""
+    """Edge lines of a document's pages, read when first wanted and kept for the pages nearby.
 
-    def __init__(self, page_count: int, read: Callable[[int], tuple[EdgeLine, ...]]) -> None:
+    `search` says whether a page may have a line with all words of one of some lines. It costs less than reading.
+    """
+
+    def __init__(
+        self,
+        page_count: int,
+        read: Callable[[int], tuple[EdgeLine, ...]],
+        search: Callable[[int, Sequence[Sequence[str]]], bool],
+    ) -> None:
         self._page_count = page_count
         self._read = read
+        self._search = search
         self._known: dict[int, tuple[EdgeLine, ...]] = {}
 
     def put(self, number: int, lines: tuple[EdgeLine, ...]) -> None:
@@ -135,6 +150,13 @@ class Edges:
         if number not in self._known:
             self.put(number, self._read(number))
         return self._known[number]
+
+    def may_have(self, number: int, lines: Iterable[EdgeLine]) -> bool:
+        """Whether page `number` may have a line with the words of one of these."""
+        if number in self._known:
+            return True
+        words = [line.search_words for line in lines]
+        return not all(words) or self._search(number, words)
 
     def neighbours(self, number: int) -> list[int]:
         """The pages that page `number` is compared with; those whose edge lines are known come first."""
@@ -245,7 +267,7 @@ class _Tally:
         """Those that a page before this one has."""
         for at, neighbour in enumerate(neighbours):
             wanted = [i for i in self._form if self._is_open(i, len(neighbours) - at, neighbour < number)]
-            if wanted:
+            if wanted and document.may_have(neighbour, [edges[i] for i in wanted]):
                 self._compare(wanted, document.of(neighbour), neighbour - number)
 
     def of_form(self) -> set[int]:
