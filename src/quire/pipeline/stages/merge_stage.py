@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from itertools import chain, islice
 from typing import Any
 
 from quire.coordination.job_records import Claim
@@ -30,6 +31,7 @@ from quire.reading.grading.page_grade import ALTERED_WORDS, NOT_CHECKED, TEXT_LE
 _LOG = logging.getLogger(__name__)
 SEPARATOR = b"\n\n---\n\n"
 _RUN_BYTES = 4 << 20
+_RUNS_AT_ONCE = 16
 _FALLBACKS = (PageSource.MUPDF_FALLBACK, PageSource.MUPDF_TIMEOUT_FALLBACK)
 
 
@@ -95,54 +97,88 @@ async def _write(
     job, epoch, token = claim.job, claim.hint.epoch, claim.token
     key = result_key(job.id, epoch, token)
     has_elements = any(record.elements_length for record in ordered)
-    moved: list[PageRecord] = []
-    schemes = await asyncio.to_thread(page_schemes, list(map(_notes, ordered)))
-    at = elements_at = 0
+    schemes = iter(await asyncio.to_thread(page_schemes, list(map(_notes, ordered))))
+    result = _Result(key)
     async with AsyncExitStack() as stack:
         out = await stack.enter_async_context(objects.writer(key))
         beside = await stack.enter_async_context(objects.writer(elements_ref(key))) if has_elements else None
-        for run in text_runs(ordered, _RUN_BYTES):
-            found = await page_contents(objects, run)
-            wanted = schemes[len(moved) : len(moved) + len(run)]
-            for record, page in zip(run, await asyncio.to_thread(_settled, run, found, wanted), strict=True):
-                text, elements = page.markdown, page.elements
-                if moved:
-                    await out.write(SEPARATOR)
-                    at += len(SEPARATOR)
-                await out.write(text)
-                if elements and beside is not None:
-                    await beside.write(elements)
-                moved.append(
-                    replace(
-                        record,
-                        ref=key,
-                        offset=at,
-                        length=len(text),
-                        elements_offset=elements_at if elements else 0,
-                        elements_length=len(elements),
-                        headings=page.notes.headings,
-                        continues=page.notes.continues,
-                    )
-                )
-                at += len(text)
-                elements_at += len(elements)
+        for runs in _batches(text_runs(ordered, _RUN_BYTES)):
+            found = await asyncio.gather(*(page_contents(objects, run) for run in runs))
+            records = list(chain.from_iterable(runs))
+            wanted = list(islice(schemes, len(records)))
+            text, elements = await asyncio.to_thread(
+                result.add, records, list(chain.from_iterable(found)), wanted
+            )
+            await out.write(text)
+            if beside is not None:
+                await beside.write(elements)
     pages = pages_key(job.id, epoch, token)
-    await objects.put(pages, pack_pages(moved))
-    return key, pages, moved
+    await objects.put(pages, await asyncio.to_thread(pack_pages, result.records))
+    return key, pages, result.records
+
+
+def _batches(runs: Iterable[list[PageRecord]]) -> Iterator[list[list[PageRecord]]]:
+    """Runs of pages that are read together: of usual chunks several, of large ones one."""
+    batch: list[list[PageRecord]] = []
+    size = 0
+    for run in runs:
+        length = sum(record.length for record in run)
+        if batch and (len(batch) == _RUNS_AT_ONCE or size + length > _RUN_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(run)
+        size += length
+    if batch:
+        yield batch
+
+
+class _Result:
+    """The records of the pages as they are in the result, while it grows."""
+
+    def __init__(self, key: str) -> None:
+        self._key = key
+        self._length = self._elements_length = 0
+        self.records: list[PageRecord] = []
+
+    def add(
+        self,
+        records: Sequence[PageRecord],
+        contents: Sequence[tuple[bytes, bytes]],
+        schemes: Sequence[PageScheme],
+    ) -> tuple[bytes, bytes]:
+        """Takes the next pages in, each with what the document says of it. Returns the bytes to write.
+
+        Most pages are copied as they are.
+        """
+        texts: list[bytes] = []
+        packed: list[bytes] = []
+        for record, content, scheme in zip(records, contents, schemes, strict=True):
+            page = settled(SettledPage(*content, _notes(record)), scheme)
+            if self.records:
+                texts.append(SEPARATOR)
+                self._length += len(SEPARATOR)
+            texts.append(page.markdown)
+            packed.append(page.elements)
+            self.records.append(self._moved(record, page))
+            self._length += len(page.markdown)
+            self._elements_length += len(page.elements)
+        return b"".join(texts), b"".join(packed)
+
+    def _moved(self, record: PageRecord, page: SettledPage) -> PageRecord:
+        return replace(
+            record,
+            ref=self._key,
+            offset=self._length,
+            length=len(page.markdown),
+            elements_offset=self._elements_length if page.elements else 0,
+            elements_length=len(page.elements),
+            headings=page.notes.headings,
+            continues=page.notes.continues,
+        )
 
 
 def _notes(record: PageRecord) -> PageNotes:
     return PageNotes(record.number, record.headings, record.tables, record.continues)
-
-
-def _settled(
-    run: Sequence[PageRecord], contents: Sequence[tuple[bytes, bytes]], schemes: Sequence[PageScheme]
-) -> list[SettledPage]:
-    """The pages of a run with what the document says of them. Most pages are copied as they are."""
-    return [
-        settled(SettledPage(text, elements, _notes(record)), scheme)
-        for record, (text, elements), scheme in zip(run, contents, schemes, strict=True)
-    ]
 
 
 def text_runs(ordered: Sequence[PageRecord], most_bytes: int) -> Iterator[list[PageRecord]]:
