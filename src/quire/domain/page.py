@@ -18,7 +18,8 @@ def word_count(markdown: str) -> int:
     A page without words is one without text, so that is the only one that has none.
     """
     parts = markdown.split()
-    signs = sum(not part[0].isalnum() and _WORD.match(part) is None for part in parts)
+    marked = [part for part in parts if not part[0].isalnum()]
+    signs = sum(_WORD.match(part) is None for part in marked)
     return max(1, len(parts) - signs) if parts else 0
 
 

@@ -19,6 +19,7 @@ from quire.reading.files.document_source import DocumentInfo, inspect
 from quire.reading.grading.layer_damage import layer_damage
 from quire.reading.grading.page_doubts import PageKind, page_doubts
 from quire.reading.grading.page_grade import BELOW_GOOD, Judgement, grade_of, judge_text, text_confidence
+from quire.reading.grading.plausibility import has_implausible_words
 from quire.reading.pdf.mupdf import bound_store
 from quire.reading.pdf.page_reader import ReadOptions, read_pages, read_text
 from quire.reading.pdf.page_signals import garbled_ratio
@@ -87,7 +88,10 @@ def open_document(
 def read_chunk(
     path: str, password: str | None, numbers: Sequence[int], options: ReadOptions, quick: bool
 ) -> Chunk:
-    """Reads the pages as `read_pages` does, or as `read_text` does where time is short."""
+    """Reads the pages as `read_pages` does, or as `read_text` does where time is short.
+
+    With `options.turn_s` the chunk has the first of them, and at least one.
+    """
     try:
         readings = (
             read_text(path, password, numbers, options)
@@ -168,13 +172,12 @@ def _judged(reading: PageReading) -> Judgement:
 
 def _confidences(reading: PageReading) -> list[float | None]:
     """How sure each element of a text layer is; None for one without text."""
-    has_debris = reading.signals.garbled_ratio > 0
-    return [
-        text_confidence(text, garbled_ratio(text) if has_debris else 0.0)
-        if (text := element.plain_text)
-        else None
-        for element in reading.elements
-    ]
+    texts = [element.plain_text for element in reading.elements]
+    if reading.signals.garbled_ratio > 0:
+        return [text_confidence(text, garbled_ratio(text)) if text else None for text in texts]
+    if not has_implausible_words(" ".join(texts)):  # asked once for all: most pages have none
+        return [1.0 if text else None for text in texts]
+    return [text_confidence(text) if text else None for text in texts]
 
 
 def page_elements(reading: PageReading) -> PageElements:

@@ -253,6 +253,8 @@ def _torn_lines(lines: Sequence[Box]) -> int:
 
     Lines that begin where several do are those of a column, whose gutter may be narrow.
     """
+    if _is_one_below_another(lines):
+        return 0
     starts: dict[int, int] = {}
     rows: dict[int, list[int]] = {}
     for at, (left, top, _, bottom) in enumerate(lines):
@@ -267,6 +269,12 @@ def _torn_lines(lines: Sequence[Box]) -> int:
         level = (other for near in (row - 1, row, row + 1) for other in rows.get(near, ()))
         found += any(other not in (at - 1, at) and _goes_on(lines[other], box) for other in level)
     return found
+
+
+def _is_one_below_another(lines: Sequence[Box]) -> bool:
+    """Whether each line is below the one before it: then no two are at one height, as in a single column."""
+    shared = _SAME_LINE * min((box[3] - box[1] for box in lines), default=0.0)
+    return all(one[1] <= other[1] and one[3] - other[1] < shared for one, other in pairwise(lines))
 
 
 def _is_in_list(elements: Sequence[Element]) -> bool:

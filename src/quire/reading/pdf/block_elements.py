@@ -387,6 +387,9 @@ def _runs_on(line: TextLine, following: TextLine, right: float) -> bool:
 
 def _ends_early(line: TextLine, following: TextLine, right: float) -> bool:
     """Whether the first word of the following line would have fitted behind the line."""
+    room = right - line.box[2] - line.size
+    if room <= 0:
+        return False
     first = following.text.split(" ", 1)[0]
     width = (following.box[2] - following.box[0]) * (len(first) + 1) / max(1, len(following.text))
-    return line.box[2] + width * 1.3 + line.size < right
+    return width * 1.3 < room

@@ -34,6 +34,8 @@ _MID_SENTENCE = re.compile(rf"(?<![.!?:;])(?<![.!?:;]{_FIGURE})(?<![.!?:;]{_FIGU
 _HANGING_WORDS = 5
 _ASTERISK = "*"
 _SENTENCE_END = re.compile(r"[.!?:;][\"'”’)\]]*[⁰¹²³⁴-⁹,]*$")
+_LONGEST_END = 24
+"""Of a line, where the end of a sentence with its marks is looked for."""
 
 TypeSteps = tuple[float, dict[int, float]]
 """The usual distance from line to line, in sizes of the type, and that of each size that has one of its own."""
@@ -85,10 +87,13 @@ class _Column:
 
     def ended_early(self, row: TextRow, following: TextRow) -> bool:
         """Whether the first word of the following row would have fitted behind the row."""
+        room = self.right - row.box[2] - row.size
+        if room <= 0:
+            return False
         text = following.text
         first = text.split(" ", 1)[0]
         width = (following.box[2] - following.box[0]) * (len(first) + 1) / max(1, len(text))
-        return row.box[2] + 1.3 * width + row.size < self.right
+        return 1.3 * width < room
 
 
 def blocks_of(
@@ -203,7 +208,7 @@ def _text_x(row: TextRow, marker: str) -> float:
 def _continues(run: _Run, row: TextRow, following: TextRow | None, column: _Column) -> bool:
     """Whether the row goes on with the block; `following` is the row after it."""
     last = run.rows[-1]
-    goes_on = row.text[:1].islower() and not _SENTENCE_END.search(last.text)
+    goes_on = row.text[:1].islower() and not _ends_sentence(last)
     if not _in_one_type(last, row, goes_on) or column.is_apart(last, row, goes_on):
         return False
     if run.text_x:
@@ -219,9 +224,11 @@ def _continues(run: _Run, row: TextRow, following: TextRow | None, column: _Colu
         begins = following is None or following.box[0] < row.box[0] - 0.5 * row.size or len(run.rows) > 1
         if begins:
             return False
-    return not (
-        _SENTENCE_END.search(last.text) and last.box[2] < column.right - 0.25 * (column.right - last.box[0])
-    )
+    return not (_ends_sentence(last) and last.box[2] < column.right - 0.25 * (column.right - last.box[0]))
+
+
+def _ends_sentence(row: TextRow) -> bool:
+    return _SENTENCE_END.search(row.text[-_LONGEST_END:]) is not None
 
 
 def _is_below(row: TextRow, other: TextRow) -> bool:
@@ -244,7 +251,7 @@ def _is_heading_over(row: TextRow, following: TextRow, goes_on: bool, column: _C
     if column.ended_early(row, following) or (row.all_bold and not goes_on):
         return True
     # A full line may end in a full stop: a row in bold throughout does not go on with it.
-    return following.all_bold and not goes_on and _SENTENCE_END.search(row.text) is not None
+    return following.all_bold and not goes_on and _ends_sentence(row)
 
 
 def _in_one_type(row: TextRow, following: TextRow, goes_on: bool) -> bool:

@@ -52,7 +52,8 @@ class TextRow:
 
     @property
     def bold(self) -> bool:
-        return all(line.bold for line in self.lines)
+        lines = self.lines
+        return lines[0].bold if len(lines) == 1 else all(line.bold for line in lines)
 
     @property
     def all_bold(self) -> bool:
@@ -60,7 +61,8 @@ class TextRow:
 
     @property
     def text(self) -> str:
-        return " ".join([line.text for line in self.lines])
+        lines = self.lines
+        return lines[0].text if len(lines) == 1 else " ".join([line.text for line in lines])
 
     @property
     def heading(self) -> int:

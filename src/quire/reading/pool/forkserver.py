@@ -80,8 +80,8 @@ def serve(control_fd: int, parent_pid: int, preload: Sequence[str]) -> NoReturn:
         # A parser that can't be imported here fails in the task that needs it, where it can be reported.
         with contextlib.suppress(Exception):
             importlib.import_module(name)
-    gc.collect()
-    gc.freeze()  # the collector would touch, and so unshare, every warm page in every child
+    # The collector would touch, and so unshare, every warm page in every child. Imports leave little to collect.
+    gc.freeze()
     control = socket.socket(fileno=control_fd)
     if (limits := _told_limits(control)) is not None:
         _Server(control, limits).run()
