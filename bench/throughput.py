@@ -14,7 +14,6 @@ from pathlib import Path
 
 from measuring import PYTHON, ROOT, Service, environment, median, scratch, service, table, text_pdf
 
-CHUNK = 16
 BARE = """
 import sys
 try:
@@ -25,15 +24,20 @@ except ImportError:  # the names before "The house"
     from quire.reading import warm
     from quire.reading.chunks import read_chunk
     from quire.reading.pages import ReadOptions
+try:
+    from quire.reading.document_reading import DocumentOptions
+    chunk = DocumentOptions().chunk_pages
+except ImportError:
+    chunk = 16
 path, pages, part, parts = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
-firsts = list(range(1, pages + 1, {chunk}))[part::parts]
+firsts = list(range(1, pages + 1, chunk))[part::parts]
 for first in firsts:
-    read_chunk(path, None, tuple(range(first, min(first + {chunk}, pages + 1))), ReadOptions(), False)
-""".replace("{chunk}", str(CHUNK))
+    read_chunk(path, None, tuple(range(first, min(first + chunk, pages + 1))), ReadOptions(), False)
+"""
 
 
 def bare_loop(path: Path, pages: int, source: Path) -> float:
-    """As many processes as cores, each with its share of the chunks; imports included."""
+    """As many processes as cores, each with its share of chunks of the checkout's usual size; imports included."""
     cores = os.cpu_count() or 1
     env = {**os.environ, "PYTHONPATH": str(source)}
     began = time.monotonic()

@@ -135,7 +135,7 @@ async def test_pages_get_their_bare_text_when_time_is_up_in_the_middle_of_readin
         assert markers_in(await markdown(one, job)) == [marker(1, number) for number in range(1, 21)]
         sources = {record.source for record in (await pages(one, job)).values()}
         assert sources == {PageSource.MUPDF_TIMEOUT_FALLBACK}
-        assert not running(sleeping(document))
+        await until(lambda: not running(sleeping(document)), "the readers have been stopped")
         await assert_nothing_is_left(one, job)
 
 

@@ -24,10 +24,19 @@ def reader() -> Iterator[quire.SyncReader]:
 def test_pages_come_in_order_when_a_document_has_more_than_one_chunk(
     reader: quire.SyncReader, tmp_path: Path
 ) -> None:
-    pages = reader.read(marked_pdf(tmp_path / "a.pdf", 20))
-    assert [page.number for page in pages] == list(range(1, 21))
+    pages = reader.read(marked_pdf(tmp_path / "a.pdf", 40))
+    assert [page.number for page in pages] == list(range(1, 41))
     assert all(marker(1, page.number) in page.markdown for page in pages)
     assert {(page.source, page.error) for page in pages} == {(PageSource.LOCAL, None)}
+
+
+def test_no_page_is_left_out_when_each_takes_a_whole_turn(
+    reader: quire.SyncReader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("quire.reading.local_reader._TURN_S", 0.0)
+    pages = reader.read(marked_pdf(tmp_path / "a.pdf", 40), pages="2-39")
+    assert [page.number for page in pages] == list(range(2, 40))
+    assert all(marker(1, page.number) in page.markdown for page in pages)
 
 
 def test_bytes_and_a_selection_of_pages_are_read(reader: quire.SyncReader, tmp_path: Path) -> None:

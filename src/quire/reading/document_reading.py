@@ -39,7 +39,7 @@ class DocumentOptions:
     ocr: bool = True
     pages: str | None = None
     max_pages: int = 20_000
-    chunk_pages: int = 16
+    chunk_pages: int = 32
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,9 @@ KEPT_LAYER = 0.8
 
 _OTHER_FAULTS = frozenset((LOW_PLAUSIBILITY, SYMBOL_DEBRIS, "garbled_text"))
 _ANY_COUNT = 1 << 30
-_EXTRA_S_PER_PAGE = 1.0
+_EXTRA_S_PER_PAGE = 0.5
+_TURN_S = 0.2
+"""CPU time after which a reader process begins no further page: others may have their turn."""
 _S_OVER_BUDGET = 2.0
 _TIMES_TO_OPEN = 3
 
@@ -100,6 +102,7 @@ class LocalReader:
         """What reader processes have taken so far; waiting for one is not counted."""
         self._options = options
         self._limits = options.limits
+        self._reading = replace(options.reading, turn_s=_TURN_S)
         self._path = path
         self._password = password
         self._is_opened_whole = _is_opened_whole(mime)
@@ -148,18 +151,24 @@ class LocalReader:
         return info, None if chunk is None else await self._compared(chunk)
 
     async def read(self, numbers: Sequence[int]) -> list[Chunk | UnreadPage]:
-        """Reads the pages without OCR. If they can't be read together, each is read alone."""
-        if len(numbers) == 1:
-            return [await self._read_alone(numbers[0])]
-        if not self._is_over_budget:
-            extra_s = _EXTRA_S_PER_PAGE * (len(numbers) - 1)
+        """Reads the pages without OCR: as many together as a turn has time for. Those that can't be are read alone."""
+        found: list[Chunk | UnreadPage] = []
+        left = list(numbers)
+        while len(left) > 1 and not self._is_over_budget:
+            extra_s = _EXTRA_S_PER_PAGE * (len(left) - 1)
             try:
-                return [await self._compared(await self._read_once(numbers, self._page_timeout_s + extra_s))]
+                chunk = await self._read_once(left, self._page_timeout_s + extra_s)
             except PageError as error:
                 if error.retryable:
                     raise
-        # One of them is bad; reading each alone shows which.
-        return [await self._read_alone(number) for number in numbers]
+                break
+            read = {page.number for page in chunk.pages}
+            if not read.intersection(left):
+                break
+            found.append(await self._compared(chunk))
+            left = [number for number in left if number not in read]
+        # If several are left, one of them is bad; reading each alone shows which.
+        return [*found, *[await self._read_alone(number) for number in left]]
 
     async def recognise(self, local: Chunk) -> Chunk | UnreadPage:
         """Reads one page by OCR. If that fails or is no better, the page's own text is used, with the reason."""
@@ -239,7 +248,7 @@ class LocalReader:
         quick = plain or self._options.plain
         return await self._run(
             read_chunk,
-            *(self._path, self._password, tuple(numbers), self._options.reading, quick),
+            *(self._path, self._password, tuple(numbers), self._reading, quick),
             timeout_s=timeout_s,
         )
 

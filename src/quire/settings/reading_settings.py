@@ -144,9 +144,10 @@ class ReadingSettings:
     )
     chunk_pages: int = setting(
         "READER_CHUNK_PAGES",
-        "16",
+        "32",
         setting_kinds.integer(1, 1_000),
-        "Pages handed to a reader process at a time.",
+        "Pages handed to a reader process at a time. It hands back those that take too long, so that others have their "
+        "turn.",
     )
     page_timeout_s: float = setting(
         "READER_PAGE_TIMEOUT",

@@ -62,6 +62,12 @@ def test_one_reading_comes_for_each_number_in_the_order_asked(save: Make) -> Non
     assert pickle.loads(pickle.dumps(readings)) == readings
 
 
+def test_pages_are_left_unread_when_the_turn_is_over_but_never_the_first(save: Make) -> None:
+    path = save(text_pdf(4))
+    assert [r.number for r in read_pages(path, None, [3, 1, 2], ReadOptions(turn_s=0.0))] == [3]
+    assert [r.number for r in read_pages(path, None, [3, 1, 2], ReadOptions(turn_s=60.0))] == [3, 1, 2]
+
+
 def test_headings_have_levels_when_type_is_larger_and_bold(save: Make) -> None:
     def draw(page: Any) -> None:
         write(page, 72, 90, "Annual Report", size=26, bold=True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import math
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -11,9 +13,9 @@ from quire.domain.element import Element, ElementKind, element_id, has_point
 from quire.domain.page import PageClass, PageReading, PageSignals
 from quire.reading.files.attachment_notes import AttachmentNote
 from quire.reading.files.document_source import PdfSource, open_documents, page_errors
-from quire.reading.files.image_source import HEIC_OVER_BOUND, ImageSource
-from quire.reading.files.text_source import TextSource, paragraph_elements, text_elements
-from quire.reading.office.office_elements import page_elements
+from quire.reading.files.file_pages import READER_TEXT, read_image, read_office_page, read_text_page
+from quire.reading.files.image_source import ImageSource
+from quire.reading.files.text_source import TextSource, paragraph_elements
 from quire.reading.office.office_source import OfficeSource
 from quire.reading.office.zip_container import OfficeLimits
 from quire.reading.pdf.aligned_tables import could_be_aligned, find_aligned
@@ -66,8 +68,6 @@ from quire.rendering.page_markdown import render_markdown
 
 READER_LAYOUT = "liteparse"
 READER_MUPDF = "mupdf"
-READER_TEXT = "text"
-READER_IMAGE = "image"
 MARKUP_READERS = frozenset(
     {READER_TEXT, "docx", "pptx", "xlsx", "odt", "ods", "odp", "html", "epub", "csv", "eml", "msg"}
 )
@@ -87,6 +87,8 @@ class ReadOptions:
     join_hyphens: bool = True
     thresholds: Thresholds = field(default_factory=Thresholds)
     office: OfficeLimits = field(default_factory=OfficeLimits)
+    turn_s: float | None = None
+    """CPU time after which no further page of a PDF is begun; those that are left are not in the answer."""
 
 
 def read_pages(
@@ -102,10 +104,10 @@ def read_pages(
     if isinstance(source, PdfSource):
         return read_pdf(source, numbers, options)
     if isinstance(source, ImageSource):
-        return [_read_image(source, number) for number in numbers]
+        return [read_image(source, number) for number in numbers]
     if isinstance(source, OfficeSource):
-        return [page_errors(number)(_read_office_page)(source, number) for number in numbers]
-    return [_read_text_page(source, number) for number in numbers] if isinstance(source, TextSource) else []
+        return [page_errors(number)(read_office_page)(source, number) for number in numbers]
+    return [read_text_page(source, number) for number in numbers] if isinstance(source, TextSource) else []
 
 
 def read_text(
@@ -144,14 +146,19 @@ class _Seen:
 
 def read_pdf(source: PdfSource, numbers: Sequence[int], options: ReadOptions) -> list[PageReading]:
     """As `read_pages`, for a PDF that is open already."""
-    seen = {n: page_errors(n)(_analyse)(source, n, options) for n in dict.fromkeys(numbers)}
+    until = math.inf if options.turn_s is None else time.process_time() + options.turn_s
+    seen: dict[int, _Seen] = {}
+    for n in dict.fromkeys(numbers):
+        if seen and time.process_time() > until:
+            break
+        seen[n] = page_errors(n)(_analyse)(source, n, options)
     for n, page in seen.items():
         _edges(source).put(n, tuple(page.margins.edges.values()))
     seen = {n: page_errors(n)(_ordered)(source, page, options) for n, page in seen.items()}
     hard = {n: page.view.rotation for n, page in sorted(seen.items()) if page.lines and page.plain is None}
     blocks = lay_out(source.handle, hard, layout_parser()) if hard else {}
     done = {n: page_errors(n)(_compose)(page, blocks.get(n), options) for n, page in seen.items()}
-    return [with_files(done[n], seen[n].files) for n in numbers]
+    return [with_files(done[n], seen[n].files) for n in numbers if n in done]
 
 
 @functools.cache
@@ -427,34 +434,3 @@ def _plain(source: PdfSource, number: int) -> PageReading:
     return PageReading(
         number, PageClass.TEXT_ONLY, text, text.strip(), READER_MUPDF, reasons, signals, elements
     )
-
-
-def _read_image(source: ImageSource, number: int) -> PageReading:
-    width, height = source.size_px(number)
-    signals = PageSignals(
-        image_coverage=1.0, largest_image=1.0, width_pt=float(width), height_pt=float(height)
-    )
-    reasons = ("image_file", "no_text_layer", *((HEIC_OVER_BOUND,) if source.is_heavy else ()))
-    return PageReading(number, PageClass.SCANNED, "", "", READER_IMAGE, reasons, signals)
-
-
-def _read_text_page(source: TextSource, number: int) -> PageReading:
-    text = source.page_text(number)
-    signals = PageSignals(chars=len("".join(text.split())), garbled_ratio=round(garbled_ratio(text), 4))
-    reasons = () if signals.chars else ("blank_page",)
-    markdown = source.page_markdown(number)
-    return PageReading(
-        *(number, PageClass.TEXT_ONLY, text, markdown, READER_TEXT, reasons, signals),
-        elements=text_elements(text, number, source.kind),
-    )
-
-
-def _read_office_page(source: OfficeSource, number: int) -> PageReading:
-    page = source.page(number)
-    text = page.markdown
-    signals = PageSignals(chars=len("".join(text.split())), garbled_ratio=round(garbled_ratio(text), 4))
-    has_pictures = source.has_pictures(number)
-    reasons = ("has_pictures",) if has_pictures else () if signals.chars else ("blank_page",)
-    page_class = PageClass.HAS_GRAPHICS if has_pictures else PageClass.TEXT_ONLY
-    elements = page_elements(page, number, text, source.files)
-    return PageReading(number, page_class, text, text.strip(), source.reader, reasons, signals, elements)
