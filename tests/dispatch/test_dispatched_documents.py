@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import time
+from collections.abc import Collection
 from contextlib import AbstractAsyncContextManager, suppress
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from quire.domain.page import PageSource
 from quire.domain.payer import Payer, set_current_payer
 from quire.errors import NotReadyError
 from quire.pipeline.intake.upload_intake import Submission
+from quire.pipeline.object_keys import chunks_prefix
 from quire.simulator.simulator_thread import RunningSimulator
 from tests.pipeline.test_losing_the_server import embedded_server
 from tests.support.environment import ROOT
@@ -28,10 +30,13 @@ from tests.support.waiting import DEADLINE_S, PATIENCE, scaled, until
 SAMPLES = ROOT / "samples"
 
 
-def ai(folder: Path, sim: RunningSimulator, **env: str) -> AbstractAsyncContextManager[Runtime]:
+def ai(
+    folder: Path, sim: RunningSimulator, *, kinds: Collection[UnitKind] = tuple(UnitKind), **env: str
+) -> AbstractAsyncContextManager[Runtime]:
     """A Quire whose models are a1, a2 (OpenAI) and b1, b2 (Anthropic) of the simulator."""
     return quire(
         folder,
+        kinds=kinds,
         **{
             "OPENAI_BASE_URL": sim.openai_url,
             "OPENAI_API_KEY": "sk-test",
@@ -69,6 +74,26 @@ async def test_pages_with_pictures_are_read_by_ai_and_the_others_locally_when_mo
         assert job.tokens_in == sum(record.tokens_in for record in by_ai)
         assert job.tokens_in == sim.stats()["models"]["a1"]["tokens_in"]
         await at_rest(one)
+
+
+async def test_a_page_is_read_by_ai_without_a_hint_when_its_own_text_is_gone(
+    tmp_path: Path, sim: RunningSimulator, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    without_pages = set(UnitKind) - {UnitKind.PAGE}
+    async with ai(tmp_path, sim, kinds=without_pages) as one:
+        job_id = (await upload(one, marked_pdf(tmp_path / "a.pdf", 2), mode=Mode.AI)).job_id
+
+        async def both_wait() -> bool:
+            return (await one.parts.queues.depth(UnitKind.PAGE))["waiting"] == 2
+
+        await until(both_wait, "both pages wait for AI")
+        assert await one.parts.objects.delete_prefix(chunks_prefix(job_id, 1)) > 0
+    async with ai(tmp_path, sim) as one:
+        job = await over(one, job_id)
+        assert set((await sources(one, job)).values()) == {"ai"}
+        assert markers_in(await markdown(one, job)) == [marker(1, 1), marker(1, 2)]
+    assert "unit failed" not in caplog.text
 
 
 async def test_every_page_goes_by_ai_in_its_order_when_mode_is_ai(

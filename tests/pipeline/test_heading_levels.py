@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
+import pytest
+
+from quire.coordination.job_records import Claim
 from quire.domain.element import ElementKind
+from quire.errors import CoordinationError
 from quire.reading.sync_reader import SyncReader
 from tests.support.headed_documents import headed_pdf
 from tests.support.running import convert, markdown, over, page_texts, pages, quire
@@ -61,3 +66,22 @@ def test_reading_from_python_gives_the_same_levels() -> None:
     with SyncReader() as reader:
         found = reader.read(headed_pdf(PAGES))
     assert [signs(page.markdown) for page in found] == [WANTED] * PAGES
+
+
+async def test_the_levels_are_the_same_when_a_merge_is_lost_between_its_result_and_its_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with quire(tmp_path) as one:
+        jobs, real, lost = one.parts.jobs, one.parts.jobs.merged, []
+
+        async def merged(claim: Claim, found: dict[str, Any]) -> bool:
+            if not lost:
+                lost.append(found["key"])
+                raise CoordinationError("The server went away.", retryable=True)
+            return await real(claim, found)
+
+        monkeypatch.setattr(jobs, "merged", merged)
+        job = await convert(one, headed_pdf(PAGES))
+        assert lost
+        assert [signs(text) for text in await page_texts(one, job)] == [WANTED] * PAGES
+        assert (job.result or {})["key"] != lost[0], "each try writes a result of its own"
