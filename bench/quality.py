@@ -4,9 +4,10 @@
                             [--layout-python /tmp/layout/bin/python]
 
 `quire` reads as the service does with `balanced` and without AI: pages that have no text layer, or a bad one, by OCR.
-`layer` is the same without OCR, `liteparse` the layout reader alone, `mupdf` plain text, `layout` PyMuPDF's layout
-model without OCR. The last needs an environment of its own (`peer_layout.py` says why; `python -m venv /tmp/layout &&
-/tmp/layout/bin/pip install pymupdf==2.0`) and is left out without `--layout-python`.
+`fast` is the same with `READING_EFFORT=fast`, `layer` without OCR. `liteparse` is the layout reader alone, `mupdf`
+plain text, `layout` PyMuPDF's layout model without OCR. The last needs an environment of its own (`peer_layout.py`
+says why; `python -m venv /tmp/layout && /tmp/layout/bin/pip install pymupdf==2.0`) and is left out without
+`--layout-python`.
 
 NID is the similarity of the plain text (one minus the normalised insert/delete distance). TEDS is the
 tree-edit similarity of the tables, the first with the first and so on; a missing or surplus one counts 0.
@@ -38,7 +39,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from html.parser import HTMLParser
 from pathlib import Path
 from types import SimpleNamespace
@@ -344,7 +345,8 @@ class ReaderProcess:
         return function(*given)
 
 
-def read_quire(path: str, as_shipped: bool) -> tuple[str, int]:
+def read_quire(path: str, as_shipped: bool, effort: str = "balanced") -> tuple[str, int]:
+    from quire.domain.job import ReadingEffort
     from quire.reading.document_reading import DocumentOptions, read_document
     from quire.reading.local_reader import LocalOptions
     from quire.reading.ocr.ocr_options import OcrOptions
@@ -352,7 +354,8 @@ def read_quire(path: str, as_shipped: bool) -> tuple[str, int]:
     from quire.settings.reading_settings import OcrSettings
 
     reading = ReadOptions(strip_running=as_shipped, join_hyphens=as_shipped)
-    options = DocumentOptions(LocalOptions(reading, OcrOptions.of(OcrSettings())))
+    ocr = OcrOptions.of(OcrSettings()).with_effort(ReadingEffort(effort))
+    options = DocumentOptions(LocalOptions(reading, ocr))
     pages = asyncio.run(read_document(ReaderProcess(), path, options)).pages
     return "\n\n".join(page.markdown if page.words else "" for page in pages), len(pages)
 
@@ -394,6 +397,7 @@ def read_mupdf(path: str, as_shipped: bool) -> tuple[str, int]:
 
 READERS: dict[str, Callable[[str, bool], tuple[str, int]]] = {
     "quire": read_quire,
+    "fast": partial(read_quire, effort="fast"),
     "layer": read_layer,
     "liteparse": read_liteparse,
     "mupdf": read_mupdf,
