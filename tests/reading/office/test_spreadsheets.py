@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import struct
 from pathlib import Path
 
@@ -25,13 +24,12 @@ def _pages(path: Path) -> list[str]:
 def test_tables_comments_and_hidden_sheets_are_the_same_in_every_format(form: str) -> None:
     first, second = _pages(_DATA / f"fees.{form}")
     assert second == "## Secret (hidden)\n\nquiet"
-    shown = {"2026-05-06": "06.05.2026", "2026-12-24": "24.12.2026", " 50%": " 50.0%", "07:30:00": "07:30"}
-    for written, as_shown in shown.items():  # ODS has values as they are shown
+    shown = {"2026-05-06": "06.05.2026", "2026-12-24": "24.12.2026", "07:30:00": "07:30"}
+    for written, as_shown in shown.items():  # ODS has dates as they are shown
         first = first.replace(written, as_shown)
-    first = re.sub(r"€ |,(?=\d)|(?<=\d\.5)0|(?<= 7)\.00", "", first)
     assert first.startswith(
-        "## Fees\n\n| Berth | Share | Day | Fee |\n|---|---|---|---|\n| A | 12.5% | 06.05.2026 | 1234.5 |\n"
-        "| B | 50.0% | 24.12.2026 | 7 |\n\n| Boat | Length |\n|---|---|\n| Ida | 9.25 |\n| Bo | 7 |\n\n"
+        "## Fees\n\n| Berth | Share | Day | Fee |\n|---|---|---|---|\n| A | 12.5% | 06.05.2026 | € 1,234.50 |\n"
+        "| B | 50.0% | 24.12.2026 | € 7.00 |\n\n| Boat | Length |\n|---|---|\n| Ida | 9.25 |\n| Bo | 7 |\n\n"
         "Tides\n\n| High | 07:30 |\n|---|---|\n| Open | TRUE |\n| Sum | "
     )
     assert first.endswith("\n\n- **Note at A1 by Ann**: check this")

@@ -82,7 +82,8 @@ def _paragraphs(shape: SlideShape) -> list[MarkdownBlock]:
         if one.number is not None or (one.has_bullet if one.has_bullet is not None else is_list):
             marker, shown = numbers.label(one.depth, one.number)
             words = block(f"{shown} {text}" if shown else text)
-            found.append(MarkdownBlock(lists.item(one.depth, marker, words), tight=True))
+            item = lists.item(one.depth, marker, words)
+            found.append(MarkdownBlock(item, tight=True, begins=not found))
         else:
             lists.end()
             found.append(MarkdownBlock(block(text)))

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from quire.errors import DamagedError, PasswordRequiredError
 from quire.reading.office.compound_file import CompoundFile
+from quire.reading.office.shape_order import ShapeBox, reading_order, reads_leftward
 from quire.reading.office.slide_numbers import AutoNumber, auto_numbers, letter_runs
 
 TITLES = frozenset({0, 6})
@@ -26,7 +27,7 @@ _NOTES_ATOM, _DRAWING, _SHOW_INFO = 1009, 1036, 1017
 _HIDDEN_FLAG = 1 << 2
 _TEXT_KIND, _WIDE_TEXT, _NARROW_TEXT, _STYLE, _OUTLINE_TEXT = 3999, 4000, 4008, 4001, 3998
 _PLACEHOLDER, _TAGS, _TAG_DATA, _FURTHER_STYLE = 3011, 5000, 5003, 4012
-_GROUP, _SHAPE, _SHAPE_ATOM, _ANCHOR = 0xF003, 0xF004, 0xF00A, 0xF00F
+_GROUP, _SHAPE, _SHAPE_ATOM, _ANCHOR, _CLIENT_ANCHOR = 0xF003, 0xF004, 0xF00A, 0xF00F, 0xF010
 _TEXT_BOX, _CLIENT_DATA = 0xF00D, 0xF011
 _PROPERTIES = (0xF00B, 0xF122)
 _TABLE_PROPERTY, _PICTURE_PROPERTY = 0x039F, 0x0104
@@ -230,16 +231,34 @@ def _shapes(held: list[Record], outline: _Outline) -> list[SlideShape]:
 
 
 def _group(held: list[Record], outline: _Outline, depth: int) -> list[SlideShape]:
-    found: list[SlideShape] = []
+    """The shapes in the order in which they are read; those of a group stay together."""
+    found: list[list[SlideShape]] = []
+    boxes: list[ShapeBox | None] = []
     for one in held:
         if one.kind == _SHAPE:
-            found.append(_shape(one, outline))
+            found.append([_shape(one, outline)])
+            boxes.append(_box(one))
         elif one.kind == _GROUP and depth < _DEEPEST:
             inner = list(records(one.data))
             shapes = _group(inner, outline, depth + 1)
             is_table = bool(inner) and _TABLE_PROPERTY in _properties(inner[0])
-            found += [SlideShape(cells=shapes)] if is_table else shapes
-    return found
+            found.append([SlideShape(cells=shapes)] if is_table else shapes)
+            boxes.append(_box(inner[0]) if inner else None)
+    words = " ".join(line.text for shapes in found for shape in shapes for line in shape.paragraphs)
+    order = reading_order(boxes, leftward=reads_leftward(words))
+    return [shape for at in order for shape in found[at]]
+
+
+def _box(shape: Record) -> ShapeBox | None:
+    """Where a shape is in what holds it. The first shape of a group says it of the whole group."""
+    for one in records(shape.data):
+        if one.kind == _ANCHOR and len(one.data) >= 16:
+            return ShapeBox(*struct.unpack_from("<4i", one.data))
+        if one.kind == _CLIENT_ANCHOR and len(one.data) >= 8:
+            is_wide = len(one.data) >= 16
+            top, left, right, bottom = struct.unpack_from("<4i" if is_wide else "<4h", one.data)
+            return ShapeBox(left, top, right, bottom)
+    return None
 
 
 def _shape(record: Record, outline: _Outline) -> SlideShape:

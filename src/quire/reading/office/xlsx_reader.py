@@ -13,7 +13,14 @@ from xml.etree.ElementTree import Element
 from quire.errors import DamagedError
 from quire.reading.office.charts import read_chart
 from quire.reading.office.inline_markdown import block, placeholder, plain, safe_address
-from quire.reading.office.office_pages import TABLE_PAGE_CHARS, MarkdownBlock, OfficePage, Pager, cell
+from quire.reading.office.office_pages import (
+    TABLE_PAGE_CHARS,
+    CaptionOf,
+    MarkdownBlock,
+    OfficePage,
+    Pager,
+    cell,
+)
 from quire.reading.office.office_source import Opened
 from quire.reading.office.ooxml_package import Package
 from quire.reading.office.review_comments import sheet_comments
@@ -115,7 +122,8 @@ class _Workbook:
                 found = True
             elif name == "chart" and package.attribute(one, "id") in relations:
                 chart = read_chart(package, relations[package.attribute(one, "id")].target)
-                pager.add(MarkdownBlock(block(chart.title)))
+                caption = CaptionOf.NEXT if chart.rows else None
+                pager.add(MarkdownBlock(block(chart.title), caption=caption))
                 pager.add_table(chart.rows)
                 found = True
         return found
@@ -195,7 +203,7 @@ class _Sheet:
             if name == "v":
                 value = part.text or ""
             elif name == "is":
-                return _rich_text(self.package, part)
+                return self.figures.worded(_rich_text(self.package, part), element.get("s", "0"))
             elif name == "f":
                 formula = part.text or ""
         text = ""
@@ -203,6 +211,7 @@ class _Sheet:
             if kind == "s":
                 place = int(value) if value.isdigit() else -1
                 text = self.strings[place] if 0 <= place < len(self.strings) else ""
+                text = self.figures.worded(text, element.get("s", "0"))
             elif kind == "n":
                 text = self.figures.shown(value, element.get("s", "0"))
             elif kind == "b":
