@@ -28,7 +28,6 @@ BLOCKS = frozenset(
             "details",
             "dialog",
             "div",
-            "dl",
             "dt",
         ),
         *(

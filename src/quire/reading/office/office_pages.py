@@ -322,5 +322,9 @@ class Lists:
         body = text.replace("\n", "\n" + " " * (indent + len(marker) + 1))
         return f"{' ' * indent}{marker} {body}"
 
+    def column(self, depth: int) -> int:
+        """Where the words begin of the last item that is less deep."""
+        return next((column for above, column in reversed(self._around) if above < depth), 0)
+
     def end(self) -> None:
         self._around.clear()
