@@ -12,6 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from quire.errors import DamagedError, TooLargeError
+from quire.reading.files.attachment_notes import AttachmentNote
+from quire.reading.office.embedded_files import linked_object_note, with_last_lines
 from quire.reading.office.flow_text import FlowText, NoteKind, link_address
 from quire.reading.office.flow_writer import MAX_DEPTH
 from quire.reading.office.inline_markdown import RAISED
@@ -35,6 +37,7 @@ from quire.reading.office.zip_container import OfficeLimits
 READER = "rtf"
 _MOST_BYTES = 200 << 20
 _DEEPEST = 500
+_MOST_FILES, _MOST_OBJECT_BYTES = 1_000, 16 << 20
 _BULLET = "•"
 _NUMBERS = re.compile(r"\d+(?:\.\d+)*")
 
@@ -46,15 +49,16 @@ def open_rtf(path: str, limits: OfficeLimits) -> Opened:
         raise TooLargeError("The RTF document is larger than this service reads. Send it in parts.")
     reader = _Reader()
     reader.read(file.read_bytes())
-    pages = reader.finish()
+    pages, files = with_last_lines(reader.finish(), reader.files)
     about = {key: " ".join(text.split()) or None for key, text in reader.about.items()}
-    return Opened(READER, pages, about.get("title"), about.get("author"), reader.pictures.get)
+    return Opened(READER, pages, about.get("title"), about.get("author"), reader.pictures.get, files=files)
 
 
 class _Reader:
     def __init__(self) -> None:
         self.about: dict[str, str] = {}
         self.pictures = RtfPictures()
+        self.files: list[AttachmentNote] = []
         self._flow = FlowText()
         self._stack: list[RtfState] = []
         self._state = RtfState()
@@ -197,6 +201,8 @@ class _Reader:
             state.look, state.is_hidden, state.is_deleted, state.is_inserted = 0, False, False, False
         elif word in ("nosupersub", "sub"):
             state.look &= ~RAISED
+        elif word == "up":  # by so many half points
+            state.look = state.look | RAISED if number is None or number > 0 else state.look & ~RAISED
         elif word == "uc":
             state.replaced = max(0, min(number or 0, 8))
         elif word in ("pngblip", "jpegblip"):
@@ -351,6 +357,16 @@ class _Reader:
         if self._state.destination in ("text", "note"):
             self._flow.add_picture(ref)
 
+    def _end_object(self) -> None:
+        """The file of an embedded object, whose picture is in the text."""
+        digits = "".join("".join(self._gathered).split())
+        if len(self.files) < _MOST_FILES and len(digits) <= 2 * _MOST_OBJECT_BYTES:
+            try:
+                note = linked_object_note(bytes.fromhex(digits))
+            except ValueError:
+                return
+            self.files += [note] if note is not None else []
+
     def _end_about(self, name: str) -> None:
         self.about[name] = "".join(self._gathered)
 
@@ -423,6 +439,7 @@ _DESTINATIONS: dict[str, Callable[[_Reader, str], None]] = {
     "pntext": _Reader._gather,
     "fldinst": _Reader._gather,
     "pict": _Reader._gather,
+    "objdata": _Reader._gather,
     "footnote": _Reader._begin_note,
     "annotation": _Reader._begin_note,
     "atnauthor": _Reader._gather,
@@ -438,6 +455,7 @@ _ENDS: dict[str, Callable[[_Reader], None]] = {
     "marker": _Reader._end_marker,
     "fldinst": _Reader._end_link,
     "picture": _Reader._end_picture,
+    "objdata": _Reader._end_object,
     "note": _Reader._end_note,
     "atnauthor": lambda reader: reader._authors.end_author("".join(reader._gathered)),
     "atndate": lambda reader: reader._authors.end_date("".join(reader._gathered)),

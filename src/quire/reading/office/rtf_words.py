@@ -18,7 +18,7 @@ SIGNS = {"~": " ", "_": "-", "-": "", "\n": "", "\r": "", "{": "{", "}": "}", "\
 LOOKS = {"b": BOLD, "i": ITALIC, "strike": STRIKE, "striked": STRIKE, "super": RAISED}
 SKIPPED = frozenset({
     "colortbl", "filetbl", "listtable", "listoverridetable", "rsidtbl", "generator", "themedata",
-    "colorschememapping", "datastore", "latentstyles", "xmlnstbl", "wgrffmtfilter", "mmathPr", "nonshppict", "objdata",
+    "colorschememapping", "datastore", "latentstyles", "xmlnstbl", "wgrffmtfilter", "mmathPr", "nonshppict",
     "objclass", "listpicture", "pgptbl", "userprops", "docvar", "fchars", "lchars", "private", "xe", "tc",
     "bkmkstart", "bkmkend", "atnid", "atnref", "atntime", "atnparent", "atrfstart", "atrfend",
     "nonesttables", "fldtype", "datafield", "background", "sp",
