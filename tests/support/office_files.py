@@ -135,8 +135,12 @@ def xlsx(
     strings: Sequence[str] = (),
     states: Mapping[str, str] | None = None,
     formats: Sequence[str] = (),
+    columns: str = "",
 ) -> bytes:
-    """`sheets` gives the rows of each sheet as XML; style n of a cell has the n-th of the formats of numbers."""
+    """`sheets` gives the rows of each sheet as XML, `columns` the columns of all.
+
+    Style n of a cell has the n-th of the formats of numbers.
+    """
     listed = "".join(
         f'<sheet name={quoteattr(name)} sheetId="{n}" state="{(states or {}).get(name, "visible")}" r:id="s{n}"/>'
         for n, name in enumerate(sheets, 1)
@@ -154,7 +158,7 @@ def xlsx(
             "xl/styles.xml": _number_styles(formats),
             "xl/sharedStrings.xml": f"<sst {_S}>{shared}</sst>",
             **{
-                f"xl/worksheets/sheet{n}.xml": f"<worksheet {_S}><sheetData>{data}</sheetData></worksheet>"
+                f"xl/worksheets/sheet{n}.xml": f"<worksheet {_S}>{columns}<sheetData>{data}</sheetData></worksheet>"
                 for n, data in enumerate(sheets.values(), 1)
             },
         }

@@ -130,7 +130,9 @@ def _sheet(book: CalamineWorkbook, name: str, cells: XlsCells, *, is_hidden: boo
         MergedArea(first[0] + 1, first[1] + 1, last[0] + 1, last[1] + 1)
         for first, last in sheet.merged_cell_ranges or ()
     ]
-    found = add_tables(pager, _rows(sheet, cells), merged)
+    found = add_tables(pager, cells.hidden.watched(_rows(sheet, cells)), merged)
+    for line in cells.hidden.blocks():
+        pager.add(line)
     for note in cells.notes:
         place = f"{column_letters(note.place[1] + 1)}{note.place[0] + 1}"
         for one in comment_item(f"Note at {place}", note.author, note.text.removeprefix(f"{note.author}:")):

@@ -10,12 +10,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from quire.reading.office.hidden_places import HiddenPlaces
 from quire.reading.office.number_formats import NumberFormat
 from quire.reading.office.sheet_numbers import cell_format
 
 _BEGIN, _END, _SHEET, _FORMAT, _STYLE, _CONTINUE = 0x0809, 0x000A, 0x0085, 0x041E, 0x00E0, 0x003C
 _NUMBER, _PACKED, _SEVERAL_PACKED, _FORMULA, _ERROR = 0x0203, 0x027E, 0x00BD, 0x0006, 0x0205
 _NOTE, _OBJECT, _TEXT = 0x001C, 0x005D, 0x01B6
+_ROW, _COLUMNS, _ROW_HIDDEN, _COLUMN_HIDDEN, _LAST_COLUMN = 0x0208, 0x007D, 0x20, 0x01, 255
+_MOST_COLUMN_RECORDS = 1_000
 _VERSION = 0x0600
 _ERRORS = {0: "#NULL!", 7: "#DIV/0!", 15: "#VALUE!", 23: "#REF!", 29: "#NAME?", 36: "#NUM!", 42: "#N/A"}
 _MOST_CELLS = 2_000_000
@@ -34,11 +37,12 @@ class XlsNote(NamedTuple):
 
 @dataclass(slots=True)
 class XlsCells:
-    """Of a sheet: cells with a format for their numbers, cells that show an error, and notes."""
+    """Of a sheet: cells with a format for their numbers, cells that show an error, notes, and what is hidden."""
 
     formats: dict[Place, NumberFormat] = field(default_factory=dict)
     errors: dict[Place, str] = field(default_factory=dict)
     notes: list[XlsNote] = field(default_factory=list)
+    hidden: HiddenPlaces = field(default_factory=HiddenPlaces)
 
 
 def read_cells(stream: bytes) -> dict[str, XlsCells]:
@@ -81,7 +85,7 @@ def _sheet(stream: bytes, at: int, formats: Mapping[int, NumberFormat]) -> XlsCe
     cells = XlsCells()
     texts: dict[int, str] = {}
     notes: list[tuple[Place, int, str]] = []
-    number, wanted = -1, 0
+    number, wanted, columns = -1, 0, 0
     for kind, data in _records(stream, at):
         if kind == _CONTINUE and wanted > 0 and number >= 0:
             text, count = _characters(data, 0, wanted)
@@ -96,6 +100,13 @@ def _sheet(stream: bytes, at: int, formats: Mapping[int, NumberFormat]) -> XlsCe
         elif kind == _NOTE and len(data) > 10:
             place = (_u16(data, 0), _u16(data, 2))
             notes.append((place, _u16(data, 6), _text(data, 8, 2)[0]))
+        elif kind == _ROW and len(data) >= 16:
+            if data[12] & _ROW_HIDDEN:
+                cells.hidden.rows.add(_u16(data, 0) + 1)
+        elif kind == _COLUMNS and len(data) >= 10:
+            columns += 1
+            if data[8] & _COLUMN_HIDDEN and columns <= _MOST_COLUMN_RECORDS:
+                cells.hidden.columns.update(range(_u16(data, 0) + 1, min(_u16(data, 2), _LAST_COLUMN) + 2))
         elif len(data) >= 6:
             _read_cell(cells, kind, data, formats)
     cells.notes = [XlsNote(place, author, texts.get(name, "")) for place, name, author in notes]
