@@ -74,6 +74,27 @@ def test_table_that_is_there_for_its_look_is_paragraphs(markdown: ReadMarkdown) 
     assert markdown(_page(table), "a.html") == "| A | B |\n|---|---|\n| in | C |"
 
 
+def test_table_with_headings_or_tables_in_its_cells_is_layout_unless_it_has_a_head(
+    markdown: ReadMarkdown,
+) -> None:
+    inner = "<table><tr><th>Berth<th>Fee<tr><td>A<td>12</table>"
+    story = "<td><h2>{}</h2><p>Words {}."
+    rows = (
+        f"<tr><td>Logo<td>May<tr>{story.format('Left', 1)}{story.format('Right', 2)}<tr><td colspan=2>{inner}"
+    )
+    table = "| Berth | Fee |\n|---|---|\n| A | 12 |"
+    shown = f"Logo\n\nMay\n\n## Left\n\nWords 1.\n\n## Right\n\nWords 2.\n\n{table}\n\nend"
+    around = "<table><tr><td>{}</table><!--[if mso]><table><![endif]--><p>end"
+    assert markdown(_page(around.format(f"<table border=0>{rows}</table>")), "a.html") == shown
+    hidden = f"<div style='display:none'><table><tr><td><h1>x</h1></table></div><table>{rows}</table><p>end"
+    assert markdown(_page(hidden), "a.html") == shown
+    flat = "| Logo | May |\n|---|---|\n| Left Words 1. | Right Words 2. |\n| Berth, Fee; A, 12 |  |"
+    assert markdown(_page(f"<table border=1>{rows}</table>"), "a.html") == flat
+    assert "| Head |" in markdown(
+        _page(f"<table><caption>C</caption><tr><td>Head<td>x{rows}</table>"), "a.html"
+    )
+
+
 def test_looks_of_tables_that_are_nested_without_end_cost_no_words(markdown: ReadMarkdown) -> None:
     page = "<table role=presentation><tr><td>" * 2_000 + "word" + "</table>" * 2_000 + "<p>end"
     assert markdown(_page(page), "a.html") == "word\n\nend"

@@ -90,7 +90,7 @@ def object_note(data: bytes) -> AttachmentNote | None:
         return None
     if (found := _inner(data)) is not None:
         return found
-    import olefile
+    import olefile  # type: ignore[import-untyped]
 
     try:
         with olefile.OleFileIO(data) as held:
@@ -173,7 +173,7 @@ def _as_attachment(element: Element, by_line: Mapping[str, FileFacts]) -> Elemen
 
 def _inner(data: bytes) -> AttachmentNote | None:
     """The file in a compound file that only wraps it."""
-    import olefile  # type: ignore[import-untyped]
+    import olefile
 
     try:
         with olefile.OleFileIO(data) as held:

@@ -12,6 +12,7 @@ from quire.reading.office.charsets import declared_in_markup, decode
 from quire.reading.office.html_captions import HtmlCaptions
 from quire.reading.office.html_code import CodeLanguage, fenced
 from quire.reading.office.html_inserts import MathInsert, SelectInsert, input_text
+from quire.reading.office.html_layout import layout_tables
 from quire.reading.office.html_lists import LISTS, HtmlList
 from quire.reading.office.html_tables import HtmlTable
 from quire.reading.office.html_tags import BLOCKS, VOID, attributes, tokens
@@ -51,7 +52,6 @@ _SPACE = re.compile(r"\s+")
 _MAX_LIST_DEPTH = 20
 _MAX_TABLE_DEPTH = 6
 _MAX_LAYOUT_DEPTH = 50
-_LOOK_ROLES = frozenset({"presentation", "none"})
 _MAX_SPAN = 64
 _MAX_ROW_SPAN = 1_000
 
@@ -79,7 +79,7 @@ class Hypertext:
 
 def convert(text: str, *, resolve: Resolve | None = None, held: HeldPictures | None = None) -> Hypertext:
     """`resolve` turns a picture's address into its place, "" for none; pictures in the page go into `held`."""
-    writer = _Writer(resolve or (lambda _src: ""), held or HeldPictures())
+    writer = _Writer(resolve or (lambda _src: ""), held or HeldPictures(), layout_tables(text))
     for name, inner, is_end in tokens(text):
         if not name:
             writer.data(inner)
@@ -91,7 +91,7 @@ def convert(text: str, *, resolve: Resolve | None = None, held: HeldPictures | N
 
 
 class _Writer:
-    def __init__(self, resolve: Resolve, held: HeldPictures) -> None:
+    def __init__(self, resolve: Resolve, held: HeldPictures, layout: set[int]) -> None:
         self.title: str | None = None
         self._resolve = resolve
         self._held = held
@@ -109,6 +109,9 @@ class _Writer:
         self._label = ""
         self._begins = False
         self._tables: list[HtmlTable] = []
+        self._layout = layout
+        self._table_count = 0
+        """Of all that have begun, those too that are not shown: by it a table is known for one of the layout."""
         self._pre = 0
         self._pre_at = 0
         self._skipping, self._skipped = "", 0
@@ -130,6 +133,7 @@ class _Writer:
 
     def start(self, tag: str, inner: str) -> None:
         """A tag begins; `inner` is what it has beside its name."""
+        self._table_count += tag == "table"
         if self._skipped and self._skipping == "p" and (tag in BLOCKS or tag in LISTS or tag == "table"):
             self._skipped = 0  # the end of a paragraph may be left out
         if self._skipped:
@@ -224,7 +228,7 @@ class _Writer:
         elif tag == "li":
             self._start_item(given.get("value") or "")
         elif tag == "table":
-            self._start_table(given)
+            self._start_table()
         elif tag == "tr":
             self._end_row()
             if self._tables:
@@ -350,10 +354,10 @@ class _Writer:
 
     # ---- tables --------------------------------------------------------------------------------------------
 
-    def _start_table(self, given: dict[str, str]) -> None:
-        """Tables far inside others are only their text. One that says it is there for its look has no cells."""
+    def _start_table(self) -> None:
+        """Tables far inside others are only their text. One that is there for its look has no cells."""
         self._flush()
-        is_layout = (given.get("role") or "").strip().lower() in _LOOK_ROLES
+        is_layout = self._table_count in self._layout
         count = sum(one.is_layout is is_layout for one in self._tables)
         if not self._too_deep and count < (_MAX_LAYOUT_DEPTH if is_layout else _MAX_TABLE_DEPTH):
             self._tables.append(HtmlTable(is_layout=is_layout))

@@ -41,8 +41,9 @@ class SlideLayouts:
         found: dict[str, ShapeBox] = {}
         for one in tree if tree is not None else ():
             box = _own_box(package, package.child(one, "spPr"))
-            for name in _names(package, one) if box is not None else ():
-                found.setdefault(name, box)
+            if box is not None:
+                for name in _names(package, one):
+                    found.setdefault(name, box)
         return found
 
 
