@@ -15,6 +15,7 @@ from quire.reading.office.caption_pictures import caption_parts
 from quire.reading.office.charts import read_chart
 from quire.reading.office.diagrams import diagram_blocks
 from quire.reading.office.docx_notes import NOTE_KINDS, DocxNotes
+from quire.reading.office.drawn_texts import drawn_texts, in_order
 from quire.reading.office.flow_text import link_address
 from quire.reading.office.inline_markdown import HIDDEN, RAW, Run, block, placeholder, render
 from quire.reading.office.math_markup import display_formula, inline_formula, latex_of
@@ -31,7 +32,6 @@ from quire.reading.office.office_source import PLACEHOLDER, Opened
 from quire.reading.office.ooxml_package import Package
 from quire.reading.office.review_marks import ReviewKind
 from quire.reading.office.symbol_fonts import symbol
-from quire.reading.office.word_boxes import drawn_texts, in_order
 from quire.reading.office.word_changes import CHANGES, GONE, WordChanges
 from quire.reading.office.word_chunks import add_chunk
 from quire.reading.office.word_code import WordCode

@@ -15,21 +15,26 @@ from quire.reading.office.html_inserts import MathInsert, SelectInsert, input_te
 from quire.reading.office.html_layout import layout_tables
 from quire.reading.office.html_lists import LISTS, HtmlList
 from quire.reading.office.html_tables import HtmlTable
-from quire.reading.office.html_tags import BLOCKS, VOID, attributes, tokens
+from quire.reading.office.html_tags import (
+    BLOCKS,
+    LOOKS,
+    VOID,
+    HtmlSkip,
+    attributes,
+    is_beacon,
+    is_hidden,
+    tokens,
+)
 from quire.reading.office.inline_markdown import (
     BOLD,
-    CODE,
-    ITALIC,
-    RAISED,
     RAW,
-    STRIKE,
     Run,
     block,
     placeholder,
     render,
 )
 from quire.reading.office.math_markup import display_formula, inline_formula
-from quire.reading.office.office_pages import Lists, MarkdownBlock, OfficePage, Pager, kept_spans
+from quire.reading.office.office_pages import Lists, MarkdownBlock, OfficePage, Pager
 from quire.reading.office.office_source import Opened
 from quire.reading.office.picture_sheet import HeldPictures
 from quire.reading.office.zip_container import OfficeLimits
@@ -39,21 +44,12 @@ _MOST_BYTES = 64 << 20
 _SKIPPED = frozenset(
     {*("script", "style", "template", "noscript", "svg", "iframe", "object", "datalist", "canvas")}
 )
-_LOOKS = {
-    **dict.fromkeys(("b", "strong"), BOLD),
-    **dict.fromkeys(("i", "em", "cite", "var", "dfn"), ITALIC),
-    **dict.fromkeys(("s", "del", "strike"), STRIKE),
-    **dict.fromkeys(("code", "kbd", "samp", "tt"), CODE),
-    "sup": RAISED,
-}
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _ROW_GROUPS = ("thead", "tbody", "tfoot")
 _SPACE = re.compile(r"\s+")
 _MAX_LIST_DEPTH = 20
 _MAX_TABLE_DEPTH = 6
 _MAX_LAYOUT_DEPTH = 50
-_MAX_SPAN = 64
-_MAX_ROW_SPAN = 1_000
 
 Resolve = Callable[[str], str]
 
@@ -114,7 +110,7 @@ class _Writer:
         """Of all that have begun, those too that are not shown: by it a table is known for one of the layout."""
         self._pre = 0
         self._pre_at = 0
-        self._skipping, self._skipped = "", 0
+        self._skip = HtmlSkip()
         self._too_deep = 0
         self._in_title = False
         self._insert: MathInsert | SelectInsert | None = None
@@ -134,19 +130,14 @@ class _Writer:
     def start(self, tag: str, inner: str) -> None:
         """A tag begins; `inner` is what it has beside its name."""
         self._table_count += tag == "table"
-        if self._skipped and self._skipping == "p" and (tag in BLOCKS or tag in LISTS or tag == "table"):
-            self._skipped = 0  # the end of a paragraph may be left out
-        if self._skipped:
-            if tag == self._skipping and not inner.endswith("/"):
-                self._skipped += 1
+        if self._skip.starts(tag, inner):
             return
         if self._insert is not None:
             self._insert.start(tag, inner)
             return
         given = attributes(inner) if inner else {}
-        if tag in _SKIPPED or (tag not in VOID and _is_hidden(given)):
-            if not inner.endswith("/"):
-                self._skipping, self._skipped = tag, 1
+        if tag in _SKIPPED or (tag not in VOID and is_hidden(given)):
+            self._skip.begin(tag, inner)
         elif tag == "title":
             self._in_title = self.title is None
         elif not self._start_inline(tag, given):
@@ -154,11 +145,11 @@ class _Writer:
 
     def _start_inline(self, tag: str, given: dict[str, str]) -> bool:
         """Whether the tag is one of those inside of a text."""
-        if tag in _LOOKS:
+        if tag in LOOKS:
             if self._pre:
                 self._language.note_code(given)
             self._looks.append((tag, self._look))
-            self._look |= _LOOKS[tag]
+            self._look |= LOOKS[tag]
         elif tag == "a":
             self._hrefs.append(given.get("href") or "")
         elif tag == "q":
@@ -174,15 +165,14 @@ class _Writer:
             if not self._tables:
                 self._pager.add(MarkdownBlock("* * *"))
         elif tag == "input":
-            if not _is_hidden(given):
+            if not is_hidden(given):
                 self._runs.append(Run(f" {input_text(given)} "))
         else:
             return False
         return True
 
     def end(self, tag: str) -> None:
-        if self._skipped:
-            self._skipped -= tag == self._skipping
+        if self._skip.ends(tag):
             return
         if self._insert is not None:
             if self._insert.end(tag):
@@ -190,7 +180,7 @@ class _Writer:
             return
         if tag == "title":
             self._in_title = False
-        elif tag in _LOOKS:
+        elif tag in LOOKS:
             self._end_look(tag)
         elif tag == "a":
             if self._hrefs:
@@ -212,7 +202,7 @@ class _Writer:
             self.title = (" ".join(f"{self.title or ''}{data}".split()))[:500] or None
         elif self._insert is not None:
             self._insert.data(data)
-        elif not self._skipped:
+        elif not self._skip.is_on:
             text = data if self._pre else _SPACE.sub(" ", data)
             look = 0 if self._pre else self._look & ~BOLD if self._heading else self._look
             self._runs.append(Run(text, look, self._hrefs[-1] if self._hrefs and not self._pre else ""))
@@ -371,13 +361,7 @@ class _Writer:
         self._end_cell()
         self._flush()  # words of a table outside of its cells come before it
         self._captions.end("table")
-        table = self._tables[-1]
-        if table.row is None:
-            table.row = []
-        table.span = _span(given.get("colspan"), _MAX_SPAN)
-        to_end = given.get("rowspan") == "0"  # to the end of its group of rows
-        table.row_span = _MAX_ROW_SPAN if to_end else _span(given.get("rowspan"), _MAX_ROW_SPAN)
-        table.in_cell = True
+        self._tables[-1].begin_cell(given)
 
     def _end_cell(self) -> None:
         if self._tables and self._tables[-1].is_layout:
@@ -415,21 +399,11 @@ class _Writer:
         table = self._tables.pop()
         if table.is_layout:
             return
-        rows, spans = kept_spans(table.ended_spans(), table.rows)
         if self._tables and self._tables[-1].in_cell:
             self._pictures += table.pictures
-            inner = "; ".join(", ".join(filter(None, row)) for row in rows)
-            self._runs.append(Run(f" {inner} ", RAW))
-        elif len(rows) == 1 and table.codes:
-            for text in table.code_blocks():
-                self._pager.add(MarkdownBlock(text))
-        elif max(map(len, rows), default=0) == 1:
-            for place, row in enumerate(rows):
-                self._pager.add(
-                    MarkdownBlock(block(row[0]), pictures=tuple(table.pictures) if place == 0 else ())
-                )
+            self._runs.append(Run(f" {table.line} ", RAW))
         else:
-            self._pager.add_table(rows, tuple(table.pictures), spans=spans)
+            table.add_to(self._pager)
 
     # ---- formulas, forms, code ---------------------------------------------------------------------------
 
@@ -452,7 +426,7 @@ class _Writer:
             return
         is_data = source[:5].lower() == "data:"
         ref = self._held.hold(source) if is_data else self._resolve(source)
-        if not ref and not alt and not is_data and _is_beacon(given):
+        if not ref and not alt and not is_data and is_beacon(given):
             return
         self._pictures.append(ref)
         self._runs.append(Run(placeholder(alt), RAW))
@@ -468,18 +442,3 @@ _ENDS: dict[str, Callable[[_Writer], None]] = {
     "li": _Writer._end_item,
     "pre": _Writer._end_pre,
 }
-
-
-def _span(given: str | None, most: int) -> int:
-    """The number that a span's attribute has; 1 where it has none."""
-    text = given or "1"
-    return max(1, min(int(text), most)) if text.isascii() and text.isdigit() and len(text) < 6 else 1
-
-
-def _is_hidden(given: dict[str, str]) -> bool:
-    style = (given.get("style") or "").replace(" ", "").lower()
-    return "hidden" in given or "display:none" in style or "visibility:hidden" in style
-
-
-def _is_beacon(given: dict[str, str]) -> bool:
-    return given.get("width") in ("0", "1") or given.get("height") in ("0", "1")

@@ -9,6 +9,10 @@ from itertools import pairwise
 from quire.domain.element import CellSpan
 from quire.reading.office.html_code import fenced
 from quire.reading.office.inline_markdown import block
+from quire.reading.office.office_pages import MarkdownBlock, Pager, kept_spans
+
+_MAX_SPAN = 64
+_MAX_ROW_SPAN = 1_000
 
 
 @dataclass(slots=True)
@@ -44,16 +48,43 @@ class HtmlTable:
             self.below |= dict.fromkeys(range(place, place + self.span), self.row_span)
         self.row += [text, *[""] * (self.span - 1)]
 
+    def begin_cell(self, given: dict[str, str]) -> None:
+        """A cell with these attributes begins."""
+        if self.row is None:
+            self.row = []
+        self.span = _span(given.get("colspan"), _MAX_SPAN)
+        to_end = given.get("rowspan") == "0"  # to the end of its group of rows
+        self.row_span = _MAX_ROW_SPAN if to_end else _span(given.get("rowspan"), _MAX_ROW_SPAN)
+        self.in_cell = True
+
     def keep_code(self, text: str) -> None:
         """The cell that ends has this text. It is code if the last code in it is all of it."""
         code, self.code = self.code, None
         if code is not None and self.row is not None and not self.rows and code[1].split() == text.split():
             self.codes[len(self.row)] = code
 
-    def code_blocks(self) -> list[str]:
+    @property
+    def line(self) -> str:
+        """The table as a part of the text around it."""
+        return "; ".join(", ".join(filter(None, row)) for row in self.rows if any(row))
+
+    def add_to(self, pager: Pager) -> None:
+        """Adds the table, when it has ended. One of one column is layout, and so is code beside something."""
+        rows, spans = kept_spans(self.ended_spans(), self.rows)
+        if len(rows) == 1 and self.codes:
+            texts = self._code_blocks(rows[0])
+        elif max(map(len, rows), default=0) == 1:
+            texts = [block(row[0]) for row in rows]
+        else:
+            pager.add_table(rows, tuple(self.pictures), spans=spans)
+            return
+        for place, text in enumerate(texts):
+            pager.add(MarkdownBlock(text, pictures=() if place else tuple(self.pictures)))
+
+    def _code_blocks(self, row: Sequence[str]) -> list[str]:
         """The only row as blocks, one for each cell. Numbers of lines beside code are left out."""
         shown: list[str] = []
-        for column, text in enumerate(self.rows[0]):
+        for column, text in enumerate(row):
             language, code = self.codes.get(column, ("", ""))
             if code and len(self.codes) > 1 and _counts(code.split()):
                 continue
@@ -88,3 +119,9 @@ def _counts(words: Sequence[str]) -> bool:
     if not all(one.isascii() and one.isdigit() and len(one) < 8 for one in words):
         return False
     return all(int(after) == int(before) + 1 for before, after in pairwise(words))
+
+
+def _span(given: str | None, most: int) -> int:
+    """The number that a span's attribute has; 1 where it has none."""
+    text = given or "1"
+    return max(1, min(int(text), most)) if text.isascii() and text.isdigit() and len(text) < 6 else 1

@@ -6,14 +6,12 @@ text are beside it. Groups nested too deep are read as if they were one.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 from quire.errors import DamagedError, TooLargeError
-from quire.reading.files.attachment_notes import AttachmentNote
-from quire.reading.office.embedded_files import linked_object_note, with_last_lines
+from quire.reading.office.embedded_files import with_last_lines
 from quire.reading.office.flow_text import FlowText, NoteKind, link_address
 from quire.reading.office.flow_writer import MAX_DEPTH
 from quire.reading.office.inline_markdown import RAISED
@@ -29,7 +27,9 @@ from quire.reading.office.rtf_words import (
     SKIPPED,
     TEXTS,
     TOKEN,
+    RtfFiles,
     RtfPictures,
+    is_number,
 )
 from quire.reading.office.word_dates import packed_date
 from quire.reading.office.zip_container import OfficeLimits
@@ -37,9 +37,7 @@ from quire.reading.office.zip_container import OfficeLimits
 READER = "rtf"
 _MOST_BYTES = 200 << 20
 _DEEPEST = 500
-_MOST_FILES, _MOST_OBJECT_BYTES = 1_000, 16 << 20
 _BULLET = "•"
-_NUMBERS = re.compile(r"\d+(?:\.\d+)*")
 
 
 def open_rtf(path: str, limits: OfficeLimits) -> Opened:
@@ -49,7 +47,7 @@ def open_rtf(path: str, limits: OfficeLimits) -> Opened:
         raise TooLargeError("The RTF document is larger than this service reads. Send it in parts.")
     reader = _Reader()
     reader.read(file.read_bytes())
-    pages, files = with_last_lines(reader.finish(), reader.files)
+    pages, files = with_last_lines(reader.finish(), reader.files.notes)
     about = {key: " ".join(text.split()) or None for key, text in reader.about.items()}
     return Opened(READER, pages, about.get("title"), about.get("author"), reader.pictures.get, files=files)
 
@@ -58,7 +56,7 @@ class _Reader:
     def __init__(self) -> None:
         self.about: dict[str, str] = {}
         self.pictures = RtfPictures()
-        self.files: list[AttachmentNote] = []
+        self.files = RtfFiles()
         self._flow = FlowText()
         self._stack: list[RtfState] = []
         self._state = RtfState()
@@ -357,16 +355,6 @@ class _Reader:
         if self._state.destination in ("text", "note"):
             self._flow.add_picture(ref)
 
-    def _end_object(self) -> None:
-        """The file of an embedded object, whose picture is in the text."""
-        digits = "".join("".join(self._gathered).split())
-        if len(self.files) < _MOST_FILES and len(digits) <= 2 * _MOST_OBJECT_BYTES:
-            try:
-                note = linked_object_note(bytes.fromhex(digits))
-            except ValueError:
-                return
-            self.files += [note] if note is not None else []
-
     def _end_about(self, name: str) -> None:
         self.about[name] = "".join(self._gathered)
 
@@ -414,7 +402,7 @@ class _Reader:
                 level,
                 "-" if marker else "",
                 marks.depth,
-                label=marker if level or _is_number(marker) else "",
+                label=marker if level or is_number(marker) else "",
                 breaks_before=marks.breaks_before,
                 is_caption=self._styles.is_caption(marks.style),
             )
@@ -422,11 +410,7 @@ class _Reader:
     def _label(self) -> str:
         """What marks the paragraph of a cell as an item of a list."""
         marker, self._marker = self._marker, ""
-        return marker if not marker or _is_number(marker) else _BULLET
-
-
-def _is_number(marker: str) -> bool:
-    return bool(_NUMBERS.fullmatch(marker)) or (marker[-1:] in ".)" and bool(marker[:-1].strip("(")))
+        return marker if not marker or is_number(marker) else _BULLET
 
 
 _DESTINATIONS: dict[str, Callable[[_Reader, str], None]] = {
@@ -455,7 +439,7 @@ _ENDS: dict[str, Callable[[_Reader], None]] = {
     "marker": _Reader._end_marker,
     "fldinst": _Reader._end_link,
     "picture": _Reader._end_picture,
-    "objdata": _Reader._end_object,
+    "objdata": lambda reader: reader.files.hold("".join(reader._gathered)),
     "note": _Reader._end_note,
     "atnauthor": lambda reader: reader._authors.end_author("".join(reader._gathered)),
     "atndate": lambda reader: reader._authors.end_date("".join(reader._gathered)),

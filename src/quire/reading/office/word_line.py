@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from quire.reading.office.caption_pictures import CaptionParts
+from quire.reading.office.drawn_texts import DrawnTexts
 from quire.reading.office.inline_markdown import RAW, Run
 from quire.reading.office.office_pages import MarkdownBlock
-from quire.reading.office.word_boxes import DrawnTexts
 
 
 @dataclass(slots=True)
