@@ -130,9 +130,17 @@ def drawing(relation: str, alt: str = "") -> str:
 
 
 def xlsx(
-    sheets: Mapping[str, str], *, strings: Sequence[str] = (), states: Mapping[str, str] | None = None
+    sheets: Mapping[str, str],
+    *,
+    strings: Sequence[str] = (),
+    states: Mapping[str, str] | None = None,
+    formats: Sequence[str] = (),
+    columns: str = "",
 ) -> bytes:
-    """`sheets` gives the rows of each sheet as XML."""
+    """`sheets` gives the rows of each sheet as XML, `columns` the columns of all.
+
+    Style n of a cell has the n-th of the formats of numbers.
+    """
     listed = "".join(
         f'<sheet name={quoteattr(name)} sheetId="{n}" state="{(states or {}).get(name, "visible")}" r:id="s{n}"/>'
         for n, name in enumerate(sheets, 1)
@@ -144,14 +152,25 @@ def xlsx(
             "[Content_Types].xml": "<Types/>",
             "_rels/.rels": relations(("r1", "officeDocument", "xl/workbook.xml")),
             "xl/workbook.xml": f"<workbook {_S} {_R}><sheets>{listed}</sheets></workbook>",
-            "xl/_rels/workbook.xml.rels": relations(*rows, ("st", "sharedStrings", "sharedStrings.xml")),
+            "xl/_rels/workbook.xml.rels": relations(
+                *rows, ("st", "sharedStrings", "sharedStrings.xml"), ("y", "styles", "styles.xml")
+            ),
+            "xl/styles.xml": _number_styles(formats),
             "xl/sharedStrings.xml": f"<sst {_S}>{shared}</sst>",
             **{
-                f"xl/worksheets/sheet{n}.xml": f"<worksheet {_S}><sheetData>{data}</sheetData></worksheet>"
+                f"xl/worksheets/sheet{n}.xml": f"<worksheet {_S}>{columns}<sheetData>{data}</sheetData></worksheet>"
                 for n, data in enumerate(sheets.values(), 1)
             },
         }
     )
+
+
+def _number_styles(formats: Sequence[str]) -> str:
+    codes = "".join(
+        f'<numFmt numFmtId="{163 + n}" formatCode={quoteattr(code)}/>' for n, code in enumerate(formats, 1)
+    )
+    looks = "".join(f'<xf numFmtId="{163 + n}"/>' for n in range(1, len(formats) + 1))
+    return f'<styleSheet {_S}><numFmts>{codes}</numFmts><cellXfs><xf numFmtId="0"/>{looks}</cellXfs></styleSheet>'
 
 
 def cells(*values: str | float) -> str:
@@ -168,10 +187,17 @@ def cells(*values: str | float) -> str:
 # ---- PowerPoint --------------------------------------------------------------------------------------------
 
 
-def shape(text: str, kind: str = "") -> str:
-    place = f'<p:nvPr><p:ph type="{kind}"/></p:nvPr>' if kind else "<p:nvPr/>"
+def shape(text: str, kind: str = "", box: tuple[int, int, int, int] | None = None, name: str = "") -> str:
+    """`box` is left, top, width and height; `name` the number of a placeholder."""
+    frame = ""
+    if box is not None:
+        left, top, wide, high = box
+        frame = f'<a:xfrm><a:off x="{left}" y="{top}"/><a:ext cx="{wide}" cy="{high}"/></a:xfrm>'
+    number = f' idx="{name}"' if name else ""
+    place = f'<p:nvPr><p:ph type="{kind}"{number}/></p:nvPr>' if kind else "<p:nvPr/>"
     paragraphs = "".join(f"<a:p><a:r><a:t>{escape(line)}</a:t></a:r></a:p>" for line in text.split("\n"))
-    return f"<p:sp><p:nvSpPr>{place}</p:nvSpPr><p:txBody>{paragraphs}</p:txBody></p:sp>"
+    about = f"<p:nvSpPr>{place}</p:nvSpPr><p:spPr>{frame}</p:spPr>"
+    return f"<p:sp>{about}<p:txBody>{paragraphs}</p:txBody></p:sp>"
 
 
 def pptx(slides: Sequence[str], *, hidden: Sequence[int] = (), order: Sequence[int] | None = None) -> bytes:

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quire.reading.files import file_kinds
-from quire.reading.files.file_kinds import SNIFF_BYTES, decode_text, sniff
+from quire.reading.files.file_kinds import PPT, SNIFF_BYTES, XLS, decode_text, sniff
+from tests.reading.office.outlook_files import compound_file
 
 
 def zipped(*names: str) -> bytes:
@@ -137,3 +138,9 @@ def test_kind_is_found_in_little_time_when_a_text_almost_matches(text: bytes) ->
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, before)
+
+
+def test_a_file_inside_of_an_old_office_file_does_not_tell_what_it_is() -> None:
+    inner = compound_file({"WordDocument": bytes(5000)})
+    assert sniff(compound_file({"PowerPoint Document": inner})) == PPT
+    assert sniff(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + b"..." + "Workbook".encode("utf-16-le")) == XLS

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quire.domain.element import ElementKind
+from quire.reading.files.file_kinds import MARKDOWN
 from quire.reading.files.markdown_elements import markdown_elements
+from quire.reading.files.text_source import text_elements
 from quire.rendering.page_markdown import render_markdown
 
 SAMPLE = """# Title *x*
@@ -115,3 +118,30 @@ def test_a_paragraph_that_names_the_table_or_figure_beside_it_is_its_caption() -
         ("paragraph", None),
     ]
     assert render_markdown(found) == markdown
+
+
+@pytest.mark.parametrize(
+    ("front", "language"),
+    [
+        ("---\ntitle: Rules\n# a comment\ntags:\n  - x\n---\n", "yaml"),
+        ("---\n\n# first\ntitle: Rules\n...\n", "yaml"),
+        ('+++\ntitle = "Rules"\n+++\n', "toml"),
+    ],
+)
+def test_what_a_file_says_of_itself_is_no_heading(front: str, language: str) -> None:
+    first, *rest = text_elements(f"{front}# Head\n\nText.", 1, MARKDOWN)
+    assert (first.kind, first.language) == (ElementKind.CODE, language)
+    assert "itle" in first.text
+    assert not first.text.startswith(("---", "+++"))
+    assert [(one.id, one.kind.value, one.text) for one in rest] == [
+        ("p1-e2", "heading", "Head"),
+        ("p1-e3", "paragraph", "Text."),
+    ]
+    assert text_elements(f"{front}# Head", 2, MARKDOWN)[0].language == ""
+
+
+@pytest.mark.parametrize(
+    "text", ["---\nNo name here.\n---\nText", "---\na: b\nText", "---\n---\na: b", "--- a: b"]
+)
+def test_a_rule_at_the_top_is_no_front_matter(text: str) -> None:
+    assert all(one.kind is not ElementKind.CODE for one in text_elements(text, 1, MARKDOWN))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import struct
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -256,3 +257,94 @@ def test_objects_of_an_older_workbook_are_attachments_of_its_last_sheet(reading:
     found = reading(made)
     assert "| a | b |" in found.markdown
     assert [one.file for one in files_of(found)] == [FileFacts("package", len(WORKBOOK), XLSX_TYPE)]
+
+
+def _linked(kind: bytes, native: bytes, form: int = 2) -> bytes:
+    """An object as the first version of OLE wrote it."""
+    texts = b"".join(struct.pack("<I", len(one)) + one for one in (kind + b"\0", b"", b""))
+    return struct.pack("<II", 0x501, form) + texts + struct.pack("<I", len(native)) + native
+
+
+def _rtf(data: bytes) -> str:
+    digits = "\n".join(data.hex()[at : at + 60] for at in range(0, 2 * len(data), 60))
+    held = f"{{\\object\\objemb{{\\*\\objclass X}}{{\\*\\objdata {digits}}}{{\\result shown}}}}"
+    return f"{{\\rtf1 See {held} here.\\par Last.\\par}}"
+
+
+def test_an_object_in_rtf_is_an_attachment_at_the_end(reading: ReadReading) -> None:
+    found = reading(_rtf(_linked(b"Excel.Sheet.12", compound_file({"Package": WORKBOOK}))))
+    assert found.markdown.startswith("See shown here.\n\nLast.\n\n[Attachment: package (Excel workbook, ")
+    (only,) = files_of(found)
+    assert only.file == FileFacts("package", len(WORKBOOK), XLSX_TYPE)
+
+
+def test_a_packaged_file_in_rtf_has_its_own_name(reading: ReadReading) -> None:
+    label = b"plan.pdf"
+    body = b"\x02\0" + label + b"\0C:\\" + label + b"\0\0\0\x03\0" + struct.pack("<I", 4) + b"C:\\\0"
+    body += struct.pack("<I", 14) + b"%PDF-1.7 12345"
+    (only,) = files_of(reading(_rtf(_linked(b"Package", body))))
+    assert only.file == FileFacts("plan.pdf", 14, "application/pdf")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        _linked(b"Package", b"\x02\0abc"),
+        _linked(b"Excel.Sheet.12", compound_file({"Package": WORKBOOK}), form=1),
+        _linked(b"X", COMPOUND + bytes(9000)),
+        struct.pack("<III", 1, 2, 0xFFFFFFFF),
+        _linked(
+            b"MSGraph.Chart.8", compound_file({"\x01CompObj": b"..MSGraph.Chart.8", "Workbook": bytes(99)})
+        ),
+    ],
+)
+def test_an_object_in_rtf_that_holds_no_file_costs_no_words(reading: ReadReading, data: bytes) -> None:
+    assert reading(_rtf(data)).markdown == "See shown here.\n\nLast."
+
+
+def _slides_with(stored: bytes, instance: int) -> bytes:
+    """A PowerPoint 97 file with a slide that shows an embedded object."""
+
+    def record(kind: int, data: bytes, instance: int = 0) -> bytes:
+        return struct.pack("<HHI", instance << 4 | 0xF, kind, len(data)) + data
+
+    def drawn(text: str, about: bytes) -> bytes:
+        words = record(3999, struct.pack("<I", 4)) + record(4008, text.encode())
+        return record(0xF004, record(0xF011, about) + record(0xF00D, words))
+
+    atom = record(4035, struct.pack("<6I", 1, 0, 7, 0, 2, 0))
+    listed = record(1033, record(1034, bytes(4)) + record(4044, atom))
+    outline = record(4080, record(1011, struct.pack("<5I", 1, 0, 0, 256, 0)))
+    shapes = drawn("Sums", record(3009, struct.pack("<I", 7))) + drawn("Behind it.", b"")
+    parts = [
+        record(1000, listed + outline),
+        record(1006, record(1036, record(0xF002, record(0xF003, shapes)))),
+    ]
+    parts.append(record(4113, stored, instance))
+    offsets = [0, len(parts[0]), len(parts[0]) + len(parts[1])]
+    data = b"".join(parts)
+    directory = len(data)
+    data += record(6002, struct.pack("<4I", 3 << 20, *offsets))
+    edit = len(data)
+    data += record(4085, struct.pack("<IHBBIIIIHH", 0, 0, 0, 3, 0, directory, 0, 9, 0, 0))
+    user = record(4086, struct.pack("<III", 20, 0xE391C05F, edit) + bytes(20))
+    return compound_file({"PowerPoint Document": data, "Current User": user})
+
+
+def test_an_object_on_an_old_slide_is_an_attachment_behind_its_shape(reading: ReadReading) -> None:
+    held = compound_file({"Workbook": bytes(5000)})
+    packed = struct.pack("<I", len(held)) + zlib.compress(held)
+    for stored, instance in ((held, 0), (packed, 1)):
+        found = reading(_slides_with(stored, instance))
+        first, second, last = found.markdown.split("\n\n")
+        assert (first, last) == ("Sums", "Behind it.")
+        assert second.startswith("[Attachment: object.xls (Excel workbook of before 2007, ")
+        assert [one.file.name for one in files_of(found) if one.file] == ["object.xls"]
+
+
+@pytest.mark.parametrize(
+    "stored", [b"", b"abcd", bytes(4) + zlib.compress(b"no file"), bytes(4) + zlib.compress(bytes(70 << 20))]
+)
+def test_a_broken_object_on_an_old_slide_costs_no_words(reading: ReadReading, stored: bytes) -> None:
+    assert reading(_slides_with(stored, 1)).markdown == "Sums\n\nBehind it."

@@ -217,3 +217,28 @@ def test_running_lines_of_a_slide_are_beside_its_text(reading: ReadReading) -> N
         ("running_footer", "Seaside"),
         ("page_number", "4"),
     ]
+
+
+def test_code_and_quotations_of_open_text_are_known_by_their_styles(reading: ReadReading) -> None:
+    style = '<style:style style:name="P1" style:family="paragraph" style:parent-style-name="Preformatted_20_Text"/>'
+    code = '<text:p text:style-name="{}">{}</text:p>'
+    body = (
+        code.format("Preformatted_20_Text", "if x:")
+        + code.format("P1", '<text:s text:c="4"/>y = `1`<text:tab/>z')
+        + code.format("P1", "")
+        + code.format("P1", "end")
+        + code.format("Quotations", "1. said<text:line-break/>so")
+        + code.format("P1", "<text:note><text:note-body><text:p>n</text:p></text:note-body></text:note>noted")
+        + "<text:p>a<text:s/>  b</text:p>"
+    )
+    found = reading(odf("text", body, style))
+    assert found.markdown == (
+        "```\nif x:\n    y = `1` z\n\nend\n```\n\n> 1\\. said\n> so\n\n[^1]noted\n\na b\n\n[^1]: n"
+    )
+    assert [one.kind.value for one in found.elements] == [
+        "code",
+        "quote",
+        "paragraph",
+        "paragraph",
+        "footnote",
+    ]

@@ -84,3 +84,12 @@ def test_power_is_no_factor_when_it_is_in_an_article(markdown: ReadMarkdown) -> 
     article = "<article><body><p>About 10<sup>6</sup> cells.</p></body></article>"
     doctype = '<!DOCTYPE article PUBLIC "-//NLM//DTD JATS (Z39.96) Journal Archiving DTD v1.2//EN" "a.dtd">'
     assert "10⁶ cells" in markdown(f'<?xml version="1.0"?>{doctype}{article}')
+
+
+def test_letters_that_are_moved_up_are_raised_in_every_word_format(markdown: ReadMarkdown) -> None:
+    """As LibreOffice writes them, and authors by hand."""
+    raised = [run("x") + run("2", f'<w:position w:val="{height}"/>') for height in ("8", "-8", "0", "x")]
+    assert markdown(docx("".join(p(runs=one) for one in raised))) == "x²\n\nx2\n\nx2\n\nx2"
+    assert markdown(r"{\rtf1 x{\up6 2} y{\dn6 2} z{\up0 2}\par}") == "x² y2 z2"
+    looks = [_character_look(struct.pack("<Hh", 0x4845, height)).look for height in (6, 0, -6)]
+    assert looks == [RAISED, 0, 0]

@@ -24,7 +24,7 @@ def test_slides_are_the_same_in_every_format(form: str, tmp_path: Path) -> None:
         path.write_bytes(gzip.decompress(packed.read_bytes()))
     first, second, third = read_pages(str(path), None, [1, 2, 3])
     assert first.markdown == (
-        "Steps\n\n1. Dry the gloves\n   - a) inside out\n   - b) in the shade\n2. Chalk the rope\n- free bullet\n\n"
+        "Steps\n\n1. Dry the gloves\n   - a) inside out\n   - b) in the shade\n2. Chalk the rope\n\n- free bullet\n\n"
         "plain text\n\nleft box\n\nright box"
     )
     assert second.markdown == "| Berth |  | Fee |\n|---|---|---|\n| A | north | 12 |"

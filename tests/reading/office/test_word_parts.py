@@ -103,6 +103,22 @@ _FORMULAS = [
         f'<m:phant><m:phantPr><m:show m:val="0"/></m:phantPr><m:e>{_r("q")}</m:e></m:phant>{_r("y")}',
         r"\phantom{q}y",
     ),
+    (f'<m:acc><m:accPr><m:chr m:val="\u20d6"/></m:accPr><m:e>{_r("x")}</m:e></m:acc>', r"\overleftarrow{x}"),
+    (
+        f'<m:acc><m:accPr><m:chr m:val="\u2022"/></m:accPr><m:e>{_r("x")}</m:e></m:acc>',
+        "\\overset{\u2022}{x}",
+    ),
+    (f'<m:acc><m:accPr><m:chr m:val=""/></m:accPr><m:e>{_r("x")}</m:e></m:acc>', "x"),
+    (
+        f"<m:limLow><m:e>{_r('argmax')}</m:e><m:lim>{_r('x')}</m:lim></m:limLow>{_r('f')}",
+        r"\operatorname{argmax}_{x}f",
+    ),
+    (
+        f'<m:eqArr><m:eqArrPr><m:maxDist m:val="1"/></m:eqArrPr><m:e>{_r("a=b#(1)")}</m:e></m:eqArr>',
+        r"a=b \qquad (1)",
+    ),
+    (_r("if ^ ~", "<m:nor/>"), r"\text{if \textasciicircum{} \textasciitilde{}}"),
+    (_r("a&lt;b"), "a< b"),
     (f'{_r("a")}<w:del w:author="Ann">{_r("b")}</w:del><w:ins w:author="Ann">{_r("c")}</w:ins>', "ac"),
 ]
 
@@ -118,6 +134,14 @@ def test_formula_of_a_slide_is_latex(formula: str, latex: str, markdown: ReadMar
     math = f"<a14:m {_A14}><m:oMathPara {_M}><m:oMath>{formula}</m:oMath></m:oMathPara></a14:m>"
     held = f"<p:sp><p:nvSpPr><p:nvPr/></p:nvSpPr><p:txBody><a:p>{words}{math}</a:p></p:txBody></p:sp>"
     assert markdown(pptx([held])) == f"It is ${latex}$"
+
+
+def test_nothing_in_a_formula_is_active(markdown: ReadMarkdown) -> None:
+    formula = _r("&lt;script&gt;") + _r("[x](javascript:y)") + _r("&lt;/b", "<m:nor/>")
+    found = markdown(docx(p(runs=run("It is ") + f"<m:oMath {_M}>{formula}</m:oMath>")))
+    assert found == r"It is $< script>[x] (javascript:y)\text{< /b}$"
+    shown = markdown(docx(f"<w:p><m:oMath {_M}>{formula}</m:oMath></w:p>"))
+    assert shown == "$$\n< script>[x] (javascript:y)\\text{< /b}\n$$"
 
 
 _MONO = '<w:rFonts w:ascii="Consolas" w:hAnsi="Consolas"/>'

@@ -355,10 +355,43 @@ def _packed_mimetype(head: bytes) -> bytes:
 
 
 def _ole_kind(head: bytes) -> FileKind:
+    names = _ole_names(head)
     for name, kind in OLE_STREAMS:
+        if name in names:
+            return kind
+    for name, kind in OLE_STREAMS:  # the directory may be elsewhere, or broken
         if name.encode("utf-16-le") in head:
             return kind
     return DOUBTFUL_OLE if len(head) >= SNIFF_BYTES else OLE
+
+
+def _ole_names(head: bytes) -> set[str]:
+    """What is at the top of an OLE file's directory, as far as the head has it: streams may hold whole files too."""
+    if len(head) < 512 or not 7 <= head[30] <= 12:
+        return set()
+    size, sector = 1 << head[30], int.from_bytes(head[48:52], "little")
+    entries: list[bytes] = []
+    for _ in range(len(head) // size):
+        at = (sector + 1) * size
+        entries += (head[one : one + 128] for one in range(at, min(at + size, len(head) - 127), 128))
+        table = 76 + 4 * (sector * 4 // size)
+        if at >= len(head) or table >= 512:
+            break
+        link = (int.from_bytes(head[table : table + 4], "little") + 1) * size + sector * 4 % size
+        sector = int.from_bytes(head[link : link + 4], "little") if link + 4 <= len(head) else len(head)
+    names: set[str] = set()
+    left = [int.from_bytes(entries[0][76:80], "little")] if entries else []
+    seen: set[int] = set()
+    while left:
+        place = left.pop()
+        if place in seen or place >= len(entries):
+            continue
+        seen.add(place)
+        entry = entries[place]
+        length = int.from_bytes(entry[64:66], "little")
+        names.add(entry[: max(0, min(length, 64) - 2)].decode("utf-16-le", "replace"))
+        left += (int.from_bytes(entry[at : at + 4], "little") for at in (68, 72))
+    return names
 
 
 def _zip_names(head: bytes) -> list[bytes]:

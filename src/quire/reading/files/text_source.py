@@ -6,11 +6,17 @@ import re
 from pathlib import Path
 
 from quire.domain.element import Element, ElementKind, element_id
+from quire.domain.element_tree import renumbered
 from quire.errors import DamagedError, EmptyError, PageError, TooLargeError
 from quire.reading.files.document_source import DocumentInfo
 from quire.reading.files.file_kinds import MARKDOWN, FileKind, decode_text, legacy_text
 from quire.rendering.markdown_writer import code
 
+_FRONT_MATTER = re.compile(
+    r"---[ \t]*+\n((?:#[^\n]*+\n|\n)*+[\w.-]++[ \t]*+:(?=\s)[^\n]*+\n(?:[^\n]*+\n)*?)(?:---|\.\.\.)[ \t]*+(?:\n|\Z)"
+    r"|\+\+\+[ \t]*+\n((?:#[^\n]*+\n|\n)*+[\w.\"-]++[ \t]*+=[^\n]*+\n(?:[^\n]*+\n)*?)\+\+\+[ \t]*+(?:\n|\Z)"
+)
+"""What a Markdown file says of itself before its text, in YAML or TOML. Its first line names something."""
 _EMPTY_LINES = re.compile(r"\n[ \t]*\n")
 MAX_TEXT_BYTES = 64 * 1024 * 1024
 MAX_PAGE_CHARS = 60_000
@@ -80,7 +86,12 @@ def text_elements(text: str, number: int, kind: FileKind) -> tuple[Element, ...]
     if kind == MARKDOWN:
         from quire.reading.files.markdown_elements import markdown_elements
 
-        return markdown_elements(text, number)
+        front = _FRONT_MATTER.match(text) if number == 1 else None
+        if front is None:
+            return markdown_elements(text, number)
+        language, held = ("yaml", front[1]) if front[1] is not None else ("toml", front[2])
+        about = Element("", ElementKind.CODE, held.rstrip("\n"), language=language)
+        return renumbered([about, *markdown_elements(text[front.end() :], number)], number)
     return paragraph_elements(text, number)
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 from xml.etree.ElementTree import Element
 
 from quire.errors import DamagedError
 from quire.reading.office.inline_markdown import block
-from quire.reading.office.office_pages import MarkdownBlock, cell, table_lines
+from quire.reading.office.office_pages import CaptionOf, MarkdownBlock, cell, table_lines
 from quire.reading.office.ooxml_package import Package
+from quire.reading.office.sheet_numbers import figure_text
 
 _MOST_POINTS = 500
 _MOST_SERIES = 50
@@ -21,9 +23,11 @@ class Chart(NamedTuple):
     rows: tuple[tuple[str, ...], ...] = ()
 
     def blocks(self) -> list[MarkdownBlock]:
-        """The title and the table, as far as the chart has them."""
-        shown = (block(self.title), "\n".join(table_lines(self.rows)))
-        return [MarkdownBlock(text) for text in shown if text]
+        """The title, which is the caption of the table, and the table, as far as the chart has them."""
+        title, table = block(self.title), "\n".join(table_lines(self.rows))
+        caption = CaptionOf.NEXT if table else None
+        shown = (MarkdownBlock(title, caption=caption), MarkdownBlock(table))
+        return [one for one in shown if one.text]
 
 
 def read_chart(package: Package, part: str) -> Chart:
@@ -43,12 +47,13 @@ def _rows(package: Package, root: Element) -> tuple[tuple[str, ...], ...]:
     names: list[str] = []
     columns: list[dict[int, str]] = []
     categories: dict[int, str] = {}
+    points = partial(_points, package, since_1904=package.is_on(package.child(root, "date1904")))
     for one in series:
         names.append(_joined(package, package.child(one, "tx")))
         axis = package.child(one, "cat")
-        categories = categories or _points(package, axis if axis is not None else package.child(one, "xVal"))
+        categories = categories or points(axis if axis is not None else package.child(one, "xVal"))
         values = package.child(one, "val")
-        columns.append(_points(package, values if values is not None else package.child(one, "yVal")))
+        columns.append(points(values if values is not None else package.child(one, "yVal")))
     places = sorted({place for column in (categories, *columns) for place in column})[:_MOST_POINTS]
     if not places:
         return ()
@@ -56,13 +61,15 @@ def _rows(package: Package, root: Element) -> tuple[tuple[str, ...], ...]:
     return (("", *map(cell, names)), *rows)
 
 
-def _points(package: Package, axis: Element | None) -> dict[int, str]:
+def _points(package: Package, axis: Element | None, *, since_1904: bool) -> dict[int, str]:
     found: dict[int, str] = {}
     if axis is not None:
+        code = next((one.text or "" for one in package.descendants(axis, "formatCode")), "")
         for point in package.descendants(axis, "pt"):
             place = package.attribute(point, "idx")
             if place.isdigit() and len(place) < 7:
-                found[int(place)] = _short(package.texts(point, "v"))
+                shown = package.attribute(point, "formatCode") or code
+                found[int(place)] = figure_text(package.texts(point, "v"), shown, since_1904=since_1904)
     return found
 
 
@@ -70,11 +77,3 @@ def _joined(package: Package, element: Element | None) -> str:
     if element is None:
         return ""
     return package.texts(element, "t") or " ".join(v.text or "" for v in package.descendants(element, "v"))
-
-
-def _short(value: str) -> str:
-    """Figures as a person would write them: 0.30000000000000004 is 0.3."""
-    try:
-        return f"{float(value):.10g}" if "." in value else value
-    except ValueError:
-        return value

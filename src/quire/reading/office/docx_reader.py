@@ -15,6 +15,7 @@ from quire.reading.office.caption_pictures import caption_parts
 from quire.reading.office.charts import read_chart
 from quire.reading.office.diagrams import diagram_blocks
 from quire.reading.office.docx_notes import NOTE_KINDS, DocxNotes
+from quire.reading.office.drawn_texts import drawn_texts, in_order
 from quire.reading.office.flow_text import link_address
 from quire.reading.office.inline_markdown import HIDDEN, RAW, Run, block, placeholder, render
 from quire.reading.office.math_markup import display_formula, inline_formula, latex_of
@@ -164,7 +165,7 @@ class _Document:
             self._pager.add(made)
         for aside in line.aside:
             self._pager.add(aside)
-        for box in line.boxes:
+        for box in in_order(self._package, line.boxes):
             self._lists.end()
             for one in box:
                 self._block(one)
@@ -295,7 +296,8 @@ class _Document:
                 if text and self._number(self._package.child(one, "pPr"), WordStyle())[0]:
                     text = f"• {text}"
                 parts += [text, *(aside.text.replace("\n", " ") for aside in line.aside)]
-                parts += (self._cell(box, pictures, notes) for box in line.boxes)
+                boxes = in_order(self._package, line.boxes)
+                parts += (self._cell(box, pictures, notes) for box in boxes)
                 pictures += line.pictures
                 notes += line.notes
                 self._pager.marks.end_paragraph()
@@ -402,9 +404,7 @@ class _Document:
 
     def _choice(self, element: Element, line: WordLine, look: int) -> None:
         """The same thing said for newer and for older programs: one of them is enough."""
-        chosen = self._package.child(element, "Choice")
-        if chosen is None:
-            chosen = self._package.child(element, "Fallback")
+        chosen = self._package.chosen(element)
         if chosen is not None:
             self._run(chosen, line, look)
             self._gather(chosen, line, look)
@@ -424,6 +424,7 @@ class _Document:
     def _drawing(self, element: Element, line: WordLine) -> None:
         package = self._package
         alt = ""
+        texts: list[Element] = []
         for one in package.outside(element, "txbxContent"):  # text boxes are read for themselves
             name = package.local[one.tag]
             if name == "docPr":
@@ -433,7 +434,7 @@ class _Document:
                 line.pictures.append(found.target if found and not found.external else "")
                 line.runs.append(Run(placeholder(alt), RAW))
             elif name == "txbxContent":
-                line.boxes.append(one)
+                texts.append(one)
             elif name == "OLEObject" and (text := package.file_line(self._part, one)):
                 line.aside.append(MarkdownBlock(text))
             elif name == "chart" and package.attribute(one, "id") in self._relations:
@@ -442,3 +443,5 @@ class _Document:
                 ).blocks()
             elif name == "relIds" and package.attribute(one, "dm") in self._relations:
                 line.aside += diagram_blocks(package, self._relations[package.attribute(one, "dm")].target)
+        if texts:
+            line.boxes.append(drawn_texts(package, element, texts))

@@ -26,6 +26,7 @@ _COMPOUND = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _NATIVE = "\x01Ole10Native"
 _WHOLE = ("Package", "CONTENTS")
 """Streams that are the file itself: a newer Office document, a PDF."""
+_EMBEDDED = 2
 _ITEM = "-"
 _OBJECT = re.compile(r"ObjectPool/_\d+|MBD[0-9A-F]{8}")
 """Storages of embedded objects: in a Word document, in a workbook."""
@@ -83,6 +84,42 @@ def stored_files(file: CompoundFile) -> list[AttachmentNote]:
     return [note for note in found if note is not None]
 
 
+def object_note(data: bytes) -> AttachmentNote | None:
+    """The file in the compound file of an embedded object; None for a chart, or where nothing can be told."""
+    if not data.startswith(_COMPOUND) or len(data) > _MOST_READ:
+        return None
+    if (found := _inner(data)) is not None:
+        return found
+    import olefile  # type: ignore[import-untyped]
+
+    try:
+        with olefile.OleFileIO(data) as held:
+            is_chart = held.exists(_PROGRAM) and _CHART in _stream(held, _PROGRAM)
+            kind = next((kind for name, kind in _OLDER.items() if held.exists(name) and not is_chart), None)
+    except MemoryError:
+        raise
+    except Exception:  # one broken object costs its own line
+        return None
+    return (
+        AttachmentNote.of_kind(f"object{_ENDINGS[kind]}", kind.mime, kind.label, len(data)) if kind else None
+    )
+
+
+def linked_object_note(data: bytes) -> AttachmentNote | None:
+    """The file in an object as the first version of OLE wrote it, which RTF still does; None where there is none."""
+    try:
+        form, at = struct.unpack_from("<I", data, 4)[0], 8
+        for _ in range(3):  # its class, and what a link would lead to
+            at += 4 + struct.unpack_from("<I", data, at)[0]
+        (size,) = struct.unpack_from("<I", data, at)
+        inner = data[at + 4 : at + 4 + size]
+        if form != _EMBEDDED or not inner:
+            return None
+        return object_note(inner) if inner.startswith(_COMPOUND) else _packaged(bytes(4) + inner)
+    except (struct.error, ValueError):
+        return None
+
+
 def with_last_lines(
     pages: Sequence[OfficePage], notes: Sequence[AttachmentNote]
 ) -> tuple[list[OfficePage], dict[str, FileFacts]]:
@@ -136,7 +173,7 @@ def _as_attachment(element: Element, by_line: Mapping[str, FileFacts]) -> Elemen
 
 def _inner(data: bytes) -> AttachmentNote | None:
     """The file in a compound file that only wraps it."""
-    import olefile  # type: ignore[import-untyped]
+    import olefile
 
     try:
         with olefile.OleFileIO(data) as held:

@@ -10,23 +10,31 @@ from pathlib import Path
 from quire.errors import DamagedError, TooLargeError
 from quire.reading.office.charsets import declared_in_markup, decode
 from quire.reading.office.html_captions import HtmlCaptions
+from quire.reading.office.html_code import CodeLanguage, fenced
 from quire.reading.office.html_inserts import MathInsert, SelectInsert, input_text
+from quire.reading.office.html_layout import layout_tables
+from quire.reading.office.html_lists import LISTS, HtmlList
 from quire.reading.office.html_tables import HtmlTable
-from quire.reading.office.html_tags import BLOCKS, VOID, attributes, tokens
+from quire.reading.office.html_tags import (
+    BLOCKS,
+    LOOKS,
+    VOID,
+    HtmlSkip,
+    attributes,
+    is_beacon,
+    is_hidden,
+    tokens,
+)
 from quire.reading.office.inline_markdown import (
     BOLD,
-    CODE,
-    ITALIC,
-    RAISED,
     RAW,
-    STRIKE,
     Run,
     block,
     placeholder,
     render,
 )
 from quire.reading.office.math_markup import display_formula, inline_formula
-from quire.reading.office.office_pages import Lists, MarkdownBlock, OfficePage, Pager, kept_spans
+from quire.reading.office.office_pages import Lists, MarkdownBlock, OfficePage, Pager
 from quire.reading.office.office_source import Opened
 from quire.reading.office.picture_sheet import HeldPictures
 from quire.reading.office.zip_container import OfficeLimits
@@ -36,21 +44,12 @@ _MOST_BYTES = 64 << 20
 _SKIPPED = frozenset(
     {*("script", "style", "template", "noscript", "svg", "iframe", "object", "datalist", "canvas")}
 )
-_LANGUAGE = re.compile(r"(?:^|\s)lang(?:uage)?-([\w+#.-]{1,20})(?=\s|$)")
-_LOOKS = {
-    **dict.fromkeys(("b", "strong"), BOLD),
-    **dict.fromkeys(("i", "em", "cite", "var", "dfn"), ITALIC),
-    **dict.fromkeys(("s", "del", "strike"), STRIKE),
-    **dict.fromkeys(("code", "kbd", "samp", "tt"), CODE),
-    "sup": RAISED,
-}
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _ROW_GROUPS = ("thead", "tbody", "tfoot")
 _SPACE = re.compile(r"\s+")
 _MAX_LIST_DEPTH = 20
 _MAX_TABLE_DEPTH = 6
-_MAX_SPAN = 64
-_MAX_ROW_SPAN = 1_000
+_MAX_LAYOUT_DEPTH = 50
 
 Resolve = Callable[[str], str]
 
@@ -76,7 +75,7 @@ class Hypertext:
 
 def convert(text: str, *, resolve: Resolve | None = None, held: HeldPictures | None = None) -> Hypertext:
     """`resolve` turns a picture's address into its place, "" for none; pictures in the page go into `held`."""
-    writer = _Writer(resolve or (lambda _src: ""), held or HeldPictures())
+    writer = _Writer(resolve or (lambda _src: ""), held or HeldPictures(), layout_tables(text))
     for name, inner, is_end in tokens(text):
         if not name:
             writer.data(inner)
@@ -88,7 +87,7 @@ def convert(text: str, *, resolve: Resolve | None = None, held: HeldPictures | N
 
 
 class _Writer:
-    def __init__(self, resolve: Resolve, held: HeldPictures) -> None:
+    def __init__(self, resolve: Resolve, held: HeldPictures, layout: set[int]) -> None:
         self.title: str | None = None
         self._resolve = resolve
         self._held = held
@@ -100,17 +99,22 @@ class _Writer:
         self._hrefs: list[str] = []
         self._heading = 0
         self._quotes = 0
-        self._lists: list[tuple[str, int]] = []
+        self._lists: list[HtmlList] = []
         self._items = Lists()
         self._marker = ""
-        self._in_item = False
+        self._label = ""
+        self._begins = False
         self._tables: list[HtmlTable] = []
+        self._layout = layout
+        self._table_count = 0
+        """Of all that have begun, those too that are not shown: by it a table is known for one of the layout."""
         self._pre = 0
-        self._skipping, self._skipped = "", 0
+        self._pre_at = 0
+        self._skip = HtmlSkip()
         self._too_deep = 0
         self._in_title = False
         self._insert: MathInsert | SelectInsert | None = None
-        self._language = ""
+        self._language = CodeLanguage()
         self._captions = HtmlCaptions()
 
     def finish(self) -> list[OfficePage]:
@@ -125,17 +129,15 @@ class _Writer:
 
     def start(self, tag: str, inner: str) -> None:
         """A tag begins; `inner` is what it has beside its name."""
-        if self._skipped:
-            if tag == self._skipping and not inner.endswith("/"):
-                self._skipped += 1
+        self._table_count += tag == "table"
+        if self._skip.starts(tag, inner):
             return
         if self._insert is not None:
             self._insert.start(tag, inner)
             return
         given = attributes(inner) if inner else {}
-        if tag in _SKIPPED or (tag not in VOID and _is_hidden(given)):
-            if not inner.endswith("/"):
-                self._skipping, self._skipped = tag, 1
+        if tag in _SKIPPED or (tag not in VOID and is_hidden(given)):
+            self._skip.begin(tag, inner)
         elif tag == "title":
             self._in_title = self.title is None
         elif not self._start_inline(tag, given):
@@ -143,12 +145,15 @@ class _Writer:
 
     def _start_inline(self, tag: str, given: dict[str, str]) -> bool:
         """Whether the tag is one of those inside of a text."""
-        if tag in _LOOKS:
-            self._note_language(given)
+        if tag in LOOKS:
+            if self._pre:
+                self._language.note_code(given)
             self._looks.append((tag, self._look))
-            self._look |= _LOOKS[tag]
+            self._look |= LOOKS[tag]
         elif tag == "a":
             self._hrefs.append(given.get("href") or "")
+        elif tag == "q":
+            self.data("“")
         elif tag == "br":
             self._runs.append(Run("\n", RAW))
         elif tag in ("img", "image"):
@@ -160,15 +165,14 @@ class _Writer:
             if not self._tables:
                 self._pager.add(MarkdownBlock("* * *"))
         elif tag == "input":
-            if not _is_hidden(given):
+            if not is_hidden(given):
                 self._runs.append(Run(f" {input_text(given)} "))
         else:
             return False
         return True
 
     def end(self, tag: str) -> None:
-        if self._skipped:
-            self._skipped -= tag == self._skipping
+        if self._skip.ends(tag):
             return
         if self._insert is not None:
             if self._insert.end(tag):
@@ -176,11 +180,13 @@ class _Writer:
             return
         if tag == "title":
             self._in_title = False
-        elif tag in _LOOKS:
+        elif tag in LOOKS:
             self._end_look(tag)
         elif tag == "a":
             if self._hrefs:
                 self._hrefs.pop()
+        elif tag == "q":
+            self.data("”")
         elif tag in _ENDS:
             _ENDS[tag](self)
             self._captions.end(tag)
@@ -196,7 +202,7 @@ class _Writer:
             self.title = (" ".join(f"{self.title or ''}{data}".split()))[:500] or None
         elif self._insert is not None:
             self._insert.data(data)
-        elif not self._skipped:
+        elif not self._skip.is_on:
             text = data if self._pre else _SPACE.sub(" ", data)
             look = 0 if self._pre else self._look & ~BOLD if self._heading else self._look
             self._runs.append(Run(text, look, self._hrefs[-1] if self._hrefs and not self._pre else ""))
@@ -207,11 +213,8 @@ class _Writer:
         if tag in _HEADINGS:
             self._flush()
             self._heading = _HEADINGS[tag]
-        elif tag in ("ul", "ol"):
-            self._flush()
-            start = given.get("start") or "1"
-            first = int(start) if start.isascii() and start.isdigit() and len(start) < 8 else 1
-            self._lists.append((tag, first))
+        elif tag in LISTS:
+            self._start_list(tag, given)
         elif tag == "li":
             self._start_item(given.get("value") or "")
         elif tag == "table":
@@ -227,9 +230,11 @@ class _Writer:
         elif tag == "pre":
             self._flush()
             self._pre += 1
-            self._note_language(given)
+            self._pre_at = len(self._runs)
+            self._language.note_code(given)
         elif tag in BLOCKS:
             self._start_paragraph(tag)
+            self._language.note_block(given)
 
     def _start_paragraph(self, tag: str) -> None:
         self._flush()
@@ -238,23 +243,38 @@ class _Writer:
             self._quotes += 1
         if tag == "dd" and not (self._tables and self._tables[-1].in_cell):
             self._marker = self._marker or "-"
+            self._label = ""
+        if tag in ("dt", "dd") and self._lists:
+            self._lists[-1].in_item = tag == "dd"
+            if tag == "dt" and len(self._lists) == 1:
+                self._items.end()
+
+    def _start_list(self, tag: str, given: dict[str, str]) -> None:
+        self._flush()
+        self._begins = not self._lists
+        self._lists.append(HtmlList.of(tag, given))
 
     def _start_item(self, value: str) -> None:
         self._flush()
         in_cell = bool(self._tables) and self._tables[-1].in_cell
-        kind, number = self._lists[-1] if self._lists else ("ul", 1)
-        number = int(value) if value.isascii() and value.isdigit() and len(value) < 8 else number
-        if self._lists or not in_cell:
-            self._lists[-1:] = [(kind, number + 1)]
+        if not self._lists:
+            if in_cell:
+                self._runs.append(Run(" • ", RAW))
+                return
+            self._lists.append(HtmlList("ul"))
+        held = self._lists[-1]
+        marker, label = held.next_item(value)
         if in_cell:
-            self._runs.append(Run(f" {number}. " if kind == "ol" else " • ", RAW))
+            self._runs.append(Run(f" {label or (marker if held.is_numbered else '•')} ", RAW))
             return
-        self._marker = f"{number}." if kind == "ol" else "-"
-        self._in_item = True
+        self._marker, self._label = marker, label
+        held.in_item = True
 
     def _end_item(self) -> None:
         self._flush()
-        self._in_item, self._marker = False, ""
+        self._marker = ""
+        if self._lists:
+            self._lists[-1].in_item = False
 
     def _end_list(self) -> None:
         self._flush()
@@ -283,6 +303,7 @@ class _Writer:
         text = render(runs)
         if not text:
             return
+        self._language.end_text()
         if self._heading:
             level = self._heading
             self._pager.add(
@@ -291,14 +312,15 @@ class _Writer:
             return
         if self._marker:
             depth = min(max(len(self._lists) - 1, 0), _MAX_LIST_DEPTH)
-            line = self._items.item(depth, self._marker, block(text))
-            self._marker = ""
-            self._pager.add(MarkdownBlock(self._quoted(line), tight=True, pictures=pictures))
+            words = f"{self._label} {block(text)}" if self._label else block(text)
+            line = self._quoted(self._items.item(depth, self._marker, words))
+            self._pager.add(MarkdownBlock(line, tight=True, pictures=pictures, begins=self._begins))
+            self._marker, self._label, self._begins = "", "", False
             return
         text, caption = block(text), self._captions.of
-        if self._lists and self._in_item:
-            depth = min(len(self._lists), _MAX_LIST_DEPTH)
-            text = "   " * depth + text.replace("\n", "\n" + "   " * depth)
+        if depth := sum(one.in_item for one in self._lists[:_MAX_LIST_DEPTH]):
+            indent = " " * self._items.column(depth)
+            text = indent + text.replace("\n", f"\n{indent}")
         self._pager.add(MarkdownBlock(self._quoted(text), pictures=pictures, caption=caption))
 
     def _quoted(self, text: str) -> str:
@@ -311,45 +333,44 @@ class _Writer:
         self._pre = max(0, self._pre - 1)
         if self._pre:
             return
-        text = "".join(run.text for run in self._runs).strip("\n")
+        text = "".join(run.text for run in self._runs[self._pre_at :]).strip("\n")
+        language = self._language.taken()
         if self._tables and self._tables[-1].in_cell:
+            self._tables[-1].code = (language, text)
             return
         self._runs = []
         if text.strip():
-            longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
-            fence = "`" * (longest + 1)
-            self._pager.add(MarkdownBlock(f"{fence}{self._language}\n{text}\n{fence}"))
-        self._language = ""
+            self._pager.add(MarkdownBlock(fenced(language, text)))
 
     # ---- tables --------------------------------------------------------------------------------------------
 
     def _start_table(self) -> None:
-        """Tables far inside others are only their text."""
+        """Tables far inside others are only their text. One that is there for its look has no cells."""
         self._flush()
-        if len(self._tables) < _MAX_TABLE_DEPTH:
-            self._tables.append(HtmlTable())
+        is_layout = self._table_count in self._layout
+        count = sum(one.is_layout is is_layout for one in self._tables)
+        if not self._too_deep and count < (_MAX_LAYOUT_DEPTH if is_layout else _MAX_TABLE_DEPTH):
+            self._tables.append(HtmlTable(is_layout=is_layout))
         else:
             self._too_deep += 1
 
     def _start_cell(self, given: dict[str, str]) -> None:
-        if not self._tables:
+        if not self._tables or self._tables[-1].is_layout:
             self._flush()
             return
         self._end_cell()
         self._flush()  # words of a table outside of its cells come before it
         self._captions.end("table")
-        table = self._tables[-1]
-        if table.row is None:
-            table.row = []
-        table.span = _span(given.get("colspan"), _MAX_SPAN)
-        to_end = given.get("rowspan") == "0"  # to the end of its group of rows
-        table.row_span = _MAX_ROW_SPAN if to_end else _span(given.get("rowspan"), _MAX_ROW_SPAN)
-        table.in_cell = True
+        self._tables[-1].begin_cell(given)
 
     def _end_cell(self) -> None:
+        if self._tables and self._tables[-1].is_layout:
+            self._flush()
         if not self._tables or not self._tables[-1].in_cell:
             return
         table = self._tables[-1]
+        if table.code is not None:
+            table.keep_code("".join(run.text for run in self._runs))
         text = render(self._runs).replace("\n", " ")
         self._runs = []
         table.pictures += self._pictures
@@ -376,18 +397,13 @@ class _Writer:
             return
         self._end_row()
         table = self._tables.pop()
-        rows, spans = kept_spans(table.ended_spans(), table.rows)
+        if table.is_layout:
+            return
         if self._tables and self._tables[-1].in_cell:
             self._pictures += table.pictures
-            inner = "; ".join(", ".join(filter(None, row)) for row in rows)
-            self._runs.append(Run(f" {inner} ", RAW))
-        elif max(map(len, rows), default=0) == 1:
-            for place, row in enumerate(rows):
-                self._pager.add(
-                    MarkdownBlock(block(row[0]), pictures=tuple(table.pictures) if place == 0 else ())
-                )
+            self._runs.append(Run(f" {table.line} ", RAW))
         else:
-            self._pager.add_table(rows, tuple(table.pictures), spans=spans)
+            table.add_to(self._pager)
 
     # ---- formulas, forms, code ---------------------------------------------------------------------------
 
@@ -402,10 +418,6 @@ class _Writer:
             else:
                 self._runs.append(Run(inline_formula(insert.latex), RAW))
 
-    def _note_language(self, given: dict[str, str]) -> None:
-        found = _LANGUAGE.search(given.get("class", "")) if self._pre else None
-        self._language = found[1] if found else self._language
-
     # ---- pictures ------------------------------------------------------------------------------------------
 
     def _image(self, given: dict[str, str]) -> None:
@@ -414,7 +426,7 @@ class _Writer:
             return
         is_data = source[:5].lower() == "data:"
         ref = self._held.hold(source) if is_data else self._resolve(source)
-        if not ref and not alt and not is_data and _is_beacon(given):
+        if not ref and not alt and not is_data and is_beacon(given):
             return
         self._pictures.append(ref)
         self._runs.append(Run(placeholder(alt), RAW))
@@ -426,23 +438,7 @@ _ENDS: dict[str, Callable[[_Writer], None]] = {
     "tr": _Writer._end_row,
     "table": _Writer._end_table,
     **dict.fromkeys(_ROW_GROUPS, _Writer._end_group),
-    "ul": _Writer._end_list,
-    "ol": _Writer._end_list,
+    **dict.fromkeys(LISTS, _Writer._end_list),
     "li": _Writer._end_item,
     "pre": _Writer._end_pre,
 }
-
-
-def _span(given: str | None, most: int) -> int:
-    """The number that a span's attribute has; 1 where it has none."""
-    text = given or "1"
-    return max(1, min(int(text), most)) if text.isascii() and text.isdigit() and len(text) < 6 else 1
-
-
-def _is_hidden(given: dict[str, str]) -> bool:
-    style = (given.get("style") or "").replace(" ", "").lower()
-    return "hidden" in given or "display:none" in style
-
-
-def _is_beacon(given: dict[str, str]) -> bool:
-    return given.get("width") in ("0", "1") or given.get("height") in ("0", "1")

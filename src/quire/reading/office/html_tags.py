@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from quire.reading.office.inline_markdown import BOLD, CODE, ITALIC, RAISED, STRIKE
+
 RAW_TEXT = frozenset({"script", "style", "textarea", "title", "xmp", "iframe", "noembed", "noframes"})
 """Elements that have text and no tags inside."""
 
@@ -28,7 +30,6 @@ BLOCKS = frozenset(
             "details",
             "dialog",
             "div",
-            "dl",
             "dt",
         ),
         *(
@@ -57,6 +58,15 @@ VOID = frozenset(
 )
 """Elements that have no end."""
 
+LOOKS = {
+    **dict.fromkeys(("b", "strong"), BOLD),
+    **dict.fromkeys(("i", "em", "cite", "var", "dfn"), ITALIC),
+    **dict.fromkeys(("s", "del", "strike"), STRIKE),
+    **dict.fromkeys(("code", "kbd", "samp", "tt"), CODE),
+    "sup": RAISED,
+}
+"""How the texts of elements look."""
+
 _TOKEN = re.compile(
     r"<!--.*?(?:-->|\Z)"
     r"|<(?P<end>/?)(?P<name>[A-Za-z][^\s/>]*+)(?P<rest>(?>[^>\"']|\"[^\"]*\"|'[^']*')*+)>"
@@ -66,6 +76,8 @@ _TOKEN = re.compile(
 )
 _ATTRIBUTE = re.compile(r"([^\s=/>\"']++)(?:\s*+=\s*+(?:\"([^\"]*)\"|'([^']*)'|([^\s>\"']*+)))?", re.DOTALL)
 _MOST_ATTRIBUTES = 100
+_ENDING = frozenset({"ul", "ol", "dl", "table", "pre", "h1", "h2", "h3", "h4", "h5", "h6"})
+"""Beside blocks, what ends a paragraph that has no end of its own."""
 
 
 class HtmlTag(NamedTuple):
@@ -115,3 +127,46 @@ def attributes(text: str) -> dict[str, str]:
         value = one[2] if one[2] is not None else one[3] if one[3] is not None else one[4] or ""
         found.setdefault(one[1].lower(), html.unescape(value) if "&" in value else value)
     return found
+
+
+def is_hidden(given: dict[str, str]) -> bool:
+    """Whether an element says that it is not shown."""
+    style = (given.get("style") or "").replace(" ", "").lower()
+    return "hidden" in given or "display:none" in style or "visibility:hidden" in style
+
+
+def is_beacon(given: dict[str, str]) -> bool:
+    """Whether a picture is there to be fetched, not to be seen."""
+    return given.get("width") in ("0", "1") or given.get("height") in ("0", "1")
+
+
+class HtmlSkip:
+    """An element that is left out with all that is in it."""
+
+    def __init__(self) -> None:
+        self._tag = ""
+        self._depth = 0
+
+    @property
+    def is_on(self) -> bool:
+        return self._depth > 0
+
+    def begin(self, tag: str, inner: str) -> None:
+        """The element begins, unless the tag is its own end."""
+        if not inner.endswith("/"):
+            self._tag, self._depth = tag, 1
+
+    def starts(self, tag: str, inner: str) -> bool:
+        """Whether a tag that begins is in it. The end of a paragraph may be left out: a block ends it."""
+        if self._depth and self._tag == "p" and (tag in BLOCKS or tag in _ENDING):
+            self._depth = 0
+        if self._depth and tag == self._tag and not inner.endswith("/"):
+            self._depth += 1
+        return self._depth > 0
+
+    def ends(self, tag: str) -> bool:
+        """Whether a tag that ends something is in it, or its own end."""
+        if not self._depth:
+            return False
+        self._depth -= tag == self._tag
+        return True

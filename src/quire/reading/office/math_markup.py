@@ -34,6 +34,7 @@ _SIGNS = {
 }  # fmt: skip
 _ESCAPED = frozenset("#$%&_{}")
 _PLAIN = {"−": "-", "\u2061": "", "\u2062": "", "\u2063": "", "\u200b": "", "\u00a0": " "}
+_IN_WORDS = {"~": "\\textasciitilde{}", "^": "\\textasciicircum{}"}
 FUNCTIONS = {
     "arccos", "arcsin", "arctan", "arg", "cos", "cosh", "cot", "coth", "csc", "deg", "det", "dim", "exp", "gcd",
     "hom", "inf", "ker", "lg", "lim", "liminf", "limsup", "ln", "log", "max", "min", "Pr", "sec", "sin", "sinh",
@@ -42,7 +43,8 @@ FUNCTIONS = {
 ACCENTS = {
     "\u0302": "hat", "^": "hat", "\u0303": "tilde", "~": "tilde", "\u0304": "bar", "\u0305": "overline",
     "¯": "bar", "\u20d7": "vec", "→": "vec", "\u0307": "dot", "\u0308": "ddot", "\u20db": "dddot",
-    "\u030c": "check", "\u0306": "breve", "\u0301": "acute", "\u0300": "grave",
+    "\u030c": "check", "\u0306": "breve", "\u0301": "acute", "\u0300": "grave", "\u030a": "mathring",
+    "\u0332": "underline", "\u20d6": "overleftarrow", "\u20e1": "overleftrightarrow", "\u20d1": "vec",
 }  # fmt: skip
 _BRACES = {"⏞": "overbrace", "⏟": "underbrace"}
 _ARROWS = {"→": "rightarrow", "←": "leftarrow", "↔": "leftrightarrow"}
@@ -58,6 +60,7 @@ _LETTERS = (
     (0x1D6E2, ""), (0x1D71C, "boldsymbol"), (0x1D756, "boldsymbol"), (0x1D790, "boldsymbol"), (0x1D7CA, "mathbf"),
 )  # fmt: skip
 """Where the alphabets of Unicode for formulas begin, with the command that says the same of plain letters."""
+_ACTIVE = re.compile(r"<(?=[A-Za-z/!?])|\](?=\()")
 _COMMAND_END = re.compile(r"\\[A-Za-z]+\Z")
 
 FORMULA_MARK = "$$"
@@ -65,12 +68,17 @@ FORMULA_MARK = "$$"
 
 def inline_formula(latex: str) -> str:
     """A formula inside a line of Markdown."""
-    return f"${latex}$" if latex else ""
+    return f"${_harmless(latex)}$" if latex else ""
 
 
 def display_formula(latex: str) -> str:
     """A formula that is a block of its own."""
-    return f"{FORMULA_MARK}\n{latex}\n{FORMULA_MARK}"
+    return f"{FORMULA_MARK}\n{_harmless(latex)}\n{FORMULA_MARK}"
+
+
+def _harmless(latex: str) -> str:
+    """The formula with spaces, which LaTeX does not read, where Markdown would see a tag or a link."""
+    return _ACTIVE.sub(r"\g<0> ", latex) if "<" in latex or "](" in latex else latex
 
 
 def latex_of(formula: Element, local: Mapping[str, str]) -> str:
@@ -174,21 +182,20 @@ class _Formula:
         return f"\\left{_bracket(opening)} {between.join(parts)} \\right{_bracket(closing)}"
 
     def function(self, element: Element, depth: int) -> str:
-        name = self._part(element, "fName", depth)
-        named = named_function(name)
-        if named == name and name.isalpha() and len(name) > 1:
-            named = f"\\operatorname{{{name}}}"
-        return f"{named} {self._part(element, 'e', depth)}"
+        name = _operator(self._part(element, "fName", depth))
+        return f"{name} {self._part(element, 'e', depth)}"
 
     def limit(self, element: Element, depth: int) -> str:
         mark = "_" if self._local[element.tag] == "limLow" else "^"
-        return (
-            f"{named_function(self._part(element, 'e', depth))}{mark}{{{self._part(element, 'lim', depth)}}}"
-        )
+        base = _operator(self._part(element, "e", depth))
+        return f"{base}{mark}{{{self._part(element, 'lim', depth)}}}"
 
     def accent(self, element: Element, depth: int) -> str:
-        name = ACCENTS.get(self._setting(element, "chr", "\u0302"), "hat")
-        return f"\\{name}{{{self._part(element, 'e', depth)}}}"
+        """One without a name in LaTeX is set above as it is."""
+        sign, base = self._setting(element, "chr", "\u0302"), self._part(element, "e", depth)
+        if sign in ACCENTS:
+            return f"\\{ACCENTS[sign]}{{{base}}}"
+        return f"\\overset{{{latex_signs(sign).strip()}}}{{{base}}}" if sign.strip() else base
 
     def bar(self, element: Element, depth: int) -> str:
         name = "overline" if self._setting(element, "pos", "bot") == "top" else "underline"
@@ -222,7 +229,12 @@ class _Formula:
 
     def equations(self, element: Element, depth: int) -> str:
         lines = [self.inside(one, depth).strip() for one in element if self._local[one.tag] == "e"]
-        return latex_rows("aligned", [line.replace("\\&", "&") for line in lines])
+        lines = [line.replace("\\&", "&") for line in lines]
+        if self._is_on(element, "maxDist"):  # the number of a formula is at the end of its line
+            lines = [line.replace("\\#", " \\qquad ", 1) for line in lines]
+            if len(lines) == 1:
+                return lines[0]
+        return latex_rows("aligned", lines)
 
 
 _WRITERS: dict[str, Callable[[_Formula, Element, int], str]] = {
@@ -284,7 +296,9 @@ def _letter(sign: str) -> str:
 def latex_words(text: str) -> str:
     """Words inside a formula."""
     return "".join(
-        f"\\{sign}" if sign in _ESCAPED else _PLAIN.get(sign, sign) for sign in text if sign != "\\"
+        f"\\{sign}" if sign in _ESCAPED else _IN_WORDS.get(sign) or _PLAIN.get(sign, sign)
+        for sign in text
+        if sign != "\\"
     )
 
 
@@ -297,6 +311,13 @@ def grouped(base: str) -> str:
 def named_function(name: str) -> str:
     plain = name.removeprefix("\\text{").removesuffix("}") if name.startswith("\\text{") else name
     return f"\\{plain}" if plain in FUNCTIONS else name
+
+
+def _operator(name: str) -> str:
+    """The name of a function or an operator; one that LaTeX does not know is told from single letters."""
+    named = named_function(name)
+    is_word = named == name and name.isascii() and name.isalpha() and len(name) > 1
+    return f"\\operatorname{{{name}}}" if is_word else named
 
 
 def _bracket(sign: str) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from xml.etree.ElementTree import Element
 
+from quire.reading.office.hidden_places import HiddenPlaces
 from quire.reading.office.inline_markdown import plain
-from quire.reading.office.odf_tables import MAX_REPEATED, OdfRow, table_rows
+from quire.reading.office.odf_tables import MAX_REPEATED, OdfRow, hidden_columns, table_rows
 from quire.reading.office.odf_writer import FRAMES, OdfLine, OdfWriter
 from quire.reading.office.office_pages import TABLE_PAGE_CHARS, MarkdownBlock, OfficePage, Pager
 from quire.reading.office.review_comments import column_letters, comment_item
@@ -25,7 +26,9 @@ def read_sheet(writer: OdfWriter, sheet: Element) -> list[OfficePage]:
     found.read_extras(
         sheet
     )  # first, for what is merged must be known while the rows come, which may be very many
-    add_tables(pager, found.rows(sheet), found.merged)
+    add_tables(pager, found.hidden.watched(found.rows(sheet)), found.merged)
+    for line in found.hidden.blocks():
+        pager.add(line)
     for comment in found.comments:
         pager.add(comment)
     shapes = package.child(sheet, "shapes")
@@ -42,6 +45,7 @@ class _Cells:
     def __init__(self, writer: OdfWriter) -> None:
         self._writer = writer
         self.merged: list[MergedArea] = []
+        self.hidden = HiddenPlaces()
         self.comments: list[MarkdownBlock] = []
         self.frames: list[Element] = []
 
@@ -55,13 +59,16 @@ class _Cells:
                 for place in range(min(one.repeated, MAX_REPEATED))
             }
             for place in range(min(row.repeated, MAX_REPEATED) if cells else 0):
+                if row.is_hidden:
+                    self.hidden.rows.add(row.number + place)
                 yield row.number + place, cells
 
     def _text(self, cell: Element) -> str:
         return self._writer.line_of(cell, OdfLine(), with_frames=False)
 
     def read_extras(self, sheet: Element) -> None:
-        """Reads what is merged, comments, and what floats over the cells."""
+        """Reads what is merged, which columns are hidden, comments, and what floats over the cells."""
+        self.hidden.columns = hidden_columns(self._writer.package, sheet)
         for row in table_rows(self._writer.package, sheet, lambda _: ""):
             self._note_extras(row)
 

@@ -12,6 +12,7 @@ from quire.reading.office.ooxml_package import Package
 
 _DEEPEST_LINEAGE = 12
 _TITLE = "Title"
+_CODE, _QUOTE = "Preformatted_20_Text", "Quotations"
 _CAPTION = "Caption"
 """The style from which LibreOffice derives its own for tables, illustrations and drawings, in any language."""
 
@@ -48,6 +49,14 @@ class OdfStyles:
     def is_title(self, name: str) -> bool:
         """Whether a style is that of the title, or made from it."""
         return self._is_made_from(name, _TITLE)
+
+    def is_code(self, name: str) -> bool:
+        """Whether a style is that of texts whose lines and spaces count, or made from it."""
+        return self._is_made_from(name, _CODE)
+
+    def is_quote(self, name: str) -> bool:
+        """Whether a style is that of quotations, or made from it."""
+        return self._is_made_from(name, _QUOTE)
 
     def _is_made_from(self, name: str, wanted: str) -> bool:
         for _ in range(_DEEPEST_LINEAGE):

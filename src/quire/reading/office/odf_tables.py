@@ -38,6 +38,7 @@ class OdfRow(NamedTuple):
     number: int
     repeated: int
     cells: list[OdfCell]
+    is_hidden: bool = False
 
 
 def table_rows(package: Package, table: Element, line_of: LineOf) -> Iterator[OdfRow]:
@@ -45,8 +46,28 @@ def table_rows(package: Package, table: Element, line_of: LineOf) -> Iterator[Od
     number = 1
     for row in _rows(package, table):
         repeated = _count(package, row, "number-rows-repeated", _MOST_ROWS)
-        yield OdfRow(number, repeated, list(_cells(package, row, line_of)))
+        yield OdfRow(number, repeated, list(_cells(package, row, line_of)), _is_hidden(package, row))
         number += repeated
+
+
+def hidden_columns(package: Package, table: Element) -> set[int]:
+    """The columns of a sheet that are hidden, counted from 1."""
+    found: set[int] = set()
+    number = 1
+    for one in table.iter():
+        name = package.local[one.tag]
+        if name == "table-row" or number > _MOST_COLUMNS:
+            break
+        if name == "table-column":
+            repeated = _count(package, one, "number-columns-repeated", _MOST_COLUMNS)
+            if _is_hidden(package, one):
+                found.update(range(number, min(number + repeated, _MOST_COLUMNS + 1)))
+            number += repeated
+    return found
+
+
+def _is_hidden(package: Package, element: Element) -> bool:
+    return package.attribute(element, "visibility") in ("collapse", "filter")
 
 
 def read_table(package: Package, table: Element, line_of: LineOf) -> tuple[list[list[str]], Spans]:

@@ -8,6 +8,7 @@ from xml.etree.ElementTree import Element
 
 from quire.reading.office.caption_pictures import CaptionParts, caption_parts
 from quire.reading.office.flow_text import NoteKind, comment_text
+from quire.reading.office.html_code import fenced
 from quire.reading.office.inline_markdown import BOLD, HIDDEN, RAW, Run, block, render
 from quire.reading.office.math_markup import display_formula, inline_formula
 from quire.reading.office.odf_changes import NAMES as CHANGES
@@ -34,7 +35,8 @@ Add = Callable[[MarkdownBlock], None]
 _MAX_DEPTH = 8
 _DEEPEST_SECTION = 3
 """What is deeper is in a frame, which begins no page."""
-_SPACES = {"s": " ", "tab": " ", "line-break": "\n"}
+_SPACES = {"s": " ", "tab": "\t", "line-break": "\n"}
+_TAB, _MOST_SPACES = 4, 200
 _SKIPPED = frozenset({"annotation-end", "sequence-decls", "forms", "soft-page-break", "notes"})
 _HOLDERS = frozenset(
     {
@@ -78,14 +80,22 @@ class OdfWriter:
         if depth > _MAX_DEPTH:
             self._add_words(holder, add)
             return
+        code: list[str] = []
         for one in holder:
             name = self.package.local[one.tag]
             if name in ("p", "h"):
                 self._lists.end()
                 self._begin(one, depth)
-                self._add_paragraph(one, add, depth)
+                line = self._gathered(one)
+                if name == "p" and self._is_code(one, line):
+                    code.append("".join(run.text for run in line.runs).expandtabs(_TAB).rstrip())
+                else:
+                    self._end_code(code, add)
+                    self._add_paragraph(one, line, add, depth)
                 self._end(one, depth)
-            elif name == "list":  # one behind another may hold the inner items of its last one
+                continue
+            self._end_code(code, add)
+            if name == "list":  # one behind another may hold the inner items of its last one
                 self._add_list(one, add, 0, "", goes_on=False)
             elif name == "table":
                 self._lists.end()
@@ -100,6 +110,19 @@ class OdfWriter:
                 self.add_blocks(one, add, depth + 1)
             elif name not in _SKIPPED:
                 self.add_shape(one, add, depth)
+        self._end_code(code, add)
+
+    def _is_code(self, element: Element, line: OdfLine) -> bool:
+        """Whether a paragraph is a line of code: it has a style for that, and nothing but text."""
+        has_more = line.pictures or line.notes or line.frames or any(run.look & RAW for run in line.runs)
+        return not has_more and self.styles.is_code(self.package.attribute(element, "style-name"))
+
+    def _end_code(self, code: list[str], add: Add) -> None:
+        """Lines of code that followed each other are one block."""
+        text = "\n".join(code).strip("\n")
+        code.clear()
+        if text.strip():
+            add(MarkdownBlock(fenced("", text)))
 
     def _begin(self, element: Element, depth: int) -> None:
         """A paragraph or a table of the text itself begins, and with it perhaps a page."""
@@ -161,8 +184,7 @@ class OdfWriter:
         if file := frame_file(package, frame):
             add(MarkdownBlock(file))
 
-    def _add_paragraph(self, element: Element, add: Add, depth: int) -> None:
-        line = self._gathered(element)
+    def _add_paragraph(self, element: Element, line: OdfLine, add: Add, depth: int) -> None:
         is_caption = self.styles.is_caption(self.package.attribute(element, "style-name"))
         parts = caption_parts(line.runs, line.pictures) if is_caption else CaptionParts(line.runs)
         has_apart = parts.above is not None or parts.below is not None
@@ -181,7 +203,10 @@ class OdfWriter:
             add(MarkdownBlock(f"# {words}", 1, pictures=pictures, notes=notes))
         elif text:
             caption = CaptionOf.UNKNOWN if is_caption else None
-            add(MarkdownBlock(block(text), pictures=pictures, notes=notes, caption=caption))
+            words = block(text)
+            if self.styles.is_quote(self.package.attribute(element, "style-name")):
+                words = "> " + words.replace("\n", "\n> ")
+            add(MarkdownBlock(words, pictures=pictures, notes=notes, caption=caption))
         if parts.below is not None:
             add(parts.below)
         for frame in line.frames:
@@ -308,7 +333,9 @@ class OdfWriter:
                 inner = look | self.styles.looks.get(package.attribute(one, "style-name"), 0)
                 self._gather(one, line, inner, package.attribute(one, "href") if name == "a" else href)
             elif name in _SPACES:
-                self._add_text(_SPACES[name], line, look, "")
+                count = package.attribute(one, "c") if name == "s" else ""
+                times = min(int(count), _MOST_SPACES) if count.isdigit() and len(count) < 6 else 1
+                self._add_text(_SPACES[name] * times, line, look, "")
             elif name in CHANGES:
                 self._changes.take(name, one)
             elif name == "note":

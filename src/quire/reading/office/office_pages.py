@@ -80,6 +80,8 @@ class MarkdownBlock(NamedTuple):
     """Of a table."""
     caption: CaptionOf | None = None
     marks: tuple[ReviewMark, ...] = ()
+    begins: bool = False
+    """It is the first item of a list, which is not that of the items before it."""
 
     @property
     def is_table(self) -> bool:
@@ -250,7 +252,7 @@ def _between(before: MarkdownBlock | None, block: MarkdownBlock) -> str:
         return ""
     # A footnote right below an item would go on with the item.
     alike = before.text.startswith("[^") == block.text.startswith("[^")
-    return "\n" if before.tight and block.tight and alike else "\n\n"
+    return "\n" if before.tight and block.tight and alike and not block.begins else "\n\n"
 
 
 def table_lines(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -319,6 +321,10 @@ class Lists:
         self._around.append((depth, indent + len(marker) + 1))
         body = text.replace("\n", "\n" + " " * (indent + len(marker) + 1))
         return f"{' ' * indent}{marker} {body}"
+
+    def column(self, depth: int) -> int:
+        """Where the words begin of the last item that is less deep."""
+        return next((column for above, column in reversed(self._around) if above < depth), 0)
 
     def end(self) -> None:
         self._around.clear()

@@ -263,6 +263,11 @@ class Package:
             if self.local[one.tag] != name:
                 left += reversed(one)
 
+    def chosen(self, choice: Element) -> Element | None:
+        """What is said for newer programs of a thing that is also said for older ones, else what is said for those."""
+        found = self.child(choice, "Choice")
+        return found if found is not None else self.child(choice, "Fallback")
+
     def texts(self, element: Element, name: str = "t") -> str:
         return "".join(one.text or "" for one in self.descendants(element, name))
 

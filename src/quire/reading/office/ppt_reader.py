@@ -6,9 +6,12 @@ Pictures are placeholders without a picture; charts are left out.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Mapping
 
 from quire.domain.element import CellSpan
+from quire.reading.files.attachment_notes import AttachmentNote
 from quire.reading.office.compound_file import CompoundFile
+from quire.reading.office.embedded_files import object_note
 from quire.reading.office.inline_markdown import Run, block, placeholder, render
 from quire.reading.office.office_pages import (
     Lists,
@@ -26,6 +29,7 @@ from quire.reading.office.zip_container import OfficeLimits
 
 READER = "ppt"
 _NOTES_TEXT = 2
+_MOST_FILES = 1_000
 _FIELD_MARK = "*"
 """A text of nothing else is a field: a slide's number, a date."""
 
@@ -33,13 +37,17 @@ _FIELD_MARK = "*"
 def open_ppt(path: str, limits: OfficeLimits) -> Opened:
     """Raises DocumentError or TooLargeError."""
     with CompoundFile(path, limits) as file:
-        found = slides(file)
+        found, objects = slides(file)
         title, author = file.credits()
-    pages = [_page(slide) for slide in found]
-    return Opened(READER, pages, title, author)
+    named = ((number, object_note(data)) for number, data in list(objects.items())[:_MOST_FILES])
+    notes = {number: note for number, note in named if note is not None}
+    pages = [_page(slide, notes) for slide in found]
+    return Opened(
+        *(READER, pages, title, author), files={note.markdown: note.facts for note in notes.values()}
+    )
 
 
-def _page(slide: Slide) -> OfficePage:
+def _page(slide: Slide, files: Mapping[int, AttachmentNote]) -> OfficePage:
     title = ""
     blocks: list[MarkdownBlock] = []
     running: list[RunningText] = []
@@ -55,6 +63,8 @@ def _page(slide: Slide) -> OfficePage:
             blocks += _paragraphs(shape)
         if shape.is_picture:
             blocks.append(MarkdownBlock(placeholder(), pictures=("",)))
+        if shape.object_id and shape.object_id in files:
+            blocks.append(MarkdownBlock(files[shape.object_id].markdown))
     notes = [one for shape in slide.notes if shape.text_kind == _NOTES_TEXT for one in _paragraphs(shape)]
     return slide_page(title, blocks, notes=notes, running=running, is_hidden=slide.is_hidden)
 
@@ -82,7 +92,8 @@ def _paragraphs(shape: SlideShape) -> list[MarkdownBlock]:
         if one.number is not None or (one.has_bullet if one.has_bullet is not None else is_list):
             marker, shown = numbers.label(one.depth, one.number)
             words = block(f"{shown} {text}" if shown else text)
-            found.append(MarkdownBlock(lists.item(one.depth, marker, words), tight=True))
+            item = lists.item(one.depth, marker, words)
+            found.append(MarkdownBlock(item, tight=True, begins=not found))
         else:
             lists.end()
             found.append(MarkdownBlock(block(text)))

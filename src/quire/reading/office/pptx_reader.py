@@ -33,8 +33,10 @@ from quire.reading.office.office_pages import (
 from quire.reading.office.office_source import Opened
 from quire.reading.office.ooxml_package import Package, Relation
 from quire.reading.office.review_comments import slide_comments
+from quire.reading.office.shape_order import reads_leftward
 from quire.reading.office.slide_numbers import AutoNumber, SlideNumbers
 from quire.reading.office.slide_pages import running_line, slide_page
+from quire.reading.office.slide_places import SlideLayouts, SlidePlaces
 from quire.reading.office.zip_container import OfficeLimits, ZipContainer
 
 READER = "pptx"
@@ -62,41 +64,42 @@ def _pages(package: Package, part: str) -> list[OfficePage]:
     root = package.tree(part, "list of slides")
     relations = package.relations(part)
     pages: list[OfficePage] = []
+    layouts = SlideLayouts(package)
     for one in package.children(package.child(root, "sldIdLst"), "sldId"):
         # `id` is there twice: without a namespace, a number; with one, the relation.
         keys = [value for key, value in one.attrib.items() if key.endswith("}id")]
         found = relations.get(keys[0]) if keys else None
         if found is not None and found.target in package.archive:
-            pages.append(_page(package, part, found.target, len(pages) + 1))
+            pages.append(_page(package, part, found.target, len(pages) + 1, layouts))
     return pages
 
 
-def _page(package: Package, show: str, part: str, number: int) -> OfficePage:
+def _page(package: Package, show: str, part: str, number: int, layouts: SlideLayouts) -> OfficePage:
     try:
         root = package.tree(part, f"slide {number}")
     except DamagedError as error:
         return OfficePage(f"*Slide {number} is damaged: {error.public}*")
-    slide = _Slide(package, part, package.relations(part))
+    slide = _Slide(package, part, package.relations(part), SlidePlaces(layouts, part))
     if root is None:
         return OfficePage("")
     slide.read(root)
     return slide_page(
         *(slide.title, slide.blocks),
-        notes=_notes(package, package.related(part, "notesSlide")),
+        notes=_notes(package, package.related(part, "notesSlide"), layouts),
         comments=list(slide_comments(package, show, part)),
         running=slide.running,
         is_hidden=package.attribute(root, "show") == "0",
     )
 
 
-def _notes(package: Package, part: str) -> list[MarkdownBlock]:
+def _notes(package: Package, part: str, layouts: SlideLayouts) -> list[MarkdownBlock]:
     try:
         root = package.tree(part, "notes")
     except DamagedError:
         return []
     if root is None:
         return []
-    slide = _Slide(package, part, package.relations(part))
+    slide = _Slide(package, part, package.relations(part), SlidePlaces(layouts, part))
     slide.read(root, only="body")
     return slide.blocks
 
@@ -106,6 +109,8 @@ class _Slide:
     package: Package
     part: str
     relations: dict[str, Relation]
+    places: SlidePlaces
+    leftward: bool = False
     title: str = ""
     blocks: list[MarkdownBlock] = field(default_factory=list)
     running: list[RunningText] = field(default_factory=list)
@@ -113,11 +118,12 @@ class _Slide:
     def read(self, root: Element, only: str = "") -> None:
         tree = self.package.child(self.package.child(root, "cSld"), "spTree")
         if tree is not None:
+            self.leftward = reads_leftward(self.package.texts(tree))
             self._shapes(tree, only, 0)
 
     def _shapes(self, holder: Element, only: str, depth: int) -> None:
         package = self.package
-        for shape in holder:
+        for shape in self.places.ordered(holder, leftward=self.leftward):
             name = package.local[shape.tag]
             if name == "sp":
                 self._shape(shape, only)
@@ -130,8 +136,7 @@ class _Slide:
             elif name == "graphicFrame":
                 self._frame(shape)
             elif name == "AlternateContent" and depth < _MAX_DEPTH:
-                chosen = package.child(shape, "Choice")
-                chosen = chosen if chosen is not None else package.child(shape, "Fallback")
+                chosen = package.chosen(shape)
                 if chosen is not None:
                     self._shapes(chosen, only, depth + 1)
 
@@ -161,6 +166,7 @@ class _Slide:
 
     def _paragraphs(self, paragraphs: list[tuple[Element, str]], *, bulleted: bool) -> None:
         package, lists, numbers = self.package, Lists(), SlideNumbers()
+        first = len(self.blocks)
         for element, text in paragraphs:
             properties = package.child(element, "pPr")
             level = package.attribute(properties, "lvl") if properties is not None else ""
@@ -169,7 +175,9 @@ class _Slide:
             if number is not None or self._has_bullet(properties, bulleted):
                 marker, shown = numbers.label(depth, number)
                 words = block(f"{shown} {text}" if shown else text)
-                self.blocks.append(MarkdownBlock(lists.item(depth, marker, words), tight=True))
+                begins = len(self.blocks) == first  # the lists of two shapes are two
+                item = lists.item(depth, marker, words)
+                self.blocks.append(MarkdownBlock(item, tight=True, begins=begins))
             else:
                 lists.end()
                 self.blocks.append(MarkdownBlock(block(text)))

@@ -6,12 +6,12 @@ text are beside it. Groups nested too deep are read as if they were one.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 from quire.errors import DamagedError, TooLargeError
+from quire.reading.office.embedded_files import with_last_lines
 from quire.reading.office.flow_text import FlowText, NoteKind, link_address
 from quire.reading.office.flow_writer import MAX_DEPTH
 from quire.reading.office.inline_markdown import RAISED
@@ -27,7 +27,9 @@ from quire.reading.office.rtf_words import (
     SKIPPED,
     TEXTS,
     TOKEN,
+    RtfFiles,
     RtfPictures,
+    is_number,
 )
 from quire.reading.office.word_dates import packed_date
 from quire.reading.office.zip_container import OfficeLimits
@@ -36,7 +38,6 @@ READER = "rtf"
 _MOST_BYTES = 200 << 20
 _DEEPEST = 500
 _BULLET = "•"
-_NUMBERS = re.compile(r"\d+(?:\.\d+)*")
 
 
 def open_rtf(path: str, limits: OfficeLimits) -> Opened:
@@ -46,15 +47,16 @@ def open_rtf(path: str, limits: OfficeLimits) -> Opened:
         raise TooLargeError("The RTF document is larger than this service reads. Send it in parts.")
     reader = _Reader()
     reader.read(file.read_bytes())
-    pages = reader.finish()
+    pages, files = with_last_lines(reader.finish(), reader.files.notes)
     about = {key: " ".join(text.split()) or None for key, text in reader.about.items()}
-    return Opened(READER, pages, about.get("title"), about.get("author"), reader.pictures.get)
+    return Opened(READER, pages, about.get("title"), about.get("author"), reader.pictures.get, files=files)
 
 
 class _Reader:
     def __init__(self) -> None:
         self.about: dict[str, str] = {}
         self.pictures = RtfPictures()
+        self.files = RtfFiles()
         self._flow = FlowText()
         self._stack: list[RtfState] = []
         self._state = RtfState()
@@ -197,6 +199,8 @@ class _Reader:
             state.look, state.is_hidden, state.is_deleted, state.is_inserted = 0, False, False, False
         elif word in ("nosupersub", "sub"):
             state.look &= ~RAISED
+        elif word == "up":  # by so many half points
+            state.look = state.look | RAISED if number is None or number > 0 else state.look & ~RAISED
         elif word == "uc":
             state.replaced = max(0, min(number or 0, 8))
         elif word in ("pngblip", "jpegblip"):
@@ -398,7 +402,7 @@ class _Reader:
                 level,
                 "-" if marker else "",
                 marks.depth,
-                label=marker if level or _is_number(marker) else "",
+                label=marker if level or is_number(marker) else "",
                 breaks_before=marks.breaks_before,
                 is_caption=self._styles.is_caption(marks.style),
             )
@@ -406,11 +410,7 @@ class _Reader:
     def _label(self) -> str:
         """What marks the paragraph of a cell as an item of a list."""
         marker, self._marker = self._marker, ""
-        return marker if not marker or _is_number(marker) else _BULLET
-
-
-def _is_number(marker: str) -> bool:
-    return bool(_NUMBERS.fullmatch(marker)) or (marker[-1:] in ".)" and bool(marker[:-1].strip("(")))
+        return marker if not marker or is_number(marker) else _BULLET
 
 
 _DESTINATIONS: dict[str, Callable[[_Reader, str], None]] = {
@@ -423,6 +423,7 @@ _DESTINATIONS: dict[str, Callable[[_Reader, str], None]] = {
     "pntext": _Reader._gather,
     "fldinst": _Reader._gather,
     "pict": _Reader._gather,
+    "objdata": _Reader._gather,
     "footnote": _Reader._begin_note,
     "annotation": _Reader._begin_note,
     "atnauthor": _Reader._gather,
@@ -438,6 +439,7 @@ _ENDS: dict[str, Callable[[_Reader], None]] = {
     "marker": _Reader._end_marker,
     "fldinst": _Reader._end_link,
     "picture": _Reader._end_picture,
+    "objdata": lambda reader: reader.files.hold("".join(reader._gathered)),
     "note": _Reader._end_note,
     "atnauthor": lambda reader: reader._authors.end_author("".join(reader._gathered)),
     "atndate": lambda reader: reader._authors.end_date("".join(reader._gathered)),

@@ -1,4 +1,4 @@
-"""Numbers of a workbook as a person reads them: dates as dates, shares as per cent, no binary noise."""
+"""Numbers of a workbook as a person reads them: dates as dates, others as their formats show them, no binary noise."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import datetime as dt
 import re
 from xml.etree.ElementTree import Element
 
+from quire.reading.office.inline_markdown import plain
+from quire.reading.office.number_formats import NumberFormat, format_of, plain_number
 from quire.reading.office.ooxml_package import Package
 
 _DATE, _TIME, _MOMENT, _SHARE, _SPAN, _NUMBER = "date", "time", "moment", "share", "span", "number"
@@ -18,66 +20,91 @@ _BUILT_IN = {
     10: _SHARE,
 }
 _LITERAL = re.compile(r'"[^"]*"|\\.|_.|\*.|\[(?!h+\]|m+\]|s+\])[^\]]*\]', re.IGNORECASE)
+_EPOCHS = {False: dt.datetime(1899, 12, 30), True: dt.datetime(1904, 1, 1)}
 _LAST_DAY = 2_958_465  # the end of the year 9999
 
 
 class Figures:
     def __init__(self, package: Package, styles: Element | None, *, since_1904: bool) -> None:
-        self._epoch = dt.datetime(1904, 1, 1) if since_1904 else dt.datetime(1899, 12, 30)
+        self._epoch = _EPOCHS[since_1904]
         custom: dict[str, str] = {}
         for one in package.children(package.child(styles, "numFmts"), "numFmt"):
             custom[package.attribute(one, "numFmtId")] = package.attribute(one, "formatCode")
         self._kinds: dict[str, str] = {}
+        self._formats: dict[str, NumberFormat] = {}
         for place, one in enumerate(package.children(package.child(styles, "cellXfs"), "xf")):
             number = package.attribute(one, "numFmtId")
-            kind = _kind(custom[number]) if number in custom else _built_in(number)
-            if kind != _NUMBER:
+            code = custom.get(number)
+            kind = _built_in(number) if code is None else _kind(code)
+            found = _number_format(number, code) if kind in (_NUMBER, _SHARE) else None
+            if found is not None:
+                self._formats[str(place)] = found
+            elif kind != _NUMBER:
                 self._kinds[str(place)] = kind
 
     def shown(self, value: str, style: str) -> str:
-        """A number as its cell's style shows it; what is no number comes back harmless."""
-        kind = self._kinds.get(style)
-        if kind is None and value.isdigit() and len(value) < 16:
+        """A number as its cell's style shows it, as Markdown; what is no number comes back harmless."""
+        kind, written = self._kinds.get(style), self._formats.get(style)
+        if kind is None and written is None and value.isdigit() and len(value) < 16:
             return value
         try:
             number = float(value)
         except ValueError:
             return "".join(c for c in value if c.isalnum() or c in " .,:-")[:100]
-        if kind is None:
-            return _plain(number)
+        if written is not None:
+            return plain(written.shown(number))
         if kind == _SHARE:
             return share_text(number)
-        if not 0 <= number <= _LAST_DAY:
-            return _plain(number)
-        return self._time(number, kind)
+        is_day = kind is not None and 0 <= number <= _LAST_DAY
+        return _time_text(number, kind or _NUMBER, self._epoch) if is_day else plain_number(number)
 
-    def _time(self, number: float, kind: str) -> str:
-        if kind == _SPAN:
-            seconds = round(number * 86_400)
-            return f"{seconds // 3600}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
-        moment = self._epoch + dt.timedelta(milliseconds=round(number * 86_400_000))
-        moment = (moment + dt.timedelta(milliseconds=500)).replace(microsecond=0)
-        if kind == _TIME and number < 1:
-            return moment.time().isoformat()
-        if kind == _DATE or (kind == _MOMENT and moment.time() == dt.time(0)):
-            return moment.date().isoformat()
-        return moment.isoformat(" ")
+    def worded(self, text: str, style: str) -> str:
+        """A text, which is Markdown, as its cell's style shows it."""
+        written = self._formats.get(style)
+        return written.worded(text) if written is not None else text
 
 
-def is_share(number: int, code: str | None) -> bool:
-    """Whether a format, by its number and by its code where the workbook has one, shows per cent."""
-    return (_kind(code) if code else _built_in(str(number))) == _SHARE
+def figure_text(value: str, code: str, *, since_1904: bool = False) -> str:
+    """A number of a chart, which has its format beside it, as the chart shows it; what is no number as it is."""
+    try:
+        number = float(value)
+    except ValueError:
+        return value
+    kind = _kind(code)
+    if kind in (_NUMBER, _SHARE):
+        written = _number_format("0", code)
+        return written.shown(number) if written is not None else f"{number:.10g}" if "." in value else value
+    if not 0 <= number <= _LAST_DAY:
+        return plain_number(number)
+    return _time_text(number, kind, _EPOCHS[since_1904])
+
+
+def _time_text(number: float, kind: str, epoch: dt.datetime) -> str:
+    if kind == _SPAN:
+        seconds = round(number * 86_400)
+        return f"{seconds // 3600}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+    moment = epoch + dt.timedelta(milliseconds=round(number * 86_400_000))
+    moment = (moment + dt.timedelta(milliseconds=500)).replace(microsecond=0)
+    if kind == _TIME and number < 1:
+        return moment.time().isoformat()
+    if kind == _DATE or (kind == _MOMENT and moment.time() == dt.time(0)):
+        return moment.date().isoformat()
+    return moment.isoformat(" ")
+
+
+def cell_format(number: int, code: str | None) -> NumberFormat | None:
+    """A format by its number, and by its code where the workbook has one; None for those of dates and times."""
+    kind = _kind(code) if code else _built_in(str(number))
+    return _number_format(str(number), code or None) if kind in (_NUMBER, _SHARE) else None
 
 
 def share_text(number: float) -> str:
     """A share as per cent."""
-    return f"{_plain(round(number * 100, 10))}%"
+    return f"{plain_number(round(number * 100, 10))}%"
 
 
-def _plain(number: float) -> str:
-    if number == int(number) if abs(number) < 1e15 else False:
-        return str(int(number))
-    return f"{number:.15g}"
+def _number_format(number: str, code: str | None) -> NumberFormat | None:
+    return format_of(int(number) if number.isdigit() and len(number) < 6 else 0, code)
 
 
 def _built_in(number: str) -> str:

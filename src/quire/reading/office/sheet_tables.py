@@ -20,7 +20,11 @@ _ROWS_AT_ONCE = 5_000
 _SMALL_AREA = 20_000
 _LEAST_FILLED = 0.05
 _LEAST_ROWS = 3
-_FIGURE = re.compile(r"[-+(]?\s?[$€£¥]?\s?\d[\d.,\u00a0' ]*\s?[%€$£)]?")
+_FIGURE = re.compile(
+    r"-|[-+(]?\s?(?:[$€£¥]|[A-Z]{3}(?= ))?\s?[-+(]?\d[\d.,\u00a0' ]*+\)?\s?"
+    r"(?:[%€$£¥]|(?!(?:st|nd|rd|th)\b)[A-Za-z]{1,3}[²³]?|°[CF]?)?\)?"
+)
+"""A number as cells show it, with what it is a number of; a stroke is how formats of money show zero."""
 
 SheetRow = dict[int, str]
 """The cells of a row that have a value, as Markdown, by column."""
@@ -60,10 +64,13 @@ def add_tables(pager: Pager, rows: Iterator[tuple[int, SheetRow]], merged: Seque
 def sheet_pages(heading: str, pager: Pager) -> list[OfficePage]:
     """The pages of a sheet, of which each says to what sheet it belongs."""
     first, *rest = pager.finish()
-    return [
-        first,
-        *(replace(one, markdown=f"## {heading} (continued)\n\n{one.markdown}") for one in rest),
-    ]
+    return [first, *(_continued(heading, one) for one in rest)]
+
+
+def _continued(heading: str, page: OfficePage) -> OfficePage:
+    captions = tuple(one._replace(line=one.line + 2) for one in page.captions)
+    markdown = f"## {heading} (continued)\n\n{page.markdown}"
+    return replace(page, markdown=markdown, captions=captions)
 
 
 def _add(pager: Pager, numbered: list[tuple[int, SheetRow]], merged: Sequence[MergedArea]) -> None:

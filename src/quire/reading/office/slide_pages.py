@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from quire.domain.element import ElementKind
-from quire.reading.office.office_pages import MarkdownBlock, OfficePage, RunningText, joined, table_spans
+from quire.reading.office.office_pages import (
+    MarkdownBlock,
+    OfficePage,
+    RunningText,
+    block_captions,
+    joined,
+    table_spans,
+)
 
 
 def slide_page(
@@ -29,7 +36,8 @@ def slide_page(
     if comments:
         made += [MarkdownBlock("### Comments", 3), *comments]
     pictures = tuple(ref for one in made for ref in one.pictures)
-    return OfficePage(joined(made), pictures, table_spans(made), tuple(running))
+    captions = block_captions(made) if any(one.caption for one in made) else ()
+    return OfficePage(joined(made), pictures, table_spans(made), tuple(running), captions)
 
 
 def running_line(kind: str, text: str) -> RunningText | None:

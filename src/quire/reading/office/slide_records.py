@@ -6,12 +6,14 @@ A record that says it is longer than what holds it is cut off there; records nes
 from __future__ import annotations
 
 import struct
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from quire.errors import DamagedError, PasswordRequiredError
 from quire.reading.office.compound_file import CompoundFile
+from quire.reading.office.shape_order import ShapeBox, reading_order, reads_leftward
 from quire.reading.office.slide_numbers import AutoNumber, auto_numbers, letter_runs
 
 TITLES = frozenset({0, 6})
@@ -26,7 +28,9 @@ _NOTES_ATOM, _DRAWING, _SHOW_INFO = 1009, 1036, 1017
 _HIDDEN_FLAG = 1 << 2
 _TEXT_KIND, _WIDE_TEXT, _NARROW_TEXT, _STYLE, _OUTLINE_TEXT = 3999, 4000, 4008, 4001, 3998
 _PLACEHOLDER, _TAGS, _TAG_DATA, _FURTHER_STYLE = 3011, 5000, 5003, 4012
-_GROUP, _SHAPE, _SHAPE_ATOM, _ANCHOR = 0xF003, 0xF004, 0xF00A, 0xF00F
+_GROUP, _SHAPE, _SHAPE_ATOM, _ANCHOR, _CLIENT_ANCHOR = 0xF003, 0xF004, 0xF00A, 0xF00F, 0xF010
+_OBJECT_LIST, _EMBEDDED_OBJECT, _OBJECT_ATOM, _OBJECT_BYTES, _OBJECT_REFERENCE = 1033, 4044, 4035, 4113, 3009
+_MOST_OBJECT_BYTES = 64 << 20
 _TEXT_BOX, _CLIENT_DATA = 0xF00D, 0xF011
 _PROPERTIES = (0xF00B, 0xF122)
 _TABLE_PROPERTY, _PICTURE_PROPERTY = 0x039F, 0x0104
@@ -73,6 +77,8 @@ class SlideShape:
     paragraphs: list[SlideParagraph] = field(default_factory=list)
     box: tuple[int, int, int, int] = (0, 0, 0, 0)
     is_picture: bool = False
+    object_id: int = 0
+    """Of the embedded object that it shows, 0 for none."""
     cells: list[SlideShape] | None = None
 
 
@@ -83,8 +89,11 @@ class Slide:
     is_hidden: bool = False
 
 
-def slides(file: CompoundFile) -> list[Slide]:
-    """The slides in the order of the show. Raises DamagedError or PasswordRequiredError."""
+def slides(file: CompoundFile) -> tuple[list[Slide], dict[int, bytes]]:
+    """The slides in the order of the show, and the embedded objects by their ids.
+
+    Raises DamagedError or PasswordRequiredError.
+    """
     user, data = file.stream("Current User"), file.stream("PowerPoint Document")
     if len(user) < 20 or not data:
         raise DamagedError("The presentation is damaged: its slides can't be found.")
@@ -106,7 +115,36 @@ def slides(file: CompoundFile) -> list[Slide]:
         held = _at(data, offset)
         shapes = _shapes(held, outline)
         found.append(Slide(shapes + outline.unused(), notes.get(name, []), _is_hidden(held)))
+    return found, _embedded(data, document, places)
+
+
+def _embedded(data: bytes, document: int, places: dict[int, int]) -> dict[int, bytes]:
+    """The bytes of each embedded object by its id."""
+    found: dict[int, bytes] = {}
+    left = _MOST_OBJECT_BYTES
+    listed = (one for held in _at(data, document) if held.kind == _OBJECT_LIST for one in records(held.data))
+    for entry in listed:
+        about = next((one.data for one in records(entry.data) if one.kind == _OBJECT_ATOM), b"")
+        offset = places.get(_u32(about, 16), -1)
+        if entry.kind != _EMBEDDED_OBJECT or len(about) < 20 or not 0 <= offset <= len(data) - 8:
+            continue
+        stored = next(records(data[offset : offset + 8 + _u32(data, offset + 4)]))
+        if stored.kind == _OBJECT_BYTES:
+            found[_u32(about, 8)] = inner = _unpacked(stored, left)
+            left -= len(inner)
     return found
+
+
+def _unpacked(stored: Record, most: int) -> bytes:
+    """An object that may be compressed; empty where it is larger than that, or damaged."""
+    if not stored.instance:
+        return stored.data if len(stored.data) <= most else b""
+    unpacker = zlib.decompressobj()
+    try:
+        found = unpacker.decompress(stored.data[4:], most) if most > 0 else b""
+    except zlib.error:
+        return b""
+    return b"" if unpacker.unconsumed_tail else found
 
 
 def _is_hidden(held: list[Record]) -> bool:
@@ -230,16 +268,34 @@ def _shapes(held: list[Record], outline: _Outline) -> list[SlideShape]:
 
 
 def _group(held: list[Record], outline: _Outline, depth: int) -> list[SlideShape]:
-    found: list[SlideShape] = []
+    """The shapes in the order in which they are read; those of a group stay together."""
+    found: list[list[SlideShape]] = []
+    boxes: list[ShapeBox | None] = []
     for one in held:
         if one.kind == _SHAPE:
-            found.append(_shape(one, outline))
+            found.append([_shape(one, outline)])
+            boxes.append(_box(one))
         elif one.kind == _GROUP and depth < _DEEPEST:
             inner = list(records(one.data))
             shapes = _group(inner, outline, depth + 1)
             is_table = bool(inner) and _TABLE_PROPERTY in _properties(inner[0])
-            found += [SlideShape(cells=shapes)] if is_table else shapes
-    return found
+            found.append([SlideShape(cells=shapes)] if is_table else shapes)
+            boxes.append(_box(inner[0]) if inner else None)
+    words = " ".join(line.text for shapes in found for shape in shapes for line in shape.paragraphs)
+    order = reading_order(boxes, leftward=reads_leftward(words))
+    return [shape for at in order for shape in found[at]]
+
+
+def _box(shape: Record) -> ShapeBox | None:
+    """Where a shape is in what holds it. The first shape of a group says it of the whole group."""
+    for one in records(shape.data):
+        if one.kind == _ANCHOR and len(one.data) >= 16:
+            return ShapeBox(*struct.unpack_from("<4i", one.data))
+        if one.kind == _CLIENT_ANCHOR and len(one.data) >= 8:
+            is_wide = len(one.data) >= 16
+            top, left, right, bottom = struct.unpack_from("<4i" if is_wide else "<4h", one.data)
+            return ShapeBox(left, top, right, bottom)
+    return None
 
 
 def _shape(record: Record, outline: _Outline) -> SlideShape:
@@ -257,6 +313,9 @@ def _shape(record: Record, outline: _Outline) -> SlideShape:
                 if inner.kind == _PLACEHOLDER and len(inner.data) > 4
             ]
             shape.placeholder = places[0] if places else 0
+            shape.object_id = next(
+                (_u32(inner.data, 0) for inner in records(one.data) if inner.kind == _OBJECT_REFERENCE), 0
+            )
             numbers = _numbers(one.data)
         elif one.kind == _TEXT_BOX:
             held = list(records(one.data))

@@ -30,6 +30,8 @@ _STYLES, _CHARACTERS, _PARAGRAPHS, _PIECES, _AUTHORS, _LISTS, _LIST_USES = 1, 12
 _PAGE = 512
 _OPERAND_BYTES = {0: 1, 1: 1, 2: 2, 3: 4, 4: 2, 5: 2, 7: 3}
 _LOOKS = {0x0835: BOLD, 0x0836: ITALIC, 0x0837: STRIKE, 0x2A48: RAISED, 0x083C: HIDDEN}
+_POSITION = 0x4845
+"""By how many half points letters are raised."""
 _NO_OUTLINE = 9
 _PARAGRAPH_STYLE = 1
 _DEEPEST_LINEAGE = 12
@@ -338,6 +340,8 @@ def _character_look(data: bytes) -> CharacterLook:
     look = 0
     for sprm, bit in _LOOKS.items():
         look = look | bit if given.get(sprm, b"")[:1] in (b"\x01", b"\x81") else look
+    if int.from_bytes(given.get(_POSITION, b""), "little", signed=True) > 0:
+        look |= RAISED
     for sprm, author, date, kind in _CHANGES:
         if given.get(sprm, b"")[:1] == b"\x01":
             numbers = (int.from_bytes(given.get(one, b""), "little") for one in (author, date))

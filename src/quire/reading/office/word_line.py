@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from xml.etree.ElementTree import Element
 
 from quire.reading.office.caption_pictures import CaptionParts
+from quire.reading.office.drawn_texts import DrawnTexts
 from quire.reading.office.inline_markdown import RAW, Run
 from quire.reading.office.office_pages import MarkdownBlock
 
@@ -20,7 +20,7 @@ class WordLine:
     formulas: list[str] = field(default_factory=list)
     aside: list[MarkdownBlock] = field(default_factory=list)
     """Charts and diagrams: they follow the paragraph that they are anchored in, and so do text boxes."""
-    boxes: list[Element] = field(default_factory=list)
+    boxes: list[DrawnTexts] = field(default_factory=list)
     breaks: bool = False
     href: str = ""
     field: str | None = None

@@ -46,6 +46,10 @@ class WordStyle:
     is_code: bool = False
 
 
+_QUOTE_STYLES = ("quote", "intense quote", "quotations")
+"""The last is that of LibreOffice."""
+
+
 def run_look(package: Package, one: Element, look: int) -> int:
     """The look that a property of a run makes of the look before it."""
     name = package.local[one.tag]
@@ -54,6 +58,9 @@ def run_look(package: Package, one: Element, look: int) -> int:
         return look if not font else look | MONO if _MONO_FONT.match(font) else look & ~MONO
     if name == "vertAlign":
         return look | RAISED if package.attribute(one, "val") == "superscript" else look & ~RAISED
+    if name == "position":  # how some programs raise letters, in half points
+        given = package.attribute(one, "val")
+        return look | RAISED if given.isdigit() and given.strip("0") else look
     bit = LOOKS.get(name, 0)
     return look | bit if package.is_on(one) else look & ~bit
 
@@ -84,7 +91,7 @@ def _style(package: Package, raw: dict[str, Element], name: str) -> WordStyle:
         if not level:
             level = int(heading[1]) if heading else 1 if words == "title" else 0
             level = level or (int(given) + 1 if given.isdigit() and int(given) < 9 else 0)
-        quote = quote or words in ("quote", "intense quote")
+        quote = quote or words in _QUOTE_STYLES
         caption = caption or words == "caption"
         code = code or words in _CODE_STYLES
         nested = _NESTED.fullmatch(words)

@@ -1,6 +1,6 @@
 """Excel workbooks of before 2007 (XLS): a page for each sheet, as of newer workbooks.
 
-Of the formats of cells only dates, times and per cent are known. Charts and pictures are left out.
+Charts and pictures are left out.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ from quire.reading.office.inline_markdown import plain
 from quire.reading.office.office_pages import TABLE_PAGE_CHARS, MarkdownBlock, OfficePage, Pager, cell
 from quire.reading.office.office_source import Opened
 from quire.reading.office.review_comments import column_letters, comment_item
-from quire.reading.office.sheet_numbers import share_text
 from quire.reading.office.sheet_tables import MergedArea, SheetRow, add_tables, sheet_pages
 from quire.reading.office.xls_records import XlsCells, read_cells
 from quire.reading.office.zip_container import OfficeLimits
 
 if TYPE_CHECKING:
     from python_calamine import CalamineSheet, CalamineWorkbook
+
+    from quire.reading.office.number_formats import NumberFormat
 
 READER = "xls"
 _STREAMS = ("Workbook", "Book")  # the name since Excel 97, and the one before
@@ -129,7 +130,9 @@ def _sheet(book: CalamineWorkbook, name: str, cells: XlsCells, *, is_hidden: boo
         MergedArea(first[0] + 1, first[1] + 1, last[0] + 1, last[1] + 1)
         for first, last in sheet.merged_cell_ranges or ()
     ]
-    found = add_tables(pager, _rows(sheet, cells), merged)
+    found = add_tables(pager, cells.hidden.watched(_rows(sheet, cells)), merged)
+    for line in cells.hidden.blocks():
+        pager.add(line)
     for note in cells.notes:
         place = f"{column_letters(note.place[1] + 1)}{note.place[0] + 1}"
         for one in comment_item(f"Note at {place}", note.author, note.text.removeprefix(f"{note.author}:")):
@@ -144,9 +147,7 @@ def _rows(sheet: CalamineSheet, cells: XlsCells) -> Iterator[tuple[int, SheetRow
     first = 1 + (sheet.start[1] if sheet.start else 0)
     for number, values in enumerate(sheet.iter_rows(), 1):
         shown = {
-            column: share_text(value)
-            if (number - 1, column - 1) in cells.shares and isinstance(value, float | int)
-            else _shown(value)
+            column: _shown(value, cells.formats.get((number - 1, column - 1)))
             for column, value in enumerate(values, first)
             if value != ""
         }
@@ -162,10 +163,12 @@ def _rows(sheet: CalamineSheet, cells: XlsCells) -> Iterator[tuple[int, SheetRow
             yield number, row
 
 
-def _shown(value: object) -> str:
+def _shown(value: object, written: NumberFormat | None) -> str:
     if isinstance(value, bool):
         return "TRUE" if value else "FALSE"
     if isinstance(value, int | float):
+        if written is not None:
+            return plain(written.shown(value))
         return f"{value:.{_EPSILON_DIGITS}g}"
     if isinstance(value, datetime.datetime):
         is_day = (value.hour, value.minute, value.second) == (0, 0, 0)

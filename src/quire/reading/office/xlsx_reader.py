@@ -12,8 +12,16 @@ from xml.etree.ElementTree import Element
 
 from quire.errors import DamagedError
 from quire.reading.office.charts import read_chart
+from quire.reading.office.hidden_places import HiddenPlaces
 from quire.reading.office.inline_markdown import block, placeholder, plain, safe_address
-from quire.reading.office.office_pages import TABLE_PAGE_CHARS, MarkdownBlock, OfficePage, Pager, cell
+from quire.reading.office.office_pages import (
+    TABLE_PAGE_CHARS,
+    CaptionOf,
+    MarkdownBlock,
+    OfficePage,
+    Pager,
+    cell,
+)
 from quire.reading.office.office_source import Opened
 from quire.reading.office.ooxml_package import Package
 from quire.reading.office.review_comments import sheet_comments
@@ -27,6 +35,10 @@ _MOST_COLUMNS = 16_384
 _LONGEST_CELL = 32_767
 """What Excel itself takes."""
 _MERGED = re.compile(rb"<(?:\w+:)?mergeCell\s[^>]*?ref=[\"']([A-Z]{1,3})(\d{1,7}):([A-Z]{1,3})(\d{1,7})[\"']")
+_COLUMN = re.compile(rb"<(?:\w+:)?col\s([^>]{0,300})>")
+_ATTRIBUTE = re.compile(rb"(\w+)=[\"']([^\"']*)")
+_YES = ("1", "true")
+_LONGEST_HEAD, _MOST_HIDDEN = 1 << 18, 100_000
 _LONGEST_MERGED = 200
 _MOST_MERGED = 10_000
 _HIDDEN = {"hidden": " (hidden)", "veryHidden": " (hidden)"}
@@ -83,7 +95,10 @@ class _Workbook:
         pager = Pager(TABLE_PAGE_CHARS)
         pager.add(MarkdownBlock(f"## {heading}", 2))
         reader = _Sheet(self._package, part, self._figures, self._strings)
-        found = add_tables(pager, reader.rows(), reader.merged())
+        reader.read_hidden_columns()
+        found = add_tables(pager, reader.hidden.watched(reader.rows()), reader.merged())
+        for line in reader.hidden.blocks():
+            pager.add(line)
         for comment in sheet_comments(self._package, self._part, part):
             pager.add(comment)
         drawn = self._add_drawing(part, pager) | self._add_files(part, pager)
@@ -115,7 +130,8 @@ class _Workbook:
                 found = True
             elif name == "chart" and package.attribute(one, "id") in relations:
                 chart = read_chart(package, relations[package.attribute(one, "id")].target)
-                pager.add(MarkdownBlock(block(chart.title)))
+                caption = CaptionOf.NEXT if chart.rows else None
+                pager.add(MarkdownBlock(block(chart.title), caption=caption))
                 pager.add_table(chart.rows)
                 found = True
         return found
@@ -153,6 +169,7 @@ class _Sheet:
     figures: Figures
     strings: list[str]
     columns: dict[str, int] = field(default_factory=dict)
+    hidden: HiddenPlaces = field(default_factory=HiddenPlaces)
 
     def rows(self) -> Iterator[tuple[int, SheetRow]]:
         """(number, cells by column) of each row that has a value. Cells are Markdown."""
@@ -163,6 +180,8 @@ class _Sheet:
             number = int(given) if given.isdigit() and len(given) < 9 else number + 1
             row = self._row(element)
             if row:
+                if element.get("hidden") in _YES:
+                    self.hidden.rows.add(number)
                 if links:
                     row = {c: _linked(text, links.get((number, c))) for c, text in row.items()}
                 yield number, row
@@ -195,7 +214,7 @@ class _Sheet:
             if name == "v":
                 value = part.text or ""
             elif name == "is":
-                return _rich_text(self.package, part)
+                return self.figures.worded(_rich_text(self.package, part), element.get("s", "0"))
             elif name == "f":
                 formula = part.text or ""
         text = ""
@@ -203,6 +222,7 @@ class _Sheet:
             if kind == "s":
                 place = int(value) if value.isdigit() else -1
                 text = self.strings[place] if 0 <= place < len(self.strings) else ""
+                text = self.figures.worded(text, element.get("s", "0"))
             elif kind == "n":
                 text = self.figures.shown(value, element.get("s", "0"))
             elif kind == "b":
@@ -210,6 +230,24 @@ class _Sheet:
             else:
                 text = cell(value)
         return text or (cell(f"={formula}") if formula else "")
+
+    def read_hidden_columns(self) -> None:
+        """Columns come before the cells, so the beginning of the part is searched, without parsing it."""
+        head = b""
+        for piece in self.package.archive.pieces(self.part):
+            head += piece
+            if b"sheetData" in head or len(head) > _LONGEST_HEAD:
+                break
+        left = _MOST_HIDDEN
+        for found in _COLUMN.finditer(head):
+            given = dict(_ATTRIBUTE.findall(found[1]))
+            first, last = given.get(b"min", b""), given.get(b"max", b"")
+            if given.get(b"hidden", b"").decode("latin-1") in _YES and first.isdigit() and last.isdigit():
+                hidden = range(int(first[:9]), min(int(last[:9]), _MOST_COLUMNS) + 1)
+                left -= len(hidden)
+                if left < 0:
+                    return
+                self.hidden.columns.update(hidden)
 
     def merged(self) -> list[MergedArea]:
         """Merged cells. They follow the cells, so the part is searched to its end, without parsing it."""
