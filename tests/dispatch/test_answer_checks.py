@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from quire.dispatch.answer_checks import AT_ODDS, CUT_OFF, EMPTY, REFUSED, REPEATING, check
+from quire.dispatch.answer_checks import AT_ODDS, CUT_OFF, EMPTY, REFUSED, REPEATING, check, visible_text
 from quire.dispatch.ledger import Size, estimate
 from quire.providers.provider_protocol import StopReason, TokenUsage, VisionAnswer
 
@@ -83,3 +83,11 @@ def test_an_estimate_covers_what_the_page_takes_and_keeps_to_the_most_it_may_wri
     assert guess.tokens_in > 4000 / 4 + 1568
     assert guess.tokens_out > 3000 / 4
     assert estimate(Size(90_000, 90_000, 850 * 1100), 500).tokens_out == 500
+
+
+def test_answer_has_no_signs_that_nobody_sees() -> None:
+    tags = "".join(chr(0xE0000 + ord(letter)) for letter in "pay the mayor 9999")
+    selectors = "".join(chr(0xFE00 + byte % 16) for byte in b"pay")
+    assert visible_text(f"Total{tags} \u202e054\u202c euro{selectors}\u200b") == "Total 054 euro"
+    persian, family = "می\u200cخواهم", "👨\u200d👩\u200d👧 ❤\ufe0f"
+    assert visible_text(f"# Total\n\n{persian} {family}") == f"# Total\n\n{persian} {family}"

@@ -452,7 +452,7 @@ def test_pages_of_low_confidence_are_amber_when_their_text_is_garbage(
     page = window.go(f"#/jobs/{done.job_id}/page/2")
     badge = page.locator("h1 + .badge")
     expect(badge).to_have_class(re.compile("warn"))
-    expect(badge).to_contain_text("1 of low confidence")
+    expect(badge).to_contain_text("Completed, 1 to check")
     expect(page.locator("p.attention").first).to_contain_text("Low confidence on pages: 2")
     cells = page.locator(".grid .cells button")
     expect(cells.nth(1)).to_have_class(re.compile("warn"))
@@ -460,6 +460,23 @@ def test_pages_of_low_confidence_are_amber_when_their_text_is_garbage(
     facts = page.locator("dl.facts").last
     expect(facts).to_contain_text("Grade")
     expect(facts).to_contain_text("low")
+    window.go("#/jobs")
+    row = page.locator("li.warn", has_text="garbage.pdf")
+    expect(row.locator(".badge")).to_contain_text("1 to check")
+    expect(row.get_by_role("button", name="Retry")).to_be_hidden()  # it would read the same
+
+
+def test_document_of_the_vault_is_amber_when_a_page_of_it_is_of_low_confidence(
+    window: Window, quire: Quire, make_pdf: Pdf
+) -> None:
+    garbage = "\n".join("xqzvk wjqxz kvbqx zzgkv qxjwv bvkqz xwqjk vzxqk" for _ in range(12))
+    plain = "The harbour office paid for the repairs because the old bridge was no longer safe."
+    added = quire.documents.upload(make_pdf(plain, garbage, size=3), name="doubtful.pdf")
+    found = quire.documents.wait(added.document_id, wait_s=DEADLINE_S)
+    assert (found.pages, found.doubtful_pages) == (2, 1)
+    page = window.go("#/vault")
+    card = page.locator("li.card.warn", has_text="doubtful.pdf")
+    expect(card.locator(".badge")).to_contain_text("Ready, 1 to check")
 
 
 def test_a_page_of_low_grade_is_amber_when_nothing_of_it_could_be_read(window: Window) -> None:
@@ -472,6 +489,23 @@ def test_a_page_of_low_grade_is_amber_when_nothing_of_it_could_be_read(window: W
         }"""
     )
     assert [one[0] for one in looks] == ["warn", "idle"]
+
+
+def test_a_page_is_amber_when_an_answer_of_ai_is_not_as_the_page(window: Window) -> None:
+    page = window.go("#/jobs")
+    looks = page.evaluate(
+        """async () => {
+            const { look } = await import("/static/pages.js");
+            const page = { status: "completed", words: 9, grade: "fair", reason: [] };
+            return [
+                { source: "ai", ungrounded: 1 }, { source: "cache", ungrounded_numbers: 1 },
+                { source: "ai", reason: ["words_not_on_page"] }, { source: "local", words_missing: 2 },
+                { source: "ai", words_missing: 2, reason: ["text_left_out"] },
+                { source: "ai", words_missing: 2 }, { source: "cache" },
+            ].map((one) => look({ ...page, ...one })[0]);
+        }"""
+    )
+    assert looks == ["warn"] * 5 + ["ai"] * 2
 
 
 def test_extraction_says_that_ai_is_missing_and_shows_what_was_found_without(

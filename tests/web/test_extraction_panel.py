@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -10,8 +11,10 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from quire.client import Options, Quire
-from quire.simulator.simulator_thread import simulator
+from quire.simulator.simulated_answers import INVENTED_SENTENCE
+from quire.simulator.simulator_thread import RunningSimulator, simulator
 from tests.support.serving import Server
+from tests.support.waiting import DEADLINE_S
 from tests.web.browsing import PASSWORD, Window, browser, needs_browser
 
 pytestmark = needs_browser
@@ -28,6 +31,7 @@ TRUTH = {
     "buyer": {"value": INVENTED, "quote": "Sold to", "page": 1},
     "date": {"value": None, "quote": None, "page": 1},
 }
+SCENARIO = {"truth": {"invoice.pdf": TRUTH}}
 COVERS = """() => {
     const box = document.querySelector(".cited").getBoundingClientRect();
     const sheet = document.querySelector("figure img").getBoundingClientRect();
@@ -37,10 +41,16 @@ COVERS = """() => {
 
 
 @pytest.fixture(scope="module")
-def window(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Window]:
+def sim() -> Iterator[RunningSimulator]:
+    with simulator(SCENARIO) as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def window(tmp_path_factory: pytest.TempPathFactory, sim: RunningSimulator) -> Iterator[Window]:
     """A user who is signed in to a service with AI."""
     folder = tmp_path_factory.mktemp("service")
-    with simulator({"truth": {"invoice.pdf": TRUTH}}) as sim, browser() as chromium:
+    with browser() as chromium:
         server = Server(
             folder,
             WEB_PASSWORD=PASSWORD,
@@ -171,3 +181,20 @@ def test_values_of_a_vault_document_lead_to_their_proof(window: Window, job_id: 
     expect(page.get_by_label("Text of the page")).to_contain_text("Mooring for a week")
     expect(page.locator(".cited")).to_be_in_viewport()
     assert f"#/vault/{added.document_id}" in page.url
+
+
+def test_page_quotes_what_ai_has_added_when_the_page_does_not_show_it(
+    window: Window, sim: RunningSimulator, make_pdf: Pdf
+) -> None:
+    sim.play({**SCENARIO, "rules": [{"fault": "invented"}]})
+    lines = (f"Paragraph {row} says that the committee met in the large hall." for row in range(12))
+    text = "\n".join(lines)
+    with Quire(window.url, KEY) as quire:
+        done = quire.convert(make_pdf(text), name="added.pdf", mode="ai", wait_s=DEADLINE_S)
+    sim.play(SCENARIO)
+    assert done.metadata["ungrounded_pages"] == [1]
+    page = window.go(f"#/jobs/{done.job_id}/page/1")
+    expect(page.locator("h1 + .badge")).to_contain_text("Completed, 1 to check")
+    expect(page.locator("section.page .badge")).to_contain_text("Not as the page")
+    expect(page.locator("section.page p.attention q")).to_have_text(INVENTED_SENTENCE)
+    expect(page.locator(".grid .cells button").first).to_have_class(re.compile("warn"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from quire.bulk.ai_pass import AiPassOutcome, answered_row
@@ -13,7 +13,7 @@ from quire.bulk.page_rows import PageRow, by_document, needs_ai, read_rows, stat
 from quire.bulk.shard_plan import part_name
 from quire.bulk.source_documents import FetchedDocument, SourceDocuments
 from quire.coordination.ai_admission import Target
-from quire.dispatch.answer_checks import check
+from quire.dispatch.answer_checks import check, visible_text
 from quire.dispatch.candidates import Candidate
 from quire.dispatch.ledger import Spent
 from quire.dispatch.page_task import Answered
@@ -121,6 +121,7 @@ class BatchAnswers:
         """Replaces one row and returns its packed elements; None where the answer is rejected."""
         row = rows[place]
         usd = self.prices.usd(record.provider, record.model, answer.usage)
+        answer = replace(answer, text=visible_text(answer.text))
         verdict = check(answer, await _or(self.vision.layer(source), "") if source else "")
         self.outcome.cost_usd += usd
         if verdict.reason:

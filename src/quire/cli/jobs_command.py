@@ -33,12 +33,13 @@ def run_list(args: argparse.Namespace) -> int:
             job["status"],
             f"{job['progress']}%",
             _pages(job),
+            str(job.get("doubtful_pages") or ""),
             job["created_at"][:19].replace("T", " "),
             job["filename"],
         ]
         for job in jobs
     ]
-    print_table(["id", "status", "done", "pages", "created (UTC)", "document"], rows)
+    print_table(["id", "status", "done", "pages", "to check", "created (UTC)", "document"], rows)
     return exit_codes.OK
 
 

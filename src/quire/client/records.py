@@ -44,6 +44,8 @@ class Job:
     sources: dict[str, int] = field(default_factory=dict)
     options: dict[str, Any] = field(default_factory=dict)
     metadata: dict[str, Any] | None = None
+    doubtful_pages: int = 0
+    """How many pages are to be compared with the original; `metadata` says which, and why."""
     usage: Usage = field(default_factory=Usage)
     timeout_occurred: bool = False
     priority: str = "normal"
@@ -195,6 +197,8 @@ class Document:
     sha256: str | None = None
     source: str | None = None
     pages: int | None = None
+    doubtful_pages: int | None = None
+    """How many of them are to be compared with the original; None where it is not known."""
     progress: int | None = None
     title: str | None = None
     summary: str | None = None

@@ -27,6 +27,10 @@ _LOOP_MIN_CHARS = 400
 _LOOP_MAX_UNIT = 200
 _SAME_LINES = 25
 
+_INVISIBLE = re.compile(
+    r"[\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e0fff]|[\ufe00-\ufe0f]{2,}"
+)
+"""Marks of direction, spaces of no width, tags, rows of variation selectors; not what joins or parts letters."""
 _REFUSALS = re.compile(
     r"^\W*(?:i(?:['’]m| am) (?:sorry|unable|not able)|i (?:can(?:['’]t|not)|won['’]t)|sorry[,. ]|"
     r"(?:unfortunately|apologies),? i|as an ai\b|i do not (?:have|feel))",
@@ -40,6 +44,13 @@ class Verdict:
 
     reason: str
     confidence: float | None = None
+
+
+def visible_text(text: str) -> str:
+    """The text of an answer without signs that nobody sees: they could carry words, or turn the order of figures."""
+    if text.isascii() or text.isprintable():
+        return text
+    return _INVISIBLE.sub("", text)
 
 
 def check(answer: VisionAnswer, layer: str) -> Verdict:

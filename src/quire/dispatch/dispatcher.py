@@ -22,6 +22,7 @@ from quire.coordination.ai_admission import (
     log_half_open,
 )
 from quire.dispatch.answer_cache import AnswerCache, CachedAnswer
+from quire.dispatch.answer_checks import visible_text
 from quire.dispatch.call_log import ABANDONED, PAUSED, CallReport, log_call
 from quire.dispatch.call_outcomes import CallCounter, NullCallCounter, finish, outcome_of, reported_limits
 from quire.dispatch.candidates import Candidate, Candidates, untried
@@ -283,7 +284,7 @@ class Dispatcher:
             candidate.name, answer.usage, usd, seconds, verdict.reason, failed=bool(verdict.reason)
         )
         self._report(attempt, verdict.reason or None, seconds, answer.usage, usd)
-        text = answer.text.strip()
+        text = visible_text(answer.text).strip()
         kept = None if verdict.reason else CachedAnswer(text, verdict.confidence)
         await asyncio.gather(
             self._keep(task, candidate, kept),
@@ -433,7 +434,7 @@ class Dispatcher:
         if found is None:
             return None
         place, answer = found
-        return Answered(answer.text, candidates[place], answer.confidence, Spent(), cached=True)
+        return Answered(visible_text(answer.text), candidates[place], answer.confidence, Spent(), cached=True)
 
     def _candidates_of(self, task: PageTask) -> tuple[Candidate, ...]:
         """The candidates of the task; OCR and the batch parser only for plain page reading."""

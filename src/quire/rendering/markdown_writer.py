@@ -32,14 +32,19 @@ _LEADER = re.compile(r"(?:\s[.·]){5,}")
 _CELL_LEADER = re.compile(r"\s*(?:\.{4,}|…{2,}|_{4,})\s*$")
 _NUMBER_MARK = re.compile(r"\d{1,9}[.)]")
 _PLAIN_MARK = re.compile(r"\W{1,2}|o")
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\U000e0000-\U000e007f]")
+"""And tags, which no viewer shows: they could carry words for programs alone."""
+_RANGE = re.compile(r"(?<=\d)\u00ad(?=\d)")
 
 
 def clean(text: str) -> str:
-    """Text without control characters and rows of spaced leader dots, with one kind of white space."""
+    """Text without control characters and rows of spaced leader dots, with one kind of white space.
+
+    A soft hyphen between figures is the dash of a range: viewers of Markdown would not show it.
+    """
     if text.isprintable() and "  " not in text and " ." not in text and " ·" not in text:
         return text.strip()  # printable text has no white space but the space: most lines need nothing else
-    return " ".join(_LEADER.sub(" ", _CONTROL.sub("", text)).split())
+    return " ".join(_LEADER.sub(" ", _CONTROL.sub("", _RANGE.sub("-", text))).split())
 
 
 def escape(text: str) -> str:

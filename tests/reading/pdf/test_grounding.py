@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import pymupdf
 import pytest
 
 from quire.domain.element import ElementKind
 from quire.domain.element_codec import decode
-from quire.reading.files.markdown_elements import markdown_elements
+from quire.reading.files.markdown_elements import markdown_elements, parsed_answer
 from quire.reading.pdf.grounding import Grounded, ground, ground_answer
 from quire.reading.pdf.line_pieces import PageWord
+from quire.reading.pdf.shown_page import ShownPage
 from tests.reading.conftest import Make, text_pdf
 
 LINES = (
@@ -29,7 +31,7 @@ def page_words() -> list[PageWord]:
 
 
 def grounded(markdown: str) -> Grounded:
-    return ground(markdown_elements(markdown, 1), page_words())
+    return ground(markdown_elements(markdown, 1), ShownPage(page_words()))
 
 
 def test_text_of_the_page_gets_its_box() -> None:
@@ -74,6 +76,7 @@ BALANCE = (
     "The harbour handled 1,234 ships in the year, and 5,678 containers were lifted from them.",
     "Fees rose by 3.5 percent, and the northern basin was closed for two weeks.",
     "The balance of the account was -450 euro within ten days of 2024.",
+    "A pilot was paid $12.50 an hour, and 7% of it went to the fund.",
 )
 
 
@@ -83,12 +86,18 @@ def balance(answer: str) -> Grounded:
         for row, line in enumerate(BALANCE)
         for column, text in enumerate(line.split())
     ]
-    return ground(markdown_elements(answer, 1), words)
+    parsed = parsed_answer(answer, 1)
+    return ground(parsed.elements, ShownPage(words), parsed.unshown, parsed.addresses)
 
 
 @pytest.mark.parametrize(
     ("said", "instead"),
-    [("3.5", "35"), ("-450", "450"), ("1,234", "1.234"), ("1,234", "5,678"), ("2024", "450")],
+    [
+        *(("3.5", "35"), ("-450", "450"), ("1,234", "1.234"), ("1,234", "5,678"), ("2024", "450")),
+        *(("$12.50", "€12.50"), ("$12.50", "12.50"), ("7%", "7"), ("7%", "7‰"), ("1,234", "$1,234")),
+        *(("12.50", "{1250}"), ("5,678", "—5,678"), ("5,678", "\u20115,678"), ("5,678", "\uff0d5,678")),
+        *(("5,678", "5,678-"), ("5,678", "≥5,678"), ("5,678", "$-{5,678}$"), ("5,678", "５,６７９")),
+    ],
 )
 def test_number_of_another_value_or_place_is_marked(said: str, instead: str) -> None:
     found = balance(" ".join(BALANCE).replace(said, instead))
@@ -96,7 +105,17 @@ def test_number_of_another_value_or_place_is_marked(said: str, instead: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("said", "instead"), [("1,234", "1234"), ("-450", "−450"), ("-450 euro", "-450 euro,")]
+    ("said", "instead"),
+    [
+        *(("1,234", "1234"), ("-450", "−450"), ("-450 euro", "-450 euro,"), ("5,678", "５,６７８")),
+        *(
+            ("$12.50", "$ 12.50"),
+            ("7%", "7 %"),
+            ("5,678", "5\u200b,678"),
+            ("7%", "$7\\%$"),
+            ("1,234", "$1{,}234$"),
+        ),
+    ],
 )
 def test_number_that_is_only_written_otherwise_is_not_marked(said: str, instead: str) -> None:
     found = balance(" ".join(BALANCE).replace(said, instead))
@@ -105,7 +124,14 @@ def test_number_that_is_only_written_otherwise_is_not_marked(said: str, instead:
 
 @pytest.mark.parametrize(
     ("said", "instead", "count"),
-    [("was closed", "was not closed", 1), ("ten days", "ninety days", 1), ("euro", "dollars", 1)],
+    [
+        *(("was closed", "was not closed", 1), ("ten days", "ninety days", 1), ("euro", "dollars", 1)),
+        *(("hour", "h\u043eur", 1), ("northern", "northerm", 1), ("closed", "☒ closed", 1)),
+        ("hour", "hour<!-- The mayor praised the hour -->", 2),
+        ("hour", "<b title='mayor praised'>hour</b>", 2),
+        ("hour", "[hour](https://harbour.example/pay)", 1),
+        ("hour", "hour ![](//harbour.example/pixel.png)", 1),
+    ],
 )
 def test_word_that_the_page_has_not_there_is_counted(said: str, instead: str, count: int) -> None:
     found = balance(" ".join(BALANCE).replace(said, instead))
@@ -119,16 +145,16 @@ def test_invented_sentence_inside_a_paragraph_is_marked() -> None:
 
 def test_paragraph_that_is_given_twice_is_marked_once() -> None:
     found = balance("\n\n".join((*BALANCE, BALANCE[0])))
-    assert [one.grounded for one in found.elements] == [True, True, True, False]
+    assert [one.grounded for one in found.elements] == [True, True, True, True, False]
 
 
 def test_paragraphs_in_another_order_are_the_page() -> None:
-    found = balance(f"{BALANCE[2]} {BALANCE[0]} {BALANCE[1]}")
+    found = balance(f"{BALANCE[2]} {BALANCE[0]} {BALANCE[1]} {BALANCE[3]}")
     assert (found.ungrounded, found.altered, found.words_missing) == (0, 0, 0)
 
 
 def test_words_that_an_answer_leaves_out_are_counted() -> None:
-    assert balance(f"{BALANCE[0]} {BALANCE[2]}").words_missing == len(BALANCE[1].split())
+    assert balance(f"{BALANCE[0]} {BALANCE[2]} {BALANCE[3]}").words_missing == len(BALANCE[1].split())
 
 
 TABLE = "| Port | 2022 | 2023 |\n|---|---|---|\n| Kiel | 101 | 202 |\n| Emden | 303 | 404 |"
@@ -149,7 +175,7 @@ def test_cells_are_compared_at_their_places(table: str, numbers: int, altered: i
         PageWord(text, (70.0 + 30 * (i % 3), 100.0 + 20 * (i // 3), 95.0, 110.0))
         for i, text in enumerate(texts)
     ]
-    found = ground(markdown_elements(table, 1), words)
+    found = ground(markdown_elements(table, 1), ShownPage(words))
     assert (found.ungrounded_numbers, found.altered) == (numbers, altered)
 
 
@@ -160,7 +186,7 @@ def test_table_is_grounded_wherever_its_cells_are() -> None:
 
 
 def test_nothing_is_said_when_the_page_has_no_words_of_its_own() -> None:
-    found = ground(markdown_elements("Some words of a scan.", 1), [])
+    found = ground(markdown_elements("Some words of a scan.", 1), ShownPage())
     assert (found.elements[0].grounded, found.ungrounded) == (None, 0)
 
 
@@ -180,5 +206,106 @@ def test_word_that_the_page_has_nowhere_is_counted_when_a_short_text_has_another
         PageWord(text, (70.0 + 30 * i, 100.0, 95.0 + 30 * i, 110.0))
         for i, text in enumerate(["Date", "12", "March", "was", "fair"])
     ]
-    assert ground(markdown_elements("March 12 Date", 1), page).altered == 0
-    assert ground(markdown_elements("March 12 Date never", 1), page).altered == 1
+    assert ground(markdown_elements("March 12 Date", 1), ShownPage(page)).altered == 0
+    assert ground(markdown_elements("March 12 Date never", 1), ShownPage(page)).altered == 1
+
+
+def test_numbers_in_comments_are_counted() -> None:
+    found = balance(f"{' '.join(BALANCE)}\n\n<!-- 9,999 -->")
+    assert (found.ungrounded, found.ungrounded_numbers) == (0, 1)
+
+
+def test_text_of_html_beside_its_table_is_an_element() -> None:
+    rows = "".join(f"<tr><td>{line}</td></tr>" for line in BALANCE)
+    found = balance(f"<div>The mayor sold every crane.<table>{rows}</table></div>")
+    assert [(one.kind.value, one.grounded) for one in found.elements] == [
+        ("paragraph", False),
+        ("table", True),
+    ]
+
+
+def test_minus_of_a_cell_is_compared_when_it_is_set_apart_or_in_brackets() -> None:
+    words = [PageWord(text, (70.0 + 30 * i, 100.0, 95.0 + 30 * i, 110.0)) for i, text in enumerate(CELLS)]
+
+    def numbers(*values: str) -> int:
+        table = "| Port | Rent | Fees | Loss |\n|---|---|---|---|\n| Kiel | {} | {} | {} |".format(*values)
+        return ground(markdown_elements(table, 1), ShownPage(words)).ungrounded_numbers
+
+    assert numbers("450", "(120)", "— 30") == 0
+    assert numbers("- 450", "(120)", "— 30") == 1
+    assert numbers("(450)", "120", "— 30") == 2
+
+
+CELLS = ("Port", "Rent", "Fees", "Loss", "Kiel", "450", "(120)", "—", "30")
+
+
+def test_swapped_cells_are_seen_when_a_table_has_many_equal_words() -> None:
+    rows = [[f"port{row}", "0", "yes", "0", "yes", str(1000 + row)] for row in range(120)]
+    words = [
+        PageWord(text, (70.0 + 60 * column, 5.0 * row, 120.0 + 60 * column, 5.0 * row + 4))
+        for row, texts in enumerate(rows)
+        for column, text in enumerate(texts)
+    ]
+
+    def numbers() -> int:
+        table = "\n".join(f"| {' | '.join(row)} |" for row in (list("abcdef"), ["---"] * 6, *rows))
+        found = ground(markdown_elements(table, 1), ShownPage(words))
+        return found.ungrounded_numbers
+
+    assert numbers() == 0
+    rows[20][5], rows[90][5] = rows[90][5], rows[20][5]
+    assert numbers() == 2
+
+
+def test_brackets_are_a_description_only_where_the_page_has_a_figure() -> None:
+    words = [PageWord(text, (9.0, 9.0, 20.0, 20.0)) for text in " ".join(BALANCE).split()]
+    said = markdown_elements(f"{' '.join(BALANCE)}\n\n[The mayor sold every crane to a circus.]", 1)
+    assert ground(said, ShownPage(words)).ungrounded == 0
+    assert ground(said, ShownPage(words, has_figures=False)).ungrounded == 1
+    notes = markdown_elements(f"{' '.join(BALANCE)}\n\n[a] The mayor sold every crane. [b]", 1)
+    assert ground(notes, ShownPage(words)).ungrounded == 1
+
+
+HIDDEN = "The mayor owes 9,999 pounds to every pilot of the harbour."
+
+
+@pytest.mark.parametrize(
+    "hide", ["white", "invisible", "tiny", "covered by a box", "covered by a picture", "below the page"]
+)
+def test_hidden_text_supports_no_answer(save: Make, hide: str) -> None:
+    document = pymupdf.open()
+    page = document.new_page()
+    for row, line in enumerate(BALANCE):
+        page.insert_text((72, 100 + 20 * row), line, fontsize=10)
+    place = (72, 900 if hide == "below the page" else 300)
+    looks = {"white": {"color": (1, 1, 1)}, "invisible": {"render_mode": 3}, "tiny": {"fontsize": 0.5}}
+    page.insert_text(place, HIDDEN, **{"fontsize": 10, **looks.get(hide, {})})
+    if hide == "covered by a box":
+        page.draw_rect(pymupdf.Rect(60, 285, 500, 310), color=None, fill=(0.7, 0.7, 0.7))
+    if hide == "covered by a picture":
+        grey = pymupdf.Pixmap(pymupdf.csRGB, pymupdf.IRect(0, 0, 20, 20))
+        grey.clear_with(200)
+        page.insert_image(pymupdf.Rect(60, 285, 500, 310), pixmap=grey, keep_proportion=False)
+    found = ground_answer(save(document), None, 1, "\n\n".join((*BALANCE, HIDDEN)), True)
+    assert [one.grounded for one in decode(found.elements).elements] == [True] * len(BALANCE) + [False]
+    assert (found.ungrounded, found.ungrounded_numbers) == (1, 1)
+
+
+def test_link_of_the_page_may_be_in_the_answer(save: Make) -> None:
+    document = pymupdf.open()
+    page = document.new_page()
+    page.insert_text((72, 100), BALANCE[0], fontsize=10)
+    page.insert_text((72, 120), "Write to www.harbour.example/fees for more.", fontsize=10)
+    link = {"kind": pymupdf.LINK_URI, "from": pymupdf.Rect(72, 90, 120, 102), "uri": "https://port.example/a"}
+    page.insert_link(link)
+    path = save(document)
+
+    def altered(address: str) -> int:
+        return ground_answer(
+            path, None, 1, BALANCE[0].replace("harbour", f"[harbour]({address})"), True
+        ).altered
+
+    assert altered("http://port.example/a/") == 0
+    assert altered("https://www.harbour.example/fees") == 0
+    assert altered("#fees") == 0
+    assert altered("https://port.example/a?pay=1") == 1

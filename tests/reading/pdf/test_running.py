@@ -43,6 +43,10 @@ KEPT = {
     "dates in figures": [f"2024-03-{day}" for day in range(11, 17)],
     "years": [str(year) for year in range(2019, 2025)],
     "numbers of items": [f"{number}." for number in range(1, 7)],
+    "sections": [f"§ {number}" for number in range(1, 7)],
+    "numbers of invoices": [f"#{number}" for number in range(1017, 1023)],
+    "shares": [f"{number} %" for number in range(1, 7)],
+    "amounts": [f"$ {number}" for number in range(41, 47)],
     "sums": [f"Carried forward {1000 + 317 * number}.50" for number in range(6)],
     "title with page": [f"Annual report | {number}" for number in range(1, 7)],
 }

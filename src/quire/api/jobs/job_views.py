@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field
 
 from quire.coordination.job_records import JobState
 from quire.domain.delivery import DeliveryOutcome
+from quire.domain.doubtful_pages import doubtful_pages
 from quire.domain.job import (
     ChildJob,
     JobId,
@@ -79,6 +80,10 @@ class JobSummary(BaseModel):
     error: dict[str, Any] | None
     sources: dict[str, int] = Field(description="How the pages were read, counted; empty until the end.")
     mupdf_fallback_count: int
+    doubtful_pages: int = Field(
+        description="How many pages are to be compared with the original: of low grade, with words missing, or by AI "
+        "and not as the page is."
+    )
     links: Links
 
 
@@ -352,6 +357,7 @@ def _summary_fields(job: MainJob) -> dict[str, Any]:
         "error": job.error,
         "sources": metadata.get("sources", {}),
         "mupdf_fallback_count": metadata.get("mupdf_fallback_count", 0),
+        "doubtful_pages": doubtful_pages(metadata),
         "links": links(job.id),
     }
 

@@ -55,6 +55,9 @@ class DocumentView(BaseModel):
     sha256: str | None
     source: str
     pages: int | None
+    doubtful_pages: int | None = Field(
+        description="How many of them are to be compared with the original; null where it is not known."
+    )
     title: str | None
     summary: str | None
     date: str | None
@@ -209,6 +212,7 @@ class Viewer:
             sha256=row.content_hash or fetched.get("sha256"),
             source=row.source or "upload",
             pages=row.pages,
+            doubtful_pages=row.metadata.get("doubtful_pages"),
             title=row.title,
             summary=row.summary,
             date=row.date,

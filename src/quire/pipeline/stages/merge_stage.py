@@ -32,6 +32,7 @@ _LOG = logging.getLogger(__name__)
 SEPARATOR = b"\n\n---\n\n"
 _RUN_BYTES = 4 << 20
 _RUNS_AT_ONCE = 16
+_BY_MODELS = (PageSource.AI, PageSource.CACHE)
 _FALLBACKS = (PageSource.MUPDF_FALLBACK, PageSource.MUPDF_TIMEOUT_FALLBACK)
 
 
@@ -248,9 +249,7 @@ def unpack_pages(raw: bytes) -> dict[int, PageRecord]:
 
 def _lacks_words(record: PageRecord) -> bool:
     """Whether words of the page are missing. A model may leave out a page number: there it has to be much."""
-    return record.words_missing > 0 and (
-        record.source is not PageSource.AI or TEXT_LEFT_OUT in record.reasons
-    )
+    return record.words_missing > 0 and (record.source not in _BY_MODELS or TEXT_LEFT_OUT in record.reasons)
 
 
 def summary(job: MainJob, records: list[PageRecord]) -> dict[str, Any]:

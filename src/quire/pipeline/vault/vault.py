@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from quire.coordination.job_records import NewJob, attempt_key
 from quire.coordination.vault_steps import Steps
+from quire.domain.doubtful_pages import doubtful_pages
 from quire.domain.job import (
     JobOptions,
     JobStatus,
@@ -255,7 +256,9 @@ class Vault:
         pages = await searchable_texts(self.parts, result)
         if await catalog.set_content(row.team, row.id, row.attempt, pages) is None:
             return False
-        found = replace(known_of(job), result_ref=result.get("key"), pages=job.total_pages)
+        metadata = {**row.metadata, "doubtful_pages": doubtful_pages(result.get("metadata", {}))}
+        known = replace(known_of(job), metadata=metadata)
+        found = replace(known, result_ref=result.get("key"), pages=job.total_pages)
         return await catalog.note_conversion(row.team, row.id, row.attempt, found, late=True)
 
     async def _advance_finished(self, catalog: Catalog, row: VaultDocument) -> bool:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import functools
 import html
 import re
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING
 
@@ -25,6 +25,11 @@ _FORMULA = re.compile(r"\$\$\s*(.+?)\s*\$\$|\\\[\s*(.+?)\s*\\\]", re.DOTALL)
 _NOTE = re.compile(r"\[\^([\w-]+)\]:\s*(.*)", re.DOTALL)
 _PICTURE = re.compile(r"\[(?:Picture|Image|Figure)(?::\s*(.*))?\]", re.DOTALL | re.I)
 _TAG = re.compile(r"<[^<>]*>")
+_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+_ADDRESS = re.compile(r"\s*(?:[a-z][a-z0-9+.-]*:|//|\\\\)", re.I)
+_SAYING = frozenset(("alt", "title", "value", "placeholder", "label", "aria-label", "content", "summary"))
+_LEADING = frozenset(("href", "src", "srcset", "data", "action", "poster", "cite"))
+_LONGEST_LANGUAGE = 20
 _MAX_SPAN = 64
 _CAPTIONED = (ElementKind.TABLE, ElementKind.FIGURE)
 _SAID_BY = {"heading_open": ElementKind.HEADING, "blockquote_open": ElementKind.QUOTE}
@@ -37,11 +42,30 @@ def _parser() -> MarkdownIt:
     return MarkdownIt("commonmark").enable(["table", "strikethrough"]).disable("reference")
 
 
+@dataclass(frozen=True, slots=True)
+class ParsedAnswer:
+    """The elements of a page's Markdown, and what it says beside their text.
+
+    `unshown` is what a viewer does not show as text: comments, titles, other attributes. `addresses` are those of links
+    and pictures that lead out of the document.
+    """
+
+    elements: tuple[Element, ...]
+    unshown: tuple[str, ...] = ()
+    addresses: tuple[str, ...] = ()
+
+
 def markdown_elements(markdown: str, number: int, reader: str = "") -> tuple[Element, ...]:
     """The elements of page `number`, whose Markdown is given. No input is refused."""
+    return parsed_answer(markdown, number, reader).elements
+
+
+def parsed_answer(markdown: str, number: int, reader: str = "") -> ParsedAnswer:
+    """The same, with what is not shown."""
     walk = _Walk(number, reader)
     walk.read(_parser().parse(markdown))
-    return _with_captions(walk.elements)
+    beside = walk.beside
+    return ParsedAnswer(_with_captions(walk.elements), tuple(beside.unshown), tuple(beside.addresses))
 
 
 def _with_captions(elements: Sequence[Element]) -> tuple[Element, ...]:
@@ -76,14 +100,18 @@ class _Walk:
         self._open: list[Token] = []
         self._depth = -1
         self.elements: list[Element] = []
+        self.beside = _BesideText()
 
     def read(self, tokens: Sequence[Token]) -> None:
         at = 0
         while at < len(tokens):
             token = tokens[at]
+            self.beside.add_all(token.children or (token,))
             if token.type == "table_open":
                 end = next(i for i in range(at, len(tokens)) if tokens[i].type == "table_close")
                 self._add(ElementKind.TABLE, table=_grid(tokens[at:end]))
+                for inner in tokens[at + 1 : end]:
+                    self.beside.add_all(inner.children or (inner,))
                 at = end
             else:
                 self._token(token)
@@ -149,9 +177,11 @@ class _Walk:
             reader.feed(content)
             reader.close()
             if reader.cells:
+                if text := " ".join("".join(reader.beside).split()):
+                    self._add(ElementKind.PARAGRAPH, text)
                 self._add(ElementKind.TABLE, table=TableGrid.from_cells(reader.cells))
                 return
-        text = html.unescape(_TAG.sub(" ", content))
+        text = html.unescape(_TAG.sub(" ", _COMMENT.sub(" ", content)))
         if text.strip():
             self._add(ElementKind.PARAGRAPH, " ".join(text.split()))
 
@@ -188,6 +218,49 @@ class _Walk:
         return made.id
 
 
+class _BesideText(HTMLParser):
+    """Collects what Markdown and the HTML in it say without showing it as text, and where they lead."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.unshown: list[str] = []
+        self.addresses: list[str] = []
+
+    def add_all(self, tokens: Sequence[Token]) -> None:
+        for token in tokens:
+            if token.type in ("html_inline", "html_block"):
+                self.reset()
+                self.feed(token.content)
+                self.close()
+            elif token.type in ("link_open", "image"):
+                self._attributes((name, str(value)) for name, value in token.attrs.items() if name != "alt")
+            elif token.type == "fence":
+                words = token.info.split()
+                self.unshown += words[1:] if words and len(words[0]) <= _LONGEST_LANGUAGE else words
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._attributes((name, value) for name, value in attrs if value)
+
+    def handle_comment(self, data: str) -> None:
+        self.unshown.append(data)
+
+    def handle_decl(self, decl: str) -> None:
+        self.unshown.append(decl)
+
+    def handle_pi(self, data: str) -> None:
+        self.unshown.append(data)
+
+    def unknown_decl(self, data: str) -> None:
+        self.unshown.append(data)
+
+    def _attributes(self, attributes: Iterable[tuple[str, str]]) -> None:
+        for name, value in attributes:
+            if name in _SAYING:
+                self.unshown.append(value)
+            elif name in _LEADING and _ADDRESS.match(value):
+                self.addresses.append(value.strip())
+
+
 def _words(children: Sequence[Token]) -> str:
     """The text of inline tokens without their markup."""
     parts: list[str] = []
@@ -222,7 +295,7 @@ def _grid(tokens: Sequence[Token]) -> TableGrid:
 
 
 class _HtmlTable(HTMLParser):
-    """The cells of the tables in a piece of HTML, spans included, one table below the other."""
+    """The cells of the tables in a piece of HTML, spans included, one table below the other, and the text `beside`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -231,6 +304,7 @@ class _HtmlTable(HTMLParser):
         self._taken: set[tuple[int, int]] = set()
         self._cell: TableCell | None = None
         self._words: list[str] = []
+        self.beside: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if tag == "tr":
@@ -246,15 +320,14 @@ class _HtmlTable(HTMLParser):
                 self._row, column, _span(given.get("rowspan")), _span(given.get("colspan")), tag == "th", ""
             )
         elif tag == "br":
-            self._words.append(" ")
+            (self._words if self._cell is not None else self.beside).append(" ")
 
     def handle_endtag(self, tag: str) -> None:
         if tag in ("td", "th", "tr", "table"):
             self._end()
 
     def handle_data(self, data: str) -> None:
-        if self._cell is not None:
-            self._words.append(data)
+        (self._words if self._cell is not None else self.beside).append(data)
 
     def close(self) -> None:
         super().close()

@@ -3,7 +3,8 @@
 An element that enough of the page's words support gets their box; its confidence is the share of its words that the
 page has there. One that is not supported, that has a sentence or a number which the page has not, or that says again
 what an earlier one has said, is marked, so that an invented sentence or number can be seen and counted. Single words
-that the page has not at that place (`answer_words.py`) are counted: with any of them an answer is not good.
+that the page has not at that place (`answer_words.py`) are counted: with any of them an answer is not good. So are
+words of comments and the like, which a viewer does not show, and addresses that the page does not have.
 
 Where the page's text layer supports too little of an answer, as on a scan, the answer is compared with the words that
 OCR sees as well.
@@ -15,12 +16,11 @@ figures are marked too, but are not counted; numbers in them are.
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from quire.domain.element import Box, Element, ElementKind, PageElements, hull
+from quire.domain.element import Element, ElementKind, PageElements
 from quire.domain.element_codec import encode
 from quire.domain.element_tree import renumbered
 from quire.errors import PageError
@@ -30,13 +30,10 @@ from quire.reading.grading.page_grade import AnswerEvidence
 from quire.reading.office.office_elements import page_elements
 from quire.reading.office.office_source import OfficeSource
 from quire.reading.office.zip_container import OfficeLimits
-from quire.reading.pdf.answer_words import AnswerWord, PageNumbers, differing, in_any_order, words_of
+from quire.reading.pdf.answer_support import PageIndex
 from quire.reading.pdf.attached_files import attached_files, shown_files
 from quire.reading.pdf.block_matching import compact
-from quire.reading.pdf.leftward_text import has_leftward, leftward_text
-from quire.reading.pdf.line_pieces import PageWord
-from quire.reading.pdf.mupdf import text_flags
-from quire.reading.pdf.reading_direction import View, view_of
+from quire.reading.pdf.shown_page import NOTHING, ShownPage, links_of, shown_by
 
 if TYPE_CHECKING:
     from quire.reading.ocr.page_ocr import OcrOptions
@@ -45,21 +42,7 @@ READER_AI = "ai"
 READER_FILES = "mupdf"
 """Attached files are in the file, not in the answer."""
 _LEAST_WORDS = 5
-_ENOUGH = 0.6
-_SLACK = 6
-_MOST_PLACES = 24
-_STEP = 3
-_LONG = 6
-_TOGETHER = 0.4
-"""Of the words of a longer text at least this share is followed by the word that follows it on the page."""
-_VERBATIM = 0.7
-"""A table of which less than this share is on the page in its order has another order there."""
-_LEAST_MOVED = 3
-_LEAST_AGAIN = 8
-_AGAIN = 0.8
-_LEAST_SENTENCE = 5
-_SENTENCE_END = (".", "!", "?", "。")
-_DESCRIPTION = re.compile(r"\s*\[.*\]\s*", re.DOTALL)
+_DESCRIPTION = re.compile(r"\s*\[[^\[\]]*(?:\[[^\[\]]*\][^\[\]]*)*\]\s*")
 """The system prompt asks for figures and their descriptions in square brackets."""
 
 
@@ -95,13 +78,11 @@ def ground_answer(path: str, password: str | None, number: int, answer: str, tru
     `trusted` says whether the page's own text can be read. Raises what opening the document raises.
     """
     source = open_documents().get(path, password)
-    words: list[PageWord] = []
-    size = (0.0, 0.0)
-    files: list[AttachmentNote] = []
-    if isinstance(source, PdfSource):
-        view, words = _words_of(source, number)
-        size, files = view.size, attached_files(source.handle, source.page(number), view.turn)
-    return _packed(number, answer, words if trusted else [], size, files=files)
+    if not isinstance(source, PdfSource):
+        return _packed(number, answer, NOTHING, (0.0, 0.0))
+    view, page = shown_by(source, number)
+    files = attached_files(source.handle, source.page(number), view.turn)
+    return _packed(number, answer, page if trusted else NOTHING, view.size, files=files)
 
 
 def ground_by_ocr(
@@ -112,32 +93,36 @@ def ground_by_ocr(
 
     words, size, turns = recognised_words(path, password, number, options)
     source = open_documents().get(path, password)
-    files = shown_files(source, number, turns) if isinstance(source, PdfSource) else []
-    return _packed(number, answer, words, size, turns, files=files)
+    files, links = list[AttachmentNote](), frozenset[str]()
+    if isinstance(source, PdfSource):
+        files, links = shown_files(source, number, turns), links_of(source.page(number))
+    return _packed(number, answer, ShownPage(words, links, is_exact=False), size, turns, files=files)
 
 
 def _packed(
     number: int,
     answer: str,
-    words: Sequence[PageWord],
+    page: ShownPage,
     size: tuple[float, float],
     turns: int = 0,
     *,
     files: Sequence[AttachmentNote] = (),
 ) -> GroundedAnswer:
-    from quire.reading.files.markdown_elements import markdown_elements
+    from quire.reading.files.markdown_elements import parsed_answer
 
-    said = markdown_elements(answer, number)
+    parsed = parsed_answer(answer, number)
+    said = parsed.elements
     with_files = with_attachments(said, files) if files else list(said)
-    found = ground([one for one in with_files if one.kind is not ElementKind.ATTACHMENT], words)
+    own = [one for one in with_files if one.kind is not ElementKind.ATTACHMENT]
+    found = ground(own, page, parsed.unshown, parsed.addresses)
     left = iter(found.elements)
     elements = tuple(
         replace(one, reader=READER_FILES) if one.kind is ElementKind.ATTACHMENT else next(left)
         for one in with_files
     )
-    page = PageElements(number, renumbered(elements, number) if files else elements, READER_AI, *size, turns)
+    stored = renumbered(elements, number) if files else elements
     return GroundedAnswer(
-        encode(page),
+        encode(PageElements(number, stored, READER_AI, *size, turns)),
         found.ungrounded,
         found.ungrounded_numbers,
         found.support,
@@ -149,7 +134,7 @@ def _packed(
 
 def answer_without_ground(number: int, answer: str) -> GroundedAnswer:
     """The elements of a model's answer about a page that can't be compared with it."""
-    return _packed(number, answer, (), (0.0, 0.0))
+    return _packed(number, answer, NOTHING, (0.0, 0.0))
 
 
 def pack_described_page(
@@ -166,19 +151,9 @@ def pack_described_page(
     return GroundedAnswer(encode(PageElements(number, elements, source.reader)))
 
 
-def _words_of(source: PdfSource, number: int) -> tuple[View, list[PageWord]]:
-    page = source.page(number)
-    textpage = page.get_textpage(flags=text_flags())
-    content = textpage.extractDICT()
-    view = view_of(page, content)
-    if has_leftward(content):
-        textpage = leftward_text(page)
-    return view, [PageWord(word[4], view.turn(word[:4])) for word in textpage.extractWORDS()]
-
-
 @dataclass(frozen=True, slots=True)
 class Grounded:
-    """`support` is the share of characters in elements with ground, descriptions of figures left out."""
+    """`support` is the share of characters in elements with ground, descriptions of the page's figures left out."""
 
     elements: tuple[Element, ...]
     ungrounded: int
@@ -188,19 +163,26 @@ class Grounded:
     words_missing: int = 0
 
 
-def ground(elements: Sequence[Element], words: Sequence[PageWord]) -> Grounded:
-    """The elements with boxes and marks. With hardly any words on the page nothing is known of any of them."""
-    if len(words) < _LEAST_WORDS:
+def ground(
+    elements: Sequence[Element], shown: ShownPage, unshown: Iterable[str] = (), addresses: Iterable[str] = ()
+) -> Grounded:
+    """The elements with boxes and marks. With hardly any words on the page nothing is known of any of them.
+
+    `unshown` is what the answer says in comments and the like, `addresses` is where it leads.
+    """
+    if len(shown.words) < _LEAST_WORDS:
         return Grounded(tuple(replace(element, grounded=None) for element in elements), 0, 0)
-    page = _PageIndex(words)
+    page = PageIndex(shown)
     grounded = [page.ground(element) for element in elements]
     marked = tuple(one.element for one in grounded)
+    told = [one for one in grounded if not (shown.has_figures and _is_description(one.element))]
+    lost, altered = page.lacking(unshown)
     return Grounded(
         marked,
-        sum(element.grounded is False and not _is_description(element) for element in marked),
-        sum(one.unknown_numbers for one in grounded),
-        _support(marked),
-        sum(one.altered for one in grounded if not _is_description(one.element)),
+        sum(one.element.grounded is False for one in told),
+        sum(one.unknown_numbers for one in grounded) + lost,
+        _support([one.element for one in told]),
+        sum(one.altered for one in told) + altered + page.unknown_addresses(addresses),
         page.left_out(elements),
     )
 
@@ -209,7 +191,7 @@ def _support(elements: Sequence[Element]) -> float | None:
     sizes = [
         (len(compact(element.plain_text)), element.grounded)
         for element in elements
-        if element.grounded is not None and not _is_description(element)
+        if element.grounded is not None
     ]
     total = sum(size for size, _ in sizes)
     return sum(size for size, is_grounded in sizes if is_grounded) / total if total else None
@@ -217,193 +199,3 @@ def _support(elements: Sequence[Element]) -> float | None:
 
 def _is_description(element: Element) -> bool:
     return _DESCRIPTION.fullmatch(element.plain_text) is not None
-
-
-class _Finding(NamedTuple):
-    """An element with its box and its mark, how many of its words have a number that the page has not there, and how
-    many of the others are not on the page at that place."""
-
-    element: Element
-    unknown_numbers: int = 0
-    altered: int = 0
-
-
-class _PageIndex:
-    """Where each word of the page is, and which numbers the page has."""
-
-    def __init__(self, words: Sequence[PageWord]) -> None:
-        self._boxes = [word.box for word in words]
-        self._words = [AnswerWord(word.text) for word in words]
-        self._numbers = PageNumbers([word.text for word in words])
-        self._places: dict[str, list[int]] = {}
-        self._taken: set[int] = set()
-        for place, word in enumerate(self._words):
-            if word.key:
-                self._places.setdefault(word.key, []).append(place)
-            if joined := self._with_next(place):
-                self._places.setdefault(joined, []).append(place)
-
-    def _with_next(self, place: int) -> str:
-        """The word that a line's end or the space between thousands has cut in two; empty if there is none."""
-        if place + 1 == len(self._words):
-            return ""
-        word, following = self._words[place], self._words[place + 1].key
-        is_cut = word.text.endswith(("-", "\u00ad"))
-        is_grouped = word.key.isdigit() and len(word.key) <= 3 and len(following) == 3 and following.isdigit()
-        return word.key + following if following and (is_cut or is_grouped) else ""
-
-    def ground(self, element: Element) -> _Finding:
-        own = words_of(element.plain_text)
-        if not own:
-            return _Finding(replace(element, grounded=None))
-        is_table = element.kind is ElementKind.TABLE
-        places, wrong = self._in_order_of(own, _VERBATIM if is_table else _ENOUGH)
-        if is_table and wrong is None:
-            by_columns = words_of(_by_columns(element))
-            again, wrong = self._in_order_of(by_columns, _VERBATIM)
-            own, places = (own, self._anywhere(own)) if wrong is None else (by_columns, again)
-        supported = len(places) >= _ENOUGH * len(own)
-        lost = {i for i, word in enumerate(own) if word.has_digits and not self._numbers.has_all_of(word)}
-        if supported and wrong is not None:
-            lost |= {i for i in wrong if own[i].has_digits}
-            altered = len(set(wrong) - lost)
-            supported = not _has_invented_sentence(own, wrong)
-        else:
-            altered = in_any_order(own, (word.key for word in self._words)) if supported or is_table else 0
-        is_again = supported and not is_table and self._says_again(own, places)
-        share = round(len(places) / len(own), 3)
-        box = self._box(places) if supported else None
-        mark = supported and not lost and not is_again
-        return _Finding(replace(element, box=box, confidence=share, grounded=mark), len(lost), altered)
-
-    def left_out(self, elements: Sequence[Element]) -> int:
-        """How many words of the page are in none of the elements, however they are cut."""
-        said = Counter(word.key for element in elements for word in words_of(element.plain_text))
-        missing, place = 0, 0
-        while place < len(self._words):
-            key, joined = self._words[place].key, self._with_next(place)
-            if joined and not said[key] and said[joined]:
-                said[joined] -= 1
-                place += 1
-            elif said[key]:
-                said[key] -= 1
-            else:
-                missing += bool(key)
-            place += 1
-        return missing
-
-    def _in_order_of(self, own: Sequence[AnswerWord], least: float) -> tuple[list[int], list[int] | None]:
-        """Places close together, and which words the page has not there; None if less than this share is in order."""
-        places = self._nearest([word.key for word in own])
-        if not places:
-            return places, None
-        # Words that the page has several times may share a place, so the text may reach farther than its places.
-        reach = _reach(len(own))
-        start = max(0, min(places[0], places[-1] - reach))
-        wrong = differing(own, self._words[start : max(places[-1], places[0] + reach) + 1])
-        if wrong is not None:
-            wrong = [
-                i for run in _runs(wrong) if not self._is_elsewhere(own[run[0] : run[-1] + 1]) for i in run
-            ]
-        return places, wrong if wrong is not None and len(wrong) <= (1 - least) * len(own) else None
-
-    def _is_elsewhere(self, run: Sequence[AnswerWord]) -> bool:
-        """Whether the page has these words, one behind the other, at another place: it has another order there."""
-        if len(run) < _LEAST_MOVED:
-            return False
-        for place in self._places.get(run[0].key, ())[:_MOST_PLACES]:
-            if differing(run, self._words[place : place + len(run)]) == []:
-                return True
-        return False
-
-    def _says_again(self, own: Sequence[AnswerWord], places: Sequence[int]) -> bool:
-        """Whether an earlier element has these words of the page, and the page itself has them once."""
-        again = sum(place in self._taken for place in places)
-        self._taken.update(places)
-        if len(own) < _LEAST_AGAIN or again < _AGAIN * len(places):
-            return False
-        return min(len(self._places.get(word.key, ())) for word in own if word.key in self._places) < 2
-
-    def _anywhere(self, own: Sequence[AnswerWord]) -> list[int]:
-        """A place for each of the words, each place once."""
-        used: Counter[str] = Counter()
-        found: list[int] = []
-        for word in own:
-            places = self._places.get(word.key, ())
-            if used[word.key] < len(places):
-                found.append(places[used[word.key]])
-                used[word.key] += 1
-        return sorted(found)
-
-    def _nearest(self, keys: Sequence[str]) -> list[int]:
-        """One place for each of the keys, all of them close together in the order of the page, as many as possible."""
-        marks = sorted(
-            (place, i) for i, key in enumerate(keys) for place in self._places.get(key, ())[:_MOST_PLACES]
-        )
-        reach = _reach(len(keys))
-        best: tuple[int, int, int] = (0, 0, 0)
-        counts: dict[int, int] = {}
-        start = 0
-        for end, (place, i) in enumerate(marks):
-            counts[i] = counts.get(i, 0) + 1
-            while place - marks[start][0] > reach:
-                gone = marks[start][1]
-                counts[gone] -= 1
-                if not counts[gone]:
-                    del counts[gone]
-                start += 1
-            if len(counts) > best[0]:
-                best = (len(counts), start, end)
-        window = marks[best[1] : best[2] + 1] if best[0] else []
-        return self._in_order(window)
-
-    def _in_order(self, window: Sequence[tuple[int, int]]) -> list[int]:
-        """For each word of the element the place that fits the order best; none where the order is all different."""
-        if not window:
-            return []
-        offsets = sorted(place - i for place, i in window)
-        middle = offsets[len(offsets) // 2]
-        taken: dict[int, int] = {}
-        for place, i in window:
-            if i not in taken or abs(place - i - middle) < abs(taken[i] - i - middle):
-                taken[i] = place
-        together = sum(0 < taken[i + 1] - taken[i] <= _STEP for i in taken if i + 1 in taken)
-        if len(taken) >= _LONG and together < _TOGETHER * len(taken):
-            return []
-        return sorted(taken.values())
-
-    def _box(self, places: Sequence[int]) -> Box:
-        return hull([self._boxes[place] for place in places])
-
-
-def _reach(count: int) -> int:
-    """Over how many words of the page so many words of an answer may extend."""
-    return count + count // 2 + _SLACK
-
-
-def _runs(places: Sequence[int]) -> list[list[int]]:
-    """Numbers that follow each other together."""
-    found: list[list[int]] = []
-    for place in places:
-        if found and place == found[-1][-1] + 1:
-            found[-1].append(place)
-        else:
-            found.append([place])
-    return found
-
-
-def _by_columns(element: Element) -> str:
-    rows = element.table.rows if element.table is not None else ()
-    return "\n".join("\t".join(column) for column in zip(*rows, strict=True))
-
-
-def _has_invented_sentence(own: Sequence[AnswerWord], wrong: Sequence[int]) -> bool:
-    """Whether the page lacks more than it has of a sentence."""
-    odd, start = set(wrong), 0
-    for end, word in enumerate(own, 1):
-        if end == len(own) or word.text.rstrip("\"'”’)*_").endswith(_SENTENCE_END):
-            lacking = sum(i in odd for i in range(start, end))
-            if end - start >= _LEAST_SENTENCE and lacking > (1 - _ENOUGH) * (end - start):
-                return True
-            start = end
-    return False

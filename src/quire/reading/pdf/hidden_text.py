@@ -1,13 +1,14 @@
 """Takes text out of a page that can't be seen on it, and the copies of text that is drawn several times.
 
-Text may be hidden if it is drawn invisibly, or in the colour of what is below or above it. Whether it is, the picture
-of the page says: nothing can be read where all is of one colour. So the text layer of a scan stays, and so does text
-that a clip, a shade or a picture makes visible. Where most of the text is hidden, all of it stays: such a page shows
-its words as shapes, and the hidden ones say which they are. Letters that are drawn again within their own strokes are a
-shadow, or bold type made of light type.
+Text may be hidden if it is drawn invisibly, in type that nobody can read, or nearly in the colour of what is below or
+above it. Whether it is, the picture of the page says: nothing can be read where all is of one colour. So the text layer
+of a scan stays, and so does text that a clip, a shade or a picture makes visible. Text that is drawn invisibly over
+other text is hidden too. Where most of the text is hidden, all of it stays: such a page shows its words as shapes, and
+the hidden ones say which they are. Letters that are drawn again within their own strokes are a shadow, or bold type
+made of light type.
 
 Weakness: text under a drawing of another colour than its own, text under a picture, and hidden text on a page with
-thousands of drawings is not found.
+thousands of drawings is not found. Answers of models are compared with what the page's picture shows (`seen_words`).
 """
 
 from __future__ import annotations
@@ -29,11 +30,16 @@ _DRAWN = 16 | 32
 _TRANSPARENT = 12
 """Of 255."""
 _WHITE, _NEARLY_WHITE = 0xFFFFFF, 0.97
+_LEAST_TYPE_PT = 1.0
 _OPAQUE = 0.9
 _LEAST_AREA_PT = 4.0
 _MOST_DRAWINGS = 2_000
 """Of a page whose picture is made: that of a map may take seconds."""
-_SAME_COLOUR = 3
+_SAME_COLOUR = 10
+"""Of 255 shades. Letters this near to what is around them can't be seen on paper or on a screen."""
+_MOST_PIXELS = 4_000_000
+_MOST_PAIRS = 1_000_000
+"""Of invisible and drawn texts, whose places are compared."""
 _SHADOW_EM = 0.1
 _INNER = 0.15
 """What of a line's height is left out at its edges: a rule or a neighbour may be there."""
@@ -59,9 +65,11 @@ def take_hidden(
     """
     lines = [line for block in content["blocks"] for line in block.get("lines", ())]
     spans = [span for line in lines for span in line["spans"]]
-    looks = {(span["char_flags"] & _DRAWN, span["alpha"], span["color"]) for span in spans}
-    colours = {colour for drawn, alpha, colour in looks if drawn and alpha > _TRANSPARENT}
-    may_hide = len(colours) < len(looks) or _WHITE in colours or _are_filled(drawings, colours)
+    looks = {(span["char_flags"] & _DRAWN, span["alpha"], span["color"], _is_tiny(span)) for span in spans}
+    colours = {
+        colour for drawn, alpha, colour, small in looks if drawn and alpha > _TRANSPARENT and not small
+    }
+    may_hide = len(colours) < len(looks) or any(map(_is_whitish, colours)) or _are_filled(drawings, colours)
     hidden = _hidden_spans(page, spans, drawings, pictures) if may_hide else set()
     return [*_take(content, hidden, is_copy=False), *_take(content, _copies(lines), is_copy=True)]
 
@@ -72,10 +80,22 @@ def _are_filled(drawings: Sequence[dict[str, Any]], colours: set[int]) -> bool:
     for one in drawings[:_MOST_DRAWINGS]:
         fill = one.get("fill")
         if fill is not None and fill not in tried and _is_area(one["rect"]):
-            if _colour(one) in colours:
+            colour = _colour(one)
+            if colour is not None and any(_are_alike(colour, other) for other in colours):
                 return True
             tried.add(fill)
     return False
+
+
+def _is_whitish(colour: int) -> bool:
+    return _are_alike(colour, _WHITE)
+
+
+def _are_alike(colour: int, other: int) -> bool:
+    """Whether letters in the one colour can't be told from a ground in the other."""
+    if colour == other:
+        return True
+    return all(abs((colour >> at & 255) - (other >> at & 255)) <= _SAME_COLOUR for at in (16, 8, 0))
 
 
 def _areas(drawings: Sequence[dict[str, Any]]) -> list[tuple[Box, int]]:
@@ -110,7 +130,35 @@ def _hidden_spans(
     if not doubtful or 2 * _letters(doubtful) >= _letters(spans):
         return set()
     sheet = _Picture(page, [span["bbox"] for span in doubtful])
-    return {id(span) for span in doubtful if sheet.is_empty(span["bbox"])}
+    below = _below_text(doubtful, spans)
+    return {
+        id(span) for span in doubtful if id(span) in below or _is_tiny(span) or sheet.is_empty(span["bbox"])
+    }
+
+
+def _below_text(doubtful: Sequence[Span], spans: Sequence[Span]) -> set[int]:
+    """The invisible spans where other text is drawn: what the picture shows there is the other text."""
+    invisible = [span for span in doubtful if _is_invisible(span)]
+    drawn = [span["bbox"] for span in spans if not _is_invisible(span)] if invisible else []
+    if len(invisible) * len(drawn) > _MOST_PAIRS:
+        return set()
+    return {id(span) for span in invisible if any(has_point(box, _middle(span["bbox"])) for box in drawn)}
+
+
+def _is_invisible(span: Span) -> bool:
+    return bool(not span["char_flags"] & _DRAWN or span["alpha"] <= _TRANSPARENT)
+
+
+def _is_tiny(span: Span) -> bool:
+    """Some fonts have a size that says nothing of their letters, so the box is asked as well."""
+    if span["size"] >= _LEAST_TYPE_PT:
+        return False
+    x0, y0, x1, y1 = span["bbox"]
+    return bool(min(x1 - x0, y1 - y0) < 2 * _LEAST_TYPE_PT)
+
+
+def _middle(box: Box) -> tuple[float, float]:
+    return (box[0] + box[2]) / 2, (box[1] + box[3]) / 2
 
 
 def _letters(spans: Iterable[Span]) -> int:
@@ -118,31 +166,34 @@ def _letters(spans: Iterable[Span]) -> int:
 
 
 def _is_doubtful(span: Span, areas: Sequence[tuple[Box, int]], pictures: Sequence[Box]) -> bool:
-    x0, y0, x1, y1 = span["bbox"]
-    middle = (x0 + x1) / 2, (y0 + y1) / 2
+    middle = _middle(span["bbox"])
     if any(has_point(box, middle) for box in pictures):
         return False  # the text layer of a scan, or words on a picture
-    if not span["char_flags"] & _DRAWN or span["alpha"] <= _TRANSPARENT:
+    if _is_invisible(span) or _is_tiny(span):
         return True
     ground = next((colour for box, colour in reversed(areas) if has_point(box, middle)), _WHITE)
-    return bool(span["color"] == ground)
+    return _are_alike(span["color"], ground)
 
 
 class _Picture:
     """The part of a page's picture that has all the boxes given, in shades of grey."""
 
     def __init__(self, page: Any, boxes: Sequence[Box]) -> None:
-        self._turn = page.rotation_matrix
-        area = mupdf().Rect(hull(boxes)) * self._turn & page.rect
+        area = mupdf().Rect(hull(boxes)) * page.rotation_matrix & page.rect
+        zoom = min(1.0, (_MOST_PIXELS / max(1.0, area.width * area.height)) ** 0.5)
+        scale = mupdf().Matrix(zoom, zoom)
+        self._place = page.rotation_matrix * scale
         grey = mupdf().csGRAY
-        self._pixels = page.get_pixmap(clip=area, colorspace=grey, annots=False) if area.is_valid else None
+        self._pixels = (
+            page.get_pixmap(matrix=scale, clip=area, colorspace=grey, annots=False) if area.is_valid else None
+        )
 
     def is_empty(self, box: Box) -> bool:
         """Whether all of the box is of one colour, or too small for letters that can be read."""
         pixels = self._pixels
         if pixels is None:
             return True
-        rect = mupdf().Rect(box) * self._turn
+        rect = mupdf().Rect(box) * self._place
         inset = _INNER * min(rect.width, rect.height)
         left, right = (
             int(min(max(0, x - pixels.x), pixels.width)) for x in (rect.x0 + inset, rect.x1 - inset)
@@ -153,6 +204,44 @@ class _Picture:
             for y in range(top, end)
         ]
         return not any(rows) or max(map(max, rows)) - min(map(min, rows)) <= _SAME_COLOUR
+
+
+def seen_words(
+    page: Any,
+    words: Sequence[Any],
+    content: dict[str, Any],
+    drawings: Sequence[dict[str, Any]],
+    pictures: Sequence[Box],
+) -> list[Any]:
+    """MuPDF's words without those whose place in the picture of the page is of one colour, whatever hides them.
+
+    No picture is made of a page where nothing can hide text.
+    """
+    if not words or not (pictures or _may_cover(drawings) or _has_odd_looks(content)):
+        return list(words)
+    sheet = _Picture(page, [word[:4] for word in words])
+    return [word for word in words if not sheet.is_empty(word[:4])]
+
+
+def _may_cover(drawings: Sequence[dict[str, Any]]) -> bool:
+    return any(one.get("fill") is not None and _is_area(one["rect"]) for one in drawings)
+
+
+def _has_odd_looks(content: dict[str, Any]) -> bool:
+    """Whether some letters are pale, tiny or invisible."""
+    spans = (span for block in content["blocks"] for line in block.get("lines", ()) for span in line["spans"])
+    return any(_is_invisible(span) or _is_tiny(span) or _is_whitish(span["color"]) for span in spans)
+
+
+def shown_text(page: Any, text: str, flags: int) -> str:
+    """The text of a page without what is hidden; `text` is all of it, `flags` are those of how it was taken."""
+    content = page.get_textpage(flags=flags).extractDICT()
+    pictures = [image["bbox"] for image in page.get_image_info()]
+    hidden = take_hidden(page, content, page.get_cdrawings(), pictures)
+    if all(one.is_copy for one in hidden):
+        return text
+    lines = (line for block in content["blocks"] for line in block.get("lines", ()))
+    return "\n".join("".join(span["text"] for span in line["spans"]) for line in lines)
 
 
 def _copies(lines: Sequence[RawLine]) -> set[int]:

@@ -44,8 +44,11 @@ _PAGE_NUMBER = re.compile(
     re.I,
 )
 """A number with leading zeros is the number of something else, as the numbers stamped on court files are."""
-_OTHER_NUMBER = re.compile(r"(?:19|20)\d\d|\d{1,3}\.")
-"""A year, or the number of an item: they may count on with the pages too. A page number that stays costs nothing."""
+_OTHER_NUMBER = re.compile(r"(?:19|20)\d\d|\d{1,3}\.|.*[§¶#№%‰+±°&@$£¥\u20a0-\u20bf].*", re.DOTALL)
+"""A year, the number of an item, of a section, of a sum: they may count on with the pages too.
+
+A page number that stays costs nothing.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import struct
 from dataclasses import dataclass
 
 from quire.reading.files.document_source import PdfSource, open_documents
+from quire.reading.pdf.hidden_text import shown_text
 from quire.reading.pdf.mupdf import text_flags
 from quire.reading.pdf.page_render import RenderOptions, render_page
 from quire.reading.pdf.table_crops import dense_tables
@@ -109,8 +110,10 @@ def _section(number: int, what: str, text: str) -> str:
 
 
 def _text(source: PdfSource, number: int) -> str:
+    """The text that the page shows: what is hidden may be an instruction to the model."""
     try:
-        found: str = source.page(number).get_text("text", flags=text_flags())
+        page = source.page(number)
+        found = shown_text(page, page.get_text("text", flags=text_flags()), text_flags())
     except MemoryError:
         raise
     except Exception:

@@ -15,6 +15,7 @@ export function statusOf(found) {
   const [tone, words, retry] = STATES[found.state] || ["idle", found.state, ""];
   if (found.state === "needs_classification" && found.error?.code === "classifying") return { tone: "busy", words: "Being classified", retry: "" };
   if (found.state === "needs_classification" && found.error?.code === "still_reading") return { tone: "busy", words: "AI is still reading", retry: "" };
+  if (found.state === "completed" && found.doubtful_pages) return { tone: "warn", words: `${words}, ${found.doubtful_pages} to check`, retry };
   if (found.state === "pending" && found.progress === 100) return { tone, words: "Being classified", retry };
   return { tone, words, retry };
 }

@@ -93,7 +93,8 @@ export function conversions(main, _asked, signal) {
       write(error, job.error?.error || "");
       if (before && before !== job.status) say(`${job.filename}: ${status_now.words}`);
       before = job.status;
-      const wanted = !over(job.status) ? "cancel" : status_now.tone === "good" ? "" : "retry";
+      const again_helps = job.status !== "completed" || job.pages_failed || job.mupdf_fallback_count;
+      const wanted = !over(job.status) ? "cancel" : again_helps ? "retry" : "";
       if (wanted === shown) return;
       shown = wanted;
       fill(tools, wanted === "cancel" && action("Cancel", async () => { await post(`/jobs/${id}/cancel`); await again(); }, ".small"),

@@ -140,9 +140,9 @@ const SIGNS = { idle: "·", busy: "…", good: "✓", warn: "!", bad: "✕" };
 
 /** The status of a conversion: tone and words. */
 export function statusOf(job) {
-  const count = job.mupdf_fallback_count, low = job.metadata?.low_confidence_pages?.length;
-  if (job.status === "completed" && (job.pages_failed || count || low)) {
-    const parts = [job.pages_failed && `${job.pages_failed} failed`, count && `${count} fallback`, low && `${low} of low confidence`];
+  const count = job.mupdf_fallback_count, doubtful = job.doubtful_pages;
+  if (job.status === "completed" && (job.pages_failed || count || doubtful)) {
+    const parts = [job.pages_failed && `${job.pages_failed} failed`, count && `${count} fallback`, doubtful && `${doubtful} to check`];
     return { tone: "warn", words: `Completed, ${parts.filter(Boolean).join(", ")}` };
   }
   const words = job.status.charAt(0).toUpperCase() + job.status.slice(1);

@@ -5,6 +5,8 @@ import { markdown } from "./markdown.js";
 import { look } from "./pages.js";
 import { blob, get, over, post, text } from "./service.js";
 
+const MOST_QUOTES = 5, LONGEST_QUOTE = 160;
+
 /** Where a box of the upright page is on its picture, which shows the page as it came: left, top, width, height as shares. */
 function onPicture([x0, y0, x1, y1], { width, height, turned = 0 }) {
   for (let left = turned; left > 0; left -= 90) [x0, y0, x1, y1, width, height] = [height - y1, x0, height - y0, x1, height, width];
@@ -25,12 +27,13 @@ export function page(id, on, signal) {
     say(answer.retried ? `Page ${number} is being read again.` : "Nothing to retry: the page was already read in the best available way.");
     on.retried();
   }, ".small");
+  const doubts = h("p.attention");
   const quote = h("blockquote"), back = h("button.quiet.small", { type: "button", onclick: () => cited.from.focus() }, "Back to the value");
   const proof = h("div.proof", { hidden: true }, quote, back);
   const element = h("section.page", { "aria-label": "Page", tabindex: "-1" },
     h("div.bar", {}, h("button.quiet", { type: "button", "aria-label": "Previous page", onclick: () => on.step(-1) }, "‹"), title,
       h("button.quiet", { type: "button", "aria-label": "Next page", onclick: () => on.step(1) }, "›"), badge, h("span.gap"), retry),
-    facts, error, proof,
+    facts, error, doubts, proof,
     h("div.sides", {}, h("div.side", {}, h("div.bar", {}, h("h3", {}, "Original")), picture),
       h("div.side", {}, h("div.bar", {}, h("h3", {}, "Markdown"), h("span.gap"), source, copy), article)));
   let number = null, shown = "", address = "", cited = null, stop = new AbortController();
@@ -59,10 +62,19 @@ export function page(id, on, signal) {
     try {
       const found = await get(`/jobs/${id}-p${wanted}`, mine);
       describe(found);
+      doubt(found, mine).catch(complain);
       shown = over(found.status) && found.status !== "cancelled" ? await text(`/jobs/${id}-p${wanted}/result?format=md`, mine) : "";
       if (shown || over(found.status)) write_text();
       else fill(article, h("p.hint", {}, "This page has not been read yet. Its text appears here as soon as it is done."), skeleton(4));
     } catch (failure) { complain(failure); }
+  }
+
+  /** Quotes what AI has added to the page. */
+  async function doubt(found, mine) {
+    const added = found.ungrounded > 0 && (await get(`/jobs/${id}/pages/${found.page_number}/elements`, mine)).elements
+      .filter((one) => one.grounded === false).map((one) => one.text || (one.cells || []).map((cell) => cell.text).join(" "))
+      .filter((text) => text.trim()).slice(0, MOST_QUOTES);
+    fill(doubts, ...(added || []).flatMap((one, place) => [place ? " " : "Not supported by the page: ", h("q", {}, one.slice(0, LONGEST_QUOTE) + (one.length > LONGEST_QUOTE ? "…" : ""))]));
   }
 
   async function draw_picture(wanted, mine) {

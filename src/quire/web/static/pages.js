@@ -9,8 +9,11 @@ const SETTLE_MS = 250; // an image is rendered for each chosen page; a held arro
 const LOOKS = {
   queued: ["idle", "·", "waiting"], processing: ["busy", "…", "being read"], failed: ["bad", "✕", "failed"],
   cancelled: ["idle", "–", "cancelled"], done: ["good", "✓", "read"], ocr: ["ocr", "O", "read by OCR"],
-  ai: ["ai", "A", "read by AI"], fallback: ["warn", "!", "fallback text"], low: ["warn", "?", "low confidence"], empty: ["idle", "∅", "no text"],
+  ai: ["ai", "A", "read by AI"], fallback: ["warn", "!", "fallback text"], low: ["warn", "?", "low confidence"],
+  unlike: ["warn", "?", "not as the page"], lacking: ["warn", "?", "words missing"], empty: ["idle", "∅", "no text"],
 };
+
+const BY_AI = ["ai", "cache"]; // a model may leave out a page number; an answer may have been kept
 
 /** The status of a page in the grid: tone, sign, words. */
 export function look(page) {
@@ -18,12 +21,15 @@ export function look(page) {
   if (page.source?.endsWith("fallback")) return LOOKS.fallback;
   if (page.grade === "low") return LOOKS.low; // also one with letters that no reader could read
   if (page.words === 0) return LOOKS.empty;
-  return LOOKS[page.source] || LOOKS.done;
+  const why = page.reason || [];
+  if (page.ungrounded || page.ungrounded_numbers || why.includes("words_not_on_page")) return LOOKS.unlike;
+  if (page.words_missing && (!BY_AI.includes(page.source) || why.includes("text_left_out"))) return LOOKS.lacking;
+  return BY_AI.includes(page.source) ? LOOKS.ai : LOOKS[page.source] || LOOKS.done;
 }
 
 export function pages(id, onChosen, signal) {
   const grid = h("div.grid", { role: "listbox", "aria-label": "Pages", tabindex: "-1" });
-  const legend = h("p.legend", { "aria-hidden": "true" }, ...["done", "ai", "ocr", "fallback", "low", "failed", "queued", "empty"]
+  const legend = h("p.legend", { "aria-hidden": "true" }, ...["done", "ai", "ocr", "fallback", "low", "unlike", "failed", "queued", "empty"]
     .map((name) => h("span", {}, h(`i.${LOOKS[name][0]}`, {}, LOOKS[name][1]), ` ${LOOKS[name][2]}`)));
   const cells = new Map(), places = [], visible = new Set();
   let pieces = [], total = 0, chosen = null, settling = 0, plain = true;
