@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
+from quire.reading.pdf.centred_heads import joined_head
 from quire.reading.pdf.drawn_rules import Box, DrawnRule, Rules
 from quire.reading.pdf.line_pieces import (
     LinePiece,
@@ -271,6 +272,9 @@ def _cut_at_starts(row: Row, columns: Sequence[tuple[float, float]]) -> Row | No
 def _table(run: Sequence[Row], above: Sequence[Row], rules: Rules) -> Table | None:
     core = [row for row in run if _tabular(row)]
     columns = gutters_between([row.pieces for row in core])
+    named = _rows_of_names(run, above, len(columns), rules)
+    if named:
+        return _table(run[named:], [*above, *run[:named]], rules)
     if not 2 <= len(columns) <= _MAX_COLUMNS:
         return None
     grid = [_cells(row, columns) for row in run]
@@ -284,13 +288,40 @@ def _table(run: Sequence[Row], above: Sequence[Row], rules: Rules) -> Table | No
         return _with_ruled_head(ruled, run, above, columns, level)
     head = _head(above, run[0], columns, rules)
     whole, rows = [*head, *run], [*(_cells(row, columns) for row in head), *grid]
-    size = _head_size(rows)
-    merged = _join_head(rows[:size], whole[:size], columns) + joined_rows(
-        rows[size:], whole[size:], columns, level
-    )
+    size = _head_size(rows) or _size_of_levels(rows, whole, columns)
+    heads, spans = joined_head(rows[:size], whole[:size], whole[size:], columns)
+    merged = heads + joined_rows(rows[size:], whole[size:], columns, level)
     right = max(columns[-1][1], *(row.pieces[-1].x1 for row in head)) if head else columns[-1][1]
     box = (columns[0][0] - 1, whole[0].top - 1, right + 1, run[-1].bottom + 1)
-    return Table(box, tuple(tuple(row) for row in merged))
+    return Table(box, tuple(tuple(row) for row in merged), spans=tuple(spans))
+
+
+def _rows_of_names(run: Sequence[Row], above: Sequence[Row], count: int, rules: Rules) -> int:
+    """How many rows, from the first, are a head that hides gutters: the rows below have more than `count` columns.
+
+    Each of these columns has a name. Where the head is one row of single names, the run is a table with them as well.
+    """
+    after = next((at for at, row in enumerate(run) if any(is_number(p.text) for p in row.pieces[1:])), 0)
+    body = [row for row in run[after:] if _tabular(row)]
+    if not 0 < after <= _HEAD_ROWS or len(body) < _MIN_ROWS:
+        return 0
+    columns = gutters_between([row.pieces for row in body])
+    are_named = all(map(any, zip(*(_cells(row, columns) for row in run[:after]), strict=True)))
+    if len(columns) <= count or not are_named or not are_aligned(body, columns):
+        return 0
+    ruled = find_head(rules, columns, [(row.top + row.bottom) / 2 for row in run[after:]])
+    if ruled is not None and _is_head(ruled, [*above, *run], columns):
+        return after
+    head = _head(run[:after], run[after], columns, rules)
+    if len(head) < after:
+        return 0
+    core = [row for row in run if _tabular(row)]
+    is_table = are_aligned(core, gutters_between([row.pieces for row in core]))
+    return (
+        after
+        if is_table or joined_head([_cells(row, columns) for row in head], head, body, columns)[1]
+        else 0
+    )
 
 
 def _is_head(head: RuledHead, rows: Sequence[Row], columns: Sequence[tuple[float, float]]) -> bool:
@@ -349,33 +380,26 @@ def _head_size(rows: Sequence[Sequence[str]]) -> int:
         if row[0]:
             if not values and at:
                 return at  # the head of a section
-            below = [cell for cell in rows[at + 1][1:] if cell] if at + 1 < len(rows) else []
-            return at + 1 if any(map(is_number, below)) else 0
+            return at + 1 if at + 1 < len(rows) and _has_figure(rows[at + 1]) else 0
     return 0
 
 
-def _join_head(
-    rows: Sequence[list[str]], head: Sequence[Row], columns: Sequence[tuple[float, float]]
-) -> list[list[str]]:
-    """Rows of the head in which texts wrap are one; a row with a text over several columns stays by itself."""
-    joined: list[list[str]] = []
-    before: Row | None = None
-    for cells, row in zip(rows, head, strict=True):
-        close = before is not None and row.top - before.bottom < _WRAPPED_GAP * row.height
-        if before is not None and close and not _spans(before, columns) and not _spans(row, columns):
-            joined[-1] = [f"{above} {below}".strip() for above, below in zip(joined[-1], cells, strict=True)]
-        else:
-            joined.append(list(cells))
-        before = row
-    return joined
+def _size_of_levels(
+    rows: Sequence[Sequence[str]], whole: Sequence[Row], columns: Sequence[tuple[float, float]]
+) -> int:
+    """How many rows are a head whose first has the label, and a text over several columns that the others name."""
+    size = 1
+    while size < min(len(rows), _HEAD_ROWS + 1) and not (rows[size][0] or _has_figure(rows[size])):
+        size += 1
+    is_level = 1 < size < len(rows) and bool(rows[0][0]) and _has_figure(rows[size])
+    if not is_level:
+        return 0
+    _, spans = joined_head(rows[:size], whole[:size], whole[size : size + 1], columns)
+    return size if any(span.row == 0 for span in spans) else 0
 
 
-def _spans(row: Row, columns: Sequence[tuple[float, float]]) -> bool:
-    """Whether one of the row's pieces is over several columns."""
-    return any(
-        sum(min(piece.x1, end) - max(piece.x0, start) > 1.0 for start, end in columns) > 1
-        for piece in row.pieces
-    )
+def _has_figure(row: Sequence[str]) -> bool:
+    return any(map(is_number, row[1:]))
 
 
 def _cells(row: Row, columns: Sequence[tuple[float, float]]) -> list[str]:
