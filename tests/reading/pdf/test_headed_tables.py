@@ -63,3 +63,44 @@ def test_two_columns_of_prose_are_no_table_when_rules_are_about_the_head_of_the_
     for x in (72, 310):
         page.insert_textbox((x, 90, x + 205, 690), PROSE * 6, fontsize=10)
     assert tables(save(document)) == []
+
+
+def test_rule_below_the_head_of_the_page_does_not_hide_the_table(save: Make) -> None:
+    rows = [HEAD, *((label, " ".join(lines)) for label, lines in ROWS)]
+    assert tables(save(page_with((50, 124, 141, 226)))) == [rows]
+
+
+def test_table_between_three_rules_is_whole_where_only_some_rows_are_aligned(save: Make) -> None:
+    document = pymupdf.open()
+    page = document.new_page()
+    write(page, 72, 80, PROSE[:75], size=10)
+    for y in (100, 118, 292):
+        page.draw_line((72, y), (520, y), width=0.6)
+    write(page, 200, 113, "Childhood", size=10)
+    write(page, 380, 113, "Later", size=10)
+    y = 132.0
+    wanted = [("", "Childhood", "Later")]
+    lines = [
+        ("Growth", "Height and weight every"),
+        ("hormone", "year until the age of ten"),
+        ("", "Bone age"),
+    ]
+    for at, (label, text) in enumerate(lines):
+        write(page, 76 + 10 * (at == 1), y, label, size=10)
+        write(page, 200, y, text, size=10)
+        y += 13
+    write(page, 380, 132, "Thyroid function", size=10)
+    wanted.append(
+        ("Growth hormone", "Height and weight every year until the age of ten Bone age", "Thyroid function")
+    )
+    for label, early, late in [
+        ("Heart", "Pressure", "Scan"),
+        ("Bone", "Spine", "Density"),
+        ("Ears", "Hearing", "Hearing"),
+        ("Kidneys", "Scan", "Culture"),
+    ]:
+        for x, text in ((76, label), (200, early), (380, late)):
+            write(page, x, y, text, size=10)
+        wanted.append((label, early, late))
+        y += 13
+    assert tables(save(document)) == [wanted]

@@ -293,7 +293,14 @@ def _table(run: Sequence[Row], above: Sequence[Row], rules: Rules) -> Table | No
     merged = heads + joined_rows(rows[size:], whole[size:], columns, level)
     right = max(columns[-1][1], *(row.pieces[-1].x1 for row in head)) if head else columns[-1][1]
     box = (columns[0][0] - 1, whole[0].top - 1, right + 1, run[-1].bottom + 1)
-    return Table(box, tuple(tuple(row) for row in merged), spans=tuple(spans))
+    body_top = whole[size].top if size < len(whole) else whole[0].top
+    return Table(
+        box,
+        tuple(tuple(row) for row in merged),
+        spans=tuple(spans),
+        columns=tuple(columns),
+        body_top=body_top,
+    )
 
 
 def _rows_of_names(run: Sequence[Row], above: Sequence[Row], count: int, rules: Rules) -> int:
@@ -367,7 +374,8 @@ def _with_ruled_head(
         max(columns[-1][1], right) + 1,
         run[-1].bottom + 1,
     )
-    return Table(box, tuple(tuple(row) for row in (*heads, *grid)), spans=tuple(spans))
+    rows_of_texts = tuple(tuple(row) for row in (*heads, *grid))
+    return Table(box, rows_of_texts, spans=tuple(spans), columns=tuple(columns), body_top=head.bottom)
 
 
 def _head_size(rows: Sequence[Sequence[str]]) -> int:

@@ -18,7 +18,7 @@ from quire.reading.files.image_source import ImageSource
 from quire.reading.files.text_source import TextSource, paragraph_elements
 from quire.reading.office.office_source import OfficeSource
 from quire.reading.office.zip_container import OfficeLimits
-from quire.reading.pdf.aligned_tables import could_be_aligned, find_aligned
+from quire.reading.pdf.aligned_tables import could_be_aligned
 from quire.reading.pdf.attached_files import attached_files, with_files
 from quire.reading.pdf.block_elements import ComposeStyle, PageBuilder, prose_size
 from quire.reading.pdf.block_matching import FilledBlock, compact
@@ -37,7 +37,7 @@ from quire.reading.pdf.drawn_marks import with_drawn_marks
 from quire.reading.pdf.drawn_rules import NO_RULES, Box, Rules, crosses_bars, rules_of, slanted_strokes
 from quire.reading.pdf.facing_pages import facing_blocks, fold_of, parts_of
 from quire.reading.pdf.form_fields import FormField, form_fields
-from quire.reading.pdf.headed_tables import could_be_headed, find_headed
+from quire.reading.pdf.headed_tables import could_be_headed, find_headed, with_headed
 from quire.reading.pdf.hidden_text import HIDDEN_TEXT, HiddenText, take_hidden, without_texts
 from quire.reading.pdf.layer_words import with_corrections
 from quire.reading.pdf.layout_blocks import LayoutBlock, lay_out, make_parser
@@ -62,6 +62,7 @@ from quire.reading.pdf.table_places import with_places
 from quire.reading.pdf.text_flow import flow
 from quire.reading.pdf.text_lines import TextLine, body_size, layer_text, lines_of
 from quire.reading.pdf.texts_ahead import may_have, text_ahead, text_of
+from quire.reading.pdf.turned_heads import find_with_turned
 from quire.reading.pdf.unseen_text import is_unseen
 from quire.rendering.markdown_writer import clean, hyphenated_words
 from quire.rendering.page_markdown import render_markdown
@@ -403,9 +404,12 @@ def _tables(find_words: Callable[[], list[PageWord]], lines: Sequence[TextLine],
     tables += find_numbered_lines(outside(lines, tables))
     if may_be_aligned:
         tables += find_contents(outside(lines, tables))
-        found = find_aligned(words, rules, [table.box for table in tables], prose_columns(lines))
-        tables += [table for table in found if not are_list_cells(table.rows)]
-    tables += find_headed(rules, words, [table.box for table in tables])
+        taken = [table.box for table in tables]
+        found = find_with_turned(words, lines, rules, taken, prose_columns(lines))
+        found = [table for table in found if not are_list_cells(table.rows)]
+        tables += with_headed(found, rules, words, taken)
+    else:
+        tables += find_headed(rules, words, [table.box for table in tables])
     return [] if tables and (is_index(lines) or is_contents_page(lines)) else tables
 
 

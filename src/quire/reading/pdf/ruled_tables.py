@@ -35,7 +35,8 @@ _FEW_LINES = 3
 class Table:
     """A table found on the page: where, its rows with the head first, and prose that shares its frame.
 
-    A contents list has `entries` instead of rows, a text with numbered lines `lines`, each with its box.
+    A contents list has `entries` instead of rows, a text with numbered lines `lines`, each with its box. Where it was
+    found without a grid, it has its columns and the height at which the rows below its head begin.
     """
 
     box: Box
@@ -45,6 +46,8 @@ class Table:
     spans: tuple[CellSpan, ...] = ()
     entries: tuple[ContentsEntry, ...] = ()
     lines: tuple[tuple[str, Box], ...] = ()
+    columns: tuple[tuple[float, float], ...] = ()
+    body_top: float = 0.0
 
 
 def could_be_grid(rules: Rules) -> bool:
