@@ -11,10 +11,12 @@ from quire.reading.pdf.line_pieces import (
     LinePiece,
     PageWord,
     gutters_between,
+    is_figure,
     is_number,
     pieces_of,
     text_lines,
 )
+from quire.reading.pdf.prose_columns import runs_on
 from quire.reading.pdf.row_groups import Row, joined_rows
 from quire.reading.pdf.ruled_heads import RuledHead, find_head, head_rows
 from quire.reading.pdf.ruled_tables import Table
@@ -25,6 +27,7 @@ _MIN_ROWS = 3
 _LONG_FIGURE = 80
 _EDGE_PT = 3.0
 _MAX_COLUMNS = 30
+_FIGURES = 0.35
 _MAX_WORDS = 4_000
 _SHORT_WORDS = 9
 _FAR_ROW = 2.2
@@ -89,14 +92,50 @@ def _overlap(a: Box, b: Box) -> bool:
 
 def _tables(words: Sequence[PageWord], rules: Rules) -> list[Table]:
     rows = [_row(line) for line in text_lines(words)]
+    runs = _runs(rows)
+    prose = [box for run in runs for box in _running_texts(rows, *run)]
+    if prose:
+        words = [w for w in words if not any(x0 <= w.x <= x1 and y0 <= w.y <= y1 for x0, y0, x1, y1 in prose)]
+        rows = [_row(line) for line in text_lines(words)]
+        runs = _runs(rows)
     tables: list[Table] = []
     end = 0
-    for first, after in _joined_runs(rows, _runs(rows)):
+    for first, after in _joined_runs(rows, runs):
         table = _table(rows[first:after], rows[end:first], rules)
         if table is not None:
             tables.append(table)
             end = after
     return tables
+
+
+def _running_texts(rows: Sequence[Row], first: int, after: int) -> list[Box]:
+    """The columns of a run that are prose beside a table: sentences run on in them, and figures are in the others."""
+    core = [row for row in rows[first:after] if len(row.pieces) > 1]
+    columns = gutters_between([row.pieces for row in core]) if core else []
+    if not 2 <= len(columns) <= _MAX_COLUMNS:
+        return []
+    grid = [_cells(row, columns) for row in core]
+    found = []
+    for at, texts in enumerate(zip(*grid, strict=True)):
+        others = [cell for row in grid for place, cell in enumerate(row) if cell and place != at]
+        if runs_on([text for text in texts if text]) and sum(map(is_figure, others)) >= _FIGURES * len(
+            others
+        ):
+            left, right = columns[at][0] - _EDGE_PT, columns[at][1] + _EDGE_PT
+            top = _beginning(rows, first, left, right)
+            found.append((left, top, right, rows[after - 1].bottom))
+    return found
+
+
+def _beginning(rows: Sequence[Row], first: int, left: float, right: float) -> float:
+    """Where the text between these edges begins that goes on beside the head of a table."""
+    for at in range(first - 1, max(-1, first - 1 - _HEAD_ROWS), -1):
+        row = rows[at]
+        is_inside = any(left <= piece.x0 and piece.x1 <= right for piece in row.pieces)
+        if not is_inside or rows[first].top - row.bottom >= _HEAD_GAP * row.height:
+            break
+        first = at
+    return rows[first].top
 
 
 def _row(line: Sequence[PageWord]) -> Row:

@@ -19,6 +19,7 @@ from quire.reading.pdf.line_pieces import (
     pieces_of,
     text_lines,
 )
+from quire.reading.pdf.prose_columns import runs_on
 from quire.reading.pdf.row_groups import merged_rows, row_groups, table_line
 
 _TOUCH = 3.5
@@ -202,6 +203,8 @@ def _widened(xs: list[float], ys: Sequence[float], words: Sequence[PageWord]) ->
         near = abs(edge - (xs[0] if side < 0 else xs[-1])) < _BESIDE
         # To the left are labels; to the right only figures are believed, the rest is a neighbour.
         if side > 0 and not _figures(lines):
+            continue
+        if runs_on([joined_words(line) for line in lines]):
             continue
         if near and len(held) >= 0.7 * (len(ys) - 1) and len(lines) <= 1.5 * (len(ys) - 1):
             low, high = min(w.box[0] for w in beside) - 2, max(w.box[2] for w in beside) + 2
