@@ -15,7 +15,7 @@ from quire.reading.pdf.backward_words import with_words_forwards
 from quire.reading.pdf.block_matching import FilledBlock, block_text, compact, match
 from quire.reading.pdf.code_lines import as_text, with_indents, without_false_code
 from quire.reading.pdf.column_order import column_order
-from quire.reading.pdf.cut_lines import is_cut_prose
+from quire.reading.pdf.cut_lines import is_cut_prose, without_prose_below
 from quire.reading.pdf.drawn_rules import NO_RULES, Box, Rules, crosses_bars
 from quire.reading.pdf.layout_blocks import LayoutBlock
 from quire.reading.pdf.layout_paragraphs import with_whole_paragraphs
@@ -175,7 +175,7 @@ def _without_false_tables(
         mixes = mixes or crosses_bars(block.box, rules) or is_cut_prose(block, inside)
         is_beside = not mixes and _is_table(block) and _is_side_by_side(block, inside, rules)
         if not (mixes or is_beside):
-            kept.append(block)
+            kept.append(without_prose_below(block, inside))
             continue
         free = [line for line in inside if id(line) not in gone and not _is_in_one(line, texts)]
         gone.update(map(id, free))

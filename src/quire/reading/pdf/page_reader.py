@@ -54,7 +54,7 @@ from quire.reading.pdf.page_signals import Thresholds, classify, garbled_ratio, 
 from quire.reading.pdf.picture_damage import has_damage, picture_boxes, with_damage
 from quire.reading.pdf.prose_columns import prose_columns
 from quire.reading.pdf.reading_direction import View, view_of
-from quire.reading.pdf.ruled_tables import Table, could_be_grid, find_grids
+from quire.reading.pdf.ruled_tables import Table, could_be_grid, find_grids, in_reading_order
 from quire.reading.pdf.running_lines import EdgeLine, Edges, RunningLines, edge_lines, running
 from quire.reading.pdf.slide_titles import with_slide_title
 from quire.reading.pdf.structure_tags import NO_TAGS, PageTags, is_tagged, page_tags
@@ -410,7 +410,7 @@ def _tables(find_words: Callable[[], list[PageWord]], lines: Sequence[TextLine],
         tables += with_headed(found, rules, words, taken)
     else:
         tables += find_headed(rules, words, [table.box for table in tables])
-    return [] if tables and (is_index(lines) or is_contents_page(lines)) else tables
+    return [] if tables and (is_index(lines) or is_contents_page(lines)) else in_reading_order(tables)
 
 
 def without_charts(tables: Sequence[Table], slanted: Sequence[Box], rules: Rules = NO_RULES) -> list[Table]:

@@ -66,6 +66,17 @@ def find_grids(rules: Rules, words: Sequence[PageWord]) -> list[Table]:
     return tables
 
 
+def in_reading_order(tables: Sequence[Table]) -> list[Table]:
+    """The tables from top to bottom; of those side by side the left one is first."""
+    rows: list[list[Table]] = []
+    for table in sorted(tables, key=lambda table: table.box[1]):
+        if rows and table.box[1] < (rows[-1][0].box[1] + rows[-1][0].box[3]) / 2:
+            rows[-1].append(table)
+        else:
+            rows.append([table])
+    return [table for row in rows for table in sorted(row, key=lambda table: table.box[0])]
+
+
 def _overlap(a: Box, b: Box) -> bool:
     return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
 
