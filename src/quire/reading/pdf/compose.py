@@ -20,6 +20,7 @@ from quire.reading.pdf.drawn_rules import NO_RULES, Box, Rules, crosses_bars
 from quire.reading.pdf.layout_blocks import LayoutBlock
 from quire.reading.pdf.layout_paragraphs import with_whole_paragraphs
 from quire.reading.pdf.list_columns import are_list_cells, list_lefts, list_runs
+from quire.reading.pdf.rows_above import with_rows_above
 from quire.reading.pdf.ruled_tables import Table
 from quire.reading.pdf.text_lines import TextLine, body_size
 from quire.reading.pdf.texts_beside import are_texts_beside, text_runs
@@ -60,7 +61,8 @@ def compose(
     blocks = with_words_forwards(blocks, lines)
     is_typed = any(line.mono for line in lines) and is_typewritten_prose(lines)
     blocks = list(map(_typed, blocks)) if is_typed else without_false_code(blocks, lines)
-    kept, cut = _with_tables(_without_false_tables(blocks, lines, dropped, rules), tables)
+    blocks = with_rows_above(_without_false_tables(blocks, lines, dropped, rules), lines)
+    kept, cut = _with_tables(blocks, tables)
     filled, orphans = match(kept, outside(lines, tables), cut)
     place_lines(filled, [*orphans, *_take_turned(filled)])
     filled = with_indents(_without(filled, dropped), lines)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from quire.domain.element import CellSpan
@@ -30,6 +30,8 @@ _MOST = 0.6
 _MAX_SIDE = 120
 _FEW_ROWS = 3
 _FEW_LINES = 3
+_LEAST_BORDERS = 3
+_LOW_BAND, _HIGH_BAND = 0.6, 1.8
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,10 @@ class Table:
     body_top: float = 0.0
 
 
+_Component = tuple[list[DrawnRule], list[DrawnRule]]
+"""Level and upright rules that touch one another."""
+
+
 def could_be_grid(rules: Rules) -> bool:
     """Whether there are enough rules for a drawn table; most pages of prose have not."""
     return len(rules.horizontal) >= 2 and len(rules.vertical) >= 2
@@ -59,7 +65,7 @@ def could_be_grid(rules: Rules) -> bool:
 def find_grids(rules: Rules, words: Sequence[PageWord]) -> list[Table]:
     """Every drawn table with at least two rows and two columns of text."""
     tables: list[Table] = []
-    for flat, tall in _components(rules):
+    for flat, tall in _with_bands(_components(rules), words):
         table = _grid(flat, tall, words)
         if table is not None and not any(_overlap(table.box, other.box) for other in tables):
             tables.append(table)
@@ -81,7 +87,7 @@ def _overlap(a: Box, b: Box) -> bool:
     return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
 
 
-def _components(rules: Rules) -> list[tuple[list[DrawnRule], list[DrawnRule]]]:
+def _components(rules: Rules) -> list[_Component]:
     """Rules that touch one another, directly or through others; the largest component first."""
     flat, tall = list(rules.horizontal), list(rules.vertical)
     parent = list(range(len(flat) + len(tall)))
@@ -106,6 +112,58 @@ def _components(rules: Rules) -> list[tuple[list[DrawnRule], list[DrawnRule]]]:
         groups.setdefault(root(len(flat) + j), ([], []))[1].append(v)
     found = [g for g in groups.values() if len(g[0]) >= 2 and len(g[1]) >= 2]
     return sorted(found, key=lambda g: -sum(r.length for r in g[0]))
+
+
+def _with_bands(components: list[_Component], words: Sequence[PageWord]) -> list[_Component]:
+    """The components, those that are the shaded rows of one table as one: rows without shade are between them.
+
+    The first is a head and a row that touch each other; else the rows are no grid, and alignment tells more of them.
+    """
+    if len(components) < 2:
+        return components
+    found: list[_Component] = []
+    heights: dict[int, float] = {}
+    for flat, tall in sorted(components, key=lambda one: min(rule.at for rule in one[0])):
+        last = next((at for at, one in enumerate(found) if _is_next_band(one, (flat, tall), words)), None)
+        if last is None:
+            found.append((flat, tall))
+            continue
+        heights[last] = min(rule.at for rule in flat) - max(rule.at for rule in found[last][0])
+        found[last][0].extend(flat)
+        found[last][1].extend(tall)
+    for at, height in heights.items():
+        flat, tall = found[at]
+        bottom = max(rule.at for rule in flat)
+        if _columns_with(words, [v.at for v in tall], bottom, bottom + height) > 1:
+            flat.append(replace(flat[0], at=bottom + height))
+    return sorted(found, key=lambda g: -sum(r.length for r in g[0]))
+
+
+def _is_next_band(above: _Component, below: _Component, words: Sequence[PageWord]) -> bool:
+    """Whether both have the same upright rules, and between them is a row of texts without shade."""
+    ys, own = _places([h.at for h in above[0]]), _places([h.at for h in below[0]])
+    if len(ys) < _FEW_ROWS or len(own) < 2:
+        return False
+    xs, others = _places([v.at for v in above[1]]), _places([v.at for v in below[1]])
+    if not _LEAST_BORDERS <= len(xs) == len(others) or any(
+        abs(x - other) > _SAME for x, other in zip(xs, others, strict=True)
+    ):
+        return False
+    height = min(b - a for a, b in pairwise(own))
+    return (
+        _LOW_BAND * height < own[0] - ys[-1] < _HIGH_BAND * height
+        and _columns_with(words, xs, ys[-1], own[0]) > 1
+    )
+
+
+def _columns_with(words: Sequence[PageWord], xs: Sequence[float], top: float, bottom: float) -> int:
+    """How many columns have words at this height; none if a text there is in several."""
+    edges = _places(xs)
+    lines = text_lines([word for word in words if top < word.y < bottom and edges[0] < word.x < edges[-1]])
+    pieces = [piece for line in lines for piece in pieces_of(line)]
+    places = {_index(edges, piece.x0 + _TOUCH) for piece in pieces}
+    is_across = any(_index(edges, p.x0 + _TOUCH) != _index(edges, p.x1 - _TOUCH) for p in pieces)
+    return 0 if is_across else len(places - {None})
 
 
 def _places(values: Sequence[float]) -> list[float]:
