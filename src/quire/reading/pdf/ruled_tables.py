@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 
 from quire.domain.element import CellSpan
 from quire.reading.pdf.contents_list import ContentsEntry
 from quire.reading.pdf.drawn_rules import Box, DrawnRule, Rules
+from quire.reading.pdf.grid_rules import grids_of, index_between, places_of
 from quire.reading.pdf.line_pieces import (
     PageWord,
     gutters_between,
@@ -30,8 +31,6 @@ _MOST = 0.6
 _MAX_SIDE = 120
 _FEW_ROWS = 3
 _FEW_LINES = 3
-_LEAST_BORDERS = 3
-_LOW_BAND, _HIGH_BAND = 0.6, 1.8
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +52,6 @@ class Table:
     body_top: float = 0.0
 
 
-_Component = tuple[list[DrawnRule], list[DrawnRule]]
-"""Level and upright rules that touch one another."""
-
-
 def could_be_grid(rules: Rules) -> bool:
     """Whether there are enough rules for a drawn table; most pages of prose have not."""
     return len(rules.horizontal) >= 2 and len(rules.vertical) >= 2
@@ -65,7 +60,7 @@ def could_be_grid(rules: Rules) -> bool:
 def find_grids(rules: Rules, words: Sequence[PageWord]) -> list[Table]:
     """Every drawn table with at least two rows and two columns of text."""
     tables: list[Table] = []
-    for flat, tall in _with_bands(_components(rules), words):
+    for flat, tall in grids_of(rules, words):
         table = _grid(flat, tall, words)
         if table is not None and not any(_overlap(table.box, other.box) for other in tables):
             tables.append(table)
@@ -87,97 +82,8 @@ def _overlap(a: Box, b: Box) -> bool:
     return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
 
 
-def _components(rules: Rules) -> list[_Component]:
-    """Rules that touch one another, directly or through others; the largest component first."""
-    flat, tall = list(rules.horizontal), list(rules.vertical)
-    parent = list(range(len(flat) + len(tall)))
-
-    def root(i: int) -> int:
-        while parent[i] != i:
-            parent[i] = parent[parent[i]]
-            i = parent[i]
-        return i
-
-    for i, h in enumerate(flat):
-        for j, v in enumerate(tall):
-            touches = (
-                h.start - _TOUCH <= v.at <= h.end + _TOUCH and v.start - _TOUCH <= h.at <= v.end + _TOUCH
-            )
-            if touches:
-                parent[root(i)] = root(len(flat) + j)
-    groups: dict[int, tuple[list[DrawnRule], list[DrawnRule]]] = {}
-    for i, h in enumerate(flat):
-        groups.setdefault(root(i), ([], []))[0].append(h)
-    for j, v in enumerate(tall):
-        groups.setdefault(root(len(flat) + j), ([], []))[1].append(v)
-    found = [g for g in groups.values() if len(g[0]) >= 2 and len(g[1]) >= 2]
-    return sorted(found, key=lambda g: -sum(r.length for r in g[0]))
-
-
-def _with_bands(components: list[_Component], words: Sequence[PageWord]) -> list[_Component]:
-    """The components, those that are the shaded rows of one table as one: rows without shade are between them.
-
-    The first is a head and a row that touch each other; else the rows are no grid, and alignment tells more of them.
-    """
-    if len(components) < 2:
-        return components
-    found: list[_Component] = []
-    heights: dict[int, float] = {}
-    for flat, tall in sorted(components, key=lambda one: min(rule.at for rule in one[0])):
-        last = next((at for at, one in enumerate(found) if _is_next_band(one, (flat, tall), words)), None)
-        if last is None:
-            found.append((flat, tall))
-            continue
-        heights[last] = min(rule.at for rule in flat) - max(rule.at for rule in found[last][0])
-        found[last][0].extend(flat)
-        found[last][1].extend(tall)
-    for at, height in heights.items():
-        flat, tall = found[at]
-        bottom = max(rule.at for rule in flat)
-        if _columns_with(words, [v.at for v in tall], bottom, bottom + height) > 1:
-            flat.append(replace(flat[0], at=bottom + height))
-    return sorted(found, key=lambda g: -sum(r.length for r in g[0]))
-
-
-def _is_next_band(above: _Component, below: _Component, words: Sequence[PageWord]) -> bool:
-    """Whether both have the same upright rules, and between them is a row of texts without shade."""
-    ys, own = _places([h.at for h in above[0]]), _places([h.at for h in below[0]])
-    if len(ys) < _FEW_ROWS or len(own) < 2:
-        return False
-    xs, others = _places([v.at for v in above[1]]), _places([v.at for v in below[1]])
-    if not _LEAST_BORDERS <= len(xs) == len(others) or any(
-        abs(x - other) > _SAME for x, other in zip(xs, others, strict=True)
-    ):
-        return False
-    height = min(b - a for a, b in pairwise(own))
-    return (
-        _LOW_BAND * height < own[0] - ys[-1] < _HIGH_BAND * height
-        and _columns_with(words, xs, ys[-1], own[0]) > 1
-    )
-
-
-def _columns_with(words: Sequence[PageWord], xs: Sequence[float], top: float, bottom: float) -> int:
-    """How many columns have words at this height; none if a text there is in several."""
-    edges = _places(xs)
-    lines = text_lines([word for word in words if top < word.y < bottom and edges[0] < word.x < edges[-1]])
-    pieces = [piece for line in lines for piece in pieces_of(line)]
-    places = {_index(edges, piece.x0 + _TOUCH) for piece in pieces}
-    is_across = any(_index(edges, p.x0 + _TOUCH) != _index(edges, p.x1 - _TOUCH) for p in pieces)
-    return 0 if is_across else len(places - {None})
-
-
-def _places(values: Sequence[float]) -> list[float]:
-    places: list[list[float]] = []
-    for value in sorted(values):
-        if places and value - places[-1][-1] <= _SAME:
-            places[-1].append(value)
-        else:
-            places.append([value])
-    return [sum(p) / len(p) for p in places]
-
-
 def _grid(flat: Sequence[DrawnRule], tall: Sequence[DrawnRule], words: Sequence[PageWord]) -> Table | None:
-    xs, ys = _places([v.at for v in tall]), _places([h.at for h in flat])
+    xs, ys = places_of([v.at for v in tall]), places_of([h.at for h in flat])
     if not (2 <= len(xs) <= _MAX_SIDE and 3 <= len(ys) <= _MAX_SIDE):
         return None
     within = [w for w in words if ys[0] <= w.y < ys[-1]]
@@ -197,7 +103,7 @@ def _grid(flat: Sequence[DrawnRule], tall: Sequence[DrawnRule], words: Sequence[
     owner = _merge_cells(flat, tall, xs, ys)
     inside: dict[int, list[PageWord]] = {}
     for word in within:
-        column, row = _index(xs, word.x), _index(ys, word.y)
+        column, row = index_between(xs, word.x), index_between(ys, word.y)
         if column is not None and row is not None:
             inside.setdefault(owner[row * columns + column], []).append(word)
     owner = _unmerged(owner, inside, xs)
@@ -254,7 +160,7 @@ def _with_open_sides(
         if side * (end - outer) < _OPEN or sum(abs(one - end) <= _SAME for one in ends) < _MOST * len(ends):
             continue
         low, high = sorted((outer, end))
-        held = {_index(ys, w.y) for w in words if low <= w.x <= high}
+        held = {index_between(ys, w.y) for w in words if low <= w.x <= high}
         if 2 * len(held) >= len(ys) - 1:
             xs = [end, *xs] if side < 0 else [*xs, end]
     return xs
@@ -267,7 +173,7 @@ def _widened(xs: list[float], ys: Sequence[float], words: Sequence[PageWord]) ->
         if not beside:
             continue
         edge = max(w.box[2] for w in beside) if side < 0 else min(w.box[0] for w in beside)
-        held = {_index(ys, w.y) for w in beside}
+        held = {index_between(ys, w.y) for w in beside}
         lines = text_lines(beside)
         near = abs(edge - (xs[0] if side < 0 else xs[-1])) < _BESIDE
         # To the left are labels; to the right only figures are believed, the rest is a neighbour.
@@ -309,7 +215,7 @@ def _unmerged(owner: Sequence[int], inside: dict[int, list[PageWord]], xs: Seque
         if len(members) < 2 or any(i // columns != cell // columns for i in members):
             continue
         pieces = [p for line in text_lines(inside[cell]) for p in pieces_of(line)]
-        places = [_index(xs, (p.x0 + p.x1) / 2) for p in pieces]
+        places = [index_between(xs, (p.x0 + p.x1) / 2) for p in pieces]
         fits = all(
             at is not None and xs[at] - 3 <= p.x0 and p.x1 <= xs[at + 1] + 3
             for p, at in zip(pieces, places, strict=True)
@@ -359,11 +265,6 @@ def _checked(
 def _is_note(row: Sequence[str]) -> bool:
     """A caption or a remark set in a row of its own."""
     return sum(map(bool, row)) == 1 and max(map(len, row)) > 60
-
-
-def _index(edges: Sequence[float], value: float) -> int | None:
-    at = bisect_right(edges, value) - 1
-    return at if 0 <= at < len(edges) - 1 else None
 
 
 def _merge_cells(
