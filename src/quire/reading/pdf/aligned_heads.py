@@ -58,8 +58,14 @@ def _rule_above(
 def _heads_columns(row: Row, columns: Sequence[tuple[float, float]], right: float) -> bool:
     """Whether its pieces are short, and none is over the labels and a column of values.
 
-    They end before `right`; one that ends behind the last column begins with it.
+    They end before `right`; one that ends behind the last column begins with it. Where each column has one that begins
+    with it, they may be as wide as they like.
     """
+    if len(row.pieces) == len(columns) and all(
+        abs(piece.x0 - start) <= _EDGE_PT and len(piece.words) <= _HEAD_WORDS
+        for piece, (start, _) in zip(row.pieces, columns, strict=True)
+    ):
+        return True
     left, values = columns[0][0] - _EDGE_PT, columns[1][0] - _HANG_PT
     last = row.pieces[-1]
     if last.x1 > columns[-1][1] + _EDGE_PT and abs(last.x0 - columns[-1][0]) > _EDGE_PT:
