@@ -10,7 +10,7 @@ import pytest
 
 from quire.reading.pdf.aligned_tables import find_aligned
 from quire.reading.pdf.cut_lines import without_prose_below
-from quire.reading.pdf.drawn_rules import Rules
+from quire.reading.pdf.drawn_rules import DrawnRule, Rules
 from quire.reading.pdf.layout_blocks import LayoutBlock
 from quire.reading.pdf.page_reader import read_pages
 from quire.reading.pdf.prose_columns import runs_on
@@ -163,3 +163,44 @@ def test_drawn_tables_side_by_side_come_from_left_to_right(save: Make) -> None:
             page.draw_line((x, 100), (x, 148))
     (reading,) = read_pages(save(document), None, [1])
     assert [one.table.rows[0][0] for one in reading.elements if one.table] == ["Port 0", "Cargo 0"]
+
+
+PORTS = [("Port", "Ships"), ("Oslo", "120"), ("Rome", "98"), ("Bern", "31"), ("Kiel", "17")]
+LEFT, RIGHT = (72.0, 140.0), (260.0, 330.0, 410.0)
+SHARES = [
+    ("Ware", "Tonnes", "Share"),
+    ("Ore", "8,120", "61"),
+    ("Wood", "3,004", "22"),
+    ("Fish", "1,310", "10"),
+]
+
+
+def two_tables(rules: Sequence[tuple[float, float, float]]) -> list[tuple[tuple[str, ...], ...]]:
+    """Tables side by side, and level rules given by height, start and end."""
+    shares = [*SHARES, ("Other", "915", "7")]
+    rows = [
+        [*zip(LEFT, port, strict=True), *zip(RIGHT, share, strict=True)]
+        for port, share in zip(PORTS, shares, strict=True)
+    ]
+    level = tuple(DrawnRule(*one) for one in rules)
+    return [table.rows for table in find_aligned(words(rows), Rules(level), [])]
+
+
+def test_two_tables_side_by_side_are_two_where_their_rules_end_between_them() -> None:
+    left, right = two_tables([(at, *ends) for at in (97, 112, 171) for ends in ((70, 175), (258, 450))])
+    assert left == tuple(PORTS)
+    assert right[:4] == tuple(SHARES)
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        [(97, 70, 450), (112, 70, 175), (112, 258, 450), (171, 70, 175), (171, 258, 450)],
+        [(at, *ends) for at in (112, 171) for ends in ((138, 175), (258, 290), (330, 360), (410, 450))],
+        [(112, 70, 175), (112, 258, 450)],
+    ],
+)
+def test_a_table_is_one_where_a_rule_goes_on_or_is_below_single_columns(
+    rules: list[tuple[float, float, float]],
+) -> None:
+    assert len(two_tables(rules)) == 1

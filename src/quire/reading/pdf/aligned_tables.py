@@ -20,6 +20,7 @@ from quire.reading.pdf.row_groups import Row, cells_of, is_short, joined_rows
 from quire.reading.pdf.ruled_heads import RuledHead, find_head, head_rows
 from quire.reading.pdf.ruled_tables import Table
 from quire.reading.pdf.table_evidence import are_aligned, is_convincing
+from quire.reading.pdf.tables_beside import border_between
 from quire.reading.pdf.text_lines import TextLine
 
 _MIN_ROWS = 3
@@ -67,10 +68,25 @@ def find_aligned(
     if not free or len(free) > _MAX_WORDS:
         return []
     tables: list[Table] = []
-    for table in _tables(free, rules):
+    for table in _with_halves(_tables(free, rules), free, rules):
         between = next((box for box in prose if _overlap(table.box, box)), None)
         tables += [table] if between is None else _beside(table.box, between, free, rules)
     return tables
+
+
+def _with_halves(tables: Sequence[Table], words: Sequence[PageWord], rules: Rules) -> list[Table]:
+    """The tables, with two for each that is two side by side."""
+    found: list[Table] = []
+    for table in tables:
+        border = border_between(table, rules)
+        if border is None:
+            found.append(table)
+            continue
+        near = [w for w in words if table.box[1] - _HEAD_SPACE < w.y < table.box[3]]
+        sides = [w for w in near if w.x < border], [w for w in near if w.x > border]
+        halves = [half for side in sides if side for half in _tables(side, rules)]
+        found += halves if len(halves) == len(sides) else [table]
+    return found
 
 
 def _beside(box: Box, prose: Box, words: Sequence[PageWord], rules: Rules) -> list[Table]:

@@ -28,6 +28,7 @@ from quire.reading.pdf.typewriter_prose import are_words, is_typewritten_prose
 
 _TOUCHED = 0.05
 _FEW = 0.25
+_HALF = 0.5
 _LONG_LINE = 15
 """Letters and digits: more than most cells of a table have in a line."""
 _MOSTLY_LONG = 0.6
@@ -117,10 +118,11 @@ def _with_tables(
         most = max(range(len(tables)), key=lambda i: shares[i], default=None)
         if most is None or shares[most] <= _TOUCHED:
             kept.append(block)
-        elif shares[most] > 0.5 or block.kind == "table":
-            if most not in placed:
-                placed.add(most)
-                kept.extend(_table_blocks(tables[most]))
+        elif shares[most] > _HALF or block.kind == "table":
+            for i, table in enumerate(tables):
+                if i not in placed and (i == most or _share(table.box, block.box) > _HALF):
+                    placed.add(i)
+                    kept.extend(_table_blocks(table))
         else:
             cut.add(len(kept))
             kept.append(_without_rows(block, tables[most]) if block.kind == "code" else block)
