@@ -14,6 +14,8 @@ _TOUCH = 3.5
 _SAME = 4.0
 _LEAST_BORDERS, _LEAST_LEVELS = 3, 3
 _LOW_BAND, _HIGH_BAND = 0.6, 1.8
+_MOST_BANDS = 120
+"""Each is compared with those above it."""
 
 _Component = tuple[list[DrawnRule], list[DrawnRule]]
 """Level and upright rules that touch one another."""
@@ -56,7 +58,7 @@ def _with_bands(components: list[_Component], words: Sequence[PageWord]) -> list
 
     The first is a head and a row that touch each other; else the rows are no grid, and alignment tells more of them.
     """
-    if len(components) < 2:
+    if not 1 < len(components) <= _MOST_BANDS:
         return components
     found: list[_Component] = []
     heights: dict[int, float] = {}

@@ -9,6 +9,7 @@ from quire.reading.pdf.ruled_tables import Table
 
 _NEAR_PT, _HANG_PT, _LEVEL_PT = 24.0, 6.0, 2.0
 _LEAST_HEIGHTS, _LEAST_COLUMNS = 2, 2
+_MOST_RULES = 300
 
 
 def border_between(table: Table, rules: Rules) -> float | None:
@@ -19,7 +20,7 @@ def border_between(table: Table, rules: Rules) -> float | None:
     """
     columns = table.columns
     top, bottom = table.box[1] - _NEAR_PT, table.box[3] + _NEAR_PT
-    level = [h for h in rules.horizontal if top <= h.at <= bottom]
+    level = [h for h in rules.horizontal if top <= h.at <= bottom][:_MOST_RULES]
     for at in range(_LEAST_COLUMNS, len(columns) - _LEAST_COLUMNS + 1):
         (_, end), (start, _) = columns[at - 1], columns[at]
         border = (end + start) / 2

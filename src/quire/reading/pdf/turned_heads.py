@@ -15,7 +15,7 @@ from quire.reading.pdf.line_pieces import PageWord, is_number, lines_text
 from quire.reading.pdf.ruled_tables import Table
 from quire.reading.pdf.text_lines import TextLine
 
-_MOST_TURNED = 200
+_MOST_TURNED, _MOST_WORDS = 100, 8_000
 _LEAST_HEADS = 2
 _NEAR_PT, _OVERHANG_PT, _SLACK_PT = 14.0, 6.0, 0.5
 _LABEL_WORDS = 6
@@ -30,7 +30,7 @@ def find_with_turned(
 ) -> list[Table]:
     """As `find_aligned`, with turned lines as heads of columns; words of other turned lines are in no row."""
     turned = [line for line in lines if not line.upright]
-    if not 0 < len(turned) <= _MOST_TURNED:
+    if not 0 < len(turned) <= _MOST_TURNED or len(words) > _MOST_WORDS:
         return find_aligned(words, rules, taken, prose)
     upright = [word for word in words if not _is_in_one(word, turned)]
     found = [_with_heads(table, upright, turned) for table in find_aligned(upright, rules, taken, prose)]
