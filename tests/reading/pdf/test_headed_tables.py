@@ -6,10 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import pymupdf
+import pytest
 
 from quire.domain.element import ElementKind
+from quire.reading.pdf.drawn_rules import DrawnRule, Rules
+from quire.reading.pdf.headed_tables import find_headed, with_headed
 from quire.reading.pdf.page_reader import read_pages
+from quire.reading.pdf.ruled_tables import Table
 from tests.reading.conftest import PROSE, Make, prose, write
+from tests.reading.pdf.test_table_evidence import words
 
 HEAD = ("Control", "Description")
 ROWS = [
@@ -63,3 +68,36 @@ def test_two_columns_of_prose_are_no_table_when_rules_are_about_the_head_of_the_
     for x in (72, 310):
         page.insert_textbox((x, 90, x + 205, 690), PROSE * 6, fontsize=10)
     assert tables(save(document)) == []
+
+
+def test_rule_below_the_head_of_the_page_does_not_hide_the_table(save: Make) -> None:
+    rows = [HEAD, *((label, " ".join(lines)) for label, lines in ROWS)]
+    assert tables(save(page_with((50, 124, 141, 226)))) == [rows]
+
+
+@pytest.mark.parametrize(("first", "kept"), [(2, 4), (0, 3)])
+def test_table_between_three_rules_is_whole_where_alignment_has_a_part_of_it(first: int, kept: int) -> None:
+    rows = [
+        [(72.0, name), (200.0, "as long as a sentence"), (380.0, "short")]
+        for name in ("Oslo", "Rome", "Bern")
+    ]
+    found = words([[(200.0, "Early"), (380.0, "Late")], *rows])
+    rules = Rules(tuple(DrawnRule(at, 70, 480) for at in (97.0, 112.0, 160.0)))
+    aligned = Table(
+        (72, 110 + 14.0 * first, 480, 158), tuple(tuple(text for _, text in row) for row in rows[first:])
+    )
+    (table,) = with_headed([aligned], rules, found, [])
+    assert len(table.rows) == kept
+
+
+def test_label_that_hangs_goes_on_with_its_row() -> None:
+    lines = [
+        [(72.0, "Growth"), (200.0, "Height every year")],
+        [(80.0, "Hormone"), (200.0, "and weight")],
+        [(72.0, "Heart"), (200.0, "Pressure")],
+        [(72.0, "Bone"), (200.0, "Density")],
+    ]
+    rules = Rules(tuple(DrawnRule(at, 70, 480) for at in (97.0, 112.0, 175.0)))
+    (table,) = find_headed(rules, words([[(72.0, "Part"), (200.0, "Checks")], *lines]), [])
+    assert table.rows[1] == ("Growth Hormone", "Height every year and weight")
+    assert len(table.rows) == 4

@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from quire.reading.pdf.drawn_rules import Box, DrawnRule, Rules
+from quire.reading.pdf.aligned_heads import head_above, head_size
+from quire.reading.pdf.centred_heads import joined_head
+from quire.reading.pdf.drawn_rules import Box, Rules
 from quire.reading.pdf.line_pieces import (
-    LinePiece,
     PageWord,
     gutters_between,
     is_number,
     pieces_of,
     text_lines,
 )
-from quire.reading.pdf.row_groups import Row, joined_rows
+from quire.reading.pdf.prose_beside import running_texts
+from quire.reading.pdf.row_groups import Row, cells_of, is_short, joined_rows
 from quire.reading.pdf.ruled_heads import RuledHead, find_head, head_rows
 from quire.reading.pdf.ruled_tables import Table
 from quire.reading.pdf.table_evidence import are_aligned, is_convincing
+from quire.reading.pdf.tables_beside import border_between
 from quire.reading.pdf.text_lines import TextLine
 
 _MIN_ROWS = 3
@@ -32,15 +35,12 @@ _EVEN = 0.15
 _ROWS_BETWEEN = 3
 _FAR_APART = 3.0
 _HEAD_ROWS = 3
-_HEAD_WORDS = 6
-_HEAD_GAP = 0.9
 _WRAPPED_GAP = 0.6
 _MEAN_WORDS = 3.5
 _CELL_WORDS = 4
 _MOST_WRAPPED = 8
 _HEAD_SPACE = 60.0
 _HANG_PT = 12.0
-"""How far a head may hang over the left edge of the first column of values."""
 
 
 def could_be_aligned(lines: Sequence[TextLine]) -> bool:
@@ -68,10 +68,25 @@ def find_aligned(
     if not free or len(free) > _MAX_WORDS:
         return []
     tables: list[Table] = []
-    for table in _tables(free, rules):
+    for table in _with_halves(_tables(free, rules), free, rules):
         between = next((box for box in prose if _overlap(table.box, box)), None)
         tables += [table] if between is None else _beside(table.box, between, free, rules)
     return tables
+
+
+def _with_halves(tables: Sequence[Table], words: Sequence[PageWord], rules: Rules) -> list[Table]:
+    """The tables, with two for each that is two side by side."""
+    found: list[Table] = []
+    for table in tables:
+        border = border_between(table, rules)
+        if border is None:
+            found.append(table)
+            continue
+        near = [w for w in words if table.box[1] - _HEAD_SPACE < w.y < table.box[3]]
+        sides = [w for w in near if w.x < border], [w for w in near if w.x > border]
+        halves = [half for side in sides if side for half in _tables(side, rules)]
+        found += halves if len(halves) == len(sides) else [table]
+    return found
 
 
 def _beside(box: Box, prose: Box, words: Sequence[PageWord], rules: Rules) -> list[Table]:
@@ -88,9 +103,15 @@ def _overlap(a: Box, b: Box) -> bool:
 
 def _tables(words: Sequence[PageWord], rules: Rules) -> list[Table]:
     rows = [_row(line) for line in text_lines(words)]
+    runs = _runs(rows)
+    prose = [box for run in runs for box in running_texts(rows, *run)]
+    if prose:
+        words = [w for w in words if not any(x0 <= w.x <= x1 and y0 <= w.y <= y1 for x0, y0, x1, y1 in prose)]
+        rows = [_row(line) for line in text_lines(words)]
+        runs = _runs(rows)
     tables: list[Table] = []
     end = 0
-    for first, after in _joined_runs(rows, _runs(rows)):
+    for first, after in _joined_runs(rows, runs):
         table = _table(rows[first:after], rows[end:first], rules)
         if table is not None:
             tables.append(table)
@@ -126,7 +147,7 @@ def _runs(rows: Sequence[Row]) -> list[tuple[int, int]]:
         is_tabular = _tabular(row)
         goes_on = first is not None and not is_tabular and at == end and _carries_on(rows[first:at], row)
         if first is not None and (
-            _is_far(rows, at) or not (is_tabular or goes_on or (at - last <= 2 and _is_short(row)))
+            _is_far(rows, at) or not (is_tabular or goes_on or (at - last <= 2 and is_short(row)))
         ):
             runs.append((first, end))
             first = None
@@ -171,10 +192,6 @@ def _fits(row: Row, other: Row, right: float) -> bool:
     return all(any(start <= p.x0 and p.x1 < end for start, end in cells) for p in row.pieces)
 
 
-def _is_short(row: Row) -> bool:
-    return len(row.pieces) <= 2 and sum(len(p.words) for p in row.pieces) <= _SHORT_WORDS
-
-
 def _joined_runs(rows: Sequence[Row], runs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     """The runs; two with nothing but a section head between them are one table if they share their gutters."""
     joined: list[tuple[int, int]] = []
@@ -189,7 +206,7 @@ def _joined_runs(rows: Sequence[Row], runs: Sequence[tuple[int, int]]) -> list[t
 def _is_one_table(rows: Sequence[Row], run: tuple[int, int], other: tuple[int, int]) -> bool:
     between = rows[run[1] - 1 : other[0] + 1]
     if len(between) > _ROWS_BETWEEN + 2 or not all(
-        len(row.pieces) == 1 and _is_short(row) for row in between[1:-1]
+        len(row.pieces) == 1 and is_short(row) for row in between[1:-1]
     ):
         return False
     if any(below.top - row.bottom > _FAR_APART * row.height for row, below in pairwise(between)):
@@ -199,81 +216,15 @@ def _is_one_table(rows: Sequence[Row], run: tuple[int, int], other: tuple[int, i
     return max(3, fewest) <= len(gutters_between([*cores[0], *cores[1]])) <= most
 
 
-def _head(above: Sequence[Row], top: Row, columns: Sequence[tuple[float, float]], rules: Rules) -> list[Row]:
-    """The rows directly above the run that head its columns, and the head of a section between them and the run.
-
-    Where a rule is below the head, the distance to the rule counts, and heads may be as wide as the rule.
-    """
-    head: list[Row] = []
-    rule = _rule_above(top, above, columns, rules)
-    end, right = (rule.at, rule.end) if rule is not None else (top.top, columns[-1][1])
-    section: list[Row] = []
-    for found in reversed(above[-_HEAD_ROWS:]):
-        if end - found.bottom >= _HEAD_GAP * found.height:
-            break
-        cut = _cut_at_starts(found, columns)
-        if cut is not None or _heads_columns(found, columns, right):
-            head[:0] = [cut or found, *section]
-            section = []
-        elif not head and not section and _is_section(found, columns):
-            section = [found]
-        else:
-            break
-        end = found.top
-    return head
-
-
-def _rule_above(
-    top: Row, above: Sequence[Row], columns: Sequence[tuple[float, float]], rules: Rules
-) -> DrawnRule | None:
-    """The rule as wide as the table that is between its first row and the row above."""
-    if not above:
-        return None
-    left, right = columns[0][0] + _HANG_PT, columns[-1][1] - _HANG_PT
-    between = (h for h in rules.horizontal if above[-1].bottom - _EDGE_PT < h.at < top.top + _EDGE_PT)
-    return next((h for h in between if h.start <= left and h.end >= right), None)
-
-
-def _heads_columns(row: Row, columns: Sequence[tuple[float, float]], right: float) -> bool:
-    """Whether its pieces are short, and none is over the labels and a column of values.
-
-    They end before `right`; one that ends behind the last column begins with it.
-    """
-    left, values = columns[0][0] - _EDGE_PT, columns[1][0] - _HANG_PT
-    last = row.pieces[-1]
-    if last.x1 > columns[-1][1] + _EDGE_PT and abs(last.x0 - columns[-1][0]) > _EDGE_PT:
-        return False
-    return (
-        all(left <= p.x0 and p.x1 <= right + _EDGE_PT and len(p.words) <= _HEAD_WORDS for p in row.pieces)
-        and row.pieces[-1].x0 >= values
-        and all(p.x0 >= values or p.x1 <= columns[0][1] + _HANG_PT for p in row.pieces)
-    )
-
-
-def _is_section(row: Row, columns: Sequence[tuple[float, float]]) -> bool:
-    piece = row.pieces[0]
-    return len(row.pieces) == 1 and _is_short(row) and abs(piece.x0 - columns[0][0]) <= _HANG_PT
-
-
-def _cut_at_starts(row: Row, columns: Sequence[tuple[float, float]]) -> Row | None:
-    """The row cut where words begin at the left edges of the columns, if heads set close together are one at each."""
-    words = [word for piece in row.pieces for word in piece.words]
-    cuts = [
-        next((i for i, word in enumerate(words) if i and abs(word.box[0] - start) <= _EDGE_PT), 0)
-        for start, _ in columns[1:]
-    ]
-    if not all(cuts) or len(row.pieces) >= len(columns):
-        return None
-    ends = [*cuts, len(words)]
-    return Row([LinePiece(words[a:b]) for a, b in pairwise([0, *ends])], row.top, row.bottom)
-
-
 def _table(run: Sequence[Row], above: Sequence[Row], rules: Rules) -> Table | None:
     core = [row for row in run if _tabular(row)]
     columns = gutters_between([row.pieces for row in core])
+    named = _rows_of_names(run, above, len(columns), rules)
+    if named:
+        return _table(run[named:], [*above, *run[:named]], rules)
     if not 2 <= len(columns) <= _MAX_COLUMNS:
         return None
-    grid = [_cells(row, columns) for row in run]
+    grid = [cells_of(row, columns) for row in run]
     if not are_aligned(core, columns):
         return None
     level = _level_rules(rules, columns)
@@ -282,15 +233,49 @@ def _table(run: Sequence[Row], above: Sequence[Row], rules: Rules) -> Table | No
     ruled = find_head(rules, columns, [(row.top + row.bottom) / 2 for row in run])
     if ruled is not None and _is_head(ruled, [*above, *run], columns):
         return _with_ruled_head(ruled, run, above, columns, level)
-    head = _head(above, run[0], columns, rules)
-    whole, rows = [*head, *run], [*(_cells(row, columns) for row in head), *grid]
-    size = _head_size(rows)
-    merged = _join_head(rows[:size], whole[:size], columns) + joined_rows(
-        rows[size:], whole[size:], columns, level
-    )
+    head = head_above(above, run[0], columns, rules)
+    whole, rows = [*head, *run], [*(cells_of(row, columns) for row in head), *grid]
+    size = head_size(rows, whole, columns)
+    heads, spans = joined_head(rows[:size], whole[:size], whole[size:], columns)
+    merged = heads + joined_rows(rows[size:], whole[size:], columns, level)
     right = max(columns[-1][1], *(row.pieces[-1].x1 for row in head)) if head else columns[-1][1]
     box = (columns[0][0] - 1, whole[0].top - 1, right + 1, run[-1].bottom + 1)
-    return Table(box, tuple(tuple(row) for row in merged))
+    body_top = whole[size].top if size < len(whole) else whole[0].top
+    return Table(
+        box,
+        tuple(tuple(row) for row in merged),
+        spans=tuple(spans),
+        columns=tuple(columns),
+        body_top=body_top,
+    )
+
+
+def _rows_of_names(run: Sequence[Row], above: Sequence[Row], count: int, rules: Rules) -> int:
+    """How many rows, from the first, are a head that hides gutters: the rows below have more than `count` columns.
+
+    Each of these columns has a name. Where the head is one row of single names, the run is a table with them as well.
+    """
+    after = next((at for at, row in enumerate(run) if any(is_number(p.text) for p in row.pieces[1:])), 0)
+    body = [row for row in run[after:] if _tabular(row)]
+    if not 0 < after <= _HEAD_ROWS or len(body) < _MIN_ROWS:
+        return 0
+    columns = gutters_between([row.pieces for row in body])
+    are_named = all(map(any, zip(*(cells_of(row, columns) for row in run[:after]), strict=True)))
+    if len(columns) <= count or not are_named or not are_aligned(body, columns):
+        return 0
+    ruled = find_head(rules, columns, [(row.top + row.bottom) / 2 for row in run[after:]])
+    if ruled is not None and _is_head(ruled, [*above, *run], columns):
+        return after
+    head = head_above(run[:after], run[after], columns, rules)
+    if len(head) < after:
+        return 0
+    core = [row for row in run if _tabular(row)]
+    is_table = are_aligned(core, gutters_between([row.pieces for row in core]))
+    return (
+        after
+        if is_table or joined_head([cells_of(row, columns) for row in head], head, body, columns)[1]
+        else 0
+    )
 
 
 def _is_head(head: RuledHead, rows: Sequence[Row], columns: Sequence[tuple[float, float]]) -> bool:
@@ -306,7 +291,7 @@ def _is_head(head: RuledHead, rows: Sequence[Row], columns: Sequence[tuple[float
             for p in row.pieces
         )
         and first <= _ROWS_BETWEEN
-        and all(map(_is_short, below[:first]))
+        and all(map(is_short, below[:first]))
     )
 
 
@@ -328,7 +313,7 @@ def _with_ruled_head(
     words = [word for row in rows for piece in row.pieces for word in piece.words if head.holds(word.y)]
     body = [row for row in rows if (row.top + row.bottom) / 2 > head.bottom]
     heads, spans = head_rows(head, columns, words)
-    grid = joined_rows([_cells(row, columns) for row in body], body, columns, level)
+    grid = joined_rows([cells_of(row, columns) for row in body], body, columns, level)
     left, right = (min(w.box[0] for w in words), max(w.box[2] for w in words)) if words else columns[0]
     box = (
         min(columns[0][0], left) - 1,
@@ -336,65 +321,5 @@ def _with_ruled_head(
         max(columns[-1][1], right) + 1,
         run[-1].bottom + 1,
     )
-    return Table(box, tuple(tuple(row) for row in (*heads, *grid)), spans=tuple(spans))
-
-
-def _head_size(rows: Sequence[Sequence[str]]) -> int:
-    """How many rows are the head: those without figures above the first with figures; only the last has a label."""
-    for at, row in enumerate(rows[: _HEAD_ROWS + 2]):
-        values = [cell for cell in row[1:] if cell]
-        figures = sum(map(is_number, values))
-        if figures:
-            return at if 2 * figures >= len(values) else 0
-        if row[0]:
-            if not values and at:
-                return at  # the head of a section
-            below = [cell for cell in rows[at + 1][1:] if cell] if at + 1 < len(rows) else []
-            return at + 1 if any(map(is_number, below)) else 0
-    return 0
-
-
-def _join_head(
-    rows: Sequence[list[str]], head: Sequence[Row], columns: Sequence[tuple[float, float]]
-) -> list[list[str]]:
-    """Rows of the head in which texts wrap are one; a row with a text over several columns stays by itself."""
-    joined: list[list[str]] = []
-    before: Row | None = None
-    for cells, row in zip(rows, head, strict=True):
-        close = before is not None and row.top - before.bottom < _WRAPPED_GAP * row.height
-        if before is not None and close and not _spans(before, columns) and not _spans(row, columns):
-            joined[-1] = [f"{above} {below}".strip() for above, below in zip(joined[-1], cells, strict=True)]
-        else:
-            joined.append(list(cells))
-        before = row
-    return joined
-
-
-def _spans(row: Row, columns: Sequence[tuple[float, float]]) -> bool:
-    """Whether one of the row's pieces is over several columns."""
-    return any(
-        sum(min(piece.x1, end) - max(piece.x0, start) > 1.0 for start, end in columns) > 1
-        for piece in row.pieces
-    )
-
-
-def _cells(row: Row, columns: Sequence[tuple[float, float]]) -> list[str]:
-    cells = [""] * len(columns)
-    for piece in row.pieces:
-        shares = [min(piece.x1, end) - max(piece.x0, start) for start, end in columns]
-        over = [i for i, share in enumerate(shares) if share > 1.0]
-        if len(over) <= 1:
-            at = max(range(len(columns)), key=lambda i: shares[i])
-            cells[at] = f"{cells[at]} {piece.text}".strip()
-            continue
-        # A piece over several columns is a head that spans them, or cells set close together, as figures always are.
-        are_figures = all(is_number(word.text) for word in piece.words)
-        if (are_figures or len(row.pieces) >= len(columns) - 2) and len(piece.words) >= len(over):
-            for word in piece.words:
-                at = max(
-                    over, key=lambda i: min(word.box[2], columns[i][1]) - max(word.box[0], columns[i][0])
-                )
-                cells[at] = f"{cells[at]} {word.text}".strip()
-        else:
-            cells[over[0]] = f"{cells[over[0]]} {piece.text}".strip()
-    return cells
+    rows_of_texts = tuple(tuple(row) for row in (*heads, *grid))
+    return Table(box, rows_of_texts, spans=tuple(spans), columns=tuple(columns), body_top=head.bottom)

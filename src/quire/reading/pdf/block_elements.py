@@ -28,6 +28,7 @@ from quire.reading.pdf.mirrored_lines import are_leftward, set_from_left
 from quire.reading.pdf.outline import Titles
 from quire.reading.pdf.paragraph_kinds import TITLE_RATIO, is_rest_of_formula, paragraph_kind, settled
 from quire.reading.pdf.table_columns import true_columns
+from quire.reading.pdf.table_heads import head_rows_of
 from quire.reading.pdf.text_lines import BULLETS, TextLine, body_size
 from quire.rendering.markdown_writer import clean, join_lines
 
@@ -197,7 +198,7 @@ class PageBuilder:
         rows = tuple(tuple(map(clean, row)) for row in block.rows)
         if any(rows):
             rows, spans = true_columns(rows, block.spans)
-            grid = TableGrid(rows, spans=spans)
+            grid = TableGrid(rows, head_rows_of(rows, spans), spans)
             self._elements.append(Element(self._next_id(), ElementKind.TABLE, box=_box_of(block), table=grid))
 
     def _add_unmatched(self, block: LayoutBlock) -> None:

@@ -15,11 +15,12 @@ from quire.reading.pdf.backward_words import with_words_forwards
 from quire.reading.pdf.block_matching import FilledBlock, block_text, compact, match
 from quire.reading.pdf.code_lines import as_text, with_indents, without_false_code
 from quire.reading.pdf.column_order import column_order
-from quire.reading.pdf.cut_lines import is_cut_prose
+from quire.reading.pdf.cut_lines import is_cut_prose, without_prose_below
 from quire.reading.pdf.drawn_rules import NO_RULES, Box, Rules, crosses_bars
 from quire.reading.pdf.layout_blocks import LayoutBlock
 from quire.reading.pdf.layout_paragraphs import with_whole_paragraphs
 from quire.reading.pdf.list_columns import are_list_cells, list_lefts, list_runs
+from quire.reading.pdf.rows_above import with_rows_above
 from quire.reading.pdf.ruled_tables import Table
 from quire.reading.pdf.text_lines import TextLine, body_size
 from quire.reading.pdf.texts_beside import are_texts_beside, text_runs
@@ -27,6 +28,7 @@ from quire.reading.pdf.typewriter_prose import are_words, is_typewritten_prose
 
 _TOUCHED = 0.05
 _FEW = 0.25
+_HALF = 0.5
 _LONG_LINE = 15
 """Letters and digits: more than most cells of a table have in a line."""
 _MOSTLY_LONG = 0.6
@@ -60,7 +62,8 @@ def compose(
     blocks = with_words_forwards(blocks, lines)
     is_typed = any(line.mono for line in lines) and is_typewritten_prose(lines)
     blocks = list(map(_typed, blocks)) if is_typed else without_false_code(blocks, lines)
-    kept, cut = _with_tables(_without_false_tables(blocks, lines, dropped, rules), tables)
+    blocks = with_rows_above(_without_false_tables(blocks, lines, dropped, rules), lines)
+    kept, cut = _with_tables(blocks, tables)
     filled, orphans = match(kept, outside(lines, tables), cut)
     place_lines(filled, [*orphans, *_take_turned(filled)])
     filled = with_indents(_without(filled, dropped), lines)
@@ -115,10 +118,11 @@ def _with_tables(
         most = max(range(len(tables)), key=lambda i: shares[i], default=None)
         if most is None or shares[most] <= _TOUCHED:
             kept.append(block)
-        elif shares[most] > 0.5 or block.kind == "table":
-            if most not in placed:
-                placed.add(most)
-                kept.extend(_table_blocks(tables[most]))
+        elif shares[most] > _HALF or block.kind == "table":
+            for i, table in enumerate(tables):
+                if i not in placed and (i == most or _share(table.box, block.box) > _HALF):
+                    placed.add(i)
+                    kept.extend(_table_blocks(table))
         else:
             cut.add(len(kept))
             kept.append(_without_rows(block, tables[most]) if block.kind == "code" else block)
@@ -175,7 +179,7 @@ def _without_false_tables(
         mixes = mixes or crosses_bars(block.box, rules) or is_cut_prose(block, inside)
         is_beside = not mixes and _is_table(block) and _is_side_by_side(block, inside, rules)
         if not (mixes or is_beside):
-            kept.append(block)
+            kept.append(without_prose_below(block, inside))
             continue
         free = [line for line in inside if id(line) not in gone and not _is_in_one(line, texts)]
         gone.update(map(id, free))

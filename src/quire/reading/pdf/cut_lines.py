@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from quire.reading.pdf.block_matching import compact
 from quire.reading.pdf.layout_blocks import LayoutBlock
@@ -17,6 +18,7 @@ from quire.reading.pdf.text_lines import TextLine
 _SECTION = re.compile(r"(?:\d{1,2}|[A-Z](?=\.\d))(?:\.\d{1,2}){0,4}\.?")
 _LONG_LINE = 15
 _MOSTLY = 0.5
+_LEAST_ROWS, _LEAST_LINES = 2, 2
 
 
 def is_cut_prose(block: LayoutBlock, inside: Sequence[TextLine]) -> bool:
@@ -35,6 +37,31 @@ def is_cut_prose(block: LayoutBlock, inside: Sequence[TextLine]) -> bool:
     if not rest:
         return heads > 0
     return cut >= max(1, _MOSTLY * len(rest)) and (heads > 0 or cut > 1)
+
+
+def without_prose_below(block: LayoutBlock, inside: Sequence[TextLine]) -> LayoutBlock:
+    """The table without its last rows that are lines of a paragraph below it.
+
+    Their text goes on from row to row in the first column, and each is one line of the page.
+    """
+    first, top = len(block.rows), 0.0
+    lines = [(compact(line.text), line.box[1]) for line in inside]
+    while first > _LEAST_ROWS and (found := _whole_line(block.rows[first - 1], lines)) is not None:
+        first, top = first - 1, found
+        if not block.rows[first][0][:1].islower():
+            break
+    if len(block.rows) - first < _LEAST_LINES or not block.rows[first + 1][0][:1].islower():
+        return block
+    x0, y0, x1, _ = block.box
+    return replace(block, box=(x0, y0, x1, top), rows=block.rows[:first])
+
+
+def _whole_line(row: Sequence[str], lines: Sequence[tuple[str, float]]) -> float | None:
+    """Where the line begins that has the texts of several cells of the row; None if there is none."""
+    text = compact(" ".join(row))
+    if len(text) < _LONG_LINE or sum(map(bool, row)) < _LEAST_LINES:
+        return None
+    return next((y for key, y in lines if key == text), None)
 
 
 def _is_head(left: str, right: str, inside: Sequence[TextLine]) -> bool:

@@ -15,10 +15,14 @@ from quire.reading.pdf.ruled_tables import Table
 _SAME_PT = 2.0
 _LEAST_PT, _HIGHEST_HEAD_PT = 100.0, 40.0
 _LEAST_ROWS = 2
+_LEAST_NAMED = 2
+"""Of three columns and more, that of the labels may have no name."""
 _TALLER = 1.2
 _HEAD_WORDS = 4
 _LINE_WORDS, _OFTEN = 4, 0.25
 _RULES = 3
+_WHOLE = 0.7
+_HANG_PT, _MOSTLY = 4.0, 0.5
 
 
 def could_be_headed(rules: Rules) -> bool:
@@ -34,8 +38,30 @@ def find_headed(rules: Rules, words: Sequence[PageWord], taken: Sequence[Box]) -
     return [table for table in found if table and not any(_overlap(table.box, box) for box in taken)]
 
 
+def with_headed(
+    tables: Sequence[Table], rules: Rules, words: Sequence[PageWord], taken: Sequence[Box]
+) -> list[Table]:
+    """The tables found by alignment with those between three rules. Of two that overlap the rules have the right one
+    where alignment holds for a part of its height only."""
+    headed = find_headed(rules, words, taken)
+    whole = [
+        table
+        for table in headed
+        if not any(_is_most_of(one.box, table.box) for one in tables if _overlap(one.box, table.box))
+    ]
+    kept = [table for table in tables if not any(_overlap(table.box, one.box) for one in whole)]
+    return [*kept, *whole]
+
+
+def _is_most_of(box: Box, other: Box) -> bool:
+    return box[3] - box[1] > _WHOLE * (other[3] - other[1])
+
+
 def _triples(rules: Rules) -> Iterator[tuple[DrawnRule, DrawnRule, DrawnRule]]:
-    """Rules of one extent that follow one another, the first two close together."""
+    """Rules of one extent that follow one another, the first two close together.
+
+    One rule more, above them, is that below the head of the page.
+    """
     level = sorted((rule for rule in rules.horizontal if rule.length >= _LEAST_PT), key=lambda rule: rule.at)
     while len(level) >= _RULES:
         first = level[0]
@@ -44,12 +70,17 @@ def _triples(rules: Rules) -> Iterator[tuple[DrawnRule, DrawnRule, DrawnRule]]:
             for one in level
             if abs(one.start - first.start) <= _SAME_PT and abs(one.end - first.end) <= _SAME_PT
         ]
-        for place in range(0, len(alike), _RULES) if len(alike) % _RULES == 0 else ():
-            top, below, end = alike[place : place + _RULES]
-            head, body = below.at - top.at, end.at - below.at
-            if head <= _HIGHEST_HEAD_PT and body > _TALLER * head:  # those of a chart are even
-                yield top, below, end
+        yield from _headed(alike[len(alike) % _RULES == 1 :])
         level = [one for one in level if one not in alike]
+
+
+def _headed(alike: Sequence[DrawnRule]) -> Iterator[tuple[DrawnRule, DrawnRule, DrawnRule]]:
+    """Every three of the rules, if there are no others; those of a chart are even."""
+    for place in range(0, len(alike), _RULES) if len(alike) % _RULES == 0 else ():
+        top, below, end = alike[place : place + _RULES]
+        head, body = below.at - top.at, end.at - below.at
+        if head <= _HIGHEST_HEAD_PT and body > _TALLER * head:
+            yield top, below, end
 
 
 def _table(
@@ -72,7 +103,8 @@ def _table(
     columns = gutters_between([pieces_of(line) for line in [*text_lines(heads), *lines]])
     rows = [_cells(heads, columns), *_rows(lines, columns)]
     texts = rows[0]
-    is_head = len(columns) > 1 and all(texts) and all(len(text.split()) <= _HEAD_WORDS for text in texts)
+    is_named = all(texts[len(columns) > _LEAST_NAMED :])
+    is_head = len(columns) > 1 and is_named and all(len(text.split()) <= _HEAD_WORDS for text in texts)
     if (
         not is_head
         or len(rows) < 1 + _LEAST_ROWS
@@ -91,11 +123,19 @@ def _is_prose(rows: Sequence[Sequence[str]]) -> bool:
 def _rows(
     lines: Sequence[Sequence[PageWord]], columns: Sequence[tuple[float, float]]
 ) -> list[tuple[str, ...]]:
-    """The rows: one begins where the first column has text and another one too; other lines go on with it."""
+    """The rows: one begins where the first column has text and another one too; other lines go on with it.
+
+    So does a label that hangs, where most labels begin at one place.
+    """
+    labelled = [line for line in lines if line[0].box[0] < columns[0][1]]
+    left = min((line[0].box[0] for line in labelled), default=0.0)
+    flush = sum(line[0].box[0] <= left + _SAME_PT for line in labelled)
+    may_hang = flush >= _MOSTLY * len(labelled)
     groups: list[list[PageWord]] = []
     for line in lines:
         cells = _cells(line, columns)
-        if groups and not (cells[0] and any(cells[1:])):
+        hangs = may_hang and line[0].box[0] > left + _HANG_PT
+        if groups and (hangs or not (cells[0] and any(cells[1:]))):
             groups[-1] += line
         else:
             groups.append(list(line))

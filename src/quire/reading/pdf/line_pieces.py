@@ -24,6 +24,7 @@ _UNIT = (
     r"(?:[fpnuµμmcdhkMGT]?(?:g|m|l|L|s|Hz|Wh?|V|A|J|Pa|bar|mol|eq|Eq|I?U|B|cal|K|N|Ω|mHg)"
     r"|°[CF]?|%|min|h|t|ha|bpm|ppm|dB)[²³23]?"
 )
+_YEAR = re.compile(r"(?:19|20)\d\d(?:\s?[/–-]\s?\d{2,4})?\D?")
 _WITH_UNIT = re.compile(rf"(?P<figure>\S*\d\S*)\s/?{_UNIT}(?:/{_UNIT})*")
 
 
@@ -118,6 +119,11 @@ def is_figure(text: str) -> bool:
     """Whether a cell holds a figure, with its unit perhaps: "118 mg/dL"."""
     found = _WITH_UNIT.fullmatch(text)
     return is_number(found["figure"] if found else text)
+
+
+def is_year(text: str) -> bool:
+    """Whether it is a year or two: such figures name columns."""
+    return _YEAR.fullmatch(text) is not None
 
 
 def gutters_between(rows: Sequence[Sequence[LinePiece]]) -> list[tuple[float, float]]:

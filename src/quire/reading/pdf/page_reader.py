@@ -18,7 +18,7 @@ from quire.reading.files.image_source import ImageSource
 from quire.reading.files.text_source import TextSource, paragraph_elements
 from quire.reading.office.office_source import OfficeSource
 from quire.reading.office.zip_container import OfficeLimits
-from quire.reading.pdf.aligned_tables import could_be_aligned, find_aligned
+from quire.reading.pdf.aligned_tables import could_be_aligned
 from quire.reading.pdf.attached_files import attached_files, with_files
 from quire.reading.pdf.block_elements import ComposeStyle, PageBuilder, prose_size
 from quire.reading.pdf.block_matching import FilledBlock, compact
@@ -37,7 +37,7 @@ from quire.reading.pdf.drawn_marks import with_drawn_marks
 from quire.reading.pdf.drawn_rules import NO_RULES, Box, Rules, crosses_bars, rules_of, slanted_strokes
 from quire.reading.pdf.facing_pages import facing_blocks, fold_of, parts_of
 from quire.reading.pdf.form_fields import FormField, form_fields
-from quire.reading.pdf.headed_tables import could_be_headed, find_headed
+from quire.reading.pdf.headed_tables import could_be_headed, find_headed, with_headed
 from quire.reading.pdf.hidden_text import HIDDEN_TEXT, HiddenText, take_hidden, without_texts
 from quire.reading.pdf.layer_words import with_corrections
 from quire.reading.pdf.layout_blocks import LayoutBlock, lay_out, make_parser
@@ -54,7 +54,7 @@ from quire.reading.pdf.page_signals import Thresholds, classify, garbled_ratio, 
 from quire.reading.pdf.picture_damage import has_damage, picture_boxes, with_damage
 from quire.reading.pdf.prose_columns import prose_columns
 from quire.reading.pdf.reading_direction import View, view_of
-from quire.reading.pdf.ruled_tables import Table, could_be_grid, find_grids
+from quire.reading.pdf.ruled_tables import Table, could_be_grid, find_grids, in_reading_order
 from quire.reading.pdf.running_lines import EdgeLine, Edges, RunningLines, edge_lines, running
 from quire.reading.pdf.slide_titles import with_slide_title
 from quire.reading.pdf.structure_tags import NO_TAGS, PageTags, is_tagged, page_tags
@@ -62,6 +62,7 @@ from quire.reading.pdf.table_places import with_places
 from quire.reading.pdf.text_flow import flow
 from quire.reading.pdf.text_lines import TextLine, body_size, layer_text, lines_of
 from quire.reading.pdf.texts_ahead import may_have, text_ahead, text_of
+from quire.reading.pdf.turned_heads import find_with_turned
 from quire.reading.pdf.unseen_text import is_unseen
 from quire.rendering.markdown_writer import clean, hyphenated_words
 from quire.rendering.page_markdown import render_markdown
@@ -403,10 +404,13 @@ def _tables(find_words: Callable[[], list[PageWord]], lines: Sequence[TextLine],
     tables += find_numbered_lines(outside(lines, tables))
     if may_be_aligned:
         tables += find_contents(outside(lines, tables))
-        found = find_aligned(words, rules, [table.box for table in tables], prose_columns(lines))
-        tables += [table for table in found if not are_list_cells(table.rows)]
-    tables += find_headed(rules, words, [table.box for table in tables])
-    return [] if tables and (is_index(lines) or is_contents_page(lines)) else tables
+        taken = [table.box for table in tables]
+        found = find_with_turned(words, lines, rules, taken, prose_columns(lines))
+        found = [table for table in found if not are_list_cells(table.rows)]
+        tables += with_headed(found, rules, words, taken)
+    else:
+        tables += find_headed(rules, words, [table.box for table in tables])
+    return [] if tables and (is_index(lines) or is_contents_page(lines)) else in_reading_order(tables)
 
 
 def without_charts(tables: Sequence[Table], slanted: Sequence[Box], rules: Rules = NO_RULES) -> list[Table]:

@@ -23,6 +23,8 @@ _FULL = 0.85
 _MOSTLY_FULL = 0.6
 _OFTEN_GO_ON = 0.4
 _NEXT_LINE_EM = 1.6
+_LEAST_RUNNING, _MOSTLY_GO_ON, _LINE_WORDS = 3, 0.6, 5
+_ENDS = (".", "!", "?", ":", ";")
 
 
 def prose_columns(lines: Sequence[TextLine]) -> list[Box]:
@@ -37,6 +39,17 @@ def prose_columns(lines: Sequence[TextLine]) -> list[Box]:
             if _is_prose(run):
                 found.append(_with_last_line(hull([line.box for line in run]), run[-1], lines))
     return found
+
+
+def runs_on(texts: Sequence[str]) -> bool:
+    """Whether lines below one another are sentences that go on from line to line, as cells of a table are not."""
+    going_on = sum(below[:1].islower() and not above.endswith(_ENDS) for above, below in pairwise(texts))
+    words = sum(text.count(" ") + 1 for text in texts)
+    return (
+        len(texts) >= _LEAST_RUNNING
+        and going_on >= _MOSTLY_GO_ON * (len(texts) - 1)
+        and words >= _LINE_WORDS * len(texts)
+    )
 
 
 def _with_one_left(lines: Sequence[TextLine]) -> list[list[TextLine]]:

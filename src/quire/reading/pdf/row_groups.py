@@ -17,6 +17,7 @@ _OFTEN_WRAPPED = 0.5
 """Where fewer lines go on, a little less space may be chance."""
 _WRAPPED_GAP = 0.6
 _EDGE_PT = 1.5
+_SHORT_WORDS = 9
 
 
 @dataclass(slots=True)
@@ -149,3 +150,31 @@ def _joined_by_text(
 def _fills(row: Row, column: tuple[float, float]) -> bool:
     """Whether the row's first piece runs to the end of the first column, as wrapped text does."""
     return row.pieces[0].x1 > column[1] - 0.15 * (column[1] - column[0])
+
+
+def cells_of(row: Row, columns: Sequence[tuple[float, float]]) -> list[str]:
+    """The text of each column in the row."""
+    cells = [""] * len(columns)
+    for piece in row.pieces:
+        shares = [min(piece.x1, end) - max(piece.x0, start) for start, end in columns]
+        over = [i for i, share in enumerate(shares) if share > 1.0]
+        if len(over) <= 1:
+            at = max(range(len(columns)), key=lambda i: shares[i])
+            cells[at] = f"{cells[at]} {piece.text}".strip()
+            continue
+        # A piece over several columns is a head that spans them, or cells set close together, as figures always are.
+        are_figures = all(is_number(word.text) for word in piece.words)
+        if (are_figures or len(row.pieces) >= len(columns) - 2) and len(piece.words) >= len(over):
+            for word in piece.words:
+                at = max(
+                    over, key=lambda i: min(word.box[2], columns[i][1]) - max(word.box[0], columns[i][0])
+                )
+                cells[at] = f"{cells[at]} {word.text}".strip()
+        else:
+            cells[over[0]] = f"{cells[over[0]]} {piece.text}".strip()
+    return cells
+
+
+def is_short(row: Row) -> bool:
+    """Whether it may be the head of a section: one or two pieces of a few words."""
+    return len(row.pieces) <= 2 and sum(len(p.words) for p in row.pieces) <= _SHORT_WORDS

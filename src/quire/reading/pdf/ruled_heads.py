@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from quire.domain.element import CellSpan
+from quire.reading.pdf.centred_heads import columns_over
 from quire.reading.pdf.drawn_rules import DrawnRule, Rules
-from quire.reading.pdf.line_pieces import PageWord, lines_text
+from quire.reading.pdf.line_pieces import PageWord, lines_text, pieces_of, text_lines
 
 Column = tuple[float, float]
 
@@ -84,10 +85,31 @@ def head_rows(
         place = row, covered[0]
         texts.setdefault(place, []).append(word)
         spans[place] = CellSpan(*place, last - row + 1, covered[-1] - covered[0] + 1)
+    for span in [one for one in spans.values() if one.column_span > 1]:
+        _part(span, texts, spans, columns)
     rows = [[""] * len(columns) for _ in range(len(levels) + 1)]
     for (row, column), found in texts.items():
         rows[row][column] = lines_text(found)
     return rows, [one for one in spans.values() if one.row_span > 1 or one.column_span > 1]
+
+
+def _part(
+    span: CellSpan,
+    texts: dict[tuple[int, int], list[PageWord]],
+    spans: dict[tuple[int, int], CellSpan],
+    columns: Sequence[Column],
+) -> None:
+    """Takes a cell apart that has texts side by side: the rules below them touch each other and are one."""
+    place = span.row, span.column
+    lines = text_lines(texts[place])
+    pieces = pieces_of(lines[0]) if len(lines) == 1 else []
+    over = columns[span.column : span.column + span.column_span]
+    groups = columns_over(pieces, over) if 1 < len(pieces) <= len(over) else []
+    if len(groups) > 1 and groups[0][0] == 0 and groups[-1][1] == len(over):
+        del texts[place], spans[place]
+        for piece, (first, after) in zip(pieces, groups, strict=True):
+            part = CellSpan(span.row, span.column + first, span.row_span, after - first)
+            texts[part.row, part.column], spans[part.row, part.column] = piece.words, part
 
 
 def _covered(rule: DrawnRule, columns: Sequence[Column]) -> list[int]:

@@ -10,6 +10,7 @@ from itertools import pairwise
 from quire.domain.element import CellSpan
 from quire.reading.pdf.contents_list import ContentsEntry
 from quire.reading.pdf.drawn_rules import Box, DrawnRule, Rules
+from quire.reading.pdf.grid_rules import grids_of, index_between, places_of
 from quire.reading.pdf.line_pieces import (
     PageWord,
     gutters_between,
@@ -19,6 +20,7 @@ from quire.reading.pdf.line_pieces import (
     pieces_of,
     text_lines,
 )
+from quire.reading.pdf.prose_columns import runs_on
 from quire.reading.pdf.row_groups import merged_rows, row_groups, table_line
 
 _TOUCH = 3.5
@@ -35,7 +37,8 @@ _FEW_LINES = 3
 class Table:
     """A table found on the page: where, its rows with the head first, and prose that shares its frame.
 
-    A contents list has `entries` instead of rows, a text with numbered lines `lines`, each with its box.
+    A contents list has `entries` instead of rows, a text with numbered lines `lines`, each with its box. Where it was
+    found without a grid, it has its columns and the height at which the rows below its head begin.
     """
 
     box: Box
@@ -45,6 +48,8 @@ class Table:
     spans: tuple[CellSpan, ...] = ()
     entries: tuple[ContentsEntry, ...] = ()
     lines: tuple[tuple[str, Box], ...] = ()
+    columns: tuple[tuple[float, float], ...] = ()
+    body_top: float = 0.0
 
 
 def could_be_grid(rules: Rules) -> bool:
@@ -55,56 +60,30 @@ def could_be_grid(rules: Rules) -> bool:
 def find_grids(rules: Rules, words: Sequence[PageWord]) -> list[Table]:
     """Every drawn table with at least two rows and two columns of text."""
     tables: list[Table] = []
-    for flat, tall in _components(rules):
+    for flat, tall in grids_of(rules, words):
         table = _grid(flat, tall, words)
         if table is not None and not any(_overlap(table.box, other.box) for other in tables):
             tables.append(table)
     return tables
 
 
+def in_reading_order(tables: Sequence[Table]) -> list[Table]:
+    """The tables from top to bottom; of those side by side the left one is first."""
+    rows: list[list[Table]] = []
+    for table in sorted(tables, key=lambda table: table.box[1]):
+        if rows and table.box[1] < (rows[-1][0].box[1] + rows[-1][0].box[3]) / 2:
+            rows[-1].append(table)
+        else:
+            rows.append([table])
+    return [table for row in rows for table in sorted(row, key=lambda table: table.box[0])]
+
+
 def _overlap(a: Box, b: Box) -> bool:
     return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
 
 
-def _components(rules: Rules) -> list[tuple[list[DrawnRule], list[DrawnRule]]]:
-    """Rules that touch one another, directly or through others; the largest component first."""
-    flat, tall = list(rules.horizontal), list(rules.vertical)
-    parent = list(range(len(flat) + len(tall)))
-
-    def root(i: int) -> int:
-        while parent[i] != i:
-            parent[i] = parent[parent[i]]
-            i = parent[i]
-        return i
-
-    for i, h in enumerate(flat):
-        for j, v in enumerate(tall):
-            touches = (
-                h.start - _TOUCH <= v.at <= h.end + _TOUCH and v.start - _TOUCH <= h.at <= v.end + _TOUCH
-            )
-            if touches:
-                parent[root(i)] = root(len(flat) + j)
-    groups: dict[int, tuple[list[DrawnRule], list[DrawnRule]]] = {}
-    for i, h in enumerate(flat):
-        groups.setdefault(root(i), ([], []))[0].append(h)
-    for j, v in enumerate(tall):
-        groups.setdefault(root(len(flat) + j), ([], []))[1].append(v)
-    found = [g for g in groups.values() if len(g[0]) >= 2 and len(g[1]) >= 2]
-    return sorted(found, key=lambda g: -sum(r.length for r in g[0]))
-
-
-def _places(values: Sequence[float]) -> list[float]:
-    places: list[list[float]] = []
-    for value in sorted(values):
-        if places and value - places[-1][-1] <= _SAME:
-            places[-1].append(value)
-        else:
-            places.append([value])
-    return [sum(p) / len(p) for p in places]
-
-
 def _grid(flat: Sequence[DrawnRule], tall: Sequence[DrawnRule], words: Sequence[PageWord]) -> Table | None:
-    xs, ys = _places([v.at for v in tall]), _places([h.at for h in flat])
+    xs, ys = places_of([v.at for v in tall]), places_of([h.at for h in flat])
     if not (2 <= len(xs) <= _MAX_SIDE and 3 <= len(ys) <= _MAX_SIDE):
         return None
     within = [w for w in words if ys[0] <= w.y < ys[-1]]
@@ -124,7 +103,7 @@ def _grid(flat: Sequence[DrawnRule], tall: Sequence[DrawnRule], words: Sequence[
     owner = _merge_cells(flat, tall, xs, ys)
     inside: dict[int, list[PageWord]] = {}
     for word in within:
-        column, row = _index(xs, word.x), _index(ys, word.y)
+        column, row = index_between(xs, word.x), index_between(ys, word.y)
         if column is not None and row is not None:
             inside.setdefault(owner[row * columns + column], []).append(word)
     owner = _unmerged(owner, inside, xs)
@@ -181,7 +160,7 @@ def _with_open_sides(
         if side * (end - outer) < _OPEN or sum(abs(one - end) <= _SAME for one in ends) < _MOST * len(ends):
             continue
         low, high = sorted((outer, end))
-        held = {_index(ys, w.y) for w in words if low <= w.x <= high}
+        held = {index_between(ys, w.y) for w in words if low <= w.x <= high}
         if 2 * len(held) >= len(ys) - 1:
             xs = [end, *xs] if side < 0 else [*xs, end]
     return xs
@@ -194,11 +173,13 @@ def _widened(xs: list[float], ys: Sequence[float], words: Sequence[PageWord]) ->
         if not beside:
             continue
         edge = max(w.box[2] for w in beside) if side < 0 else min(w.box[0] for w in beside)
-        held = {_index(ys, w.y) for w in beside}
+        held = {index_between(ys, w.y) for w in beside}
         lines = text_lines(beside)
         near = abs(edge - (xs[0] if side < 0 else xs[-1])) < _BESIDE
         # To the left are labels; to the right only figures are believed, the rest is a neighbour.
         if side > 0 and not _figures(lines):
+            continue
+        if runs_on([joined_words(line) for line in lines]):
             continue
         if near and len(held) >= 0.7 * (len(ys) - 1) and len(lines) <= 1.5 * (len(ys) - 1):
             low, high = min(w.box[0] for w in beside) - 2, max(w.box[2] for w in beside) + 2
@@ -234,7 +215,7 @@ def _unmerged(owner: Sequence[int], inside: dict[int, list[PageWord]], xs: Seque
         if len(members) < 2 or any(i // columns != cell // columns for i in members):
             continue
         pieces = [p for line in text_lines(inside[cell]) for p in pieces_of(line)]
-        places = [_index(xs, (p.x0 + p.x1) / 2) for p in pieces]
+        places = [index_between(xs, (p.x0 + p.x1) / 2) for p in pieces]
         fits = all(
             at is not None and xs[at] - 3 <= p.x0 and p.x1 <= xs[at + 1] + 3
             for p, at in zip(pieces, places, strict=True)
@@ -284,11 +265,6 @@ def _checked(
 def _is_note(row: Sequence[str]) -> bool:
     """A caption or a remark set in a row of its own."""
     return sum(map(bool, row)) == 1 and max(map(len, row)) > 60
-
-
-def _index(edges: Sequence[float], value: float) -> int | None:
-    at = bisect_right(edges, value) - 1
-    return at if 0 <= at < len(edges) - 1 else None
 
 
 def _merge_cells(

@@ -11,6 +11,7 @@ from quire.reading.pdf.row_groups import Row
 _MIN_ROWS = 3
 _TEXT_ROWS = 4
 _CELL_WORDS = 4
+_NAME_WORDS, _MANY_COLUMNS = 3, 4
 _EDGE_PT = 3.0
 _HANG_PT = 12.0
 
@@ -54,6 +55,8 @@ def is_convincing(
     ruled = sum(top <= h.at <= bottom and h.length > 0.5 * (right - left) for h in rules.horizontal)
     if figures >= 0.3 or (ruled >= 2 and words <= 4 and len(rows) >= 4):
         return True
+    if words <= _NAME_WORDS and _is_below_names(run, columns):
+        return True
     return (ruled > 0 or len(rows) >= _TEXT_ROWS) and _is_full(rows) and _is_flush(run, columns)
 
 
@@ -72,6 +75,21 @@ def _is_full(rows: Sequence[Sequence[str]]) -> bool:
         all(len(cell.split()) <= _CELL_WORDS for cell in column) for column in zip(*rows, strict=True)
     )
     return len(rows) >= _MIN_ROWS and full >= 0.8 * len(rows) and short
+
+
+def _is_below_names(run: Sequence[Row], columns: Sequence[tuple[float, float]]) -> bool:
+    """Whether the first row has a name for each of many columns, and all texts below begin where a name does.
+
+    Such a table may have many empty cells.
+    """
+    names, *body = run
+    starts = [piece.x0 for piece in names.pieces]
+    return (
+        len(starts) == len(columns) >= _MANY_COLUMNS
+        and len(body) >= _MIN_ROWS
+        and all(len(row.pieces) > 1 for row in body)
+        and all(any(abs(piece.x0 - x) <= _EDGE_PT for x in starts) for row in body for piece in row.pieces)
+    )
 
 
 def _is_flush(run: Sequence[Row], columns: Sequence[tuple[float, float]]) -> bool:
