@@ -18,6 +18,7 @@ from quire.reading.grading.page_grade import OcrEvidence
 from quire.reading.ocr import careful_reader, quick_reader
 from quire.reading.ocr.careful_reader import CAREFUL_READER
 from quire.reading.ocr.line_budget import LineBudget
+from quire.reading.ocr.line_types import with_measured_types
 from quire.reading.ocr.list_marks import with_bullets
 from quire.reading.ocr.lost_marks import with_lost_marks
 from quire.reading.ocr.ocr_options import AUTO, CAREFUL, CAREFUL_FAILED, QUICK, OcrOptions
@@ -204,6 +205,7 @@ class PictureReading:
         boxes = [word.box for word in kept.words()]
         share = self._unread_share(boxes)
         rules = rules_in(self._page) if boxes else Rules()
+        kept = with_measured_types(kept, self._page)
         is_unknown = reader == CAREFUL_READER and self._is_unknown_writing(kept)
         quick = self._quick.get(self._posture.turns) if self._posture.noise < _GRAINY else None
         unknown = unknown_lines(kept, quick) if quick else 0
