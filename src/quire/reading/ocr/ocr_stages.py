@@ -35,6 +35,7 @@ from quire.reading.ocr.page_posture import (
 )
 from quire.reading.ocr.page_script import language_by_script
 from quire.reading.ocr.quick_reader import QUICK_READER
+from quire.reading.ocr.rule_signs import without_rule_signs
 from quire.reading.ocr.scan_rules import rules_in
 from quire.reading.ocr.sure_lines import SureLines
 from quire.reading.ocr.unread_ink import PageShapes
@@ -205,7 +206,7 @@ class PictureReading:
         boxes = [word.box for word in kept.words()]
         share = self._unread_share(boxes)
         rules = rules_in(self._page) if boxes else Rules()
-        kept = with_measured_types(kept, self._page)
+        kept = with_measured_types(without_rule_signs(kept, rules), self._page)
         is_unknown = reader == CAREFUL_READER and self._is_unknown_writing(kept)
         quick = self._quick.get(self._posture.turns) if self._posture.noise < _GRAINY else None
         unknown = unknown_lines(kept, quick) if quick else 0
