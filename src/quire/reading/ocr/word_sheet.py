@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from quire.reading.ocr.justified_lines import justified_lines
 from quire.reading.ocr.line_types import LineType, body_size, types_of
 from quire.reading.ocr.list_marks import BULLET
-from quire.reading.ocr.ocr_words import OcrWord, RecognisedPage
+from quire.reading.ocr.ocr_words import OcrLine, OcrWord, RecognisedPage
 from quire.reading.pdf.drawn_rules import Rules
 
-_MOST_GAP_EM, _MOST_MARK_GAP_EM = 0.8, 2.0
-"""How wide the space between two words of one text is at most, and that behind the mark of an item."""
+_LEAST_GAP_EM, _MOST_GAP_EM, _MOST_MARK_GAP_EM = 0.12, 0.8, 2.0
+"""How wide the space between two words of one text is at least and at most, and that behind the mark of an item."""
 _LEAST_SIZE_PT = 3.0
 _BODY_PT = 10.0
 _LONGEST_PT = 14_000.0
@@ -65,32 +65,56 @@ def word_sheet(seen: RecognisedPage, rules: Rules, points_per_px: float) -> byte
     types = types_of(lines)
     justified = justified_lines(lines, [one.size for one in types], _MOST_GAP_EM)
     for line, kind, is_justified in zip(lines, types, justified, strict=True):
-        most_gap_em = math.inf if is_justified else _MOST_GAP_EM
-        glyphs += _placed(line.words, kind, height, points_per_px, most_gap_em)
+        glyphs += _placed(line, kind, height, points_per_px, is_justified=is_justified)
     content = [*_drawn(rules, height, points_per_px), *map(_shown, glyphs)]
     widths = sorted({one.width for one in glyphs})
     return _document("\n".join(content).encode(), widths, seen.width * points_per_px, height)
 
 
 def _placed(
-    words: Sequence[OcrWord], kind: LineType, height: float, scale: float, most_gap_em: float
+    line: OcrLine, kind: LineType, height: float, scale: float, *, is_justified: bool
 ) -> Iterator[_Glyphs]:
-    """The pieces of a line: words that follow one another closely are one text, as in other PDFs.
-
-    The layout reader mixes neighbouring columns more easily where each word is a text of its own, or where the widths
-    of letters change from word to word. So the letters of a piece are equally wide.
-    """
+    """The texts of a line."""
     size = max(_LEAST_SIZE_PT, kind.size * scale)
     y = height - kind.baseline * scale
+    ordered = sorted(line.words, key=lambda word: word.left)
+    if line.is_loose and not any(map(_is_from_right, ordered)):
+        return _words(ordered, y, size, scale)
+    return _pieces(ordered, y, size, scale, math.inf if is_justified else _MOST_GAP_EM)
+
+
+def _words(ordered: Sequence[OcrWord], y: float, size: float, scale: float) -> Iterator[_Glyphs]:
+    """Each word, and a space where the next one follows close enough to be of the same piece.
+
+    This is for words that share the width of their line, so that their letters are equally wide as it is.
+    """
+    for word, following in zip(ordered, [*ordered[1:], None], strict=True):
+        left, right = word.left * scale, word.right * scale
+        if following is not None:
+            right = max(left + 0.1 * size, min(right, following.left * scale - _LEAST_GAP_EM * size))
+        yield _glyphs(left, y, size, right - left, _known(word.text))
+        if following is not None:
+            gap = following.left * scale - right
+            if gap <= _MOST_GAP_EM * size:
+                yield _glyphs(right, y, size, gap, " ")
+
+
+def _pieces(
+    ordered: Sequence[OcrWord], y: float, size: float, scale: float, most_gap_em: float
+) -> Iterator[_Glyphs]:
+    """Words that follow one another closely, as one text whose letters are equally wide.
+
+    Where the widths of letters change from word to word, the layout reader more easily mixes neighbouring columns.
+    """
     pieces: list[list[OcrWord]] = []
-    for word in sorted(words, key=lambda word: word.left):
+    for word in ordered:
         is_behind_mark = bool(pieces) and [one.text for one in pieces[-1]] == [BULLET]
         most = max(most_gap_em, _MOST_MARK_GAP_EM) if is_behind_mark else most_gap_em
         if pieces and (word.left - pieces[-1][-1].right) * scale <= most * size:
             pieces[-1].append(word)
         else:
             pieces.append([word])
-    is_from_right = any(map(_is_from_right, words))
+    is_from_right = any(map(_is_from_right, ordered))
     for piece in pieces:
         texts = [_known(word.text) for word in piece]
         if is_from_right:
