@@ -34,6 +34,7 @@ from quire.reading.ocr.page_posture import (
     upright,
 )
 from quire.reading.ocr.page_script import language_by_script
+from quire.reading.ocr.picture_areas import picture_areas
 from quire.reading.ocr.quick_reader import QUICK_READER
 from quire.reading.ocr.rule_signs import without_rule_signs
 from quire.reading.ocr.scan_rules import rules_in
@@ -57,6 +58,10 @@ _CAREFUL_IS_SURE = 0.975
 _UNKNOWN_TO_QUICK, _UNKNOWN_TO_CAREFUL = 0.5, (0.7, _CAREFUL_IS_SURE)
 _MANY_SHAPES = 6_000
 """Twice as many as a page that is full of text has."""
+_FULL_PAGE, _TOUCHING = 3_000, 0.014
+"""A page of so many shapes is full of text; on clean ones fewer than .012 of the letters touch, on photographs too."""
+_WELL_READ = 0.83
+"""How sure the quick reader is at least of a strip of a page that it reads well."""
 _EDGE_PX = 3
 _GRAINY = 13.0
 _WRONG_WAY = 0.78
@@ -138,6 +143,7 @@ class PictureReading:
         self._strips: dict[int, float] = {}  # how much can be read of a strip, by the way up
         # How sure the quick reader is of a strip, where that shows that it can't read the page.
         self._hardly_sure: float | None = None
+        self._is_poorly_read = False  # a strip shows that it would not read the page well
         self._has_quick = quick_reader.available() and quick_reader.has(options.models)
         self._has_careful = careful_reader.available() and careful_reader.reads(self._names)
         if not self._has_quick and not self._has_careful:
@@ -148,8 +154,10 @@ class PictureReading:
         mode = self._options.mode
         grainy = self._posture.noise >= _GRAINY and mode == AUTO and self._has_careful
         if not self._has_quick or mode == CAREFUL or grainy or self._is_beyond_quick_reader():
-            careful = None if self._takes_other_script() else self._carefully()
+            is_known_script = self._is_poorly_read
+            careful = None if not is_known_script and self._takes_other_script() else self._carefully()
             if careful is not None:
+                careful.blank = picture_areas(self._page, [word.box for word in careful.words()])
                 return self._result_of(careful, CAREFUL_READER)
         seen = self._quickly()
         if mode != AUTO or self._notes:
@@ -209,7 +217,7 @@ class PictureReading:
         kept = with_measured_types(without_rule_signs(kept, rules), self._page)
         is_unknown = reader == CAREFUL_READER and self._is_unknown_writing(kept)
         quick = self._quick.get(self._posture.turns) if self._posture.noise < _GRAINY else None
-        unknown = unknown_lines(kept, quick) if quick else 0
+        unknown = unknown_lines(kept, quick) if quick or self._is_poorly_read else 0
         return Recognised(
             kept, self._turn, reader, notes, share, self._posture.ink, rules, is_unknown, unknown
         )
@@ -229,20 +237,23 @@ class PictureReading:
         return sure < _UNKNOWN_TO_QUICK and least <= (careful.confidence() or 0.0) < most
 
     def _is_beyond_quick_reader(self) -> bool:
-        """Whether a strip shows that the quick reader can't read an upright page of many letters.
+        """Whether a strip shows that the quick reader can't read an upright page of many letters, or not well enough.
 
-        All of it would take it seconds; a strip takes a tenth of that.
+        All of it would take it seconds; a strip takes a tenth of that. It is not read where that is unlikely: on a
+        page that is not full of text, or whose letters don't touch.
         """
         if self._options.mode != AUTO or not (self._has_careful and self._posture.certain):
             return False
-        if len(self._page_shapes().shapes) < _MANY_SHAPES:
+        count = len(self._page_shapes().shapes)
+        is_poor = count >= _FULL_PAGE and self._page_shapes().touching_share() >= _TOUCHING
+        if not is_poor and count < _MANY_SHAPES:
             return False
         strip = dense_strip(self._page)
         sure = quick_reader.read(strip, self._options.models, self._options.dpi, one_block=True).confidence()
-        if (sure or 0.0) >= _UNKNOWN_TO_QUICK:
-            return False
-        self._hardly_sure = sure or 0.0
-        return True
+        if (sure or 0.0) < _UNKNOWN_TO_QUICK:
+            self._hardly_sure = sure or 0.0
+        self._is_poorly_read = is_poor and _UNKNOWN_TO_QUICK <= (sure or 0.0) < _WELL_READ
+        return self._hardly_sure is not None or self._is_poorly_read
 
     def _quickly(self) -> RecognisedPage:
         seen = self._quick_words()
@@ -311,7 +322,10 @@ class PictureReading:
     def _careful_words(self) -> RecognisedPage:
         budget = None
         if self._is_bounded:
-            budget = LineBudget.of(self._quick.get(self._posture.turns), self._hardly_sure)
+            seen = self._quick.get(self._posture.turns)
+            budget = LineBudget.of(
+                seen, self._hardly_sure, self._quick_words if self._has_quick else lambda: None
+            )
         return careful_reader.read(self._page, self._names, self._sure_lines(), budget)
 
     def _carefully(self) -> RecognisedPage | None:
