@@ -128,8 +128,8 @@ def test_quick_reader_stands_and_says_so_when_there_is_no_careful_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "rapidocr", None)
-    sheet = scans.sheet(8, filled=0.2)
-    chunk = read(tmp_path, scans.noisy(sheet.picture, 8), OcrOptions())
+    sheet = scans.sheet(8, size=9, dpi=150, filled=0.3)
+    chunk = read(tmp_path, scans.noisy(sheet.picture, 8), OcrOptions(dpi=150))
     assert chunk.pages[0].reader == "tesseract"
     assert CAREFUL_MISSING in chunk.pages[0].reasons
     assert chunk.pages[0].has_text
