@@ -5,9 +5,11 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
+from PIL import ImageFilter
 
 from quire.domain.page import Grade
-from quire.reading.ocr import line_budget, ocr_stages
+from quire.reading.ocr import line_budget, ocr_stages, quick_reader
+from quire.reading.ocr.careful_reader import CAREFUL_READER
 from quire.reading.ocr.line_budget import OCR_BUDGET, LineBudget
 from quire.reading.ocr.ocr_words import OcrLine, OcrWord, RecognisedPage
 from quire.reading.ocr.page_ocr import OcrOptions, best_reading
@@ -38,7 +40,7 @@ WIDTHS = dict.fromkeys(range(4), 500.0)
 
 
 def _budget(width_px: float) -> LineBudget:
-    return LineBudget(width_px, SureLines.of(RecognisedPage(1000, 1000, [LINES])))
+    return LineBudget(width_px, lambda: SureLines.of(RecognisedPage(1000, 1000, [LINES])))
 
 
 def test_no_line_is_left_to_the_quick_reader_when_the_budget_suffices() -> None:
@@ -88,3 +90,41 @@ def test_a_page_is_not_good_and_says_so_when_lines_were_left_to_the_quick_reader
     assert scans.error_rate(bounded.laid.markdown, sheet.text) < 0.02
     thorough = best_reading(drawn, 1, OcrOptions(mode=ocr_stages.CAREFUL, is_thorough=True))
     assert OCR_BUDGET not in thorough.judged.reasons
+
+
+def test_the_quick_reader_is_asked_only_when_there_are_too_many_lines() -> None:
+    asked: list[str] = []
+
+    def read() -> RecognisedPage:
+        asked.append("page")
+        return RecognisedPage(1000, 1000, [LINES])
+
+    budget = LineBudget.of(None, None, read)
+    assert budget.left_to_quick(BOXES, WIDTHS) == {}
+    assert not asked
+    wide = dict.fromkeys(range(4), budget.width_px / 3)
+    assert list(budget.left_to_quick(BOXES, wide)) == [1, 0]
+    assert asked == ["page"]
+
+
+def test_the_quick_reader_does_not_read_a_full_page_when_its_letters_touch_and_a_strip_is_in_doubt(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sheet = scans.sheet(5, font="helv", size=9, columns=2, filled=0.4)
+    touching = sheet.picture.filter(ImageFilter.MinFilter(3)).filter(ImageFilter.GaussianBlur(1.5))
+    read: list[bool] = []
+    reads = quick_reader.read
+
+    def counted(*given: object, one_block: bool = False) -> RecognisedPage:
+        read.append(one_block)
+        return reads(*given, one_block=one_block)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(quick_reader, "read", counted)
+    monkeypatch.setattr(ocr_stages, "_WELL_READ", 1.0)
+    monkeypatch.setattr(ocr_stages, "_FULL_PAGE", 300)
+    found = ocr_stages.recognise(touching, OcrOptions(dpi=sheet.dpi))
+    assert found.reader == CAREFUL_READER
+    assert read == [True]
+    read.clear()
+    ocr_stages.recognise(sheet.picture, OcrOptions(dpi=sheet.dpi))
+    assert read[0] is False

@@ -68,3 +68,18 @@ def test_list_of_a_scan_has_all_its_items_when_its_bullets_are_small() -> None:
         "- dry gloves and a whistle\n- chalk, pencil and a clean board\n- the log of the previous month\n"
         in text
     )
+
+
+def test_ticks_are_bullets_when_two_are_at_one_place_and_in_doubt() -> None:
+    rows = [line(300, "Y labels printed", first_sure=0.18), line(344, "v freezer defrosted", first_sure=0.58)]
+    assert texts_of(*rows) == ["• labels printed", "• freezer defrosted"]
+
+
+def test_a_word_of_one_letter_stays_when_its_reader_is_sure_of_it() -> None:
+    rows = [line(300, "Y luego nada", first_sure=0.95), line(344, "y despues todo", first_sure=0.93)]
+    assert texts_of(*rows) == ["Y luego nada", "y despues todo"]
+
+
+def test_a_sign_is_a_bullet_when_two_marks_of_any_kind_are_at_its_place() -> None:
+    rows = [line(300, "= dry gloves"), line(344, "© chalk", first_sure=0.55), line(388, "= a rope")]
+    assert texts_of(*rows)[1] == "• chalk"

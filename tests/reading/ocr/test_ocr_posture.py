@@ -16,7 +16,7 @@ from quire.reading.ocr.page_posture import (
     upright,
 )
 from quire.reading.ocr.unread_ink import PageShapes
-from tests.reading.ocr import scans
+from tests.reading.ocr import scans, script_pages
 
 FACES = [("tiro", 11, 1), ("helv", 9, 2)]
 
@@ -117,3 +117,12 @@ def test_picture_of_one_line_is_not_turned_when_only_its_few_letters_ask_for_it(
     picture = Image.new("L", (900, 220), 255)
     ImageDraw.Draw(picture).text((40, 70), "Harbour tide tables", fill=0, font=ImageFont.load_default(64))
     assert posture_of(picture).turns == 0
+
+
+def test_the_strip_has_text_when_the_page_lies_on_a_dark_table() -> None:
+    page = script_pages.photographed(scans.sheet(5, filled=0.3).picture, 0)
+    straight, _ = upright(page, posture_of(page))
+    strip = np.asarray(dense_strip(evened(straight)))
+    paper = strip[:, strip.shape[1] // 5 : -strip.shape[1] // 5]
+    assert 0.02 < (paper < 128).mean() < 0.4
+    assert (paper < 128).mean(axis=1).max() < 0.6

@@ -58,6 +58,17 @@ def test_page_is_read_by_the_model_of_its_script_when_only_latin_was_asked_for(
 
 
 @needs_russian
+@pytest.mark.parametrize("spoilt", [scans.noisy, script_pages.photographed])
+def test_page_is_read_by_the_model_of_its_script_when_it_is_grainy_or_photographed(
+    spoilt: scans.Spoiler, models: str
+) -> None:
+    page = script_pages.script_page("cyrillic", "letter", 5, dpi=_DPI).convert("L")
+    found = best_reading(DrawnPage(spoilt(page, 0), 72 / _DPI), 1, OcrOptions("eng", _DPI, data_dir=models))
+    assert found.found.reader == QUICK_READER
+    assert _known_share(found.laid.markdown, "cyrillic") > 0.9
+
+
+@needs_russian
 @pytest.mark.parametrize("spoilt", [scans.noisy, scans.pale, scans.askew])
 def test_latin_page_is_not_taken_for_another_script_when_it_is_spoilt(
     spoilt: scans.Spoiler, models: str

@@ -10,8 +10,8 @@ Weakness: the budget is one of work, not of time, and doubtful lines are read be
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from quire.reading.ocr.ocr_words import Box, RecognisedPage
 from quire.reading.ocr.sure_lines import SureLines
@@ -21,6 +21,8 @@ OCR_BUDGET = "ocr_budget"
 
 BALANCED_PX = 70_000
 """The width of all lines at the height that they are read at: a page full of prose has some 60,000. It takes 3 s."""
+QUICK_PX = 30_000
+"""What the quick reader's work is worth: a page that it did not read has so much more."""
 UNREADABLE_PX = 45_000
 """Of a page that the quick reader can't read: enough to tell whether the careful one can."""
 _GOLDEN = 0.618034
@@ -31,21 +33,28 @@ _KNOWN_LETTERS = 0.95
 
 @dataclass(frozen=True, slots=True)
 class LineBudget:
-    """What may be read of a page, and what the quick reader has made of its lines.
+    """What may be read of a page, and how to know what the quick reader makes of its lines.
 
     `is_unreadable` says that the quick reader can't read the page at all, so that it has no words for them.
     """
 
     width_px: float
-    guesses: SureLines = field(default_factory=SureLines)
+    guesses: Callable[[], SureLines] = SureLines
     is_unreadable: bool = False
 
     @classmethod
-    def of(cls, seen: RecognisedPage | None, hardly_sure: float | None) -> LineBudget:
-        """The budget of a page that the quick reader has seen; `hardly_sure` says that it can't read the page."""
+    def of(
+        cls, seen: RecognisedPage | None, hardly_sure: float | None, read: Callable[[], RecognisedPage | None]
+    ) -> LineBudget:
+        """The budget of a page that the quick reader has seen; `hardly_sure` says that it can't read the page.
+
+        `read` has a page read by it that it has not seen, for the case that there are too many lines.
+        """
         if hardly_sure is not None:
             return cls(UNREADABLE_PX, is_unreadable=True)
-        return cls(BALANCED_PX, SureLines.of(seen) if seen else SureLines())
+        if seen is not None:
+            return cls(BALANCED_PX, lambda: SureLines.of(seen))
+        return cls(BALANCED_PX + QUICK_PX, lambda: SureLines.of(late) if (late := read()) else SureLines())
 
     def left_to_quick(
         self, boxes: Mapping[int, Box], widths: Mapping[int, float]
@@ -54,7 +63,8 @@ class LineBudget:
         excess = sum(widths.values()) - self.width_px
         if excess <= 0:
             return {}
-        guesses = {place: guess for place, box in boxes.items() if (guess := self.guesses.guess_in(box))}
+        lines = self.guesses()
+        guesses = {place: guess for place, box in boxes.items() if (guess := lines.guess_in(box))}
         sure = [place for place, (_, sureness) in guesses.items() if sureness >= _SURE_ENOUGH]
         found: dict[int, tuple[str, float]] = {}
         for place in sorted(sure, key=lambda place: (_has_figures(guesses[place][0]), -guesses[place][1])):

@@ -14,8 +14,10 @@ from dataclasses import replace
 from quire.reading.ocr.ocr_words import NOISE, OcrLine, RecognisedPage
 
 BULLET = "•"
-_MARK = re.compile(r"[¢©®™«»°*¤§+=~.,:;_^'\"‘’“”<>›‹\-–—•◦▪‣·■●○□]{1,2}|[eEoOQ0]")
+_MARK = re.compile(r"[¢©®™«»°*¤§+=~.,:;_^'\"‘’“”<>›‹\-–—•◦▪‣·■●○□]{1,2}|[eEoOQ0vVyY/]")
 _LETTER = re.compile(r"[eEoOQ0]")
+_TICK = re.compile(r"[vVyY/]")
+_DOUBTFUL = 0.7
 _ALONE = re.compile(r"[¢•·◦▪‣■●○□]")
 """No sentence begins with such a sign."""
 _IN_A_LIST = re.compile(r"[¢©®™«»°•·◦▪‣■●○□]")
@@ -52,8 +54,12 @@ def _is_bullet(line: OcrLine, marked: Sequence[OcrLine]) -> bool:
     if _LETTER.fullmatch(mark.text):
         # "o" and "e" are words in some languages: a letter is a mark only in a list that has others like it.
         return len(beside) >= 2 and mark.confidence >= NOISE and mark.height < 0.8 * text.height
+    if _TICK.fullmatch(mark.text):
+        # "Y" is a word too, but then its reader is sure of it.
+        ticks = [line, *(other for other in beside if _TICK.fullmatch(other.words[0].text))]
+        return len(ticks) >= 2 and all(one.words[0].confidence < _DOUBTFUL for one in ticks)
     if _IN_A_LIST.search(mark.text):
-        is_in_list = any(_IN_A_LIST.search(other.words[0].text) for other in beside)
+        is_in_list = len(beside) >= 2 or any(_IN_A_LIST.search(other.words[0].text) for other in beside)
         return is_in_list or (mark.confidence >= NOISE and _ALONE.fullmatch(mark.text) is not None)
     return mark.confidence >= NOISE and (mark.text in "*-–—" or bool(beside))
 

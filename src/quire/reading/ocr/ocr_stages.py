@@ -18,6 +18,7 @@ from quire.reading.grading.page_grade import OcrEvidence
 from quire.reading.ocr import careful_reader, quick_reader
 from quire.reading.ocr.careful_reader import CAREFUL_READER
 from quire.reading.ocr.line_budget import LineBudget
+from quire.reading.ocr.line_types import with_measured_types
 from quire.reading.ocr.list_marks import with_bullets
 from quire.reading.ocr.lost_marks import with_lost_marks
 from quire.reading.ocr.ocr_options import AUTO, CAREFUL, CAREFUL_FAILED, QUICK, OcrOptions
@@ -33,7 +34,9 @@ from quire.reading.ocr.page_posture import (
     upright,
 )
 from quire.reading.ocr.page_script import language_by_script
+from quire.reading.ocr.picture_areas import picture_areas
 from quire.reading.ocr.quick_reader import QUICK_READER
+from quire.reading.ocr.rule_signs import without_rule_signs
 from quire.reading.ocr.scan_rules import rules_in
 from quire.reading.ocr.sure_lines import SureLines
 from quire.reading.ocr.unread_ink import PageShapes
@@ -55,6 +58,10 @@ _CAREFUL_IS_SURE = 0.975
 _UNKNOWN_TO_QUICK, _UNKNOWN_TO_CAREFUL = 0.5, (0.7, _CAREFUL_IS_SURE)
 _MANY_SHAPES = 6_000
 """Twice as many as a page that is full of text has."""
+_FULL_PAGE, _TOUCHING = 3_000, 0.014
+"""A page of so many shapes is full of text; on clean ones fewer than .012 of the letters touch, on photographs too."""
+_WELL_READ = 0.83
+"""How sure the quick reader is at least of a strip of a page that it reads well."""
 _EDGE_PX = 3
 _GRAINY = 13.0
 _WRONG_WAY = 0.78
@@ -136,6 +143,7 @@ class PictureReading:
         self._strips: dict[int, float] = {}  # how much can be read of a strip, by the way up
         # How sure the quick reader is of a strip, where that shows that it can't read the page.
         self._hardly_sure: float | None = None
+        self._is_poorly_read = False  # a strip shows that it would not read the page well
         self._has_quick = quick_reader.available() and quick_reader.has(options.models)
         self._has_careful = careful_reader.available() and careful_reader.reads(self._names)
         if not self._has_quick and not self._has_careful:
@@ -146,8 +154,10 @@ class PictureReading:
         mode = self._options.mode
         grainy = self._posture.noise >= _GRAINY and mode == AUTO and self._has_careful
         if not self._has_quick or mode == CAREFUL or grainy or self._is_beyond_quick_reader():
-            careful = None if self._takes_other_script() else self._carefully()
+            is_known_script = self._is_poorly_read
+            careful = None if not is_known_script and self._takes_other_script() else self._carefully()
             if careful is not None:
+                careful.blank = picture_areas(self._page, [word.box for word in careful.words()])
                 return self._result_of(careful, CAREFUL_READER)
         seen = self._quickly()
         if mode != AUTO or self._notes:
@@ -204,9 +214,10 @@ class PictureReading:
         boxes = [word.box for word in kept.words()]
         share = self._unread_share(boxes)
         rules = rules_in(self._page) if boxes else Rules()
+        kept = with_measured_types(without_rule_signs(kept, rules), self._page)
         is_unknown = reader == CAREFUL_READER and self._is_unknown_writing(kept)
         quick = self._quick.get(self._posture.turns) if self._posture.noise < _GRAINY else None
-        unknown = unknown_lines(kept, quick) if quick else 0
+        unknown = unknown_lines(kept, quick) if quick or self._is_poorly_read else 0
         return Recognised(
             kept, self._turn, reader, notes, share, self._posture.ink, rules, is_unknown, unknown
         )
@@ -226,20 +237,23 @@ class PictureReading:
         return sure < _UNKNOWN_TO_QUICK and least <= (careful.confidence() or 0.0) < most
 
     def _is_beyond_quick_reader(self) -> bool:
-        """Whether a strip shows that the quick reader can't read an upright page of many letters.
+        """Whether a strip shows that the quick reader can't read an upright page of many letters, or not well enough.
 
-        All of it would take it seconds; a strip takes a tenth of that.
+        All of it would take it seconds; a strip takes a tenth of that. It is not read where that is unlikely: on a
+        page that is not full of text, or whose letters don't touch.
         """
         if self._options.mode != AUTO or not (self._has_careful and self._posture.certain):
             return False
-        if len(self._page_shapes().shapes) < _MANY_SHAPES:
+        count = len(self._page_shapes().shapes)
+        is_poor = count >= _FULL_PAGE and self._page_shapes().touching_share() >= _TOUCHING
+        if not is_poor and count < _MANY_SHAPES:
             return False
         strip = dense_strip(self._page)
         sure = quick_reader.read(strip, self._options.models, self._options.dpi, one_block=True).confidence()
-        if (sure or 0.0) >= _UNKNOWN_TO_QUICK:
-            return False
-        self._hardly_sure = sure or 0.0
-        return True
+        if (sure or 0.0) < _UNKNOWN_TO_QUICK:
+            self._hardly_sure = sure or 0.0
+        self._is_poorly_read = is_poor and _UNKNOWN_TO_QUICK <= (sure or 0.0) < _WELL_READ
+        return self._hardly_sure is not None or self._is_poorly_read
 
     def _quickly(self) -> RecognisedPage:
         seen = self._quick_words()
@@ -251,8 +265,18 @@ class PictureReading:
     def _quick_words(self) -> RecognisedPage:
         turns = self._posture.turns
         if turns not in self._quick:
-            self._quick[turns] = quick_reader.read(self._page, self._options.models, self._options.dpi)
+            self._quick[turns] = quick_reader.read(
+                self._smooth_page(), self._options.models, self._options.dpi
+            )
         return self._quick[turns]
+
+    def _smooth_page(self) -> Image.Image:
+        """The page as the quick reader gets it: without the specks of a grainy picture, which it takes for ink."""
+        from PIL import ImageFilter
+
+        return (
+            self._page.filter(ImageFilter.MedianFilter(3)) if self._posture.noise >= _GRAINY else self._page
+        )
 
     def _in_its_language(self, seen: RecognisedPage) -> RecognisedPage:
         """What the quick reader sees with the model of the language that the words are in, if that is another one."""
@@ -262,7 +286,7 @@ class PictureReading:
         models = replace(self._options.models, languages=language)
         if not quick_reader.has(models):
             return seen
-        again = quick_reader.read(self._page, models, self._options.dpi)
+        again = quick_reader.read(self._smooth_page(), models, self._options.dpi)
         if again.weight() > seen.weight():
             self._quick[self._posture.turns] = seen = again
             self._quick_names = [language]
@@ -274,9 +298,9 @@ class PictureReading:
             return False
         self._script_tried = True
         seen = self._quick.get(self._posture.turns)
-        sure = [word.box for word in seen.words() if word.confidence >= _UPRIGHT] if seen else []
+        figures = [word.box for word in seen.words() if _is_sure_figure(word)] if seen else []
         options = self._options
-        language = language_by_script(self._page, sure, options.models, options.dpi)
+        language = language_by_script(self._smooth_page(), figures, options.models, options.dpi)
         if language is None:
             return False
         # Names and addresses on such a page may be in the letters that were asked for.
@@ -298,7 +322,10 @@ class PictureReading:
     def _careful_words(self) -> RecognisedPage:
         budget = None
         if self._is_bounded:
-            budget = LineBudget.of(self._quick.get(self._posture.turns), self._hardly_sure)
+            seen = self._quick.get(self._posture.turns)
+            budget = LineBudget.of(
+                seen, self._hardly_sure, self._quick_words if self._has_quick else lambda: None
+            )
         return careful_reader.read(self._page, self._names, self._sure_lines(), budget)
 
     def _carefully(self) -> RecognisedPage | None:
@@ -409,3 +436,8 @@ class PictureReading:
         # A doubtful word's box may hold some of its neighbour: what is longer, or more than one word, is not it.
         same = " " not in text and abs(len(text) - len(word.text)) <= max(1, len(word.text) // 3)
         return replace(word, text=text, confidence=sure) if same and sure >= _SURE_AGAIN else word
+
+
+def _is_sure_figure(word: OcrWord) -> bool:
+    """Whether a word says nothing of the script: in another one than its own, a reader is sure of some letters too."""
+    return word.confidence >= _UPRIGHT and not any(map(str.isalpha, word.text))

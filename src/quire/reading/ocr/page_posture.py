@@ -37,6 +37,8 @@ _LEAST_SKEW = 0.25
 _SPECKS = 30
 _STRIP_SHARE = 0.1
 _LEAST_STRIP_PX = 160
+_MOST_FILLED = 0.6
+"""How much of a row of pixels a line of text fills with ink at most."""
 _CLEAR_DIRECTION = 1.25
 _CLEARLY_HANGING = 0.1
 _SPECKLED = 8.0
@@ -263,6 +265,7 @@ def dense_strip(picture: Image.Image) -> Image.Image:
     rows = np.zeros(small.height)
     for strip in np.array_split(ink_mask(np.asarray(small, dtype=np.float32), 0.0), STRIPS, axis=1):
         counts, lowest = row_profile(strip, 0.0)
+        counts[counts > _MOST_FILLED * strip.shape[1]] = 0  # the edge of a photographed page, or a drawn rule
         for first, last in line_bands(counts):
             rows[lowest + first : lowest + last] += counts[first:last]
     sums = np.convolve(rows, np.ones(max(1, round(height * ratio))), mode="valid")

@@ -38,7 +38,7 @@ def language_by_script(
 ) -> str | None:
     """The installed language of another script that reads the page clearly better than those asked for.
 
-    `read_already` are words that the readers are sure of, as the figures of a table: they say nothing.
+    `read_already` are figures that the readers are sure of, as those of a table: they say nothing.
     """
     others = other_scripts(models)
     if not others:

@@ -34,6 +34,7 @@ _MARGIN = 0.35
 _CELL, _SPECKS, _GRAINY_SHARE = 4.0, 0.5, 0.1
 _MANY_SPECKS, _FEW_LETTERS = 2.0, 50
 _ROW_PX, _UNEVEN = 4, 3.0
+_TOUCHING_TALL, _TOUCHING_WIDE = 0.5, 2.0
 _FAINT = 0.5
 """How much of a page counts as unread where most of its shapes are rows of specks."""
 
@@ -82,6 +83,20 @@ class PageShapes:
             return _FAINT
         return unread / max(1, unread + read)
 
+    def touching_share(self) -> float:
+        """The share of the letters that are so wide that they are several that touch; 0 where none are seen.
+
+        On pages that were printed or scanned poorly letters run into each other.
+        """
+        import numpy as np
+
+        if not len(self.shapes):
+            return 0.0
+        widths, heights = self.shapes[:, 2] - self.shapes[:, 0], self.shapes[:, 3] - self.shapes[:, 1]
+        usual = float(np.median(heights[heights >= 0.5 * np.percentile(heights, 80)]))
+        letters = (heights >= _TOUCHING_TALL * usual) & (heights <= _TALLEST * usual)
+        return float(np.mean(widths[letters] > _TOUCHING_WIDE * usual)) if letters.any() else 0.0
+
 
 def _shapes(small: Image.Image, noise: float) -> Pixels:
     """Left, top, right, bottom and area of the connected shapes of ink, and of light shapes on dark ground."""
@@ -94,13 +109,13 @@ def _shapes(small: Image.Image, noise: float) -> Pixels:
     least = max(_LEAST_DEPTH, 2.0 * noise, _DEPTH_SHARE * float(np.percentile(depth[::2, ::2], 98)))
     is_dark_ground = np.asarray(smooth.filter(ImageFilter.BoxBlur(4 * _AROUND_PX))) < _DARK_GROUND
     found = [
-        _connected(mask) for mask in ((depth > least) & ~is_dark_ground, (depth < -least) & is_dark_ground)
+        connected(mask) for mask in ((depth > least) & ~is_dark_ground, (depth < -least) & is_dark_ground)
     ]
     shapes = np.concatenate(found).astype(np.float32)
     return shapes[shapes[:, 3] - shapes[:, 1] >= _LEAST_SHAPE_PX]
 
 
-def _connected(mask: Pixels) -> Pixels:
+def connected(mask: Pixels) -> Pixels:
     """Left, top, right, bottom and area of each connected shape of a mask; none where it is nothing but specks."""
     import numpy as np
 

@@ -12,9 +12,12 @@ _LEAST_LETTERS = 4
 _UNSURE, _UNKNOWN = 0.95, 0.5
 
 
-def unknown_lines(seen: RecognisedPage, quick: RecognisedPage) -> int:
-    """How many lines of four letters and more, in what is kept, neither reader is sure of."""
-    words = list(quick.words())
+def unknown_lines(seen: RecognisedPage, quick: RecognisedPage | None) -> int:
+    """How many lines of four letters and more, in what is kept, neither reader is sure of.
+
+    Where the quick reader has not read the page, nothing speaks for a line that the careful one is not sure of.
+    """
+    words = list(quick.words()) if quick else []
     found = 0
     for line in seen.lines():
         letters = sum(letter.isalnum() for word in line.words for letter in word.text)

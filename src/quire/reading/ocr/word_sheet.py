@@ -9,27 +9,23 @@ Weakness: whether type is bold or italic is not known of a scan.
 
 from __future__ import annotations
 
-import re
-import statistics
+import math
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from quire.reading.ocr.justified_lines import justified_lines
+from quire.reading.ocr.line_types import LineType, body_size, types_of
+from quire.reading.ocr.list_marks import BULLET
 from quire.reading.ocr.ocr_words import OcrLine, OcrWord, RecognisedPage
 from quire.reading.pdf.drawn_rules import Rules
 
-_ASCENT, _X_HEIGHT, _DESCENT = 0.72, 0.5, 0.21
-_LOOSE = 1.22
-"""Boxes of whole lines, as the careful reader draws them, are taller than the type by this factor."""
-_SAME_SIZE = 0.13
-"""Sizes that differ by less than this share are one size, measured twice."""
-_LEAST_GAP_EM, _MOST_GAP_EM = 0.12, 0.8
+_LEAST_GAP_EM, _MOST_GAP_EM, _MOST_MARK_GAP_EM = 0.12, 0.8, 2.0
+"""How wide the space between two words of one text is at least and at most, and that behind the mark of an item."""
 _LEAST_SIZE_PT = 3.0
 _BODY_PT = 10.0
 _LONGEST_PT = 14_000.0
 _NARROWEST = 60
-_TALL = re.compile(r"[A-Z0-9bdfhklt!?()\[\]{}/|&%$#@\"'À-ÞŠŽЀ-Я]")
-_DEEP = re.compile(r"[gjpqyQ,;()\[\]{}/|ç@ß$руфцщд]")
 
 _UNICODE_MAP = b"""/CIDInit /ProcSet findresource begin 12 dict begin begincmap
 /CIDSystemInfo << /Registry (Adobe) /Ordering (UCS) /Supplement 0 >> def
@@ -45,16 +41,8 @@ _FIRST_FONT = 7
 
 
 @dataclass(frozen=True, slots=True)
-class _Type:
-    """The size of a line's type and the height of its baseline, in pixels."""
-
-    size: float
-    baseline: float
-
-
-@dataclass(frozen=True, slots=True)
 class _Glyphs:
-    """A word, or a space, in points; `width` is that of one character in thousandths of the size."""
+    """A piece of a line in points; `width` is that of one character in thousandths of the size."""
 
     x: float
     y: float
@@ -65,8 +53,7 @@ class _Glyphs:
 
 def sheet_scale(seen: RecognisedPage) -> float:
     """The points a pixel at which the body's type is ten points: the layout analysis knows distances in points."""
-    weights = [(_type_of(line).size, len(line.text)) for line in seen.lines()]
-    body = _weighted_median(weights) if weights else _BODY_PT
+    body = body_size(list(seen.lines())) or _BODY_PT
     return min(_BODY_PT / max(body, 1.0), _LONGEST_PT / max(seen.width, seen.height, 1))
 
 
@@ -75,80 +62,32 @@ def word_sheet(seen: RecognisedPage, rules: Rules, points_per_px: float) -> byte
     lines = list(seen.lines())
     height = seen.height * points_per_px
     glyphs: list[_Glyphs] = []
-    for line, kind in zip(lines, _types(lines), strict=True):
-        glyphs += _placed(line.words, kind, height, points_per_px)
+    types = types_of(lines)
+    justified = justified_lines(lines, [one.size for one in types], _MOST_GAP_EM)
+    for line, kind, is_justified in zip(lines, types, justified, strict=True):
+        glyphs += _placed(line, kind, height, points_per_px, is_justified=is_justified)
     content = [*_drawn(rules, height, points_per_px), *map(_shown, glyphs)]
     widths = sorted({one.width for one in glyphs})
     return _document("\n".join(content).encode(), widths, seen.width * points_per_px, height)
 
 
-def _types(lines: Sequence[OcrLine]) -> list[_Type]:
-    """The type of each line, sizes that are nearly equal made equal: OCR measures them in whole pixels."""
-    found = [_type_of(line) for line in lines]
-    weights = [(one.size, len(line.text)) for one, line in zip(found, lines, strict=True)]
-    usual = _usual_sizes(weights)
-    return [_Type(_nearest(one.size, usual), one.baseline) for one in found]
-
-
-def _nearest(size: float, usual: Sequence[float]) -> float:
-    return min(usual, key=lambda one: abs(one - size))
-
-
-def _usual_sizes(weights: Sequence[tuple[float, int]]) -> list[float]:
-    """The sizes of the page, those of most characters first; each is used for all that are near it."""
-    rest = list(weights)
-    usual: list[float] = []
-    while rest:
-        size = _weighted_median(rest)
-        usual.append(size)
-        rest = [one for one in rest if abs(one[0] - size) > _SAME_SIZE * size]
-    return usual
-
-
-def _type_of(line: OcrLine) -> _Type:
-    words = line.words
-    if line.type_size:
-        return _Type(line.type_size, line.baseline)
-    if line.is_loose:
-        above, below = _extent(line.text)
-        tall = words[0].height / _LOOSE
-        size = tall / (above + below)
-        middle = (words[0].top + words[0].bottom) / 2
-        return _Type(size, middle + tall / 2 - below * size)
-    sizes = [(word.height / sum(_extent(word.text)), len(word.text)) for word in words]
-    size = _weighted_median(sizes)
-    bases = [word.bottom - _extent(word.text)[1] * size for word in words]
-    return _Type(size, statistics.median(bases))
-
-
-def _extent(text: str) -> tuple[float, float]:
-    """How far the text reaches above and below its baseline, in sizes."""
-    below = _DESCENT if _DEEP.search(text) else 0.0
-    if text.isascii():
-        return _ASCENT if _TALL.search(text) else _X_HEIGHT, below
-    if any(unicodedata.east_asian_width(sign) in "WF" for sign in text):
-        return 0.84, 0.1
-    return _ASCENT, below
-
-
-def _weighted_median(values: Iterable[tuple[float, int]]) -> float:
-    ordered = sorted(values)
-    half = sum(weight for _, weight in ordered) / 2
-    for value, weight in ordered:
-        half -= weight
-        if half <= 0:
-            return value
-    return ordered[-1][0]
-
-
-def _placed(words: Sequence[OcrWord], kind: _Type, height: float, scale: float) -> Iterator[_Glyphs]:
-    """The words of a line, and a space where the next word follows close enough to be of the same piece."""
+def _placed(
+    line: OcrLine, kind: LineType, height: float, scale: float, *, is_justified: bool
+) -> Iterator[_Glyphs]:
+    """The texts of a line."""
     size = max(_LEAST_SIZE_PT, kind.size * scale)
     y = height - kind.baseline * scale
-    ordered = sorted(words, key=lambda word: word.left)
-    if any(map(_is_from_right, ordered)):
-        yield from _pieces(ordered, y, size, scale)
-        return
+    ordered = sorted(line.words, key=lambda word: word.left)
+    if line.is_loose and not any(map(_is_from_right, ordered)):
+        return _words(ordered, y, size, scale)
+    return _pieces(ordered, y, size, scale, math.inf if is_justified else _MOST_GAP_EM)
+
+
+def _words(ordered: Sequence[OcrWord], y: float, size: float, scale: float) -> Iterator[_Glyphs]:
+    """Each word, and a space where the next one follows close enough to be of the same piece.
+
+    This is for words that share the width of their line, so that their letters are equally wide as it is.
+    """
     for word, following in zip(ordered, [*ordered[1:], None], strict=True):
         left, right = word.left * scale, word.right * scale
         if following is not None:
@@ -160,25 +99,35 @@ def _placed(words: Sequence[OcrWord], kind: _Type, height: float, scale: float) 
                 yield _glyphs(right, y, size, gap, " ")
 
 
+def _pieces(
+    ordered: Sequence[OcrWord], y: float, size: float, scale: float, most_gap_em: float
+) -> Iterator[_Glyphs]:
+    """Words that follow one another closely, as one text whose letters are equally wide.
+
+    Where the widths of letters change from word to word, the layout reader more easily mixes neighbouring columns.
+    """
+    pieces: list[list[OcrWord]] = []
+    for word in ordered:
+        is_behind_mark = bool(pieces) and [one.text for one in pieces[-1]] == [BULLET]
+        most = max(most_gap_em, _MOST_MARK_GAP_EM) if is_behind_mark else most_gap_em
+        if pieces and (word.left - pieces[-1][-1].right) * scale <= most * size:
+            pieces[-1].append(word)
+        else:
+            pieces.append([word])
+    is_from_right = any(map(_is_from_right, ordered))
+    for piece in pieces:
+        texts = [_known(word.text) for word in piece]
+        if is_from_right:
+            # The letters are in the order of a PDF, from left to right: MuPDF turns them round, but not pieces.
+            texts = [
+                text[:: -1 if _is_from_right(word) else 1] for word, text in zip(piece, texts, strict=True)
+            ]
+        left, right = piece[0].left * scale, max(word.right for word in piece) * scale
+        yield _glyphs(left, y, size, right - left, " ".join(texts))
+
+
 def _glyphs(x: float, y: float, size: float, width: float, text: str) -> _Glyphs:
     return _Glyphs(x, y, size, max(_NARROWEST, round(1000 * width / size / max(1, len(text)))), text)
-
-
-def _pieces(ordered: Sequence[OcrWord], y: float, size: float, scale: float) -> Iterator[_Glyphs]:
-    """Words that are read from right to left, in the order of a PDF: from left to right, the letters too.
-
-    MuPDF turns the letters of a piece round, but not pieces: words that follow one another are written as one.
-    """
-    runs: list[list[OcrWord]] = []
-    for word in ordered:
-        if runs and (word.left - runs[-1][-1].right) * scale <= _MOST_GAP_EM * size:
-            runs[-1].append(word)
-        else:
-            runs.append([word])
-    for run in runs:
-        text = " ".join(_known(word.text)[:: -1 if _is_from_right(word) else 1] for word in run)
-        left, right = run[0].left * scale, run[-1].right * scale
-        yield _glyphs(left, y, size, right - left, text)
 
 
 def _is_from_right(word: OcrWord) -> bool:
