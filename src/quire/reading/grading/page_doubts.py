@@ -2,8 +2,9 @@
 
 Each reason is something that text with places shows: prose that jumps from side to side was read across columns; a line
 as wide as two columns between lines of both is two lines read as one; prose that goes back up in its own column was
-put in another order than the page has, and so was a text from beside a list between two of its items; two pieces of one
-line belong together; cells that begin in the middle of a sentence, or are as long as paragraphs, are
+put in another order than the page has, and so was a text from beside a list between two of its items, a text that comes
+after another heading than the one it stands beside, and long notes inside of a sentence; two pieces of one line belong
+together; cells that begin in the middle of a sentence, or are as long as paragraphs, are
 prose taken for a table; parts of words with their hyphen, before another word, are ends of lines that another line
 follows than on the page; tables of three rows, several small ones, and tables with short
 texts beside them are pieces of one; rows with twice the figures of the others are two rows of
@@ -47,6 +48,7 @@ _TEXT_KINDS = frozenset(
     }
 )
 _BODY_KINDS = frozenset({ElementKind.PARAGRAPH, ElementKind.LIST_ITEM})
+_HEADING_KINDS = frozenset({ElementKind.TITLE, ElementKind.HEADING})
 _LEAST_CHARS = 14
 _SAME_PLACE, _MOST_BLOCKS = 0.5, 200
 _SAME_COLUMN = 0.1
@@ -69,6 +71,10 @@ _LEAST_TORN_LINES = 2
 """One may be a label close to a text."""
 _COLUMN_STARTS, _EDGE_PT, _ROW_PT = 4, 3.0, 6.0
 _NEXT_ITEM = 1.5
+_LEVEL_PT = 8.0
+_LEAST_OPEN_LINES, _SMALLER, _SAME_TYPE = 3, 0.94, 0.05
+_NOTES_SHARE = 0.15
+"""A note of a line or two inside of a sentence is no great harm."""
 _MANY_TORN = 5
 """So many sentences go on in the next paragraph only where lines are out of their order. OCR also tears paragraphs."""
 _MOSTLY_EMPTY = 0.4
@@ -121,7 +127,13 @@ def page_doubts(elements: Sequence[Element], kind: PageKind | None = None) -> tu
             or _torn(signs.paragraphs) >= max(_MANY_TORN, 0.3 * len(signs.paragraphs) if kind.by_ocr else 0),
         ),
         (LOOSE_SIGNS, _has_loose_signs(shown)),
-        (OUT_OF_ORDER, _goes_back(shown) or _is_in_list(shown)),
+        (
+            OUT_OF_ORDER,
+            _goes_back(shown)
+            or _is_in_list(shown)
+            or _is_behind_headings(shown)
+            or _is_broken_by_notes(shown),
+        ),
         (TORN_LINES, signs.torn_lines >= _LEAST_TORN_LINES),
     )
     found = tuple(reason for reason, is_found in doubts if is_found)
@@ -290,6 +302,63 @@ def _is_in_list(elements: Sequence[Element]) -> bool:
         if is_next and is_aligned and _is_jump(one.box, between.box) and _is_jump(between.box, other.box):
             return True
     return False
+
+
+def _is_behind_headings(elements: Sequence[Element]) -> bool:
+    """Whether a text that stands beside a heading comes after the next heading below that one."""
+    for at, (one, other) in enumerate(pairwise(elements)):
+        if one.kind not in _HEADING_KINDS or other.kind not in _HEADING_KINDS:
+            continue
+        if one.box is None or other.box is None or other.box[1] < one.box[3] or _is_jump(one.box, other.box):
+            continue
+        for later in elements[at + 2 : at + 2 + _MOST_BLOCKS]:
+            if later.kind not in _BODY_KINDS or later.box is None or not _is_jump(one.box, later.box):
+                continue
+            is_level = abs(later.box[1] - one.box[1]) < _LEVEL_PT
+            if is_level and later.box[3] < other.box[1] + _EDGE_PT:
+                return True
+    return False
+
+
+def _is_broken_by_notes(elements: Sequence[Element]) -> bool:
+    """Whether smaller type, and much of it, is between a sentence and the next text in its type, in another column."""
+    for at, (one, other) in enumerate(pairwise(elements)):
+        if one.kind is not ElementKind.PARAGRAPH or len(one.lines) < _LEAST_OPEN_LINES:
+            continue
+        if not _TORN_END.match(one.text[-1:]) or other.kind not in _TEXT_KINDS:
+            continue
+        if one.box is None or other.box is None or _is_jump(one.box, other.box):
+            continue
+        size = _line_height(one)
+        if other.box[1] < one.box[3] - _EDGE_PT or _line_height(other) > _SMALLER * size:
+            continue
+        between = len(other.text)
+        for later in elements[at + 2 : at + 2 + _MOST_BLOCKS]:
+            if _goes_on_beside(one, later, size):
+                if between >= _NOTES_SHARE * sum(len(each.text) for each in elements):
+                    return True
+                break
+            between += len(later.text)
+    return False
+
+
+def _goes_on_beside(one: Element, later: Element, size: float) -> bool:
+    """Whether a text of two lines or more in type of this size begins beside the first one, not below it."""
+    if (
+        one.box is None
+        or later.box is None
+        or later.kind is not ElementKind.PARAGRAPH
+        or len(later.lines) < 2
+    ):
+        return False
+    is_same = abs(_line_height(later) - size) < _SAME_TYPE * size
+    return is_same and later.box[1] < one.box[3] and _is_jump(one.box, later.box)
+
+
+def _line_height(element: Element) -> float:
+    """The height of the line in the middle, by height."""
+    heights = sorted(line.box[3] - line.box[1] for line in element.lines)
+    return heights[len(heights) // 2] if heights else 0.0
 
 
 def _lines(elements: Sequence[Element]) -> Iterator[Line]:
