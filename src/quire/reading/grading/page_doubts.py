@@ -1,16 +1,15 @@
 """Finds reasons to doubt that the text of a page is complete and in order, from its elements and their places.
 
 Each reason is something that text with places shows: prose that jumps from side to side was read across columns; a line
-as wide as two columns between lines of both is two lines read as one; prose that goes back up in its own column was
-put in another order than the page has, and so was a text from beside a list between two of its items, a text that comes
+as wide as two columns between lines of both is two lines read as one; prose that goes back up in its own column was put
+in another order than the page has, and so was a text from beside a list between two of its items, a text that comes
 after another heading than the one it stands beside, and long notes inside of a sentence; two pieces of one line belong
-together; cells that begin in the middle of a sentence, or are as long as paragraphs, are
-prose taken for a table; parts of words with their hyphen, before another word, are ends of lines that another line
-follows than on the page; tables of three rows, several small ones, and tables with short
-texts beside them are pieces of one; rows with twice the figures of the others are two rows of
-a scan in one; short lines of signs are formulas whose form is lost; words of thirty letters are
-words without their spaces; single words on a page with drawings are their labels. A weak sign alone is no reason, two
-are.
+together; cells that begin in the middle of a sentence, or are as long as paragraphs, are prose taken for a table; parts
+of words with their hyphen, before another word, are ends of lines that another line follows than on the page; tables of
+three rows, several small ones, and tables with short texts beside them are pieces of one; rows with twice the figures
+of the others are two rows of a scan in one; short lines of signs are formulas whose form is lost; words of thirty
+letters are words without their spaces; single words on a page with drawings are their labels. A weak sign alone is no
+reason, two are.
 
 Weakness: a page that has such a sign and is right is called fair all the same.
 """
@@ -24,6 +23,7 @@ from itertools import pairwise, zip_longest
 from string import ascii_lowercase
 
 from quire.domain.element import Box, Element, ElementKind
+from quire.reading.grading.order_doubts import LEAST_CHARS, TEXT_KINDS, is_jump, is_out_of_order
 
 READ_ACROSS = "columns_read_across"
 PROSE_IN_TABLE = "prose_in_table"
@@ -37,21 +37,6 @@ OUT_OF_ORDER = "out_of_order"
 TORN_LINES = "torn_lines"
 COMPLEX_PAGE = "complex_page"
 
-_TEXT_KINDS = frozenset(
-    {
-        ElementKind.PARAGRAPH,
-        ElementKind.LIST_ITEM,
-        ElementKind.QUOTE,
-        ElementKind.FOOTNOTE,
-        ElementKind.CAPTION,
-        ElementKind.HEADING,
-    }
-)
-_BODY_KINDS = frozenset({ElementKind.PARAGRAPH, ElementKind.LIST_ITEM})
-_HEADING_KINDS = frozenset({ElementKind.TITLE, ElementKind.HEADING})
-_LEAST_CHARS = 14
-_SAME_PLACE, _MOST_BLOCKS = 0.5, 200
-_SAME_COLUMN = 0.1
 _SAME_LINE = 0.5
 _WORD_SPACE = 1.2
 _LEAST_JUMPS, _JUMPS_SHARE = 4, 0.11
@@ -70,11 +55,6 @@ _MANY_EMPTY = 0.3
 _LEAST_TORN_LINES = 2
 """One may be a label close to a text."""
 _COLUMN_STARTS, _EDGE_PT, _ROW_PT = 4, 3.0, 6.0
-_NEXT_ITEM = 1.5
-_LEVEL_PT = 8.0
-_LEAST_OPEN_LINES, _SMALLER, _SAME_TYPE = 3, 0.94, 0.05
-_NOTES_SHARE = 0.15
-"""A note of a line or two inside of a sentence is no great harm."""
 _MANY_TORN = 5
 """So many sentences go on in the next paragraph only where lines are out of their order. OCR also tears paragraphs."""
 _MOSTLY_EMPTY = 0.4
@@ -127,13 +107,7 @@ def page_doubts(elements: Sequence[Element], kind: PageKind | None = None) -> tu
             or _torn(signs.paragraphs) >= max(_MANY_TORN, 0.3 * len(signs.paragraphs) if kind.by_ocr else 0),
         ),
         (LOOSE_SIGNS, _has_loose_signs(shown)),
-        (
-            OUT_OF_ORDER,
-            _goes_back(shown)
-            or _is_in_list(shown)
-            or _is_behind_headings(shown)
-            or _is_broken_by_notes(shown),
-        ),
+        (OUT_OF_ORDER, is_out_of_order(shown)),
         (TORN_LINES, signs.torn_lines >= _LEAST_TORN_LINES),
     )
     found = tuple(reason for reason, is_found in doubts if is_found)
@@ -162,7 +136,7 @@ class _Signs:
         self.torn_words = len(_TORN_WORD.findall(text)) if "- " in text else 0
         every = list(_lines(elements))
         self.torn_lines = _torn_lines([box for _, box in every[:_MOST_LINES]])
-        lines = [box for chars, box in every if chars >= _LEAST_CHARS]
+        lines = [box for chars, box in every if chars >= LEAST_CHARS]
         self.jumps = _jumps(lines)
         self.is_read_across = _is_read_across(
             lines[:_MOST_LINES], self.jumps if len(lines) <= _MOST_LINES else _jumps(lines[:_MOST_LINES])
@@ -253,11 +227,11 @@ def _is_read_across(lines: Sequence[Box], jumps: int) -> bool:
 
 def _prose_boxes(elements: Sequence[Element]) -> list[Box]:
     """The boxes of the lines of prose, in reading order; very short lines are left out."""
-    return [box for chars, box in _lines(elements) if chars >= _LEAST_CHARS]
+    return [box for chars, box in _lines(elements) if chars >= LEAST_CHARS]
 
 
 def _jumps(lines: Sequence[Box]) -> int:
-    return sum(_is_jump(one, other) for one, other in pairwise(lines))
+    return sum(is_jump(one, other) for one, other in pairwise(lines))
 
 
 def _torn_lines(lines: Sequence[Box]) -> int:
@@ -289,82 +263,10 @@ def _is_one_below_another(lines: Sequence[Box]) -> bool:
     return all(one[1] <= other[1] and one[3] - other[1] < shared for one, other in pairwise(lines))
 
 
-def _is_in_list(elements: Sequence[Element]) -> bool:
-    """Whether a text from beside a list is between two items that are one below the other."""
-    for one, between, other in zip(elements, elements[1:], elements[2:], strict=False):
-        if not (one.kind is other.kind is ElementKind.LIST_ITEM) or between.kind not in _TEXT_KINDS:
-            continue
-        if one.box is None or between.box is None or other.box is None:
-            continue
-        height = min(one.box[3] - one.box[1], other.box[3] - other.box[1])
-        is_next = 0 <= other.box[1] - one.box[3] + height <= (1 + _NEXT_ITEM) * height
-        is_aligned = abs(one.box[0] - other.box[0]) < _EDGE_PT
-        if is_next and is_aligned and _is_jump(one.box, between.box) and _is_jump(between.box, other.box):
-            return True
-    return False
-
-
-def _is_behind_headings(elements: Sequence[Element]) -> bool:
-    """Whether a text that stands beside a heading comes after the next heading below that one."""
-    for at, (one, other) in enumerate(pairwise(elements)):
-        if one.kind not in _HEADING_KINDS or other.kind not in _HEADING_KINDS:
-            continue
-        if one.box is None or other.box is None or other.box[1] < one.box[3] or _is_jump(one.box, other.box):
-            continue
-        for later in elements[at + 2 : at + 2 + _MOST_BLOCKS]:
-            if later.kind not in _BODY_KINDS or later.box is None or not _is_jump(one.box, later.box):
-                continue
-            is_level = abs(later.box[1] - one.box[1]) < _LEVEL_PT
-            if is_level and later.box[3] < other.box[1] + _EDGE_PT:
-                return True
-    return False
-
-
-def _is_broken_by_notes(elements: Sequence[Element]) -> bool:
-    """Whether smaller type, and much of it, is between a sentence and the next text in its type, in another column."""
-    for at, (one, other) in enumerate(pairwise(elements)):
-        if one.kind is not ElementKind.PARAGRAPH or len(one.lines) < _LEAST_OPEN_LINES:
-            continue
-        if not _TORN_END.match(one.text[-1:]) or other.kind not in _TEXT_KINDS:
-            continue
-        if one.box is None or other.box is None or _is_jump(one.box, other.box):
-            continue
-        size = _line_height(one)
-        if other.box[1] < one.box[3] - _EDGE_PT or _line_height(other) > _SMALLER * size:
-            continue
-        between = len(other.text)
-        for later in elements[at + 2 : at + 2 + _MOST_BLOCKS]:
-            if _goes_on_beside(one, later, size):
-                if between >= _NOTES_SHARE * sum(len(each.text) for each in elements):
-                    return True
-                break
-            between += len(later.text)
-    return False
-
-
-def _goes_on_beside(one: Element, later: Element, size: float) -> bool:
-    """Whether a text of two lines or more in type of this size begins beside the first one, not below it."""
-    if (
-        one.box is None
-        or later.box is None
-        or later.kind is not ElementKind.PARAGRAPH
-        or len(later.lines) < 2
-    ):
-        return False
-    is_same = abs(_line_height(later) - size) < _SAME_TYPE * size
-    return is_same and later.box[1] < one.box[3] and _is_jump(one.box, later.box)
-
-
-def _line_height(element: Element) -> float:
-    """The height of the line in the middle, by height."""
-    heights = sorted(line.box[3] - line.box[1] for line in element.lines)
-    return heights[len(heights) // 2] if heights else 0.0
-
-
 def _lines(elements: Sequence[Element]) -> Iterator[Line]:
     """The lines of prose in reading order. OCR may give a line in pieces; pieces a word space apart are one line."""
     for element in elements:
-        if element.kind not in _TEXT_KINDS or element.repeated or not element.lines:
+        if element.kind not in TEXT_KINDS or element.repeated or not element.lines:
             continue
         ends = [*(line.start for line in element.lines[1:]), len(element.text)]
         whole: Line | None = None
@@ -391,16 +293,10 @@ def _goes_on(one: Box, other: Box) -> bool:
     return shared >= _SAME_LINE * height and 0 <= other[0] - one[2] + height <= (1 + _WORD_SPACE) * height
 
 
-def _is_jump(one: Box, other: Box) -> bool:
-    """Whether the second line is beside the first one's column."""
-    shared = min(one[2], other[2]) - max(one[0], other[0])
-    return shared <= _SAME_COLUMN * min(one[2] - one[0], other[2] - other[0])
-
-
 def _intruders(lines: Sequence[Box]) -> int:
     """How many lines of another column are between two lines of one paragraph."""
     return sum(
-        _is_jump(one, between) and _is_jump(between, other) and _is_adjacent(one, other)
+        is_jump(one, between) and is_jump(between, other) and _is_adjacent(one, other)
         for one, between, other in zip(lines, lines[1:], lines[2:], strict=False)
     )
 
@@ -444,7 +340,7 @@ def _texts_beside_tables(elements: Sequence[Element]) -> int:
     if not tables:
         return 0
     return sum(
-        element.kind in _TEXT_KINDS
+        element.kind in TEXT_KINDS
         and element.box is not None
         and len(element.text.split()) <= _FEW_WORDS
         and any(_is_beside(element.box, table) for table in tables)
@@ -455,24 +351,6 @@ def _texts_beside_tables(elements: Sequence[Element]) -> int:
 def _is_beside(box: Box, table: Box) -> bool:
     middle = (box[1] + box[3]) / 2
     return table[1] < middle < table[3] and (box[0] >= table[2] or box[2] <= table[0])
-
-
-def _goes_back(elements: Sequence[Element]) -> bool:
-    """Whether prose goes back up in its own column: text that follows is beside or below what it follows."""
-    before: list[Box] = []
-    for element in elements:
-        box = element.box
-        if element.kind not in _BODY_KINDS or box is None or len(element.text) < _LEAST_CHARS:
-            continue
-        left, _, right, bottom = box
-        for other in before:
-            if bottom <= other[1] + 1.0:
-                shared = min(right, other[2]) - max(left, other[0])
-                if shared >= _SAME_PLACE * min(right - left, other[2] - other[0]):
-                    return True
-        if len(before) < _MOST_BLOCKS:
-            before.append(box)
-    return False
 
 
 def _has_loose_signs(elements: Sequence[Element]) -> bool:
