@@ -54,12 +54,14 @@ def test_no_letters_are_lost_when_specks_are_dust() -> None:
     assert faint_share(dusty(empty(), 1500), 0.0, TITLE, LETTERS) == 0.0
 
 
-def test_no_letters_are_lost_when_a_form_has_dotted_lines() -> None:
+@pytest.mark.parametrize("kept", [1.0, 0.75])
+def test_no_letters_are_lost_when_a_form_has_dotted_lines(kept: float) -> None:
     page = empty()
-    pen = ImageDraw.Draw(page)
+    pen, dice = ImageDraw.Draw(page), np.random.default_rng(5)
     for row in range(20):
         for x in range(200, 1400, 12):
-            pen.ellipse((x, 500 + 60 * row, x + 3, 503 + 60 * row), fill=0)
+            if dice.random() < kept:
+                pen.ellipse((x, 500 + 60 * row, x + 3, 503 + 60 * row), fill=0)
     assert faint_share(page, 0.0, TITLE, LETTERS) == 0.0
 
 

@@ -31,7 +31,7 @@ _LEAST_IN_BIN, _DUST = 4.0, 3.0
 _MOST_BINS = 9
 _RULE_PX, _RULE_SHARE = 1.0, 0.9
 _DOTS_PX, _DOTS_SHARE = 2.0, 0.7
-_SAME_GAP, _SAME_GAP_PX = 0.2, 2.0
+_SAME_GAP, _MOST_LOST = 0.2, 5
 _LEAST_ROWS, _LEAST_SPECKS = 3, 40
 _SPECKS_OF_LETTER = 3.0
 
@@ -91,7 +91,7 @@ def _in_rows(specks: Pixels, is_free: Pixels, bin_px: float) -> int:
 
 
 def _is_drawn(heights: Pixels, lefts: Pixels) -> bool:
-    """Whether specks are what is left of a rule, at one height, or a row of dots, with like gaps."""
+    """Whether specks are what is left of a rule, at one height, or a row of dots, some of which may be lost."""
     import numpy as np
 
     away = np.abs(heights - np.median(heights))
@@ -100,6 +100,7 @@ def _is_drawn(heights: Pixels, lefts: Pixels) -> bool:
     if np.count_nonzero(away <= _DOTS_PX) < _DOTS_SHARE * len(away):
         return False
     gaps = np.diff(np.sort(lefts))
-    usual = float(np.median(gaps))
-    like = np.abs(gaps - usual) <= max(_SAME_GAP_PX, _SAME_GAP * usual)
-    return bool(np.count_nonzero(like) >= _DOTS_SHARE * len(gaps))
+    steps = gaps / max(1.0, float(np.median(gaps)))
+    steps = steps[steps < _MOST_LOST + 0.5]
+    like = np.abs(steps - np.maximum(1.0, np.round(steps))) <= _SAME_GAP
+    return bool(np.count_nonzero(like) >= _DOTS_SHARE * len(steps))
