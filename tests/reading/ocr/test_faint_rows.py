@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from PIL import Image, ImageDraw, ImageFilter
+from PIL import Image, ImageDraw, ImageFilter, ImageOps
 
 from quire.domain.page import Grade
 from quire.reading.grading.page_grade import CUT_OFF, INK_LEFT_OUT, judge_ocr
@@ -48,6 +48,24 @@ def test_letters_are_lost_when_only_specks_of_their_lines_are_left(darkest: int)
     assert faint_share(page, 0.0, TITLE, LETTERS) > 0.5
     assert faint_share(dusty(page, 400), 0.0, TITLE, LETTERS) > 0.5
     assert 0.03 < faint_share(page, 0.0, TITLE, 1000) < 0.5
+
+
+def test_letters_are_lost_when_only_specks_are_left_of_light_text_in_a_dark_box() -> None:
+    small = faded(scans.sheet(4, dpi=200, size=9, filled=0.5).picture.crop((180, 300, 700, 1000)))
+    page = empty()
+    lines: list[Box] = [(180, top, 900, top + 24) for top in range(40, 2300, 40)]
+    page.paste(ImageOps.invert(ImageOps.expand(small, 40, 255)), (1000, 300))
+    assert faint_share(page, 0.0, lines, 1500) > 0.03
+    read: list[Box] = [(1050, top, 1500, top + 24) for top in range(320, 1100, 40)]
+    assert faint_share(page, 0.0, [*lines, *read], 1500) == 0.0
+
+
+def test_no_letters_are_lost_when_a_dark_picture_has_light_dots() -> None:
+    page = empty()
+    dice = np.random.default_rng(6)
+    night = np.where(dice.random((350, 350)) < 0.02, 255, 0).astype(np.uint8)
+    page.paste(Image.fromarray(night).resize((700, 700), Image.Resampling.NEAREST), (400, 800))
+    assert faint_share(page, 0.0, TITLE, LETTERS) == 0.0
 
 
 def test_no_letters_are_lost_when_specks_are_dust() -> None:
