@@ -113,10 +113,7 @@ class Recognised:
         )
 
     def _is_cut(self, line: OcrLine) -> bool:
-        """Whether a line touches the edge of the picture as it came: what is behind that is missing.
-
-        An edge that cuts a line between two letters leaves no more than their gap, which is less than any margin.
-        """
+        """Whether a line ends at the edge of the picture as it came, or closer to it than a gap of two letters."""
         left, top, right, bottom = self.turn.back(line.box())
         width, height = self.turn.from_size
         ends = max(_EDGE_PX, _LETTER_GAP * line.height)
