@@ -210,3 +210,50 @@ def test_order_is_doubted_when_a_text_from_beside_a_list_is_between_its_items(
     box = placed("A rectangle", (left, top, left + 80.0, top + 10.0))
     items = [item("With foo", 100.0), item("Bar", 115.0), box, item("And baz", 130.0)]
     assert page_doubts(items) == doubts
+
+
+def heading(text: str, top: float) -> Element:
+    return Element("p1-e1", ElementKind.HEADING, text, (70.0, top, 160.0, top + 12.0))
+
+
+def test_order_is_doubted_when_a_text_comes_after_the_next_heading_than_its_own() -> None:
+    texts = [placed(SENTENCE, (200.0, top, 500.0, top + 40.0)) for top in (100.0, 180.0)]
+    headings = [heading("Starting", 100.0), heading("Copying", 180.0)]
+    assert page_doubts([*headings, *texts]) == (OUT_OF_ORDER,)
+    assert page_doubts([headings[0], texts[0], headings[1], texts[1]]) == ()
+
+
+def test_headings_of_one_column_are_not_doubted_when_text_of_another_begins_at_their_height() -> None:
+    column = placed(SENTENCE, (200.0, 100.0, 500.0, 400.0))
+    assert page_doubts([heading("Methods", 100.0), heading("Samples", 114.0), column]) == ()
+
+
+def lines_of(text: str, left: float, top: float, count: int, height: float) -> Element:
+    """A paragraph of so many lines of type of this height."""
+    boxes = [
+        (left, top + 1.2 * height * row, left + 200.0, top + 1.2 * height * row + height)
+        for row in range(count)
+    ]
+    whole = (left, top, left + 200.0, boxes[-1][3])
+    return Element(
+        "p1-e1", ElementKind.PARAGRAPH, text, whole, lines=tuple(ElementLine(0, box) for box in boxes)
+    )
+
+
+@pytest.mark.parametrize(
+    ("end", "size", "notes", "doubts"),
+    [
+        ("and came from the", 8.0, 4, (OUT_OF_ORDER,)),
+        ("and came from there.", 8.0, 4, ()),
+        ("and came from the", 10.0, 4, ()),
+        ("and came from the", 8.0, 1, ()),
+    ],
+    ids=["notes", "a whole sentence", "type of one size", "a short note"],
+)
+def test_order_is_doubted_when_long_notes_are_inside_of_a_sentence(
+    end: str, size: float, notes: int, doubts: tuple[str, ...]
+) -> None:
+    first = lines_of(f"{SENTENCE} " * 6 + end, 70.0, 100.0, 6, 10.0)
+    below = [lines_of(SENTENCE, 70.0, 200.0 + 40.0 * place, 2, size) for place in range(notes)]
+    beside = lines_of(f"Harbour, as they say. {SENTENCE}", 300.0, 100.0, 6, 10.0)
+    assert page_doubts([first, *below, beside]) == doubts

@@ -1,15 +1,15 @@
 """Finds reasons to doubt that the text of a page is complete and in order, from its elements and their places.
 
 Each reason is something that text with places shows: prose that jumps from side to side was read across columns; a line
-as wide as two columns between lines of both is two lines read as one; prose that goes back up in its own column was
-put in another order than the page has, and so was a text from beside a list between two of its items; two pieces of one
-line belong together; cells that begin in the middle of a sentence, or are as long as paragraphs, are
-prose taken for a table; parts of words with their hyphen, before another word, are ends of lines that another line
-follows than on the page; tables of three rows, several small ones, and tables with short
-texts beside them are pieces of one; rows with twice the figures of the others are two rows of
-a scan in one; short lines of signs are formulas whose form is lost; words of thirty letters are
-words without their spaces; single words on a page with drawings are their labels. A weak sign alone is no reason, two
-are.
+as wide as two columns between lines of both is two lines read as one; prose that goes back up in its own column was put
+in another order than the page has, and so was a text from beside a list between two of its items, a text that comes
+after another heading than the one it stands beside, and long notes inside of a sentence; two pieces of one line belong
+together; cells that begin in the middle of a sentence, or are as long as paragraphs, are prose taken for a table; parts
+of words with their hyphen, before another word, are ends of lines that another line follows than on the page; tables of
+three rows, several small ones, and tables with short texts beside them are pieces of one; rows with twice the figures
+of the others are two rows of a scan in one; short lines of signs are formulas whose form is lost; words of thirty
+letters are words without their spaces; single words on a page with drawings are their labels. A weak sign alone is no
+reason, two are.
 
 Weakness: a page that has such a sign and is right is called fair all the same.
 """
@@ -23,6 +23,7 @@ from itertools import pairwise, zip_longest
 from string import ascii_lowercase
 
 from quire.domain.element import Box, Element, ElementKind
+from quire.reading.grading.order_doubts import LEAST_CHARS, TEXT_KINDS, is_jump, is_out_of_order
 
 READ_ACROSS = "columns_read_across"
 PROSE_IN_TABLE = "prose_in_table"
@@ -36,20 +37,6 @@ OUT_OF_ORDER = "out_of_order"
 TORN_LINES = "torn_lines"
 COMPLEX_PAGE = "complex_page"
 
-_TEXT_KINDS = frozenset(
-    {
-        ElementKind.PARAGRAPH,
-        ElementKind.LIST_ITEM,
-        ElementKind.QUOTE,
-        ElementKind.FOOTNOTE,
-        ElementKind.CAPTION,
-        ElementKind.HEADING,
-    }
-)
-_BODY_KINDS = frozenset({ElementKind.PARAGRAPH, ElementKind.LIST_ITEM})
-_LEAST_CHARS = 14
-_SAME_PLACE, _MOST_BLOCKS = 0.5, 200
-_SAME_COLUMN = 0.1
 _SAME_LINE = 0.5
 _WORD_SPACE = 1.2
 _LEAST_JUMPS, _JUMPS_SHARE = 4, 0.11
@@ -68,7 +55,6 @@ _MANY_EMPTY = 0.3
 _LEAST_TORN_LINES = 2
 """One may be a label close to a text."""
 _COLUMN_STARTS, _EDGE_PT, _ROW_PT = 4, 3.0, 6.0
-_NEXT_ITEM = 1.5
 _MANY_TORN = 5
 """So many sentences go on in the next paragraph only where lines are out of their order. OCR also tears paragraphs."""
 _MOSTLY_EMPTY = 0.4
@@ -121,7 +107,7 @@ def page_doubts(elements: Sequence[Element], kind: PageKind | None = None) -> tu
             or _torn(signs.paragraphs) >= max(_MANY_TORN, 0.3 * len(signs.paragraphs) if kind.by_ocr else 0),
         ),
         (LOOSE_SIGNS, _has_loose_signs(shown)),
-        (OUT_OF_ORDER, _goes_back(shown) or _is_in_list(shown)),
+        (OUT_OF_ORDER, is_out_of_order(shown)),
         (TORN_LINES, signs.torn_lines >= _LEAST_TORN_LINES),
     )
     found = tuple(reason for reason, is_found in doubts if is_found)
@@ -150,7 +136,7 @@ class _Signs:
         self.torn_words = len(_TORN_WORD.findall(text)) if "- " in text else 0
         every = list(_lines(elements))
         self.torn_lines = _torn_lines([box for _, box in every[:_MOST_LINES]])
-        lines = [box for chars, box in every if chars >= _LEAST_CHARS]
+        lines = [box for chars, box in every if chars >= LEAST_CHARS]
         self.jumps = _jumps(lines)
         self.is_read_across = _is_read_across(
             lines[:_MOST_LINES], self.jumps if len(lines) <= _MOST_LINES else _jumps(lines[:_MOST_LINES])
@@ -241,11 +227,11 @@ def _is_read_across(lines: Sequence[Box], jumps: int) -> bool:
 
 def _prose_boxes(elements: Sequence[Element]) -> list[Box]:
     """The boxes of the lines of prose, in reading order; very short lines are left out."""
-    return [box for chars, box in _lines(elements) if chars >= _LEAST_CHARS]
+    return [box for chars, box in _lines(elements) if chars >= LEAST_CHARS]
 
 
 def _jumps(lines: Sequence[Box]) -> int:
-    return sum(_is_jump(one, other) for one, other in pairwise(lines))
+    return sum(is_jump(one, other) for one, other in pairwise(lines))
 
 
 def _torn_lines(lines: Sequence[Box]) -> int:
@@ -277,25 +263,10 @@ def _is_one_below_another(lines: Sequence[Box]) -> bool:
     return all(one[1] <= other[1] and one[3] - other[1] < shared for one, other in pairwise(lines))
 
 
-def _is_in_list(elements: Sequence[Element]) -> bool:
-    """Whether a text from beside a list is between two items that are one below the other."""
-    for one, between, other in zip(elements, elements[1:], elements[2:], strict=False):
-        if not (one.kind is other.kind is ElementKind.LIST_ITEM) or between.kind not in _TEXT_KINDS:
-            continue
-        if one.box is None or between.box is None or other.box is None:
-            continue
-        height = min(one.box[3] - one.box[1], other.box[3] - other.box[1])
-        is_next = 0 <= other.box[1] - one.box[3] + height <= (1 + _NEXT_ITEM) * height
-        is_aligned = abs(one.box[0] - other.box[0]) < _EDGE_PT
-        if is_next and is_aligned and _is_jump(one.box, between.box) and _is_jump(between.box, other.box):
-            return True
-    return False
-
-
 def _lines(elements: Sequence[Element]) -> Iterator[Line]:
     """The lines of prose in reading order. OCR may give a line in pieces; pieces a word space apart are one line."""
     for element in elements:
-        if element.kind not in _TEXT_KINDS or element.repeated or not element.lines:
+        if element.kind not in TEXT_KINDS or element.repeated or not element.lines:
             continue
         ends = [*(line.start for line in element.lines[1:]), len(element.text)]
         whole: Line | None = None
@@ -322,16 +293,10 @@ def _goes_on(one: Box, other: Box) -> bool:
     return shared >= _SAME_LINE * height and 0 <= other[0] - one[2] + height <= (1 + _WORD_SPACE) * height
 
 
-def _is_jump(one: Box, other: Box) -> bool:
-    """Whether the second line is beside the first one's column."""
-    shared = min(one[2], other[2]) - max(one[0], other[0])
-    return shared <= _SAME_COLUMN * min(one[2] - one[0], other[2] - other[0])
-
-
 def _intruders(lines: Sequence[Box]) -> int:
     """How many lines of another column are between two lines of one paragraph."""
     return sum(
-        _is_jump(one, between) and _is_jump(between, other) and _is_adjacent(one, other)
+        is_jump(one, between) and is_jump(between, other) and _is_adjacent(one, other)
         for one, between, other in zip(lines, lines[1:], lines[2:], strict=False)
     )
 
@@ -375,7 +340,7 @@ def _texts_beside_tables(elements: Sequence[Element]) -> int:
     if not tables:
         return 0
     return sum(
-        element.kind in _TEXT_KINDS
+        element.kind in TEXT_KINDS
         and element.box is not None
         and len(element.text.split()) <= _FEW_WORDS
         and any(_is_beside(element.box, table) for table in tables)
@@ -386,24 +351,6 @@ def _texts_beside_tables(elements: Sequence[Element]) -> int:
 def _is_beside(box: Box, table: Box) -> bool:
     middle = (box[1] + box[3]) / 2
     return table[1] < middle < table[3] and (box[0] >= table[2] or box[2] <= table[0])
-
-
-def _goes_back(elements: Sequence[Element]) -> bool:
-    """Whether prose goes back up in its own column: text that follows is beside or below what it follows."""
-    before: list[Box] = []
-    for element in elements:
-        box = element.box
-        if element.kind not in _BODY_KINDS or box is None or len(element.text) < _LEAST_CHARS:
-            continue
-        left, _, right, bottom = box
-        for other in before:
-            if bottom <= other[1] + 1.0:
-                shared = min(right, other[2]) - max(left, other[0])
-                if shared >= _SAME_PLACE * min(right - left, other[2] - other[0]):
-                    return True
-        if len(before) < _MOST_BLOCKS:
-            before.append(box)
-    return False
 
 
 def _has_loose_signs(elements: Sequence[Element]) -> bool:

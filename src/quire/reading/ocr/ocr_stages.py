@@ -17,12 +17,13 @@ from quire.errors import PageError
 from quire.reading.grading.page_grade import OcrEvidence
 from quire.reading.ocr import careful_reader, quick_reader
 from quire.reading.ocr.careful_reader import CAREFUL_READER
+from quire.reading.ocr.faint_rows import faint_share
 from quire.reading.ocr.line_budget import LineBudget
 from quire.reading.ocr.line_types import with_measured_types
 from quire.reading.ocr.list_marks import with_bullets
 from quire.reading.ocr.lost_marks import with_lost_marks
 from quire.reading.ocr.ocr_options import AUTO, CAREFUL, CAREFUL_FAILED, QUICK, OcrOptions
-from quire.reading.ocr.ocr_words import Box, OcrWord, RecognisedPage
+from quire.reading.ocr.ocr_words import Box, OcrLine, OcrWord, RecognisedPage
 from quire.reading.ocr.page_language import language_of
 from quire.reading.ocr.page_posture import (
     Posture,
@@ -62,7 +63,7 @@ _FULL_PAGE, _TOUCHING = 3_000, 0.014
 """A page of so many shapes is full of text; on clean ones fewer than .012 of the letters touch, on photographs too."""
 _WELL_READ = 0.83
 """How sure the quick reader is at least of a strip of a page that it reads well."""
-_EDGE_PX = 3
+_EDGE_PX, _LETTER_GAP = 3, 0.25
 _GRAINY = 13.0
 _WRONG_WAY = 0.78
 _UPRIGHT = 0.85
@@ -97,7 +98,7 @@ class Recognised:
         words = list(self.seen.words())
         total = sum(len(word.text) for word in words)
         doubtful = sum(len(word.text) for word in words if word.confidence < _DOUBTFUL)
-        lines = [line.box() for line in self.seen.lines()]
+        lines = list(self.seen.lines())
         return OcrEvidence(
             self.confidence,
             doubtful / total if total else 0.0,
@@ -111,11 +112,13 @@ class Recognised:
             unknown_lines=self.unknown_lines,
         )
 
-    def _is_cut(self, line: Box) -> bool:
-        """Whether a line touches the edge of the picture as it came: what is behind that is missing."""
-        left, top, right, bottom = self.turn.back(line)
+    def _is_cut(self, line: OcrLine) -> bool:
+        """Whether a line ends at the edge of the picture as it came, or closer to it than a gap of two letters."""
+        left, top, right, bottom = self.turn.back(line.box())
         width, height = self.turn.from_size
-        return left < _EDGE_PX or top < _EDGE_PX or right > width - _EDGE_PX or bottom > height - _EDGE_PX
+        ends = max(_EDGE_PX, _LETTER_GAP * line.height)
+        across, down = (_EDGE_PX, ends) if self.turn.turns % 2 else (ends, _EDGE_PX)
+        return left < across or top < down or right > width - across or bottom > height - down
 
 
 def recognise(picture: Image.Image, options: OcrOptions) -> Recognised:
@@ -212,7 +215,8 @@ class PictureReading:
         notes = (TURNED, *self._notes) if self._turn.turns else tuple(self._notes)
         kept = with_bullets(with_lost_marks(seen, self._page_shapes())).without_noise()
         boxes = [word.box for word in kept.words()]
-        share = self._unread_share(boxes)
+        letters = sum(len(word.text) for word in kept.words())
+        share = max(self._unread_share(boxes), faint_share(self._page, self._posture.noise, boxes, letters))
         rules = rules_in(self._page) if boxes else Rules()
         kept = with_measured_types(without_rule_signs(kept, rules), self._page)
         is_unknown = reader == CAREFUL_READER and self._is_unknown_writing(kept)
