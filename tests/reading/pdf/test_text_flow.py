@@ -388,3 +388,21 @@ def test_reference_is_whole_when_its_line_is_stretched(save: Make) -> None:
         for at, word in enumerate(("Then", "All", "Went", "Home")):
             write(document[0], 94 + 56 * at, 440 + 10 * row, word, size=8)
     assert "Then All Went Home Then All Went Home" in " ".join(blocks(save(document)))
+
+
+def test_clauses_with_numbers_set_apart_are_whole_paragraphs(save: Make) -> None:
+    document = pymupdf.open()
+    page = document.new_page()
+    y = 100.0
+    for number in ("1.1", "1.2", "2.1"):
+        write(page, LEFT, y, number, size=9)
+        for line in (
+            f"All clauses of {number} that the members heard in the hall go on from line",
+            "to line here.",
+        ):
+            write(page, LEFT + 30, y, line, size=9)
+            y += LEADING
+    assert blocks(save(page.parent)) == [
+        f"{n} All clauses of {n} that the members heard in the hall go on from line to line here."
+        for n in ("1.1", "1.2", "2.1")
+    ]

@@ -12,7 +12,7 @@ from quire.reading.pdf.block_matching import FilledBlock
 from quire.reading.pdf.layout_blocks import LayoutBlock
 from quire.reading.pdf.structure_tags import item_key
 from quire.reading.pdf.text_lines import BULLETS, body_size
-from quire.reading.pdf.text_rows import LABEL, TextRow
+from quire.reading.pdf.text_rows import CLAUSE, LABEL, TextRow
 
 _SAME_SIZE = 0.6
 _INDENT_EM = 0.8
@@ -168,7 +168,7 @@ def _add(runs: list[_Run], row: TextRow, following: TextRow | None, column: _Col
     run = runs[-1] if runs else None
     marker, ordered = _marker(row, run, column)
     label = row.lines[0].text
-    if len(row.lines) > 1 and LABEL.fullmatch(label):
+    if len(row.lines) > 1 and (LABEL.fullmatch(label) or (CLAUSE.fullmatch(label) and not row.lines[1].bold)):
         runs.append(_Run([row], text_x=row.lines[1].box[0]))
     elif marker:
         runs.append(_Run([row], marker, ordered, _text_x(row, marker)))
