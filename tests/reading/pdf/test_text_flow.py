@@ -406,3 +406,25 @@ def test_clauses_with_numbers_set_apart_are_whole_paragraphs(save: Make) -> None
         f"{n} All clauses of {n} that the members heard in the hall go on from line to line here."
         for n in ("1.1", "1.2", "2.1")
     ]
+
+
+def test_lines_of_an_address_are_kept_when_no_word_would_fit_behind_the_longest(save: Make) -> None:
+    address = ("Ms Anna Blythe", "Head of Collections", "Harbour Archive", "1 Quay Road")
+    page = column(*((0, line) for line in address), None, None, *full("the first matter."))
+    assert blocks(save(page))[0].splitlines() == list(address)
+
+
+def test_lines_of_a_list_without_marks_are_kept_when_they_are_of_several_lengths(save: Make) -> None:
+    names = ("oil for the lamps on the pier", "rope", "paint for the two boats", "a float", "nails")
+    page = column(*((0, line) for line in names), None, None, *full("the first matter."))
+    assert blocks(save(page))[0].splitlines() == list(names)
+
+
+def test_text_that_is_set_narrower_than_its_column_is_one_line(save: Make) -> None:
+    quote = (
+        "The committee met in the large hall",
+        "and heard what the secretary had to",
+        "report of the new building",
+    )
+    page = column(*full("the first matter."), None, None, *((0, line) for line in quote))
+    assert blocks(save(page))[1] == " ".join(quote)
