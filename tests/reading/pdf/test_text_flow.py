@@ -8,8 +8,11 @@ from typing import Any
 import pymupdf
 import pytest
 
+from quire.domain.element import hull
 from quire.reading.pdf.page_reader import ReadOptions, read_pages
+from quire.reading.pdf.paragraph_runs import blocks_of
 from quire.reading.pdf.text_lines import TextLine, body_size
+from quire.reading.pdf.text_rows import TextRow
 from tests.reading.conftest import PROSE, Make, form_pdf, prose, write
 
 LEFT, LEADING = 72.0, 13.0
@@ -428,3 +431,32 @@ def test_text_that_is_set_narrower_than_its_column_is_one_line(save: Make) -> No
     )
     page = column(*full("the first matter."), None, None, *((0, line) for line in quote))
     assert blocks(save(page))[1] == " ".join(quote)
+
+
+def test_labels_are_read_with_their_values_when_nothing_else_is_side_by_side(save: Make) -> None:
+    page = column(*full("the first matter."))
+    rows = (
+        ("To:", "All members of the board"),
+        ("Date:", "4 June 2026"),
+        ("Subject:", "The lift of the archive and"),
+    )
+    for at, (label, value) in enumerate(rows):
+        write(page[0], LEFT, 200 + at * LEADING, label, size=10, bold=True)
+        write(page[0], LEFT + 80, 200 + at * LEADING, value, size=10)
+    write(page[0], LEFT + 80, 200 + 3 * LEADING, "the offers of three firms", size=10)
+    assert blocks(save(page))[1:] == [
+        "To: All members of the board",
+        "Date: 4 June 2026",
+        "Subject: The lift of the archive and the offers of three firms",
+    ]
+
+
+def test_word_with_a_colon_in_the_middle_of_a_sentence_is_no_label() -> None:
+    def piece(text: str, x0: float, x1: float, y: float) -> TextLine:
+        return TextLine(text, (x0, y, x1, y + 10), 10.0, False, False, True, False, 0)
+
+    first = [piece("The report is to be had from the office as well. [Online]. Avail-", 60, 400, 100)]
+    second = [piece("able:", 60, 85, 113), piece("in the archive of the town", 120, 400, 113)]
+    rows = [TextRow(lines, hull([line.box for line in lines])) for lines in (first, second)]
+    (block,) = blocks_of(rows, frozenset())
+    assert block.lines == [*first, *second]

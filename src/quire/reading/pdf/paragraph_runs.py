@@ -12,7 +12,7 @@ from quire.reading.pdf.block_matching import FilledBlock
 from quire.reading.pdf.layout_blocks import LayoutBlock
 from quire.reading.pdf.structure_tags import item_key
 from quire.reading.pdf.text_lines import BULLETS, body_size
-from quire.reading.pdf.text_rows import CLAUSE, LABEL, TextRow
+from quire.reading.pdf.text_rows import CLAUSE, LABEL, WORD_GAP_EM, TextRow
 
 _SAME_SIZE = 0.6
 _INDENT_EM = 0.8
@@ -206,7 +206,7 @@ def _add(runs: list[_Run], row: TextRow, following: TextRow | None, column: _Col
     run = runs[-1] if runs else None
     marker, ordered = _marker(row, run, column)
     label = row.lines[0].text
-    if len(row.lines) > 1 and (LABEL.fullmatch(label) or (CLAUSE.fullmatch(label) and not row.lines[1].bold)):
+    if len(row.lines) > 1 and (LABEL.fullmatch(label) or _is_beside_text(row)):
         runs.append(_Run([row], text_x=row.lines[1].box[0]))
     elif marker:
         runs.append(_Run([row], marker, ordered, _text_x(row, marker)))
@@ -214,6 +214,16 @@ def _add(runs: list[_Run], row: TextRow, following: TextRow | None, column: _Col
         run.rows.append(row)
     else:
         runs.append(_Run([row]))
+
+
+def _is_beside_text(row: TextRow) -> bool:
+    """Whether its first piece is the number of a clause or a label, apart from its text."""
+    first, second = row.lines[:2]
+    if second.bold:
+        return False
+    is_label = first.text[-1] == ":" and first.text[0].isupper()
+    is_apart = second.box[0] - first.box[2] >= WORD_GAP_EM * second.size
+    return (is_label and is_apart) or CLAUSE.fullmatch(first.text) is not None
 
 
 def _marker(row: TextRow, run: _Run | None, column: _Column) -> tuple[str, bool]:
