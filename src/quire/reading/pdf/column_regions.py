@@ -32,7 +32,7 @@ def in_column_order(
 
     `lines` are those outside the tables found, whose boxes are `tables`.
     """
-    regions = _regions(lines, tables)
+    regions = column_regions(lines, tables)
     if len(regions) < 2:
         return list(filled)
     places = {id(line): at for at, region in enumerate(regions) for line in region}
@@ -125,7 +125,7 @@ def _from_top(parts: Sequence[_Part]) -> list[FilledBlock] | None:
     return [*whole, *waiting]
 
 
-def _regions(lines: Sequence[TextLine], tables: Sequence[Box]) -> list[list[TextLine]]:
+def column_regions(lines: Sequence[TextLine], tables: Sequence[Box] = ()) -> list[list[TextLine]]:
     """The lines as stretches in reading order; none if no columns of prose show."""
     upright = [line for line in lines if line.upright]
     if not _LEAST_LINES <= len(upright) <= _MOST_LINES:
@@ -166,8 +166,9 @@ def _columns(found: Sequence[Sequence[TextLine]], lines: Sequence[TextLine]) -> 
 
 
 def _goes_on(column: Sequence[TextLine]) -> bool:
-    """Whether sentences go on from line to line."""
-    return sum(line.text[0].islower() for line in column) >= _GOING_ON * len(column) > 0
+    """Whether sentences go on from line to line. Letters of many scripts have no capitals: they count too."""
+    going_on = sum((first := line.text[0]).isalpha() and first == first.lower() for line in column)
+    return going_on >= _GOING_ON * len(column) > 0
 
 
 def _bands(lines: Sequence[TextLine]) -> list[list[TextLine]]:

@@ -181,6 +181,7 @@ def usual_steps(columns: Sequence[Sequence[TextRow]]) -> TypeSteps:
     Of all columns, and of each size of type.
     """
     every: list[float] = []
+    going_on: list[float] = []
     by_size: dict[int, list[float]] = {}
     for rows in columns:
         right = _right_margin(rows)
@@ -188,9 +189,19 @@ def usual_steps(columns: Sequence[Sequence[TextRow]]) -> TypeSteps:
             step = (following.box[3] - row.box[3]) / max(row.size, 1.0)
             if _same_type(row, following) and 0.7 < step < 3 and row.box[2] > right - 4 * row.size:
                 every.append(step)
+                if _goes_on_below(row, following):
+                    going_on.append(step)
                 by_size.setdefault(round(row.size), []).append(step)
-    usual = _median(every) if len(every) >= _ENOUGH_STEPS else _USUAL_STEP_EM
+    usual = _median(every) if len(every) >= _ENOUGH_STEPS else max([_USUAL_STEP_EM, *going_on[:1]])
     return usual, {size: _median(steps) for size, steps in by_size.items() if len(steps) >= _ENOUGH_STEPS}
+
+
+def _goes_on_below(row: TextRow, following: TextRow) -> bool:
+    """Whether a sentence goes on there; letters of many scripts have no capitals."""
+    first = following.text[0]
+    is_word = first.isalpha() and first == first.lower()
+    is_prose = row.text.count(" ") >= _HANGING_WORDS and "=" not in row.text
+    return is_word and is_prose and not _ends_sentence(row)
 
 
 def _median(steps: list[float]) -> float:

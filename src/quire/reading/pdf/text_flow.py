@@ -11,6 +11,7 @@ from math import inf
 
 from quire.domain.element import hull
 from quire.reading.pdf.block_matching import FilledBlock
+from quire.reading.pdf.column_regions import column_regions
 from quire.reading.pdf.contents_page import contents_blocks
 from quire.reading.pdf.layout_blocks import LayoutBlock
 from quire.reading.pdf.list_columns import list_blocks
@@ -103,6 +104,8 @@ def _flow_leftward(
     mirror = mirrored(lines)
     own = {id(copy): line for copy, line in zip(mirror.lines, lines, strict=True)}
     filled = _flow_upright(mirror.lines, list(map(mirror.box, tables)), height, has_grid, items)
+    if filled is None and not tables:
+        filled = _flow_columns(column_regions(mirror.lines), height, items)
     return filled and [_as_seen(item, mirror, own) for item in filled]
 
 
