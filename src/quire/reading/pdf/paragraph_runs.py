@@ -200,7 +200,7 @@ def _goes_on_below(row: TextRow, following: TextRow) -> bool:
     """Whether a sentence goes on there; letters of many scripts have no capitals."""
     first = following.text[0]
     is_word = first.isalpha() and first == first.lower()
-    is_prose = row.text.count(" ") >= _HANGING_WORDS and "=" not in row.text
+    is_prose = row.text.count(" ") >= _HANGING_WORDS and "=" not in row.text + following.text
     return is_word and is_prose and not _ends_sentence(row)
 
 
@@ -217,7 +217,7 @@ def _add(runs: list[_Run], row: TextRow, following: TextRow | None, column: _Col
     run = runs[-1] if runs else None
     marker, ordered = _marker(row, run, column)
     label = row.lines[0].text
-    if len(row.lines) > 1 and (LABEL.fullmatch(label) or _is_beside_text(row)):
+    if len(row.lines) > 1 and (LABEL.fullmatch(label) or _is_beside_text(row, following, column)):
         runs.append(_Run([row], text_x=row.lines[1].box[0]))
     elif marker:
         runs.append(_Run([row], marker, ordered, _text_x(row, marker)))
@@ -227,14 +227,22 @@ def _add(runs: list[_Run], row: TextRow, following: TextRow | None, column: _Col
         runs.append(_Run([row]))
 
 
-def _is_beside_text(row: TextRow) -> bool:
-    """Whether its first piece is the number of a clause or a label, apart from its text."""
+def _is_beside_text(row: TextRow, following: TextRow | None, column: _Column) -> bool:
+    """Whether its first piece is the number of a clause or a label, apart from its text.
+
+    A label is in the size of the text, and what is below it is below its text or a row of its own.
+    """
     first, second = row.lines[:2]
     if second.bold:
         return False
-    is_label = first.text[-1] == ":" and first.text[0].isupper()
-    is_apart = second.box[0] - first.box[2] >= WORD_GAP_EM * second.size
-    return (is_label and is_apart) or CLAUSE.fullmatch(first.text) is not None
+    if CLAUSE.fullmatch(first.text):
+        return True
+    if first.text[-1] != ":" or not first.text[0].isupper() or row.size > _LARGE * column.body:
+        return False
+    if second.box[0] - first.box[2] < WORD_GAP_EM * second.size:
+        return False
+    hangs = following is None or following.box[0] > second.box[0] - _INDENT_EM * second.size
+    return hangs or column.is_apart(row, following) or column.ended_early(row, following)
 
 
 def _marker(row: TextRow, run: _Run | None, column: _Column) -> tuple[str, bool]:

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import inf
 
-from quire.domain.element import hull
 from quire.reading.pdf.block_matching import FilledBlock
 from quire.reading.pdf.column_regions import column_regions
 from quire.reading.pdf.contents_page import contents_blocks
@@ -27,7 +26,6 @@ _EDGE = 0.13
 _MOST_PARTED, _FEWEST_WHOLE, _SAME_LEFT = 2, 8, 3.0
 """One or two rows of a page may have gaps, as a letter's head has. Rows with equally many parts are a table."""
 _STAMP_WORDS = 4
-_LABELLED, _LABEL_WORDS = 2, 4
 _PIECES, _PIECED_ROWS = 2, 4
 """Rows of so many pieces may be lines of columns with narrow gutters."""
 
@@ -150,7 +148,6 @@ def _rows(
     found = parted_rows(lines, gap_em=gap_em)
     if found is None:
         return None
-    found = _with_labels(found)
     result: list[TextRow] = []
     parted: list[list[TextRow]] = []
     for parts in found:
@@ -158,24 +155,6 @@ def _rows(
             parted.append(parts)
         result.extend(parts)
     return result if not parted or (may_part and _are_single(parted, result)) else None
-
-
-def _with_labels(found: list[list[TextRow]]) -> list[list[TextRow]]:
-    """The rows; where only labels have something beside them, each is one row with it: "Date:" and "4 June"."""
-    parted = [parts for parts in found if len(parts) > 1]
-    if not parted or not all(len(parts) == _LABELLED and _is_label(parts[0]) for parts in parted):
-        return found
-    return [
-        [TextRow([*parts[0].lines, *parts[1].lines], hull([part.box for part in parts]))]
-        if len(parts) > 1
-        else parts
-        for parts in found
-    ]
-
-
-def _is_label(row: TextRow) -> bool:
-    text = row.text
-    return text.endswith(":") and text[0].isupper() and text.count(" ") < _LABEL_WORDS
 
 
 def _are_single(parted: Sequence[Sequence[TextRow]], rows: Sequence[TextRow]) -> bool:
