@@ -433,26 +433,6 @@ def test_text_that_is_set_narrower_than_its_column_is_one_line(save: Make) -> No
     assert blocks(save(page))[1] == " ".join(quote)
 
 
-def test_labels_are_read_with_their_values_that_are_apart(save: Make) -> None:
-    page = column(*full("the first matter."))
-    rows = (
-        ("To:", "All members of the board"),
-        ("Date:", "4 June 2026"),
-        ("Subject:", "The lift of the archive and"),
-    )
-    for at, (label, value) in enumerate(rows):
-        write(page[0], LEFT, 200 + at * LEADING, label, size=10, bold=True)
-        write(page[0], LEFT + 80, 200 + at * LEADING, value, size=10)
-    write(page[0], LEFT + 80, 200 + 3 * LEADING, "the offers of three firms", size=10)
-    reading = read_pages(save(page), None, [1])[0]
-    assert reading.words_missing == 0
-    assert reading.markdown.split("\n\n")[1:] == [
-        "To: All members of the board",
-        "Date: 4 June 2026",
-        "Subject: The lift of the archive and the offers of three firms",
-    ]
-
-
 def test_word_with_a_colon_in_the_middle_of_a_sentence_is_no_label() -> None:
     def piece(text: str, x0: float, x1: float, y: float) -> TextLine:
         return TextLine(text, (x0, y, x1, y + 10), 10.0, False, False, True, False, 0)

@@ -7,7 +7,6 @@ plain pages (`paragraph_runs.py`).
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -23,7 +22,7 @@ _BELOW_EM = 0.5
 _SHARED = 0.5
 """Of the narrower one's width: what is above each other by less is in two columns."""
 _WIDER = 0.25
-_LABEL_LINES, _LABEL_WORDS = 6, 4
+_LABEL_LINES = 6
 _WORD = re.compile(r"[^\W\d_]{3}")
 _SAME_LEFT_PT = 2.0
 _NOWHERE = -1e5
@@ -71,7 +70,7 @@ def _in_mirror(item: FilledBlock, mirror: MirroredLines, lines: list[TextLine]) 
 def _whole(
     filled: Sequence[FilledBlock], body: float, items: frozenset[str], may_be_mono: bool
 ) -> list[FilledBlock]:
-    parts = list(_stretches(list(_with_values(list(_without_labels(filled)))), may_be_mono))
+    parts = list(_stretches(list(_without_labels(filled)), may_be_mono))
     steps = usual_steps([part.rows for part in parts if isinstance(part, _Stretch)])
     result: list[FilledBlock] = []
     for part in parts:
@@ -90,55 +89,6 @@ def _without_labels(filled: Sequence[FilledBlock]) -> Iterator[FilledBlock]:
             yield item
         for row in parts:
             yield FilledBlock(replace(item.block, box=row.box, text=row.text), row.lines)
-
-
-def _with_values(filled: Sequence[FilledBlock]) -> Iterator[FilledBlock]:
-    """The blocks; labels ("Date:") and their values, which the layout reader has one after the other, are pairs."""
-    labels: list[FilledBlock] = []
-    for item in filled:
-        if _are_labels(item):
-            labels.append(item)
-            continue
-        pairs = _pairs([line for label in labels for line in label.lines], item) if labels else []
-        yield from pairs or [*labels, item]
-        labels = []
-    yield from labels
-
-
-def _are_labels(item: FilledBlock) -> bool:
-    return (
-        item.block.kind in _TEXT
-        and bool(item.lines)
-        and all(
-            line.text[-1] == ":" and line.text[0].isupper() and line.text.count(" ") < _LABEL_WORDS
-            for line in item.lines
-        )
-    )
-
-
-def _pairs(labels: Sequence[TextLine], values: FilledBlock) -> list[FilledBlock]:
-    """Each label with the lines from its height down to the next label; none if these are not its value."""
-    if values.block.kind != "paragraph" or any(line.bold for line in values.lines):
-        return []
-    if not values.lines or min(line.box[0] for line in values.lines) < max(label.box[2] for label in labels):
-        return []
-    tops = [label.box[1] for label in labels]
-    if tops != sorted(tops):
-        return []
-    parts: list[list[TextLine]] = [[] for _ in labels]
-    for line in values.lines:
-        at = bisect_right(tops, line.middle[1]) - 1
-        if at < 0:
-            return []
-        parts[at].append(line)
-    if not all(part and label.box[3] > part[0].middle[1] for label, part in zip(labels, parts, strict=True)):
-        return []
-    return [_of_lines(values, [label, *part]) for label, part in zip(labels, parts, strict=True)]
-
-
-def _of_lines(item: FilledBlock, lines: list[TextLine]) -> FilledBlock:
-    box, text = hull([line.box for line in lines]), " ".join(line.text for line in lines)
-    return FilledBlock(replace(item.block, box=box, text=text), lines)
 
 
 def _label_and_text(item: FilledBlock, below: FilledBlock) -> list[TextRow]:
