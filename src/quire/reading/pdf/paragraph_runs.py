@@ -241,7 +241,9 @@ def _is_beside_text(row: TextRow, following: TextRow | None, column: _Column) ->
         return False
     if second.box[0] - first.box[2] < WORD_GAP_EM * second.size:
         return False
-    hangs = following is None or following.box[0] > second.box[0] - _INDENT_EM * second.size
+    if following is None:
+        return True
+    hangs = following.box[0] > second.box[0] - _INDENT_EM * second.size
     return hangs or column.is_apart(row, following) or column.ended_early(row, following)
 
 
