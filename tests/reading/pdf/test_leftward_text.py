@@ -208,3 +208,28 @@ def test_words_of_an_answer_are_found_when_the_page_stores_them_as_seen(save: Ma
 def test_words_keep_their_order_when_none_is_read_from_the_right() -> None:
     assert words_in_order(["Größe", "10", "m²"]) == ["Größe", "10", "m²"]
     assert words_in_order(["2024", "שנה", "Bob", "לחם"]) == ["לחם", "Bob", "שנה", "2024"]
+
+
+def test_text_is_an_item_when_its_drawn_mark_is_on_the_right(save: Make) -> None:
+    items = ["מכתב אחד ישן", "שתי מפות של הנמל", "ספר שלישי"]
+    texts = [from_right(500, 100 + 20 * at, seen(*reversed(item.split()))) for at, item in enumerate(items)]
+    page = page_of(texts)
+    for _, y, _ in texts:
+        page.draw_circle((509, y - 3), 1.7, color=None, fill=(0, 0, 0))
+    found = read_pages(save(page.parent), None, [1])[0]
+    assert found.markdown == "\n".join(f"- {item}" for item in items)
+
+
+def test_right_column_comes_first_when_a_line_above_crosses_the_gutter(save: Make) -> None:
+    words = ["הארכיון", "נפתח", "באביב", "אחרי", "שנים", "ארוכות", "של", "עבודה"]
+    above = (100, ("קצר", *words[:2])), (113, (*words, "של", "לפני"))
+    texts = [from_right(540, y, seen(*reversed(line))) for y, line in above]
+    for right, first in ((540, "ימין"), (290, "שמאל")):
+        for at in range(9):
+            line = [first if at == 0 else words[at % 8], *(words[(at + step) % 8] for step in range(1, 8))]
+            texts.append(from_right(right, 160 + 13 * at, seen(*reversed(line))))
+    reading = read_pages(save(page_of(texts).parent), None, [1])[0]
+    text = reading.markdown
+    assert reading.reader == "mupdf"
+    assert text.index("קצר") < text.index("ימין") < text.index("שמאל")
+    assert text.count("\n\n") == 2

@@ -8,8 +8,11 @@ from typing import Any
 import pymupdf
 import pytest
 
+from quire.domain.element import hull
 from quire.reading.pdf.page_reader import ReadOptions, read_pages
+from quire.reading.pdf.paragraph_runs import blocks_of
 from quire.reading.pdf.text_lines import TextLine, body_size
+from quire.reading.pdf.text_rows import TextRow
 from tests.reading.conftest import PROSE, Make, form_pdf, prose, write
 
 LEFT, LEADING = 72.0, 13.0
@@ -388,3 +391,54 @@ def test_reference_is_whole_when_its_line_is_stretched(save: Make) -> None:
         for at, word in enumerate(("Then", "All", "Went", "Home")):
             write(document[0], 94 + 56 * at, 440 + 10 * row, word, size=8)
     assert "Then All Went Home Then All Went Home" in " ".join(blocks(save(document)))
+
+
+def test_clauses_with_numbers_set_apart_are_whole_paragraphs(save: Make) -> None:
+    document = pymupdf.open()
+    page = document.new_page()
+    y = 100.0
+    for number in ("1.1", "1.2", "2.1"):
+        write(page, LEFT, y, number, size=9)
+        for line in (
+            f"All clauses of {number} that the members heard in the hall go on from line",
+            "to line here.",
+        ):
+            write(page, LEFT + 30, y, line, size=9)
+            y += LEADING
+    assert blocks(save(page.parent)) == [
+        f"{n} All clauses of {n} that the members heard in the hall go on from line to line here."
+        for n in ("1.1", "1.2", "2.1")
+    ]
+
+
+def test_lines_of_an_address_are_kept_when_no_word_would_fit_behind_the_longest(save: Make) -> None:
+    address = ("Ms Anna Blythe", "Head of Collections", "Harbour Archive", "1 Quay Road")
+    page = column(*((0, line) for line in address), None, None, *full("the first matter."))
+    assert blocks(save(page))[0].splitlines() == list(address)
+
+
+def test_lines_of_a_list_without_marks_are_kept_when_they_are_of_several_lengths(save: Make) -> None:
+    names = ("oil for the lamps on the pier", "rope", "paint for the two boats", "a float", "nails")
+    page = column(*((0, line) for line in names), None, None, *full("the first matter."))
+    assert blocks(save(page))[0].splitlines() == list(names)
+
+
+def test_text_that_is_set_narrower_than_its_column_is_one_line(save: Make) -> None:
+    quote = (
+        "The committee met in the large hall",
+        "and heard what the secretary had to",
+        "report of the new building",
+    )
+    page = column(*full("the first matter."), None, None, *((0, line) for line in quote))
+    assert blocks(save(page))[1] == " ".join(quote)
+
+
+def test_word_with_a_colon_in_the_middle_of_a_sentence_is_no_label() -> None:
+    def piece(text: str, x0: float, x1: float, y: float) -> TextLine:
+        return TextLine(text, (x0, y, x1, y + 10), 10.0, False, False, True, False, 0)
+
+    first = [piece("The report is to be had from the office as well. [Online]. Avail-", 60, 400, 100)]
+    second = [piece("able:", 60, 85, 113), piece("in the archive of the town", 120, 400, 113)]
+    rows = [TextRow(lines, hull([line.box for line in lines])) for lines in (first, second)]
+    (block,) = blocks_of(rows, frozenset())
+    assert block.lines == [*first, *second]

@@ -375,8 +375,8 @@ def _breaks(lines: Sequence[TextLine], block: LayoutBlock) -> list[bool]:
             breaks.append(False)
             continue
         below = following.box[1] >= line.box[1] + 0.5 * line.size
-        is_early = below and _ends_early(line, following, right)
-        breaks.append(is_early and not _runs_on(line, following, right))
+        is_early = below and not block.keeps_lines and _ends_early(line, following, right)
+        breaks.append((below and block.keeps_lines) or (is_early and not _runs_on(line, following, right)))
     return breaks
 
 

@@ -15,6 +15,7 @@ from quire.reading.pdf.backward_words import with_words_forwards
 from quire.reading.pdf.block_matching import FilledBlock, block_text, compact, match
 from quire.reading.pdf.code_lines import as_text, with_indents, without_false_code
 from quire.reading.pdf.column_order import column_order
+from quire.reading.pdf.column_regions import in_column_order
 from quire.reading.pdf.cut_lines import is_cut_prose, without_prose_below
 from quire.reading.pdf.drawn_rules import NO_RULES, Box, Rules, crosses_bars
 from quire.reading.pdf.layout_blocks import LayoutBlock
@@ -66,7 +67,11 @@ def compose(
     kept, cut = _with_tables(blocks, tables)
     filled, orphans = match(kept, outside(lines, tables), cut)
     place_lines(filled, [*orphans, *_take_turned(filled)])
-    filled = with_indents(_without(filled, dropped), lines)
+    filled = _without(filled, dropped)
+    gone = set(map(id, dropped))
+    rest = [line for line in outside(lines, tables) if id(line) not in gone]
+    filled = in_column_order(filled, rest, [table.box for table in tables])
+    filled = with_indents(filled, lines)
     return with_whole_paragraphs(filled, body_size(lines), items=items, may_be_mono=is_typed)
 
 

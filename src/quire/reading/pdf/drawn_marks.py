@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from quire.domain.element import hull
+from quire.reading.pdf.mirrored_lines import are_leftward, mirrored
 from quire.reading.pdf.text_lines import Box, TextLine
 
 _LEAST_PT, _MOST_PT = 1.0, 9.0
@@ -36,17 +38,27 @@ def with_drawn_marks(
     A single mark is an ornament. Marks are in one column, of one size and look, and their texts begin at one place.
     """
     small = _small(drawings)
-    shapes = [_Shape(turn(one["rect"]), _look(one)) for one in small] if len(small) <= _MOST_SHAPES else []
+    if not 0 < len(small) <= _MOST_SHAPES:
+        return lines, frozenset()
+    shapes = [_Shape(turn(one["rect"]), _look(one)) for one in small]
+    if not are_leftward(lines):
+        kept = _marks(lines, shapes)
+    else:
+        mirror = mirrored(lines)
+        found = _marks(mirror.lines, [shape._replace(box=mirror.box(shape.box)) for shape in shapes])
+        kept = {at: mirror.box(box) for at, box in found.items()}
+    marked = [_marked(line, kept[at]) if at in kept else line for at, line in enumerate(lines)]
+    return marked, frozenset(kept.values())
+
+
+def _marks(lines: Sequence[TextLine], shapes: Iterable[_Shape]) -> dict[int, Box]:
+    """The boxes of the marks, by the places of the lines that they are before."""
     marks: dict[int, _Shape] = {}
     for shape in shapes:
         at = _line_behind(shape.box, lines) if _is_compact(shape.box) else None
         if at is not None:
             marks[at] = shape
-    kept = {at: mark.box for at, mark in marks.items() if _fellows(at, mark, marks, lines) >= _FEWEST}
-    if not kept:
-        return lines, frozenset()
-    found = [_marked(line, kept[at]) if at in kept else line for at, line in enumerate(lines)]
-    return found, frozenset(kept.values())
+    return {at: mark.box for at, mark in marks.items() if _fellows(at, mark, marks, lines) >= _FEWEST}
 
 
 def _small(drawings: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -99,4 +111,4 @@ def _fellows(at: int, mark: _Shape, marks: Mapping[int, _Shape], lines: Sequence
 
 
 def _marked(line: TextLine, mark: Box) -> TextLine:
-    return replace(line, text=f"{BULLET} {line.text}", box=(mark[0], *line.box[1:]))
+    return replace(line, text=f"{BULLET} {line.text}", box=hull([mark, line.box]))

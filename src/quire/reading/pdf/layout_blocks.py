@@ -48,6 +48,8 @@ class LayoutBlock:
     entries: tuple[ContentsEntry, ...] = ()
     line_boxes: tuple[Box, ...] = ()
     """Those of the lines of numbered text."""
+    keeps_lines: bool = False
+    """Its lines were ended on purpose, as those of an address."""
 
 
 def make_parser() -> Any:

@@ -12,7 +12,9 @@ from dataclasses import dataclass, replace
 
 from quire.domain.element import Box, hull
 from quire.reading.pdf.block_matching import FilledBlock
+from quire.reading.pdf.mirrored_lines import MirroredLines, are_leftward, mirrored
 from quire.reading.pdf.paragraph_runs import blocks_of, usual_steps
+from quire.reading.pdf.text_lines import TextLine
 from quire.reading.pdf.text_rows import RowSource, TextRow, parted_rows
 
 _TEXT = ("paragraph", "heading", "list_item")
@@ -23,6 +25,7 @@ _WIDER = 0.25
 _LABEL_LINES = 6
 _WORD = re.compile(r"[^\W\d_]{3}")
 _SAME_LEFT_PT = 2.0
+_NOWHERE = -1e5
 
 
 @dataclass(slots=True)
@@ -47,6 +50,26 @@ def with_whole_paragraphs(
     `body` is the size of the page's text, `items` are keys of texts that are tagged as items of lists. Tables, blocks
     with texts side by side and, unless it `may_be_mono`, text in type of one width stay as they are.
     """
+    lines = [line for item in filled for line in item.lines]
+    if lines and are_leftward(lines):
+        mirror = mirrored(lines)
+        own = {id(copy): line for copy, line in zip(mirror.lines, lines, strict=True)}
+        copies = iter(mirror.lines)
+        seen = [_in_mirror(item, mirror, [next(copies) for _ in item.lines]) for item in filled]
+        whole = _whole(seen, body, items, may_be_mono)
+        return [_in_mirror(item, mirror, [own[id(line)] for line in item.lines]) for item in whole]
+    return _whole(filled, body, items, may_be_mono)
+
+
+def _in_mirror(item: FilledBlock, mirror: MirroredLines, lines: list[TextLine]) -> FilledBlock:
+    """The block with left and right changed; one that is not placed on the page stays so."""
+    box = item.block.box
+    return FilledBlock(replace(item.block, box=mirror.box(box) if box[0] > _NOWHERE else box), lines)
+
+
+def _whole(
+    filled: Sequence[FilledBlock], body: float, items: frozenset[str], may_be_mono: bool
+) -> list[FilledBlock]:
     parts = list(_stretches(list(_without_labels(filled)), may_be_mono))
     steps = usual_steps([part.rows for part in parts if isinstance(part, _Stretch)])
     result: list[FilledBlock] = []

@@ -35,6 +35,7 @@ from quire.reading.pdf.contents_page import is_contents_page
 from quire.reading.pdf.contents_rows import find_contents
 from quire.reading.pdf.drawn_marks import with_drawn_marks
 from quire.reading.pdf.drawn_rules import NO_RULES, Box, Rules, crosses_bars, rules_of, slanted_strokes
+from quire.reading.pdf.drop_caps import with_drop_caps
 from quire.reading.pdf.facing_pages import facing_blocks, fold_of, parts_of
 from quire.reading.pdf.form_fields import FormField, form_fields
 from quire.reading.pdf.headed_tables import could_be_headed, find_headed, with_headed
@@ -320,7 +321,7 @@ def _analyse(source: PdfSource, number: int, options: ReadOptions) -> _Seen:
     text = layer_text(content)
     view = view_of(page, content)
     turn = view.turn
-    lines, drawn_marks = with_drawn_marks(lines_of(content, turn), drawings, turn)
+    lines, drawn_marks = with_drawn_marks(with_drop_caps(lines_of(content, turn)), drawings, turn)
     rules = rules_of(drawings, turn)
     words = functools.partial(layer_words.placed, hidden, turn)
     fold = fold_of(lines, view.size)

@@ -12,7 +12,7 @@ from quire.reading.pdf.block_matching import FilledBlock
 from quire.reading.pdf.layout_blocks import LayoutBlock
 from quire.reading.pdf.structure_tags import item_key
 from quire.reading.pdf.text_lines import BULLETS, body_size
-from quire.reading.pdf.text_rows import LABEL, TextRow
+from quire.reading.pdf.text_rows import CLAUSE, LABEL, WORD_GAP_EM, TextRow
 
 _SAME_SIZE = 0.6
 _INDENT_EM = 0.8
@@ -34,6 +34,9 @@ _MID_SENTENCE = re.compile(rf"(?<![.!?:;])(?<![.!?:;]{_FIGURE})(?<![.!?:;]{_FIGU
 _HANGING_WORDS = 5
 _ASTERISK = "*"
 _SENTENCE_END = re.compile(r"[.!?:;][\"'”’)\]]*[⁰¹²³⁴-⁹,]*$")
+_MOST_KEPT, _KEPT_WIDTH = 40, 0.7
+_PAIR, _KEPT_PAIR = 2, 0.45
+_WORD_WIDTH = 1.15
 _LONGEST_END = 24
 """Of a line, where the end of a sentence with its marks is looked for."""
 
@@ -49,6 +52,7 @@ class _Run:
     marker: str = ""
     ordered: bool = False
     text_x: float = 0.0
+    keeps_lines: bool = False
 
     def block(self, level: int) -> FilledBlock:
         box = hull([row.box for row in self.rows])
@@ -59,7 +63,14 @@ class _Run:
         is_heading = len(self.rows) <= _HEADING_ROWS and all(row.says_heading for row in self.rows)
         kind = "list_item" if self.marker else "heading" if is_heading else "paragraph"
         return FilledBlock(
-            LayoutBlock(kind, box, marker=self.marker, ordered=self.ordered, level=level), lines
+            LayoutBlock(
+                *(kind, box),
+                marker=self.marker,
+                ordered=self.ordered,
+                level=level,
+                keeps_lines=self.keeps_lines,
+            ),
+            lines,
         )
 
 
@@ -67,6 +78,7 @@ class _Run:
 class _Column:
     """What rows are judged by: the right margin, the usual step from line to line in sizes, the body's size."""
 
+    left: float
     right: float
     step: float
     body: float
@@ -110,11 +122,37 @@ def blocks_of(
     """
     body = body or body_size(line for row in rows for line in row.lines)
     usual, by_size = steps or usual_steps([rows])
-    column = _Column(_right_margin(rows), usual, body, by_size, items)
+    left = min((row.box[0] for row in rows), default=0.0)
+    column = _Column(left, _right_margin(rows), usual, body, by_size, items)
     runs: list[_Run] = []
     for i, row in enumerate(rows):
         _add(runs, row, rows[i + 1] if i + 1 < len(rows) else None, column)
+    for run in runs:
+        run.keeps_lines = not run.marker and len(run.rows) > 1 and _keeps_lines(run.rows, column)
     return _with_levels(_without_notes(runs))
+
+
+def _keeps_lines(rows: Sequence[TextRow], column: _Column) -> bool:
+    """Whether its lines were ended on purpose, as those of an address or a verse.
+
+    None comes near the width of the column. Each of them begins anew, or behind half of them the next word would have
+    fitted into the width of the longest: text that is set narrower goes on in lower case, and fills its own width.
+    """
+    widths = [row.box[2] - row.box[0] for row in rows]
+    widest = max(widths)
+    room = widest / max(1.0, column.right - column.left)
+    is_formula = any(line.math for row in rows for line in row.lines)
+    if len(rows) > _MOST_KEPT or room > _KEPT_WIDTH or is_formula:
+        return False
+    texts = [row.text for row in rows]
+    begins_anew = not any(text[0].islower() for text in texts[1:])
+    if len(rows) == _PAIR or begins_anew:
+        return begins_anew and (len(rows) > _PAIR or room <= _KEPT_PAIR)
+    early = 0
+    for row, width, text in zip(rows[1:], widths, texts[1:], strict=False):
+        word = (row.box[2] - row.box[0]) * (len(text.split(" ", 1)[0]) + 1) / max(1, len(text))
+        early += _WORD_WIDTH * word < widest - width
+    return 2 * early >= len(rows) - 1
 
 
 def _without_notes(runs: list[_Run]) -> list[_Run]:
@@ -143,6 +181,7 @@ def usual_steps(columns: Sequence[Sequence[TextRow]]) -> TypeSteps:
     Of all columns, and of each size of type.
     """
     every: list[float] = []
+    going_on: list[float] = []
     by_size: dict[int, list[float]] = {}
     for rows in columns:
         right = _right_margin(rows)
@@ -150,9 +189,19 @@ def usual_steps(columns: Sequence[Sequence[TextRow]]) -> TypeSteps:
             step = (following.box[3] - row.box[3]) / max(row.size, 1.0)
             if _same_type(row, following) and 0.7 < step < 3 and row.box[2] > right - 4 * row.size:
                 every.append(step)
+                if _goes_on_below(row, following):
+                    going_on.append(step)
                 by_size.setdefault(round(row.size), []).append(step)
-    usual = _median(every) if len(every) >= _ENOUGH_STEPS else _USUAL_STEP_EM
+    usual = _median(every) if len(every) >= _ENOUGH_STEPS else max([_USUAL_STEP_EM, *going_on[:1]])
     return usual, {size: _median(steps) for size, steps in by_size.items() if len(steps) >= _ENOUGH_STEPS}
+
+
+def _goes_on_below(row: TextRow, following: TextRow) -> bool:
+    """Whether a sentence goes on there; letters of many scripts have no capitals."""
+    first = following.text[0]
+    is_word = first.isalpha() and first == first.lower()
+    is_prose = row.text.count(" ") >= _HANGING_WORDS and "=" not in row.text + following.text
+    return is_word and is_prose and not _ends_sentence(row)
 
 
 def _median(steps: list[float]) -> float:
@@ -168,7 +217,7 @@ def _add(runs: list[_Run], row: TextRow, following: TextRow | None, column: _Col
     run = runs[-1] if runs else None
     marker, ordered = _marker(row, run, column)
     label = row.lines[0].text
-    if len(row.lines) > 1 and LABEL.fullmatch(label):
+    if len(row.lines) > 1 and (LABEL.fullmatch(label) or _is_beside_text(row, following, column)):
         runs.append(_Run([row], text_x=row.lines[1].box[0]))
     elif marker:
         runs.append(_Run([row], marker, ordered, _text_x(row, marker)))
@@ -176,6 +225,26 @@ def _add(runs: list[_Run], row: TextRow, following: TextRow | None, column: _Col
         run.rows.append(row)
     else:
         runs.append(_Run([row]))
+
+
+def _is_beside_text(row: TextRow, following: TextRow | None, column: _Column) -> bool:
+    """Whether its first piece is the number of a clause or a label, apart from its text.
+
+    A label is in the size of the text, and what is below it is below its text or a row of its own.
+    """
+    first, second = row.lines[:2]
+    if second.bold:
+        return False
+    if CLAUSE.fullmatch(first.text):
+        return True
+    if first.text[-1] != ":" or not first.text[0].isupper() or row.size > _LARGE * column.body:
+        return False
+    if second.box[0] - first.box[2] < WORD_GAP_EM * second.size:
+        return False
+    if following is None:
+        return True
+    hangs = following.box[0] > second.box[0] - _INDENT_EM * second.size
+    return hangs or column.is_apart(row, following) or column.ended_early(row, following)
 
 
 def _marker(row: TextRow, run: _Run | None, column: _Column) -> tuple[str, bool]:

@@ -6,13 +6,19 @@ from collections.abc import Sequence
 from math import inf
 
 from quire.reading.pdf.narrow_gutters import column_edge
-from quire.reading.pdf.text_lines import TextLine
+from quire.reading.pdf.text_lines import TextLine, body_size
 from quire.reading.pdf.text_rows import labels_of, parted_rows
 
 _MIN_LINES = 6
 _MIN_GUTTER_PT = 8.0
 _RAGGED_PT = 4.0
 _MIDDLE = (0.3, 0.7)
+_LARGER = 1.1
+_LABEL = 0.5
+_HEADING_LINES = 2
+_HEAD_GAP = 1.5
+_MOST_PAIRS = 100_000
+"""Lines across both columns are compared with all others."""
 _FILLED = 0.6
 """Half of a column's lines are at least this wide, in widths of the column; labels and cells are not."""
 
@@ -40,7 +46,8 @@ def _apart(lines: Sequence[TextLine]) -> list[TextLine]:
     by_top = sorted(lines, key=lambda line: line.box[1])
     by_bottom = sorted(lines, key=lambda line: line.box[3])
     first, last = by_top[0], by_bottom[-1]
-    found = [first] if by_top[1].box[1] - first.box[3] >= first.size else []
+    second = by_top[1]
+    found = [first] if second.box[1] - first.box[3] >= _HEAD_GAP * max(first.size, second.size) else []
     return [*found, last] if last.box[1] - by_bottom[-2].box[3] >= last.size else found
 
 
@@ -58,10 +65,13 @@ def _narrow_stretches(lines: Sequence[TextLine]) -> list[list[TextLine]]:
 def _in_order(
     left: Sequence[TextLine], right: Sequence[TextLine], crossing: Sequence[TextLine]
 ) -> list[list[TextLine]]:
-    if not (_is_prose(left) and _is_prose(right)):
+    if min(len(left), len(right)) < _MIN_LINES:
         return []
     across = sorted(crossing, key=lambda line: line.middle[1])
     if any(_goes_on(line, other) for line in across for other in (*left, *right)):
+        return []
+    left, right, across = _with_labels(left, right, across)
+    if not (_is_prose(left) and _is_prose(right)):
         return []
     found: list[list[TextLine]] = []
     above = float("-inf")
@@ -76,6 +86,39 @@ def _in_order(
                 found.append([line])
         above = below
     return found
+
+
+def _with_labels(
+    left: Sequence[TextLine], right: Sequence[TextLine], across: list[TextLine]
+) -> tuple[Sequence[TextLine], Sequence[TextLine], list[TextLine]]:
+    """The same, with what belongs to lines across both columns among these: labels beside them, and a heading.
+
+    The heading of what is below the columns begins where the left one does, but is below all of the right one.
+    """
+    if not 0 < len(across) * (len(left) + len(right)) <= _MOST_PAIRS:
+        return left, right, across
+    widest = max((line.box[2] - line.box[0] for line in left), default=0.0)
+    short = [o for o in left if o.box[2] - o.box[0] < _LABEL * widest and not o.text[0].islower()]
+    beside = [line for line in short if any(_is_level(line, other) for other in across)]
+    usual = body_size(left)
+    for line in across:
+        ended = [o for o in (*left, *right) if o.box[3] <= line.box[1] + _RAGGED_PT]
+        for other in sorted(ended, key=lambda o: -o.box[3])[:_HEADING_LINES]:
+            if not (other.bold or other.size > _LARGER * usual):
+                break
+            if other in left:
+                beside.append(other)
+    if not beside:
+        return left, right, across
+    gone = set(map(id, beside))
+    left, right = ([line for line in side if id(line) not in gone] for side in (left, right))
+    whole = sorted([*across, *{id(line): line for line in beside}.values()], key=lambda line: line.middle[1])
+    return left, right, whole
+
+
+def _is_level(line: TextLine, other: TextLine) -> bool:
+    (_, top, _, bottom), (_, y0, _, y1) = line.box, other.box
+    return 2 * (min(bottom, y1) - max(top, y0)) > min(bottom - top, y1 - y0)
 
 
 def _gutter(lines: Sequence[TextLine]) -> float | None:

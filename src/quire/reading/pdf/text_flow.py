@@ -10,12 +10,14 @@ from dataclasses import replace
 from math import inf
 
 from quire.reading.pdf.block_matching import FilledBlock
+from quire.reading.pdf.column_regions import column_regions
 from quire.reading.pdf.contents_page import contents_blocks
 from quire.reading.pdf.layout_blocks import LayoutBlock
 from quire.reading.pdf.list_columns import list_blocks
 from quire.reading.pdf.mirrored_lines import MirroredLines, are_leftward, mirrored
 from quire.reading.pdf.paragraph_runs import blocks_of
 from quire.reading.pdf.prose_stretches import stretches
+from quire.reading.pdf.several_columns import column_stretches
 from quire.reading.pdf.text_lines import Box, TextLine
 from quire.reading.pdf.text_rows import WORD_GAP_EM, TextRow, labels_of, parted_rows
 from quire.reading.pdf.typewriter_prose import is_typewritten_prose, may_have_code
@@ -24,6 +26,8 @@ _EDGE = 0.13
 _MOST_PARTED, _FEWEST_WHOLE, _SAME_LEFT = 2, 8, 3.0
 """One or two rows of a page may have gaps, as a letter's head has. Rows with equally many parts are a table."""
 _STAMP_WORDS = 4
+_PIECES, _PIECED_ROWS = 2, 4
+"""Rows of so many pieces may be lines of columns with narrow gutters."""
 
 
 def flow(
@@ -67,15 +71,22 @@ def _flow_upright(
     if contents is not None:
         return contents
     rows = _rows(lines, height, may_part=not has_grid and not tables)
-    if rows is not None:
+    if rows is not None and (tables or sum(len(row.lines) > _PIECES for row in rows) < _PIECED_ROWS):
         return blocks_of(rows, items)
     if tables:
         return None
-    lists = list_blocks(lines, height, items)
-    if lists is not None:
-        return lists
+    columns = column_stretches(lines)
+    if rows is not None and not columns:
+        return blocks_of(rows, items)
+    lists = list_blocks(lines, height, items) if not columns else None
+    return lists if lists is not None else _flow_columns(columns or stretches(lines), height, items)
+
+
+def _flow_columns(
+    columns: Sequence[Sequence[TextLine]], height: float, items: frozenset[str]
+) -> list[FilledBlock] | None:
     filled: list[FilledBlock] = []
-    for stretch in stretches(lines):
+    for stretch in columns:
         # Lines of references are stretched to fill their narrow columns: no gap parts them.
         rows = _rows(stretch, height, gap_em=inf if labels_of(stretch) else WORD_GAP_EM)
         if rows is None:
@@ -91,6 +102,8 @@ def _flow_leftward(
     mirror = mirrored(lines)
     own = {id(copy): line for copy, line in zip(mirror.lines, lines, strict=True)}
     filled = _flow_upright(mirror.lines, list(map(mirror.box, tables)), height, has_grid, items)
+    if filled is None and not tables:
+        filled = _flow_columns(column_regions(mirror.lines), height, items)
     return filled and [_as_seen(item, mirror, own) for item in filled]
 
 

@@ -13,10 +13,14 @@ from quire.reading.pdf.text_lines import BULLETS, Box, TextLine
 _SAME_ROW = 0.5
 _OVERLAP_EM = 0.6
 _STRETCHED, _EVEN = 3, 1.5
-_MARK_ALONE = re.compile(rf"[{BULLETS}o–—−-]|\(?(?:\d{{1,3}}|[a-z]|[ivx]{{1,5}})[.)]|\[[\w+.–-]{{1,12}}\]")
+_MARK_ALONE = re.compile(
+    rf"[{BULLETS}o–—−-]|\(?(?:\d{{1,3}}|[a-z]|[ivx]{{1,5}})[.)]|\[[\w+.–-]{{1,12}}\]|\d{{1,2}}(?:\.\d{{1,2}}){{1,3}}\.?"
+)
 WORD_GAP_EM = 1.2
 LABEL = re.compile(r"\[[\w+.–-]{1,12}\]")
 """The label of a reference: "[12]", "[Cop87]"."""
+CLAUSE = re.compile(r"\d{1,2}(?:\.\d{1,2}){1,3}\.?")
+"""The number of a clause: "4.2". The lines of its text begin behind it."""
 _LEAST_LABELS = 3
 
 
