@@ -65,7 +65,15 @@ def take_hidden(
     """
     lines = [line for block in content["blocks"] for line in block.get("lines", ())]
     spans = [span for line in lines for span in line["spans"]]
-    looks = {(span["char_flags"] & _DRAWN, span["alpha"], span["color"], _is_tiny(span)) for span in spans}
+    looks = {
+        (
+            span["char_flags"] & _DRAWN,
+            span["alpha"],
+            span["color"],
+            span["size"] < _LEAST_TYPE_PT and _is_tiny(span),
+        )
+        for span in spans
+    }
     colours = {
         colour for drawn, alpha, colour, small in looks if drawn and alpha > _TRANSPARENT and not small
     }

@@ -141,8 +141,9 @@ def _keeps_lines(rows: Sequence[TextRow], column: _Column) -> bool:
     widths = [row.box[2] - row.box[0] for row in rows]
     widest = max(widths)
     room = widest / max(1.0, column.right - column.left)
-    is_formula = any(line.math for row in rows for line in row.lines)
-    if len(rows) > _MOST_KEPT or room > _KEPT_WIDTH or is_formula:
+    if len(rows) > _MOST_KEPT or room > _KEPT_WIDTH:
+        return False
+    if any(line.math for row in rows for line in row.lines):
         return False
     texts = [row.text for row in rows]
     begins_anew = not any(text[0].islower() for text in texts[1:])
@@ -181,7 +182,7 @@ def usual_steps(columns: Sequence[Sequence[TextRow]]) -> TypeSteps:
     Of all columns, and of each size of type.
     """
     every: list[float] = []
-    going_on: list[float] = []
+    pairs: list[tuple[TextRow, TextRow]] = []
     by_size: dict[int, list[float]] = {}
     for rows in columns:
         right = _right_margin(rows)
@@ -189,10 +190,14 @@ def usual_steps(columns: Sequence[Sequence[TextRow]]) -> TypeSteps:
             step = (following.box[3] - row.box[3]) / max(row.size, 1.0)
             if _same_type(row, following) and 0.7 < step < 3 and row.box[2] > right - 4 * row.size:
                 every.append(step)
-                if _goes_on_below(row, following):
-                    going_on.append(step)
+                if len(pairs) < _ENOUGH_STEPS:
+                    pairs.append((row, following))
                 by_size.setdefault(round(row.size), []).append(step)
-    usual = _median(every) if len(every) >= _ENOUGH_STEPS else max([_USUAL_STEP_EM, *going_on[:1]])
+    if len(every) >= _ENOUGH_STEPS:
+        usual = _median(every)
+    else:
+        going_on = (step for step, pair in zip(every, pairs, strict=True) if _goes_on_below(*pair))
+        usual = max(_USUAL_STEP_EM, next(going_on, 0.0))
     return usual, {size: _median(steps) for size, steps in by_size.items() if len(steps) >= _ENOUGH_STEPS}
 
 
