@@ -58,11 +58,17 @@ def unix_server() -> Iterator[Path]:
         path = Path(folder) / "server.sock"
         process = spawn_server(0, Path(folder), "--unixsocket", str(path))
         try:
-            wait_until(path.exists)
+            wait_until(lambda: _listens(path))
             yield path
         finally:
             process.send_signal(signal.SIGTERM)
             process.wait(DEADLINE_S)
+
+
+def _listens(path: Path) -> bool:
+    """Its file is there a moment before anybody can connect."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
+        return line.connect_ex(str(path)) == 0
 
 
 class Restartable:
