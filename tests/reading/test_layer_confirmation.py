@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -110,16 +111,32 @@ async def test_words_over_a_scan_stay_when_ocr_fails_on_it_and_confirms_one_of_t
     ]
 
 
+UNCONFIRMED = scan(("THE VISION", LOGO), ("other words here", TITLE))
+
+
+def not_drawn(layer: Chunk) -> Chunk:
+    return Chunk(layer.block, (replace(layer.pages[0], is_unseen=True),))
+
+
 @pytest.mark.parametrize(
-    "read",
+    ("layer", "read"),
     [
-        scan(("THE VISION", LOGO), ("other words here", TITLE)),
-        scan(("THE POWER OF LEADERS", LOGO)),
-        scan(("THE POWER OF LEADERS", TITLE), judged=BY_OCR),
+        (not_drawn(over_scan()), UNCONFIRMED),
+        (not_drawn(over_scan()), scan(("THE POWER OF LEADERS", LOGO))),
+        (over_scan(), scan(("THE POWER OF LEADERS", TITLE), judged=BY_OCR)),
+        (scan(("Too few letters", TITLE), judged=SURE, reader="mupdf"), UNCONFIRMED),
     ],
 )
-def test_ocr_is_kept_when_it_confirms_no_words_or_is_not_low(read: Chunk) -> None:
-    assert completed_layer(over_scan(), read) is None
+def test_ocr_is_kept_when_it_confirms_no_words_that_are_not_drawn_or_is_not_low(
+    layer: Chunk, read: Chunk
+) -> None:
+    assert completed_layer(layer, read) is None
+
+
+async def test_words_that_are_drawn_over_a_scan_stay_when_ocr_reads_none_of_them() -> None:
+    found = await recognised(over_scan(), UNCONFIRMED)
+    assert text_of(found) == "THE VISION\n\nTHE POWER OF LEADERS\n\nดร.วิทย์ สิทธิเวคิน"
+    assert found.pages[0].grade is Grade.LOW
 
 
 NOTHING = Judgement(0.0, Grade.LOW)

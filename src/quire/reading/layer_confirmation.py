@@ -2,7 +2,8 @@
 
 Names, formulas and codes look like garbage to a measure of letters, and OCR reads them no better. Where OCR finds
 nearly all words of the layer, the layer is right. A picture with a few words of text over it is a scan for the reader
-of pages; where OCR fails on it, words of the layer that it confirms stay, with what only OCR saw around them.
+of pages; where OCR fails on it, words of the layer that are drawn, or that it confirms, stay, with what only OCR saw
+around them.
 
 Weakness: words are compared wherever they are on the page, so that the order of the layer is not confirmed.
 """
@@ -21,6 +22,7 @@ from quire.reading.files.page_chunks import UNREADABLE_TEXT, Chunk, empty_note
 from quire.reading.grading.layer_damage import UNREADABLE
 from quire.reading.grading.page_grade import LOW_PLAUSIBILITY
 from quire.reading.pdf.block_matching import compact
+from quire.reading.pdf.unseen_text import LEAST_LETTERS
 from quire.rendering.page_markdown import render_markdown
 
 CONFIRMED = 0.85
@@ -74,9 +76,10 @@ def where_ocr_saw_nothing(layer: Chunk, recognised: Chunk) -> Chunk:
 
 
 def completed_layer(layer: Chunk, recognised: Chunk) -> Chunk | None:
-    """The few words over a scan that OCR failed on, and what OCR saw elsewhere; None if OCR confirms none of them.
+    """The few words over a scan that OCR failed on, and what OCR saw elsewhere.
 
-    The page stays one that OCR has read, with its grade and its reasons: what only OCR saw is no surer than before.
+    None if OCR confirms none of them, unless they are drawn on the page for everybody to see. The page stays one that
+    OCR has read, with its grade and its reasons: what only OCR saw is no surer than before.
     """
     page, seen = layer.pages[0], recognised.pages[0]
     if (
@@ -86,7 +89,8 @@ def completed_layer(layer: Chunk, recognised: Chunk) -> Chunk | None:
     ):
         return None
     own, others = decode(_stored(layer)), decode(_stored(recognised))
-    if own.turns != others.turns or not _confirms(own.elements, others.elements):
+    is_drawn = not page.is_unseen and len(compact(text_of(layer))) >= LEAST_LETTERS
+    if own.turns != others.turns or not (is_drawn or _confirms(own.elements, others.elements)):
         return None
     kept = [replace(element, reader=page.reader) for element in own.elements]
     seen_only = [one for one in others.elements if one.file is None]  # the layer has the page's files already

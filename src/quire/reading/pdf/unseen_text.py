@@ -14,7 +14,8 @@ _DRAWN = 16 | 32
 """MuPDF's signs of letters that are filled and of letters that have an outline."""
 _TRANSPARENT = 12
 """Of 255."""
-_LEAST_LETTERS = 20
+LEAST_LETTERS = 20
+"""Of fewer letters nothing is said."""
 _LARGE = 0.3
 """Of the page: what such a picture covers is worth a look."""
 _PICTURES, _TEXTS = frozenset(("fill-image", "fill-imgmask")), frozenset(("fill-text", "stroke-text"))
@@ -33,7 +34,7 @@ def is_unseen(page: Any, content: dict[str, Any], largest_picture: float) -> boo
                 total += letters
                 if span["char_flags"] & _DRAWN and span["alpha"] > _TRANSPARENT:
                     drawn += letters
-    if total < _LEAST_LETTERS:
+    if total < LEAST_LETTERS:
         return False
     return 2 * drawn <= total or (largest_picture >= _LARGE and _is_covered(page))
 
