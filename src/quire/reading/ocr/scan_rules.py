@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from quire.reading.ocr.ink_lines import ink_runs
 from quire.reading.pdf.drawn_rules import DrawnRule, Rules
 
 if TYPE_CHECKING:
@@ -37,13 +38,7 @@ def rules_in(picture: Image.Image) -> Rules:
 
 def _runs(ink: Pixels, least: int) -> list[tuple[int, int, int]]:
     """Row, start and end of every run of ink that is long enough."""
-    import numpy as np
-
-    padded = np.zeros((ink.shape[0], ink.shape[1] + 2), dtype=np.int8)
-    padded[:, 1:-1] = ink
-    steps = np.diff(padded, axis=1)
-    rows, starts = np.nonzero(steps == 1)
-    _, ends = np.nonzero(steps == -1)
+    rows, starts, ends = ink_runs(ink)
     long = ends - starts >= max(8, least)
     return list(zip(rows[long].tolist(), starts[long].tolist(), ends[long].tolist(), strict=True))
 

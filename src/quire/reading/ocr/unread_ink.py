@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from quire.reading.ocr.ink_lines import ink_runs
 from quire.reading.ocr.ocr_words import Box
 
 if TYPE_CHECKING:
@@ -119,11 +120,7 @@ def connected(mask: Pixels) -> Pixels:
     """Left, top, right, bottom and area of each connected shape of a mask; none where it is nothing but specks."""
     import numpy as np
 
-    padded = np.zeros((mask.shape[0], mask.shape[1] + 2), np.int8)
-    padded[:, 1:-1] = mask
-    steps = np.diff(padded, axis=1)
-    rows, starts = np.nonzero(steps == 1)
-    _, ends = np.nonzero(steps == -1)
+    rows, starts, ends = ink_runs(mask)
     if not 0 < len(rows) <= _MOST_RUNS:
         return np.zeros((0, 5), np.int64)
     labels = _joined(rows, starts, ends, mask.shape[1] + 2)
@@ -172,11 +169,17 @@ def _is_inside(shapes: Pixels, words: Pixels) -> Pixels:
     x, y = (shapes[:, 0] + shapes[:, 2]) / 2, (shapes[:, 1] + shapes[:, 3]) / 2
     order = np.argsort(y)
     ordered = y[order]
-    for left, top, right, bottom in words:
-        margin = _MARGIN * (bottom - top)
-        first, after = np.searchsorted(ordered, (top - margin, bottom + margin))
-        near = order[first:after]
-        inside[near] |= (x[near] >= left - margin) & (x[near] <= right + margin)
+    margins = _MARGIN * (words[:, 3] - words[:, 1])
+    firsts = np.searchsorted(ordered, words[:, 1] - margins).tolist()
+    afters = np.searchsorted(ordered, words[:, 3] + margins).tolist()
+    across = x[order]
+    level = np.zeros(len(shapes), dtype=bool)
+    for first, after, left, right in zip(
+        firsts, afters, words[:, 0] - margins, words[:, 2] + margins, strict=True
+    ):
+        near = across[first:after]
+        level[first:after] |= (near >= left) & (near <= right)
+    inside[order] = level
     return inside
 
 
