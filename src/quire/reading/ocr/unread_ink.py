@@ -11,7 +11,7 @@ Weakness: letters that touch rules or each other over a whole line are not seen 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from quire.reading.ocr.ink_lines import ink_runs
@@ -47,6 +47,8 @@ class PageShapes:
     shapes: Pixels
     ratio: float
     width: int
+    _known: dict[tuple[Box, ...], float] = field(default_factory=dict, compare=False, repr=False)
+    """The answers so far: the words of a reading are asked about several times."""
 
     @classmethod
     def of(cls, picture: Image.Image, noise: float) -> PageShapes:
@@ -63,6 +65,12 @@ class PageShapes:
 
     def unread_share(self, words: Sequence[Box]) -> float:
         """The share of the letters that are in none of the boxes; 0 where no letters are seen."""
+        key = tuple(words)
+        if key not in self._known:
+            self._known[key] = self._unread_share(words)
+        return self._known[key]
+
+    def _unread_share(self, words: Sequence[Box]) -> float:
         import numpy as np
 
         shapes = self.shapes
