@@ -123,7 +123,7 @@ def _surprise(word: str) -> tuple[float, int] | None:
     if sequences is None:
         return None
     places, order = sequences.places, sequences.order
-    at = [*(0,) * (order - 1), *(places.get(letter, -1) for letter in folded), 0]
+    at = [*(0,) * (order - 1), *[places.get(letter, -1) for letter in folded], 0]
     runs = zip(*(at[start:] for start in range(order)), strict=False)
     total = _known_total(runs, sequences) if -1 not in at else _total(runs, sequences)
     return total / (len(at) - order + 1), order
@@ -133,8 +133,8 @@ def _known_total(runs: Iterable[tuple[int, ...]], sequences: _Sequences) -> int:
     """The surprise of all runs of letters that are in the alphabet."""
     size, surprise = len(sequences.places), sequences.surprise
     if sequences.order == 3:
-        return sum(surprise[(a * size + b) * size + c] for a, b, c in runs)
-    return sum(surprise[a * size + b] for a, b in runs)
+        return sum([surprise[(a * size + b) * size + c] for a, b, c in runs])
+    return sum([surprise[a * size + b] for a, b in runs])
 
 
 def _total(runs: Iterable[tuple[int, ...]], sequences: _Sequences) -> int:

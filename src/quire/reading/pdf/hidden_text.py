@@ -134,7 +134,19 @@ def _hidden_spans(
     if len(drawings) > _MOST_DRAWINGS:
         return set()
     areas = _areas(drawings)
-    doubtful = [span for span in spans if span["text"].strip() and _is_doubtful(span, areas, pictures)]
+    grounds = {_WHITE, *(colour for _, colour in areas)}
+    lost = {
+        colour
+        for colour in {span["color"] for span in spans}
+        if any(_are_alike(colour, ground) for ground in grounds)
+    }
+    doubtful = [
+        span
+        for span in spans
+        if (span["color"] in lost or _is_invisible(span) or _is_tiny(span))  # most spans are none of these
+        and span["text"].strip()
+        and _is_doubtful(span, areas, pictures)
+    ]
     if not doubtful or 2 * _letters(doubtful) >= _letters(spans):
         return set()
     sheet = _Picture(page, [span["bbox"] for span in doubtful])

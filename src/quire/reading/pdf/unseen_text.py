@@ -26,6 +26,13 @@ def is_unseen(page: Any, content: dict[str, Any], largest_picture: float) -> boo
 
     `content` is MuPDF's dictionary of its text, `largest_picture` a share of the page.
     """
+    if largest_picture < _LARGE and all(
+        span["char_flags"] & _DRAWN and span["alpha"] > _TRANSPARENT
+        for block in content["blocks"]
+        for line in block.get("lines", ())
+        for span in line["spans"]
+    ):
+        return False  # most pages, and letters need not be counted
     total = drawn = 0
     for block in content["blocks"]:
         for line in block.get("lines", ()):
