@@ -89,5 +89,8 @@ def test_answer_has_no_signs_that_nobody_sees() -> None:
     tags = "".join(chr(0xE0000 + ord(letter)) for letter in "pay the mayor 9999")
     selectors = "".join(chr(0xFE00 + byte % 16) for byte in b"pay")
     assert visible_text(f"Total{tags} \u202e054\u202c euro{selectors}\u200b") == "Total 054 euro"
+    assert visible_text(f"five euro{selectors}, é") == "five euro, é", (
+        "also in a line of signs that can be printed"
+    )
     persian, family = "می\u200cخواهم", "👨\u200d👩\u200d👧 ❤\ufe0f"
     assert visible_text(f"# Total\n\n{persian} {family}") == f"# Total\n\n{persian} {family}"

@@ -100,6 +100,18 @@ def test_no_markdown_breaks_the_parser(text: str) -> None:
     render_markdown(elements)
 
 
+@pytest.mark.parametrize(
+    ("content", "shown"),
+    [
+        ("<div>kept <!-- a <!-- b --> here</div>", "kept here"),
+        ("<div>kept <!-- without an end</div>", "kept"),
+        ("<div>from 1 --> 2 <!-- c --></div>", "from 1 --> 2"),
+    ],
+)
+def test_comments_are_not_text_of_a_page(content: str, shown: str) -> None:
+    assert " ".join(one.text for one in markdown_elements(content, 1)).startswith(shown)
+
+
 def test_a_paragraph_that_names_the_table_or_figure_beside_it_is_its_caption() -> None:
     table = "| a | b |\n|---|---|\n| 1 | 2 |"
     markdown = (

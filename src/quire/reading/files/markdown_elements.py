@@ -25,7 +25,6 @@ _FORMULA = re.compile(r"\$\$\s*(.+?)\s*\$\$|\\\[\s*(.+?)\s*\\\]", re.DOTALL)
 _NOTE = re.compile(r"\[\^([\w-]+)\]:\s*(.*)", re.DOTALL)
 _PICTURE = re.compile(r"\[(?:Picture|Image|Figure)(?::\s*(.*))?\]", re.DOTALL | re.I)
 _TAG = re.compile(r"<[^<>]*>")
-_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 _ADDRESS = re.compile(r"\s*(?:[a-z][a-z0-9+.-]*:|//|\\\\)", re.I)
 _SAYING = frozenset(("alt", "title", "value", "placeholder", "label", "aria-label", "content", "summary"))
 _LEADING = frozenset(("href", "src", "srcset", "data", "action", "poster", "cite"))
@@ -181,7 +180,7 @@ class _Walk:
                     self._add(ElementKind.PARAGRAPH, text)
                 self._add(ElementKind.TABLE, table=TableGrid.from_cells(reader.cells))
                 return
-        text = html.unescape(_TAG.sub(" ", _COMMENT.sub(" ", content)))
+        text = html.unescape(_TAG.sub(" ", _without_comments(content)))
         if text.strip():
             self._add(ElementKind.PARAGRAPH, " ".join(text.split()))
 
@@ -216,6 +215,13 @@ class _Walk:
         )
         self.elements.append(made)
         return made.id
+
+
+def _without_comments(content: str) -> str:
+    """The HTML without its comments. One without an end hides nothing here: its text is compared like all other."""
+    *parts, rest = content.split("-->")
+    shown = (part.partition("<!--") for part in parts)
+    return " ".join([*(before if mark else f"{before}-->" for before, mark, _ in shown), rest])
 
 
 class _BesideText(HTMLParser):
